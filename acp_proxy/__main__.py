@@ -1,6 +1,6 @@
 """The program's entry point.
 
-``run`` starts the agent before any slow import; typer handles all other commands.
+``run`` starts the agent, and ``browse`` shows its list, before any slow import; typer handles all other commands.
 """
 
 import os
@@ -50,6 +50,11 @@ def _command(words: list[str]) -> None:
 
         print(f"acp-proxy {__version__}")
         return
+    if words == ["browse"] and _COMPLETE not in os.environ:
+        from acp_proxy.cli.browse_start import quickly
+
+        if quickly():
+            return
     if _COMPLETE in os.environ:
         # with rich, typer renders each title: too slow for completion at a prompt
         sys.modules["rich"] = None  # type: ignore[assignment]

@@ -16,6 +16,7 @@ import termios
 import time
 from pathlib import Path
 
+from acp_proxy.cli.which_store import STORE_VARIABLE
 from acp_proxy.shell import output
 from acp_proxy.transcripts.archive import Archive
 from benchmarks import stores
@@ -42,9 +43,9 @@ def _round(root: Path, newest: bytes) -> tuple[float, float]:
     """The seconds until the list is shown, and until keys are read."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    command = [sys.executable, "-m", "acp_proxy", "browse", "--store", str(root)]
+    command, environment = [sys.executable, "-m", "acp_proxy", "browse"], os.environ | {STORE_VARIABLE: str(root)}
     start = time.perf_counter()
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)
         shown, text = 0.0, b""
         while text.count(_WHOLE_SCREEN) < 2 and (piece := output.read(ours, 65536)):

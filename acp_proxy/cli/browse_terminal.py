@@ -24,7 +24,7 @@ from acp_proxy.shell.worker import Worker
 from acp_proxy.transcripts.archive import Listed
 from acp_proxy.views import browsing
 from acp_proxy.views.browse_frame import FrameLook, frame
-from acp_proxy.views.browsing import Browsing, Deed
+from acp_proxy.views.browsing import Browsing, Deed, SaidIn
 
 if TYPE_CHECKING:  # imported late: see above
     from prompt_toolkit.application import Application
@@ -54,6 +54,7 @@ class BrowseTerminal:
         self._searching = library.again()
         self._application: Application[Listed | None] | None = None
         self._stack = ExitStack()
+        self._has_begun = False
         self._is_drawn = False  # here, not by prompt_toolkit, which leaves the screen as it was
 
     def __enter__(self) -> Self:
@@ -64,9 +65,6 @@ class BrowseTerminal:
             sys.stdout.write(_WHOLE_SCREEN + _NO_CURSOR + _AT_THE_TOP + "\r\n".join(lines))
             sys.stdout.flush()
             self._is_drawn = True
-        self._reader.start()
-        self._searcher.start()
-        self._list()
         return self
 
     def __exit__(
@@ -92,12 +90,22 @@ class BrowseTerminal:
         application: Application[Listed | None] = Application(
             Layout(Window(shown, always_hide_cursor=True)), key_bindings=bindings, full_screen=True
         )
+        if not self._has_begun:
+            application.after_render += self._begin
         application.ttimeoutlen = application.timeoutlen = _ESCAPE_SECONDS
         self._application, self._is_drawn = application, False
         try:
             return application.run()
         finally:
             self._application = None
+
+    def _begin(self, application: "Application[Listed | None]") -> None:
+        """Read the whole list as soon as keys are read: before, it would delay them."""
+        application.after_render -= self._begin
+        self._has_begun = True
+        self._reader.start()
+        self._searcher.start()
+        self._list()
 
     def read(self, reading: Callable[[], None]) -> None:
         """Let the user read a session, on the screen that the list does not use; then read the list again."""
@@ -184,10 +192,16 @@ class BrowseTerminal:
     def _search(self) -> None:
         typed, archived = self._state.typed, self._state.archived
 
+        def is_wanted() -> bool:  # else the user has typed on
+            return (self._state.typed, self._state.archived) == (typed, archived)
+
+        def tell(said: list[SaidIn], *, is_all: bool = False) -> None:
+            self._tell(lambda state: browsing.with_said(state, typed, said, is_all=is_all))
+
         def search() -> None:
-            if self._state.typed == typed:  # else the user has typed on
-                said = self._got(lambda: self._searching.said(typed, archived)) or []
-                self._tell(lambda state: browsing.with_said(state, typed, said))
+            if is_wanted():
+                said = self._got(lambda: self._searching.said(typed, archived, tell, is_wanted))
+                tell(said or [], is_all=True)
 
         self._searcher.put(search)
 

@@ -80,7 +80,7 @@ def delete(
                 opened.remove(row, soft=soft) if isinstance(row, Listed) else opened.remove_kept(row)
             except Unreadable:
                 typer.echo("The index cannot be written now. The next list removes the session from it.", err=True)
-        names = _restorable(opened.kept(), meant) if soft else []
+        names = restorable(opened.kept(), meant) if soft else []
     back = command("sessions restore", names, *same_store(context, store)) if names else None
     typer.echo(
         terminal.line(f"Deleted. To bring {'it' if len(names) == 1 else 'them'} back: {back}") if back else "Deleted."
@@ -96,7 +96,7 @@ def _meant(store: Archive, wanted: str, agent: str, soft: bool, *, whole: bool) 
     return [chosen(store, wanted, agent, whole=whole)]
 
 
-def _restorable(kept: list[DeletedSession], deleted: list[Listed | DeletedSession]) -> list[str]:
+def restorable(kept: list[DeletedSession], deleted: list[Listed | DeletedSession]) -> list[str]:
     """Words that name exactly these sessions now, and that a user can type."""
     names = []
     for row in deleted:

@@ -16,7 +16,7 @@ from acp_proxy.cli import completing, writing
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, store_of, wrong_usage
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.transcripts.archive import Archive, file_name, totals
+from acp_proxy.transcripts.archive import Archive, file_name
 from acp_proxy.views import terminal
 
 if TYPE_CHECKING:  # imported late: no other command needs them
@@ -107,6 +107,9 @@ def export(
             raise UsageError(
                 f"{output} names one file, but each session gets a file of its own. Name a directory: {options_for_all}"
             )
+        meant = _SUFFIXES.get(Path(output).suffix.lower())
+        if form and meant and form != meant and not several and not _is_directory(output):
+            raise UsageError(f"--format {form} does not fit {output}. Leave out --format, or end the name in .{form}.")
         chosen_form = "html" if web else form or _form(output, is_directory=several or _is_directory(output))
         choices = _choices(chosen_form, tools, thoughts)
         masking = _masking(redact)
@@ -197,8 +200,8 @@ class _Source:
         )
         if self.form != "html":
             return head
-        used, tokens = totals(self.store.usage([(row.agent, row.name)])[0])
-        return replace(head, tokens=tokens, cost=used.cost)
+        used = self.store.used(row)
+        return replace(head, tokens=used.tokens(used.total), cost=used.total.cost)
 
 
 def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: bool) -> None:

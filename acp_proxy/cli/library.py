@@ -1,15 +1,17 @@
 """The store's work for ``acp-proxy browse``: reads lists and previews, searches, and changes sessions."""
 
 import os
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from acp_proxy.cli.screen import screen
+from acp_proxy.cli.which_store import is_usual
 from acp_proxy.errors import AcpProxyError, NoSuchSession, Unreadable, UsageError
 from acp_proxy.transcripts.archive import Archive, Listed
-from acp_proxy.views.browsing import RUNS, Deed, SaidIn
+from acp_proxy.views.browsing import RUNS, Deed, SaidIn, key
 
-_FOUND = 200  # sessions in which words were said: more than a user reads
+_FIRST_FOUND = 100  # sessions: more than a screen
 
 
 class Library:
@@ -29,23 +31,35 @@ class Library:
         """Raises Unreadable."""
         return list(self._store.newest(self._agent, self._cwd, archived=archived))
 
-    def said(self, typed: str, archived: bool) -> list[SaidIn]:
+    def said(
+        self, typed: str, archived: bool, tell: Callable[[list[SaidIn]], None], is_wanted: Callable[[], bool]
+    ) -> list[SaidIn]:
         """The sessions in which these words were said; the last word may be the beginning of one.
 
-        Raises AcpProxyError, OSError.
+        ``tell`` gets the first ones early, and then more each time; if not ``is_wanted`` any more, the rest is left
+        out. Raises AcpProxyError, OSError.
         """
-        from acp_proxy.transcripts.archive import Sought, question
+        from acp_proxy.transcripts.archive import Hit, Sought, question
 
         try:
             asked = question([*typed.split()[:-1], typed.split()[-1].rstrip("*") + "*"])
         except UsageError:  # no letter or digit
             return []
-        sought = Sought(asked, self._store.agents(self._agent), self._cwd, limit=_FOUND, each=1)
-        return [
-            SaidIn(hit.session, "".join(f"turn {one.turn}: {one.text}" for one in hit.excerpts if one.turn))
-            for hit in self._store.search(sought).hits
-            if hit.session.is_archived == archived
-        ]
+        found: dict[tuple[str, str], SaidIn] = {}
+        next_time = _FIRST_FOUND
+
+        def add(hit: Hit) -> bool:
+            nonlocal next_time
+            if hit.session.is_archived == archived:
+                place = "".join(f"turn {one.turn}: {one.text}" for one in hit.excerpts if one.turn)
+                found[key(hit.session)] = SaidIn(hit.session, place)
+            if len(found) >= next_time:
+                next_time *= 2  # so that drawing does not take longer than searching
+                tell(list(found.values()))
+            return is_wanted()
+
+        self._store.search(Sought(asked, self._store.agents(self._agent), self._cwd, limit=None, each=1), tell=add)
+        return list(found.values())
 
     def preview(self, row: Listed, width: int, height: int) -> list[str]:
         """The first lines of a conversation. Raises AcpProxyError, OSError."""
@@ -78,7 +92,7 @@ class Library:
             case "delete" if row.is_running:
                 raise AcpProxyError(RUNS)
             case "delete":
-                return self._delete(row)
+                return self._delete(row, soft=deed.is_soft)
         return ""
 
     def _now(self, row: Listed | None) -> Listed:
@@ -96,12 +110,19 @@ class Library:
         self._store.rename(row, title)
         return "Renamed." if title is not None else "Your title is removed."
 
-    def _delete(self, row: Listed) -> str:
+    def _delete(self, row: Listed, *, soft: bool) -> str:
         try:
-            self._store.remove(row)
+            self._store.remove(row, soft=soft)
         except Unreadable:
             return "Deleted. The index cannot be written now. The next list removes the session from it."
-        return "Deleted."
+        if not soft:
+            return "Deleted."
+        from acp_proxy.cli.delete import restorable
+        from acp_proxy.cli.storing import command
+
+        options = [] if is_usual(self._root) else ["--store", str(self._root)]
+        back = command("sessions restore", restorable(self._store.kept(), [row]), *options)
+        return f"Deleted. To bring it back: {back}"
 
 
 def _exported(store: Archive, row: Listed, text: str) -> str:

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import typer
 
 from acp_proxy.cli.list_sessions import nothing
-from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.screen import paged, screen
 from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explained, store_of
 from acp_proxy.views import terminal
@@ -32,16 +31,14 @@ def stats(
 
     acp-proxy counts sessions, turns and bytes. Tokens and cost are figures of the agents, and are missing if an agent
     reports none: tokens come from answers to prompts, context and cost from usage_update. A session that continues in
-    another month or on another day counts in both. Months and days are in UTC. With --by project, a session counts
+    another month or on another day counts in both. Days and months are local. With --by project, a session counts
     in the directory where it began.
 
     Example: acp-proxy sessions stats --by project
     """
     with explained():
         opened = store_of(store)
-        meant = frozenset(opened.agents(agent))
-        transcripts = [each for each in opened.transcripts() if each[0] in meant]
-        agents, failed = opened.usage(advancing(transcripts, "Reading"), by if by != "agent" else "month")
+        agents, failed = opened.usage(agent, by if by != "agent" else "month")
         if not agents and not as_json:
             typer.echo(nothing(opened, narrowed=bool(agent)), err=True)
     if as_json:
@@ -51,7 +48,8 @@ def stats(
     elif agents and sys.stdout.isatty():
         from rich.console import Console
 
-        from acp_proxy.views.store_usage import printed, report
+        from acp_proxy.views.store_usage import report
+        from acp_proxy.views.usage_table import printed
 
         console = Console()
         with console.capture() as shown:

@@ -5,19 +5,19 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from acp_proxy import config_file
 from acp_proxy.cli import completing
-from acp_proxy.cli.progress import MOMENT, advanced
+from acp_proxy.cli.which_store import STORE_VARIABLE
+from acp_proxy.cli.which_store import directory as directory
+from acp_proxy.cli.which_store import root_of as root_of
+from acp_proxy.cli.which_store import store_of as store_of
 from acp_proxy.cli.wrapping import fitted
-from acp_proxy.errors import AcpProxyError, NoStore, NoSuchSession, UsageError
-from acp_proxy.transcripts.archive import PRIVATE_UMASK, Archive, Listed, default_root, is_windows
+from acp_proxy.errors import AcpProxyError, NoSuchSession, UsageError
+from acp_proxy.transcripts.archive import Archive, Listed
 from acp_proxy.views import figures, rows, terminal
 
 if TYPE_CHECKING:  # imported late: no other command needs it
@@ -32,7 +32,7 @@ StoreOption = Annotated[
     typer.Option(
         "--store",
         metavar="DIR",
-        envvar="ACP_PROXY_STORE",
+        envvar=STORE_VARIABLE,
         help="Directory of the transcripts. Default: your user data directory.",
     ),
 ]
@@ -63,34 +63,6 @@ SessionArgument = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-
-
-def root_of(given: str) -> Path:
-    """The store's directory: ``given``, else that of the configuration file, else the default. Raises UsageError."""
-    os.umask(PRIVATE_UMASK)
-    given = given or _configured()
-    return Path(given).expanduser() if given else default_root()
-
-
-def _configured() -> str:
-    """The directory in the configuration file; empty if it names none. Raises UsageError."""
-    return config_file.checked().get("store", "")
-
-
-def store_of(given: str, *, make: bool = False, change: bool = False) -> Archive:
-    """Open the store. If it has to rebuild its index, which may take long, a progress bar appears.
-
-    Only ``make`` creates a store. Without it, a missing store is empty in the default place, and an error elsewhere.
-    ``make`` and ``change`` refuse a read-only store. Raises StoreRefused, NoStore, UsageError.
-    """
-    given = given or _configured()
-    store = Archive(root_of(given), make=make)
-    if given and not store.is_made:
-        raise NoStore(store.root)
-    if change and store.only_read is not None:
-        raise store.only_read
-    store.filling = partial(advanced, "Rebuilding the index", MOMENT)
-    return store
 
 
 @contextmanager
@@ -145,18 +117,6 @@ def agreed(question: str) -> None:
         if not sys.stdin.isatty():
             typer.echo("stdin is not a terminal, so there is no answer. To skip the question: --yes", err=True)
     raise typer.Exit(1)
-
-
-def directory(cwd: str, *, here: bool) -> str | None:
-    """The absolute directory of --cwd or --here. Raises AcpProxyError."""
-    if cwd and here:
-        raise UsageError("--here and --cwd exclude each other. Give one of them.")
-    if not cwd and not here:
-        return None
-    try:
-        return cwd if os.path.isabs(cwd) or is_windows(cwd) else os.path.join(os.getcwd(), cwd or ".")
-    except FileNotFoundError as problem:
-        raise AcpProxyError("the current directory no longer exists. Give an absolute path: --cwd DIR") from problem
 
 
 def command(words: str, names: Sequence[str], *options: str) -> str:

@@ -8,7 +8,7 @@ import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -129,14 +129,21 @@ class Archive(Opened):
         """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""
         return self._catalog.ask(lambda index: queries.alike(index, sessions, length))
 
-    def search(self, sought: "Sought", progress: "Progress" = lambda done, total: None) -> "SearchResult":
+    def search(
+        self,
+        sought: "Sought",
+        progress: "Progress" = lambda done, total: None,
+        tell: "Callable[[Hit], bool]" = lambda hit: True,
+    ) -> "SearchResult":
         """Bring the search tables up to date, then return the newest sessions that match.
 
-        ``progress`` is called with the number of transcripts read and the total. Raises Unreadable, NoFullText.
+        ``progress`` is called with the number of transcripts read and the total. ``tell`` is called with each match,
+        perhaps more than once, as soon as it is found; the search ends if it returns False. Raises Unreadable,
+        NoFullText.
         """
         from acp_proxy.transcripts.search.searching import search
 
-        return self._catalog.ask(lambda index: search(self._layout, index, sought, progress), *sought.agents)
+        return self._catalog.ask(lambda index: search(self._layout, index, sought, progress, tell), *sought.agents)
 
     def open_listed(self, listed: Listed) -> Reading:
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
@@ -240,16 +247,20 @@ class Archive(Opened):
 
         return prune(self._layout, self._catalog, candidates, soft=soft)
 
-    def usage(
-        self, transcripts: Iterable[tuple[str, str]], by: "By" = "month"
-    ) -> "tuple[dict[str, AgentUsed], list[str]]":
-        """What these transcripts (agent, name) used, by agent, and a line of text for each that could not be read.
+    def usage(self, agent: str = "", by: "By" = "month") -> "tuple[dict[str, AgentUsed], list[str]]":
+        """What all sessions used, by agent, and a line of text for each transcript that could not be read.
 
-        Raises OSError.
+        ``agent``: an agent as the user writes it; empty: all. Raises OSError, Unreadable.
         """
         from acp_proxy.transcripts.upkeep.usage import of_all
 
-        return of_all(self._layout, transcripts, by)
+        return of_all(self._layout, self._catalog, self.agents(agent), by)
+
+    def used(self, listed: Listed) -> "AgentUsed":
+        """What a session used, without its bytes. Raises Unreadable."""
+        from acp_proxy.transcripts.upkeep.usage import of_one
+
+        return of_one(self._catalog, listed.agent, listed.name)
 
     def damaged(self) -> list[tuple[Path, str]]:
         """The transcripts that cannot be opened, and why."""

@@ -41,7 +41,7 @@ _HELP = (
     ("Enter", "read the conversation"),
     ("Ctrl-R", "rename"),
     ("Ctrl-A", "archive, or unarchive"),
-    ("Ctrl-D", "delete permanently: asks first"),
+    ("Ctrl-D", "delete: asks whether, and how"),
     ("Ctrl-E", "export to a file: asks for its name"),
     ("Ctrl-Y", "copy the id"),
     ("Ctrl-T", "show the archived sessions, or the others"),
@@ -50,6 +50,8 @@ _HELP = (
     ("Ctrl-C", "quit"),
 )
 _LONGEST_ANSWER = 4  # columns of the answer to a yes-or-no question
+_DELETE = " Delete it permanently? [y/N, s: softly] "
+_DELETE_BRIEFLY = " Delete? [y/N, s: softly] "
 _ASKED: dict[Question, str] = {"rename": "New title (empty: the agent's): ", "export": "Export to: ", "delete": ""}
 
 
@@ -139,7 +141,7 @@ def _between(state: Browsing, look: FrameLook) -> str:
 def _last(state: Browsing, look: FrameLook) -> str:
     room = look.width - 1
     if state.asked == "delete" and state.chosen is not None:
-        ending = " Delete it permanently? [y/N] "
+        ending = _DELETE if room >= len(_DELETE) + _LEAST_TITLE else _DELETE_BRIEFLY
         answer = _tail(_plain(state.answer, look), _LONGEST_ANSWER)
         wide = max(room - len(ending) - _LONGEST_ANSWER - 2, 0)
         title = _cut(_plain(state.chosen.title or state.chosen.named, look), wide)

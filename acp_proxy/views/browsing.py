@@ -18,12 +18,13 @@ Act = Literal["read", "rename", "archive", "delete", "export", "copy", "switch",
 class Deed:
     """Something to do with ``row``. ``text``: the new title, or the file to export to.
 
-    ``switch``: show the other list, of archived sessions or of all others.
+    ``is_soft``: the delete can be undone. ``switch``: show the other list, of archived sessions or of all others.
     """
 
     act: Act
     row: Listed | None = None
     text: str = ""
+    is_soft: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class SaidIn:
 class Browsing:
     """``rows``: the sessions, newest first; more follow unless ``is_complete``. ``archived``: these are archived ones.
 
-    ``typed``: the filter. ``said``: the sessions in which the words of ``searched``, an earlier filter, were said.
+    ``typed``: the filter. ``said``: the sessions in which the words of ``searched``, an earlier filter, were said; more
+    follow unless ``is_all_said``.
     ``at``: the selected row of ``shown``; ``top``: the first visible one.
     ``asked``: the question on the last line; ``answer``: what was typed in reply. ``has_help``: the keys are explained.
     """
@@ -49,6 +51,7 @@ class Browsing:
     typed: str = ""
     said: tuple[SaidIn, ...] = ()
     searched: str = ""
+    is_all_said: bool = True
     at: int = 0
     top: int = 0
     asked: Question | None = None
@@ -81,7 +84,7 @@ class Browsing:
     @property
     def is_searching(self) -> bool:
         """The words of the filter are still being searched."""
-        return bool(self.typed.strip()) and self.searched != self.typed
+        return bool(self.typed.strip()) and not (self.searched == self.typed and self.is_all_said)
 
     @property
     def _said_now(self) -> tuple[SaidIn, ...]:
@@ -141,7 +144,7 @@ def press(state: Browsing, pressed: str, height: int, name_of: Callable[[Listed]
 
 
 RUNS = "Its turn is running, so it was not deleted. Wait until it ends, or use: acp-proxy sessions delete"
-NOT_DELETED = "Not deleted. To delete it, answer y and press Enter."
+NOT_DELETED = "Not deleted. To delete it, answer y, or s if you may want it back, and press Enter."
 NO_NAME = "Not exported: the file needs a name. Press ^E again, and type one."
 _STEPS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -1, "pagedown": 1}
 
@@ -176,6 +179,8 @@ def _answered(state: Browsing, pressed: str) -> tuple[Browsing, Deed | None]:
     match asked:
         case "delete" if answer.lower() in ("y", "yes"):
             return closed, Deed("delete", row)
+        case "delete" if answer.lower() in ("s", "soft"):
+            return closed, Deed("delete", row, is_soft=True)
         case "delete":
             return replace(closed, message="" if answer.lower() in ("", "n", "no") else NOT_DELETED), None
         case "export" if not answer:
@@ -209,11 +214,11 @@ def without(state: Browsing, gone: Listed) -> Browsing:
     return _kept(state, replace(state, rows=rows, said=said))
 
 
-def with_said(state: Browsing, searched: str, said: Sequence[SaidIn]) -> Browsing:
+def with_said(state: Browsing, searched: str, said: Sequence[SaidIn], *, is_all: bool = True) -> Browsing:
     """The state with the result of a search, unless the filter has changed."""
     if searched != state.typed:
         return state
-    return _kept(state, replace(state, said=tuple(said), searched=searched))
+    return _kept(state, replace(state, said=tuple(said), searched=searched, is_all_said=is_all))
 
 
 def _kept(before: Browsing, after: Browsing) -> Browsing:

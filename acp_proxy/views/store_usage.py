@@ -1,25 +1,10 @@
-"""The usage by agent and month, or by something else: a table with bars on a terminal, else one line for each."""
+"""The usage by agent and month, or by something else: one line for each, or JSON."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.bar import Bar
-from rich.cells import cell_len
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
-
 from acp_proxy.transcripts.archive import AgentUsed, Used, called, grouped, totals
 from acp_proxy.views import figures, terminal
-
-_WIDEST_BAR, _SHORTEST_BAR = 20, 4
-_GAP = 2  # columns between the figures and the bars
-_WIDEST_NAME = 24  # columns: leaves room for bars on a usual terminal
-_MONTH_WIDTH = len("  2026-11")
-_WIDEST = 1000  # columns: wider than any table
-_NOTHING = "-"
-_COLUMNS = ("sessions", "turns", "tokens", "context", "cost", "size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +33,7 @@ def report(agents: Mapping[str, AgentUsed], by: str, home: str = "") -> UsageRep
         return UsageReport({folder: _months(agent) for folder, agent in agents.items()}, total)
     if by == "agent":
         rows = [
-            UsageRow(_name(folder), "agent", folder, agent.total, agent.tokens(agent.total))
+            UsageRow(agent_name(folder), "agent", folder, agent.total, agent.tokens(agent.total))
             for folder, agent in agents.items()
         ]
     else:
@@ -58,42 +43,11 @@ def report(agents: Mapping[str, AgentUsed], by: str, home: str = "") -> UsageRep
     return UsageReport({"": rows}, total)
 
 
-def printed(shown: UsageReport, console: Console) -> None:
-    """A table for people, with bars for the turns, and the total."""
-    room = console.width - Measurement.get(console, console.options.update_width(_WIDEST), _table(shown)).minimum
-    if room >= 0:
-        console.print(_table(shown, bar_width=min(room - _GAP, _WIDEST_BAR)))
-        return
-    for line in lines(shown):  # never cut: half a number is another number
-        console.print(line, markup=False, highlight=False)
-
-
-def _table(shown: UsageReport, bar_width: int = 0) -> Table:
-    """Without bars if there is no room for the shortest one."""
-    rows = [row for each in shown.sections.values() for row in each]
-    told = {id(row): _figures(row.used, row.tokens) for row in [*rows, shown.total]}
-    most = max((row.used.turns for row in rows), default=0)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("", min_width=_MONTH_WIDTH)  # the only column that shrinks
-    for at, name in enumerate(_COLUMNS):
-        wide = max(cell_len(each[at]) for each in told.values())
-        table.add_column(name, justify="right", no_wrap=True, min_width=wide)
-    for folder, each in shown.sections.items():
-        if folder:
-            table.add_row(Text(_name(folder), style="bold", no_wrap=True, overflow="ellipsis"))
-        for row in each:
-            bar = Bar(max(most, 1), 0, row.used.turns, width=bar_width, color="cyan")
-            label = Text(f"  {row.name}" if folder else _shortened(row.name), no_wrap=True)
-            table.add_row(label, *told[id(row)], *([bar] if bar_width >= _SHORTEST_BAR else []))
-    table.add_row(Text("all", style="bold"), *told[id(shown.total)])
-    return table
-
-
 def lines(shown: UsageReport) -> Iterator[str]:
     """One line for each row, with a name for every figure."""
     for folder, each in shown.sections.items():
         for row in each:
-            yield _line(_name(folder) if folder else row.name, row.name if folder else "", row.used, row.tokens)
+            yield _line(agent_name(folder) if folder else row.name, row.name if folder else "", row.used, row.tokens)
     yield _line("all", "", shown.total.used, shown.total.tokens)
 
 
@@ -126,15 +80,6 @@ def _months(agent: AgentUsed) -> list[UsageRow]:
     return [UsageRow(month, "month", month, used, agent.tokens(used)) for month, used in found]
 
 
-def _shortened(name: str) -> str:
-    """A name that leaves room for the figures; a directory keeps its end."""
-    if cell_len(name) <= _WIDEST_NAME:
-        return name
-    while cell_len(name) >= _WIDEST_NAME:
-        name = name[1:]
-    return f"…{name[max(name.find('/'), 0) :]}"
-
-
 def _group(name: str, home: str) -> str:
     return terminal.line(figures.from_home(name, home)) or "(no directory)"
 
@@ -143,13 +88,8 @@ def _line(name: str, month: str, used: Used, tokens: int | None) -> str:
     parts = [name, month, _counted(used.sessions, "session"), _counted(used.turns, "turn")]
     parts += [_counted(tokens, "token")] if tokens is not None else []
     parts += [f"{used.context} in context"] if used.context is not None else []
-    parts += [_money(used)] if used.cost else []
+    parts += [money(used)] if used.cost else []
     return "  ".join(part for part in [*parts, figures.size(used.bytes)] if part)
-
-
-def _figures(used: Used, tokens: int | None) -> list[str]:
-    counted = (used.sessions, used.turns, tokens, used.context)
-    return [*(_short(each) for each in counted), _money(used) or _NOTHING, figures.size(used.bytes)]
 
 
 def _values(used: Used, tokens: int | None) -> dict[str, object]:
@@ -167,17 +107,11 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _short(number: int | None) -> str:
-    if number is None:
-        return _NOTHING
-    if number < 10_000:
-        return f"{number:,}"
-    return f"{number / 1e3:.0f}k" if number < 1_000_000 else f"{number / 1e6:,.1f}M"
-
-
-def _money(used: Used) -> str:
+def money(used: Used) -> str:
+    """The cost, in every currency."""
     return terminal.line(figures.money(used.cost))
 
 
-def _name(folder: str) -> str:
+def agent_name(folder: str) -> str:
+    """An agent's name for people."""
     return terminal.line(called(folder))

@@ -1,88 +1,22 @@
 """browse in a real terminal: what its screen shows after each key, and what the store has then."""
 
-import fcntl
-import os
-import pty
-import select
 import signal
-import struct
-import subprocess
-import sys
-import termios
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyte
 import pytest
 
 from acp_proxy.transcripts.archive import Archive
+from tests.cli.commands import run
 from tests.cli.terminal import on_terminal, with_stderr_on_terminal
-from tests.client import TIMEOUT
+from tests.cli.typing_user import TypingUser
 from tests.stored import Both, running, store_session
 
-COLUMNS, LINES = 80, 24
 UP, DOWN, ENTER, ESCAPE, F1 = "\x1b[A", "\x1b[B", "\r", "\x1b", "\x1bOP"
 
 
 def control(letter: str) -> str:
     return chr(ord(letter) & 0x1F)
-
-
-class BrowseScreen:
-    """The command on a terminal that pyte emulates. Every wait is bounded."""
-
-    def __init__(self, root: Path, folder: Path, *words: str) -> None:
-        self.ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
-        self.before = termios.tcgetattr(theirs)
-        self.raw = b""
-        self.screen = pyte.Screen(COLUMNS, LINES)
-        self._stream = pyte.ByteStream(self.screen)
-        environment = {**os.environ, "TERM": "xterm-256color", "ACP_PROXY_PAGER": "", "LC_ALL": "C.UTF-8"}
-        command = [sys.executable, "-m", "acp_proxy", "browse", "--store", str(root), *words]
-        self.theirs = theirs
-        self.process = subprocess.Popen(
-            command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=folder, start_new_session=True
-        )
-
-    def until(self, *texts: str, gone: str = "") -> str:
-        """Wait until the screen shows these texts, and not ``gone``. The whole screen."""
-        deadline = time.monotonic() + TIMEOUT
-        while True:
-            shown = "\n".join(line.rstrip() for line in self.screen.display)
-            if all(text in shown for text in texts) and not (gone and gone in shown):
-                return shown
-            if not select.select([self.ours], [], [], max(deadline - time.monotonic(), 0))[0]:
-                raise TimeoutError(f"no {texts} in:\n{shown}")
-            self._read()
-
-    def _read(self) -> None:
-        data = os.read(self.ours, 65536)
-        self.raw += data
-        self._stream.feed(data)
-
-    def press(self, keys: str) -> None:
-        os.write(self.ours, keys.encode())
-
-    def resize(self, columns: int, lines: int) -> None:
-        self.screen.resize(lines, columns)
-        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        os.killpg(self.process.pid, signal.SIGWINCH)  # this terminal controls no process
-
-    def ended(self) -> tuple[int, bool]:
-        """The exit status, and whether the terminal has its original modes."""
-        deadline = time.monotonic() + TIMEOUT
-        while self.process.poll() is None and time.monotonic() < deadline:
-            if select.select([self.ours], [], [], 0.1)[0]:
-                self._read()
-        return self.process.wait(0), termios.tcgetattr(self.theirs) == self.before
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self.ours)
-        os.close(self.theirs)
 
 
 @pytest.fixture
@@ -96,15 +30,15 @@ def store(tmp_path: Path) -> Both:
 
 
 @pytest.fixture
-def screens(store: Both, tmp_path: Path) -> Iterator[list[BrowseScreen]]:
-    started: list[BrowseScreen] = []
+def screens(store: Both, tmp_path: Path) -> Iterator[list[TypingUser]]:
+    started: list[TypingUser] = []
     yield started
     for screen in started:
         screen.close()
 
 
-def started(screens: list[BrowseScreen], store: Both, *words: str) -> BrowseScreen:
-    screen = BrowseScreen(store.root, store.root.parent, *words)
+def started(screens: list[TypingUser], store: Both, *words: str) -> TypingUser:
+    screen = TypingUser("browse", "--store", store.root, *words, folder=store.root.parent)
     screens.append(screen)
     screen.until("Filter:")
     return screen
@@ -114,7 +48,7 @@ def listed(store: Both) -> dict[str, str | None]:
     return {row.session: row.title for row in Archive(store.root).newest(archived=False)}
 
 
-def test_the_list_the_preview_and_the_keys_are_shown(store: Both, screens: list[BrowseScreen]) -> None:
+def test_the_list_the_preview_and_the_keys_are_shown(store: Both, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     shown = screen.until("3 of 3", "A cookie was missing.", "s-login")
     assert [line.split("  ")[0] for line in shown.split("\n")[1:4]] == ["> Mend the login", "", ""]
@@ -127,7 +61,7 @@ def test_the_list_the_preview_and_the_keys_are_shown(store: Both, screens: list[
 
 
 def test_typing_filters_by_title_then_by_directory_then_by_the_words_said(
-    store: Both, screens: list[BrowseScreen]
+    store: Both, screens: list[TypingUser]
 ) -> None:
     screen = started(screens, store)
     screen.press("index")
@@ -142,7 +76,7 @@ def test_typing_filters_by_title_then_by_directory_then_by_the_words_said(
     screen.until("3 of 3")
 
 
-def test_enter_reads_and_comes_back_to_the_same_list(store: Both, screens: list[BrowseScreen]) -> None:
+def test_enter_reads_and_comes_back_to_the_same_list(store: Both, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     screen.until("3 of 3")
     screen.press(DOWN + DOWN + ENTER)
@@ -153,7 +87,7 @@ def test_enter_reads_and_comes_back_to_the_same_list(store: Both, screens: list[
     assert screen.ended() == (0, True)
 
 
-def test_a_session_is_renamed_archived_and_deleted(store: Both, screens: list[BrowseScreen]) -> None:
+def test_a_session_is_renamed_archived_and_deleted(store: Both, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     screen.until("3 of 3")
     screen.press(control("r"))
@@ -165,13 +99,13 @@ def test_a_session_is_renamed_archived_and_deleted(store: Both, screens: list[Br
     screen.until("Archived.", "2 of 2", gone="Mine")
     assert list(listed(store)) == ["s-index", "s-deploy"]
     screen.press(control("d"))
-    screen.until('"Rebuild the index" Delete it permanently? [y/N]')
+    screen.until('"Rebuild the index" Delete it permanently? [y/N, s: softly]')
     screen.press("n" + ENTER)
     screen.until("Enter read")
     screen.press(control("d"))
-    screen.until("[y/N]")
+    screen.until("softly]")
     screen.press("y")
-    screen.until("[y/N] y")
+    screen.until("softly] y")
     assert list(listed(store)) == ["s-index", "s-deploy"]
     screen.press(ENTER)
     screen.until("Deleted.", "1 of 1", gone="Rebuild")
@@ -183,7 +117,48 @@ def test_a_session_is_renamed_archived_and_deleted(store: Both, screens: list[Br
     assert list(listed(store)) == ["s-login", "s-deploy"]
 
 
-def test_f1_explains_the_keys(store: Both, screens: list[BrowseScreen]) -> None:
+def test_a_soft_delete_says_how_to_undo_it(store: Both, screens: list[TypingUser]) -> None:
+    screen = started(screens, store)
+    screen.until("3 of 3")
+    screen.press(control("d"))
+    screen.until("softly]")
+    screen.press("s" + ENTER)
+    screen.until("Deleted. To bring it back: acp-proxy sessions restore s-login --store", "2 of 2")
+    assert run(store, "restore", "s-login").exit_code == 0
+    assert "s-login" in listed(store)
+
+
+def test_without_options_it_browses_the_usual_store(store: Both, screens: list[TypingUser]) -> None:
+    screen = TypingUser("browse", ACP_PROXY_STORE=str(store.root))
+    screens.append(screen)
+    screen.until("3 of 3")
+    screen.press(control("d"))
+    screen.until("softly]")
+    screen.press("s" + ENTER)
+    screen.until("acp-proxy sessions restore s-login", gone="--store")
+    screen.press(control("c"))
+    assert screen.ended() == (0, True)
+
+
+def test_without_options_it_says_the_same_of_a_store_that_is_not_there(
+    screens: list[TypingUser], tmp_path: Path
+) -> None:
+    screen = TypingUser("browse", ACP_PROXY_STORE=str(tmp_path / "none"))
+    screens.append(screen)
+    screen.until("acp-proxy: there is no store")
+    assert screen.ended()[0] == 1
+
+
+def test_all_sessions_with_a_word_are_found(store: Both, screens: list[TypingUser]) -> None:
+    answer = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "A pebble."}}
+    for number in range(450):
+        store_session(store, f"many-{number}", ("What is it?", [answer]), at=10.0 + number)
+    screen = started(screens, store)
+    screen.press("pebble")
+    screen.until("450 of 453", gone="searching")
+
+
+def test_f1_explains_the_keys(store: Both, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     screen.until("3 of 3", "F1 keys")
     screen.press(F1)
@@ -192,7 +167,7 @@ def test_f1_explains_the_keys(store: Both, screens: list[BrowseScreen]) -> None:
     screen.until("Filter:", "> Mend the login")
 
 
-def test_a_running_session_is_not_deleted(store: Both, screens: list[BrowseScreen]) -> None:
+def test_a_running_session_is_not_deleted(store: Both, screens: list[TypingUser]) -> None:
     with running(store, "busy", "Work on"):
         screen = started(screens, store)
         screen.until("> Work on", "running", "4 of 4")
@@ -201,7 +176,7 @@ def test_a_running_session_is_not_deleted(store: Both, screens: list[BrowseScree
     assert "busy" in listed(store)
 
 
-def test_a_session_is_exported_and_its_id_copied(store: Both, screens: list[BrowseScreen], tmp_path: Path) -> None:
+def test_a_session_is_exported_and_its_id_copied(store: Both, screens: list[TypingUser], tmp_path: Path) -> None:
     screen = started(screens, store)
     screen.until("3 of 3")
     screen.press(control("e"))
@@ -218,7 +193,7 @@ def test_a_session_is_exported_and_its_id_copied(store: Both, screens: list[Brow
     assert b"\x1b]52;c;cy1sb2dpbg==\a" in screen.raw
 
 
-def test_it_follows_the_size_of_the_terminal(store: Both, screens: list[BrowseScreen]) -> None:
+def test_it_follows_the_size_of_the_terminal(store: Both, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     screen.until("3 of 3", "A cookie was missing.")
     screen.resize(50, 10)
@@ -227,7 +202,7 @@ def test_it_follows_the_size_of_the_terminal(store: Both, screens: list[BrowseSc
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_restores_the_terminal(store: Both, screens: list[BrowseScreen], number: signal.Signals) -> None:
+def test_a_signal_restores_the_terminal(store: Both, screens: list[TypingUser], number: signal.Signals) -> None:
     screen = started(screens, store)
     screen.until("3 of 3", "A cookie was missing.")
     screen.process.send_signal(number)

@@ -1,11 +1,7 @@
 """``replay`` shows a conversation as it streamed: plain text, or with keys on a terminal."""
 
-import os
 import re
-import select
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,15 +12,14 @@ from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from acp_proxy.views import figures
-from tests.client import TIMEOUT
+from tests.cli.typing_user import TypingUser
 from tests.mock.recording import call
-from tests.posix import pty, termios
+from tests.posix import termios
 from tests.stored import Both, store_session
 from tests.transcripts import talk
 from tests.transcripts.cold import compressed_now, kept
 
 NIGHT = 10 * 3600  # seconds
-STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def file(tmp_path: Path, *lines: bytes) -> Path:
@@ -124,55 +119,6 @@ def test_an_unknown_session_says_what_to_do(tmp_path: Path) -> None:
 # In a terminal.
 
 
-class Terminal:
-    """The command on a terminal, with its keys. Every wait is bounded."""
-
-    def __init__(self, *words: str | Path, **environment: str) -> None:
-        self.ours, self.theirs = pty.openpty()
-        self.before = termios.tcgetattr(self.theirs)
-        self._shown = ""
-        command = [sys.executable, "-m", "acp_proxy", "replay", *map(str, words)]
-        env = (
-            {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"} | environment
-        )
-        self.process = subprocess.Popen(
-            command, stdin=self.theirs, stdout=self.theirs, stderr=self.theirs, env=env, start_new_session=True
-        )
-
-    def wait_for(self, text: str, times: int = 1) -> str:
-        """Wait until the text was shown so many times; everything shown so far, without styles."""
-        until = time.monotonic() + TIMEOUT
-        while STYLES.sub("", self._shown).count(text) < times:
-            if not select.select([self.ours], [], [], max(until - time.monotonic(), 0))[0]:
-                raise TimeoutError(f"no {text!r} in {self._shown!r}")
-            self._shown += os.read(self.ours, 65536).decode()
-        return self.text
-
-    @property
-    def text(self) -> str:
-        return STYLES.sub("", self._shown)
-
-    @property
-    def styled(self) -> str:
-        return self._shown
-
-    def press(self, keys: str) -> None:
-        os.write(self.ours, keys.encode())
-
-    def ended(self) -> tuple[int, bool]:
-        """The exit status, and whether the terminal has its original modes."""
-        status = self.process.wait(TIMEOUT)
-        while select.select([self.ours], [], [], 0)[0]:
-            self._shown += os.read(self.ours, 65536).decode()
-        return status, termios.tcgetattr(self.theirs) == self.before
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self.ours)
-        os.close(self.theirs)
-
-
 @pytest.fixture
 def three_turns(tmp_path: Path) -> Path:
     """Three turns, each with a pause of a night."""
@@ -180,20 +126,20 @@ def three_turns(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def terminals() -> Iterator[list[Terminal]]:
-    started: list[Terminal] = []
+def terminals() -> Iterator[list[TypingUser]]:
+    started: list[TypingUser] = []
     yield started
     for terminal in started:
         terminal.close()
 
 
-def started(terminals: list[Terminal], *words: Any, **environment: str) -> Terminal:
-    terminals.append(Terminal(*words, "--max-pause", str(NIGHT), **environment))
+def started(terminals: list[TypingUser], *words: Any, **environment: Any) -> TypingUser:
+    terminals.append(TypingUser("replay", *words, "--max-pause", str(NIGHT), **environment))
     return terminals[-1]
 
 
 def test_n_and_the_arrow_skip_to_the_next_turn_and_the_last_turn_to_the_end(
-    three_turns: Path, terminals: list[Terminal]
+    three_turns: Path, terminals: list[TypingUser]
 ) -> None:
     terminal = started(terminals, three_turns)
     terminal.wait_for("begin 1.")
@@ -208,7 +154,7 @@ def test_n_and_the_arrow_skip_to_the_next_turn_and_the_last_turn_to_the_end(
     assert [terminal.text.count(f"Turn {n} ·") for n in (1, 2, 3)] == [1, 1, 1]
 
 
-def test_p_and_the_arrow_go_back_to_the_previous_turn(three_turns: Path, terminals: list[Terminal]) -> None:
+def test_p_and_the_arrow_go_back_to_the_previous_turn(three_turns: Path, terminals: list[TypingUser]) -> None:
     terminal = started(terminals, three_turns)
     terminal.wait_for("begin 1.")
     terminal.press("n")
@@ -224,7 +170,7 @@ def test_p_and_the_arrow_go_back_to_the_previous_turn(three_turns: Path, termina
     assert terminal.text.count("Turn 1 ·") == 3
 
 
-def test_space_pauses_and_continues(tmp_path: Path, terminals: list[Terminal]) -> None:
+def test_space_pauses_and_continues(tmp_path: Path, terminals: list[TypingUser]) -> None:
     words = [talk.said(f"{number} ", at=NIGHT) for number in range(3)]
     terminal = started(terminals, file(tmp_path, talk.prompt("go"), talk.said("begin"), *words))
     terminal.wait_for("begin")
@@ -233,7 +179,7 @@ def test_space_pauses_and_continues(tmp_path: Path, terminals: list[Terminal]) -
     assert terminal.ended() == (0, True)
 
 
-def test_other_keys_work_during_a_pause(three_turns: Path, terminals: list[Terminal]) -> None:
+def test_other_keys_work_during_a_pause(three_turns: Path, terminals: list[TypingUser]) -> None:
     terminal = started(terminals, three_turns)
     terminal.wait_for("begin 1.")
     terminal.press(" x")
@@ -244,7 +190,7 @@ def test_other_keys_work_during_a_pause(three_turns: Path, terminals: list[Termi
     assert terminal.ended() == (0, True)
 
 
-def test_ctrl_c_restores_the_modes_of_the_terminal(three_turns: Path, terminals: list[Terminal]) -> None:
+def test_ctrl_c_restores_the_modes_of_the_terminal(three_turns: Path, terminals: list[TypingUser]) -> None:
     terminal = started(terminals, three_turns)
     terminal.wait_for("begin 1.")
     assert termios.tcgetattr(terminal.theirs) != terminal.before
@@ -256,7 +202,7 @@ def test_ctrl_c_restores_the_modes_of_the_terminal(three_turns: Path, terminals:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_restores_the_modes_of_the_terminal(
-    three_turns: Path, terminals: list[Terminal], number: signal.Signals
+    three_turns: Path, terminals: list[TypingUser], number: signal.Signals
 ) -> None:
     terminal = started(terminals, three_turns)
     terminal.wait_for("begin 1.")
@@ -265,7 +211,7 @@ def test_a_signal_restores_the_modes_of_the_terminal(
     assert "Traceback" not in terminal.text
 
 
-def test_keys_work_again_after_the_shell_had_the_terminal(three_turns: Path, terminals: list[Terminal]) -> None:
+def test_keys_work_again_after_the_shell_had_the_terminal(three_turns: Path, terminals: list[TypingUser]) -> None:
     terminal = started(terminals, three_turns)
     terminal.wait_for("begin 1.")
     termios.tcsetattr(terminal.theirs, termios.TCSANOW, terminal.before)
@@ -276,7 +222,7 @@ def test_keys_work_again_after_the_shell_had_the_terminal(three_turns: Path, ter
     assert terminal.ended() == (0, True)
 
 
-def test_the_line_of_a_call_is_updated_in_place(tmp_path: Path, terminals: list[Terminal]) -> None:
+def test_the_line_of_a_call_is_updated_in_place(tmp_path: Path, terminals: list[TypingUser]) -> None:
     path = file(tmp_path, talk.prompt("go"), call("pending"), call("completed", at=NIGHT))
     terminal = started(terminals, path)
     terminal.wait_for("○ pending: Edit\r\nTurn 1 of 1")
@@ -285,7 +231,7 @@ def test_the_line_of_a_call_is_updated_in_place(tmp_path: Path, terminals: list[
     assert "\x1b[1A\r\x1b[J✓ Edit\r\n" in terminal.text
 
 
-def test_thoughts_are_dimmed_and_without_colours_nothing_has_one(tmp_path: Path, terminals: list[Terminal]) -> None:
+def test_thoughts_are_dimmed_and_without_colours_nothing_has_one(tmp_path: Path, terminals: list[TypingUser]) -> None:
     thought = talk.update("agent_thought_chunk", content={"type": "text", "text": "Hm"})
     path = file(tmp_path, talk.prompt("go"), thought, call("completed"))
     coloured, plain = started(terminals, path), started(terminals, path, NO_COLOR="1")

@@ -119,7 +119,7 @@ def test_a_place_in_a_variable_counts_as_given(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_broken_link_is_not_a_missing_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_proxy.cli.storing.default_root", lambda: tmp_path / "link")
+    monkeypatch.setattr("acp_proxy.cli.which_store.default_root", lambda: tmp_path / "link")
     (tmp_path / "link").symlink_to(tmp_path / "away")
     result = run("sessions", "list")
     assert (result.exit_code, result.stdout) == (1, "")

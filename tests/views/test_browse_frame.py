@@ -72,7 +72,7 @@ def test_no_text_of_a_session_controls_the_terminal() -> None:
         (Browsing((ROW,), archived=True), "^A unarchive"),
         (Browsing((ROW,), message="Renamed."), "Renamed."),
         (Browsing((replace(ROW, is_running=True),)), "running"),
-        (Browsing((ROW,), asked="delete"), '"Fix the login" Delete it permanently? [y/N]'),
+        (Browsing((ROW,), asked="delete"), '"Fix the login" Delete it permanently? [y/N, s: softly]'),
         (Browsing((ROW,), typed="said", searched="said", said=(SaidIn(ROW, "turn 2: said"),)), "turn 2: said"),
     ],
 )
@@ -115,4 +115,4 @@ def test_a_long_message_is_wrapped_and_ends_with_what_to_do() -> None:
 
 def test_the_answer_to_a_question_is_shown() -> None:
     asked = Browsing((ROW,), asked="delete", answer="y")
-    assert shown(asked)[-1] == '"Fix the login" Delete it permanently? [y/N] y '
+    assert shown(asked)[-1] == '"Fix the login" Delete it permanently? [y/N, s: softly] y '

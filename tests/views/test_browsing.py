@@ -87,6 +87,14 @@ def test_sessions_in_which_the_words_were_said_follow_with_their_place() -> None
     assert after(found, "backspace").shown == (LOGIN, DEPLOY)
 
 
+def test_the_first_results_are_shown_while_more_are_searched() -> None:
+    some = browsing.with_said(after(STATE, "login"), "login", [], is_all=False)
+    assert some.is_searching
+    more = browsing.with_said(some, "login", [SaidIn(INDEX, "turn 1: login")], is_all=False)
+    assert (more.is_searching, INDEX in more.shown) == (True, True)
+    assert not browsing.with_said(more, "login", more.said).is_searching
+
+
 def test_a_late_result_of_an_earlier_filter_is_dropped() -> None:
     state = after(STATE, "login", "s")
     assert browsing.with_said(state, "login", [SaidIn(INDEX, "")]) is state
@@ -112,6 +120,7 @@ def test_a_late_result_of_an_earlier_filter_is_dropped() -> None:
         (("c-d", "y", "enter"), Deed("delete", LOGIN)),
         (("c-d", "Y", "enter"), Deed("delete", LOGIN)),
         (("c-d", "yes", "enter"), Deed("delete", LOGIN)),
+        (("c-d", "s", "enter"), Deed("delete", LOGIN, is_soft=True)),
         (("c-d", "y", "backspace", "enter"), None),
         (("c-d", "n", "enter"), None),
         (("c-d", "enter"), None),

@@ -158,8 +158,8 @@ def open_private(path: Path, flags: int) -> int:
 def check_database(path: Path) -> None:
     """Check that a file is a regular file that can be read and written, without opening it. Raises OSError.
 
-    Opening and closing it would drop the locks that SQLite holds on it in this process; another process could then
-    remove SQLite's log while this one writes.
+    A file that is removed meanwhile raises FileNotFoundError. Opening and closing it would drop the locks that SQLite
+    holds on it in this process; another process could then remove SQLite's log while this one writes.
     """
     mode = os.lstat(path).st_mode
     number = 0
@@ -168,6 +168,7 @@ def check_database(path: Path) -> None:
     elif not stat.S_ISREG(mode):
         number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
     elif not os.access(path, os.R_OK | os.W_OK):
+        os.lstat(path)  # access says the same of a file that another process has just removed
         number = errno.EACCES
     if number:
         raise OSError(number, os.strerror(number), str(path))

@@ -7,6 +7,7 @@ defines what a list shows.
 from collections.abc import Mapping
 
 from acp_proxy.titles import AGENT_TITLE_LENGTH, Titles, cleaned
+from acp_proxy.transcripts.files.use import Use
 from acp_proxy.wire import acp, clock, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
@@ -27,7 +28,7 @@ class Summary(Value, frozen=False):
     ``failed``: a prompt was answered with an error, or the agent exited before answering one.
     ``last``: the time of the last conversation entry. ``agent_updated``, ``agent_title``: what the agent reported.
     ``spoke``: the agent has said or done something in the current turn.
-    ``gaps``: how many gap notes there are. ``last_run``: the run that wrote the last entry.
+    ``gaps``: how many gap notes there are. ``last_run``: the run that wrote the last entry. ``use``: for statistics.
     """
 
     directories: list[str]
@@ -35,6 +36,7 @@ class Summary(Value, frozen=False):
     """The number of unanswered prompts, by the run that sent them."""
     meta: dict[str, object]
     titles: Titles
+    use: Use
     cwd: str | None = None
     prompts: int = 0
     is_prompted: bool = False
@@ -52,7 +54,7 @@ class Summary(Value, frozen=False):
     last_run: str | None = None
 
     def __init__(self) -> None:
-        super().__init__([], {}, {}, Titles())
+        super().__init__([], {}, {}, Titles(), Use())
 
     @classmethod
     def begun(cls, header: Header) -> "Summary":
@@ -60,6 +62,7 @@ class Summary(Value, frozen=False):
         out = cls()
         out.cwd, out.directories, out.last = header.cwd, header.directories, header.created_at or None
         out.is_imported = header.origin == record.IMPORTED
+        out.use = Use.begun(header)
         return out
 
     @classmethod
@@ -70,11 +73,13 @@ class Summary(Value, frozen=False):
             if name in state:
                 setattr(out, name, state[name])
         out.titles = Titles(**state["titles"])  # type: ignore[arg-type]
+        out.use = Use.from_state(state["use"])  # type: ignore[arg-type]
         return out
 
     def state(self) -> dict[str, object]:
         """All of it as JSON values. Encode them at once: the objects are shared with this summary."""
-        return {name: getattr(self, name) for name in _FIELDS} | {"titles": self.titles.state()}
+        inner = {"titles": self.titles.state(), "use": self.use.state()}
+        return {name: getattr(self, name) for name in _FIELDS} | inner
 
     @property
     def title(self) -> str | None:
@@ -99,6 +104,7 @@ class Summary(Value, frozen=False):
             self._prompt(entry)
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
             self._answered(entry)
+            self.use.answered(entry)
             self.failed |= acp.member(entry.value, "error") is not None
         elif entry.peer is Peer.AGENT and acp.text(entry.value, "method") == acp.UPDATE:
             update = acp.member(acp.member(entry.value, "params"), "update")
@@ -126,6 +132,7 @@ class Summary(Value, frozen=False):
         self.open[entry.run] = self.open.get(entry.run, 0) + 1
         self.last, self.agent_updated, self.spoke = entry.at, None, False
         self.titles.consider(acp.member(acp.member(entry.value, "params"), "prompt"))
+        self.use.prompted(entry)
 
     def _answered(self, entry: Entry) -> None:
         self.last = entry.at
@@ -137,6 +144,8 @@ class Summary(Value, frozen=False):
         kind = acp.update_kind(update)
         if kind == acp.SESSION_INFO:
             self._info(update)
+        elif kind == acp.USAGE:
+            self.use.updated(entry, update)
         elif acp.is_conversation(kind):
             self.last = entry.at
             if not self.is_prompted and self.cwd is not None:

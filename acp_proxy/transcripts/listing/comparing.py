@@ -12,7 +12,7 @@ from acp_proxy.wire.record import Entry
 
 def agrees(index: Index, agent: str, name: str, reading: Reading) -> bool:
     """Whether a transcript's row is correct and lacks no turn."""
-    columns = "session, listed, updated, info, open, inode, created, size, lines, state"
+    columns = "session, listed, updated, info, open, inode, created, size, lines, state, used"
     query = f"SELECT {columns} FROM transcripts WHERE agent = ? AND name = ?"
     found = next(iter(index.select(query, (agent, name))), None)
     header = reading.header or reading.remade_header()

@@ -22,7 +22,7 @@ from acp_proxy.transcripts.listing import cursors, places
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.record import Header
 
-SCHEMA = 5
+SCHEMA = 6
 PAGE = 500  # large, because several clients read only the first page
 COLUMNS = "agent, name, session, updated, info, open, created"
 """The columns of a row that ``listed`` reads."""
@@ -33,8 +33,8 @@ _CLEARING_MS = 250  # longer than a list's query; if others take longer, the nex
 _TABLES = """
 CREATE TABLE transcripts(
   agent TEXT NOT NULL, name TEXT NOT NULL, session BLOB NOT NULL, listed INTEGER NOT NULL, updated TEXT NOT NULL,
-  place BLOB, spelled BLOB, info TEXT NOT NULL, open TEXT NOT NULL, inode INTEGER NOT NULL, created TEXT NOT NULL,
-  size INTEGER NOT NULL, lines INTEGER NOT NULL, state TEXT NOT NULL,
+  place BLOB, spelled BLOB, info TEXT NOT NULL, open TEXT NOT NULL, used TEXT NOT NULL, inode INTEGER NOT NULL,
+  created TEXT NOT NULL, size INTEGER NOT NULL, lines INTEGER NOT NULL, state TEXT NOT NULL,
   PRIMARY KEY(agent, name)) WITHOUT ROWID;
 CREATE INDEX listing ON transcripts(agent, listed, updated, session);
 CREATE INDEX by_place ON transcripts(agent, place, listed, updated, session);
@@ -109,7 +109,8 @@ class Index:
         """
         with self._transaction():
             row = self._database.execute(
-                "SELECT inode, created, size, lines, state FROM transcripts WHERE agent = ? AND name = ?", (agent, name)
+                "SELECT inode, created, size, lines, state, used FROM transcripts WHERE agent = ? AND name = ?",
+                (agent, name),
             ).fetchone()
             header = reading.header or reading.remade_header()
             if header is None:
@@ -117,7 +118,7 @@ class Index:
             summary, size, lines = Summary.begun(header), 0, 0
             if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
                 with trusting():
-                    summary, size, lines = Summary.from_state(parsed(row[4])), row[2], row[3]
+                    summary, size, lines = Summary.from_state(parsed(row[4]) | {"use": parsed(row[5])}), row[2], row[3]
                 if size == reading.size:
                     return not summary.open
             shown, all_whole = summary, True
@@ -366,17 +367,19 @@ def row_of(
         "meta": shown.meta,
         "size": file_size,
     }
+    state = summary.state()
     return {
         "session": blob(header.session),
         "listed": int(shown.prompts > 0 and shown.cwd is not None and not names.aside(name)),
         "updated": shown.updated or "",
         "info": _written(info),
         "open": _written(sorted(shown.open)),
+        "used": _written(state.pop("use")),
         "inode": inode,
         "created": header.created_at,
         "size": size,
         "lines": lines,
-        "state": _written(summary.state()),
+        "state": _written(state),
     }
 
 

@@ -64,7 +64,7 @@ def look(layout: Layout, kept: DeletedSession) -> Listed:
     """A soft-deleted session as a list would show it."""
     reading = Reading(layout.kept(kept.agent, kept.name))
     try:
-        return _listed(kept, reading, _folded(reading))
+        return _listed(kept, reading, folded(reading))
     finally:
         reading.close()
 
@@ -76,7 +76,7 @@ def restore(layout: Layout, kept: DeletedSession) -> Listed:
     """
     reading = Reading(layout.kept(kept.agent, kept.name))
     try:
-        summary = _folded(reading)
+        summary = folded(reading)
         listed = _listed(kept, reading, summary)
     finally:
         reading.close()
@@ -140,7 +140,8 @@ def _session(layout: Layout, agent: str, name: str) -> str | None:
         reading.close()
 
 
-def _folded(reading: Reading) -> Summary:
+def folded(reading: Reading) -> Summary:
+    """The summary of a whole transcript."""
     header = reading.header or reading.remade_header()
     summary = Summary.begun(header) if header is not None else Summary()
     for line in reading.streams(short=True):

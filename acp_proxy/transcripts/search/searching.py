@@ -8,7 +8,7 @@ cannot be trusted is rebuilt. Other processes may search, record and delete at t
 import heapq
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 
@@ -50,14 +50,15 @@ class Sought:
 
     ``question``: an FTS5 query (``phrases.question``). ``since``, ``until``: from the one time to before the other, in
     transcript format. ``below``: sessions in directories below ``cwd`` count, too.
-    ``limit``: the most sessions to return. ``each``: the most excerpts per session; 0: one of each matching turn.
+    ``limit``: the most sessions to return; None: all. ``each``: the most excerpts per session; 0: one of each matching
+    turn.
     """
 
     question: str
     agents: Sequence[str]
     cwd: str | None = None
     since: str | None = None
-    limit: int = 10
+    limit: int | None = 10
     each: int = 3
     until: str | None = None
     below: bool = False
@@ -85,12 +86,15 @@ class SearchResult:
     is_all: bool
 
 
+Tell = Callable[[Hit], bool]
+
+
 class _Again(Exception):
     """A table was removed while in use, or was not trustworthy and has been removed."""
 
 
-def search(layout: Layout, index: Index, sought: Sought, progress: Progress) -> SearchResult:
-    """Search the transcripts of ``sought.agents``; ``progress``: see ``Archive.search``.
+def search(layout: Layout, index: Index, sought: Sought, progress: Progress, tell: Tell) -> SearchResult:
+    """Search the transcripts of ``sought.agents``; ``progress``, ``tell``: see ``Archive.search``.
 
     Raises NoFullText, Unreadable; ``sqlite3.Error`` if it is the index's.
     """
@@ -103,7 +107,7 @@ def search(layout: Layout, index: Index, sought: Sought, progress: Progress) -> 
             try:
                 tables = Tables(layout, index, stack)
                 tables.bring_in(sought.agents, progress)
-                return tables.found(sought)
+                return tables.found(sought, tell)
             except OSError as problem:
                 raise Unreadable(errno_name(problem)) from problem
     raise Unreadable("EBUSY")
@@ -130,9 +134,13 @@ class Tables:
                 done += count
                 progress(done, total)
 
-    def found(self, sought: Sought) -> SearchResult:
+    def found(self, sought: Sought, tell: Tell = lambda hit: True) -> SearchResult:
         """Look up the words. Raises _Again, Unreadable; ``sqlite3.Error`` if it is the index's."""
         docs = {digit: self._docs(digit, sought) for digit in self._words}
+        by_transcript: dict[tuple[str, int], list[int]] = {}
+        for digit, each in docs.items():
+            for doc in each:
+                by_transcript.setdefault((digit, of(doc)), []).append(doc)
         within = self._inside(sought, sought.cwd) if sought.cwd is not None else None
         hits: list[Hit] = []
         for digit, transcript in _newest(docs):
@@ -143,9 +151,10 @@ class Tables:
                 continue
             if len(hits) == sought.limit:
                 return SearchResult(hits, is_all=False)
-            mine = [doc for doc in docs[digit] if of(doc) == transcript]
             with self._trusted(digit):
-                hits.append(_hit(self._words[digit], row, transcript, mine, sought))
+                hits.append(_hit(self._words[digit], row, transcript, by_transcript[digit, transcript], sought))
+            if not tell(hits[-1]):
+                return SearchResult(hits, is_all=False)
         return SearchResult(hits, is_all=True)
 
     def _row(self, key: Key) -> Listed | None:

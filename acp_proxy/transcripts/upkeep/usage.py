@@ -1,30 +1,28 @@
 """What sessions used, by agent and month, day or project: turns, tokens, cost, bytes.
 
-Each transcript is read once, and only lines that may contain usage are parsed.
-
-Agents report a gauge (``used``: tokens in the context now) and a counter (``cost``: of the session so far). A month
-gets what they grew by during it; for the gauge, growth beyond its highest value so far. The ``usage`` in answers to
-prompts comes from a draft of the protocol that agents read in two ways: as of the turn, or as of the session. An agent
-whose numbers fall, or do not grow over a completed turn, means the turn.
+Sums up what the index knows of each session (``files.use``); only a transcript that is not in the index is read. Months
+and days are those of the machine's time zone.
 """
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from datetime import datetime
+from functools import cache
+from typing import Any, Literal
 
 from acp_proxy.errors import NewerFormat, errno_name
-from acp_proxy.titles import cleaned
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Reading
-from acp_proxy.wire import acp, record
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry
+from acp_proxy.transcripts.listing.catalog import Catalog
+from acp_proxy.transcripts.listing.index import Index, parsed, trusting
+from acp_proxy.transcripts.listing.keeping import folded
 
 By = Literal["month", "day", "project"]
-_MONTH, _DAY = len("2026-11"), len("2026-11-20")
-_CURRENCY_LENGTH = 12  # an ISO code, or a word such as credits
-_COUNTED = ("inputTokens", "outputTokens", "totalTokens")
+UseState = Mapping[str, Any]
+"""``Use.state``: with 100,000 sessions, making a ``Use`` of each would take seconds."""
+Grouping = Callable[[UseState, str], str]
+"""The group of a quarter of an hour of a session's use."""
+_FORMS = {"month": "%Y-%m", "day": "%Y-%m-%d"}
 
 
 @dataclass(slots=True)
@@ -65,161 +63,118 @@ class AgentUsed:
     """
 
     groups: dict[str, Used] = field(default_factory=dict)
-    total: Used = field(default_factory=Used)
+    sessions: int = 0
     is_per_turn: bool = False
 
-    def add(self, session: "SessionUsed") -> None:
-        """Add a session."""
-        for name, used in session.groups.items():
-            self.groups.setdefault(name, Used()).add(used)
-            self.total.add(used)
-        # A session that continued in another month or on another day counts in both, but once in the total.
-        self.total.sessions += session.is_prompted - sum(used.sessions for used in session.groups.values())
-        self.is_per_turn |= session.is_per_turn
+    def add(self, use: UseState, size: int, group: Grouping) -> None:
+        """Add a session with files of ``size`` bytes. One that was never prompted counts only by its bytes."""
+        prompted = {group(use, quarter) for quarter, (turns, *_) in use["quarters"].items() if turns}
+        if prompted:
+            self.sessions += 1
+            self.is_per_turn |= use["is_per_turn"]
+            for quarter, (turns, turn_tokens, session_tokens, context, cost) in use["quarters"].items():
+                used = self._group(group(use, quarter))
+                used.turns += turns
+                if turn_tokens is not None:
+                    used.turn_tokens = (used.turn_tokens or 0) + turn_tokens
+                    used.session_tokens = (used.session_tokens or 0) + session_tokens
+                if context is not None:
+                    used.context = (used.context or 0) + context
+                if cost is not None:
+                    for currency, spent in cost.items():
+                        used.cost[currency] = used.cost.get(currency, 0.0) + spent
+        for name in prompted:
+            self.groups[name].sessions += 1
+        self._group(group(use, use["last"])).bytes += size
+
+    @property
+    def total(self) -> Used:
+        """A session that continued in another month or on another day counts in both, but once in the total."""
+        total = Used()
+        for used in self.groups.values():
+            total.add(used)
+        total.sessions = self.sessions
+        return total
 
     def tokens(self, used: Used) -> int | None:
         """The tokens of one of its amounts, in the way the agent counts them; None: not reported."""
         return used.turn_tokens if self.is_per_turn else used.session_tokens
 
-
-class SessionUsed:
-    """Adds up a session's use by month, day or project, from its entries.
-
-    ``is_prompted``: it has a turn of its own. ``last``: when it was last prompted.
-    """
-
-    def __init__(self, since: str, by: By = "month", project: str = "") -> None:
-        """``since``: when it was created; earlier entries were copied from the session that it is a fork of.
-
-        ``project``: its directory, the only group of ``by`` project.
-        """
-        self.groups: dict[str, Used] = {}
-        self.is_prompted = False
-        self.is_per_turn = False
-        self.last = since
-        self._since = since
-        self._by = by
-        self._project = project
-        self._highest = 0
-        self._cost: dict[str, float] = {}
-        self._run: str | None = None
-        self._told: dict[str, int] = {}
-
-    def add(self, entry: Entry) -> None:
-        """Add the next entry."""
-        if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
-            self._prompted(entry)
-        elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
-            self._answered(entry, acp.member(entry.value, "result"))
-        elif entry.peer is Peer.AGENT and acp.text(entry.value, "method") == acp.UPDATE:
-            update = acp.member(acp.member(entry.value, "params"), "update")
-            if acp.update_kind(update) == acp.USAGE:
-                self._updated(entry, update)
-
-    def take(self, size: int) -> None:
-        """Add the bytes of its files to the month of its last prompt."""
-        self._month(self.last).bytes += size
-
-    def _month(self, at: str) -> Used:
-        group = self._project if self._by == "project" else at[: _DAY if self._by == "day" else _MONTH]
-        return self.groups.setdefault(group, Used())
-
-    def _counts(self, entry: Entry) -> bool:
-        return entry.at >= self._since
-
-    def _prompted(self, entry: Entry) -> None:
-        if self._counts(entry):
-            self.is_prompted, self.last = True, entry.at
-            month = self._month(entry.at)
-            month.turns += 1
-            month.sessions = 1
-
-    def _updated(self, entry: Entry, update: object) -> None:
-        used, cost = _number(update, "used"), acp.member(update, "cost")
-        if used is not None:
-            grown, self._highest = max(0, used - self._highest), max(used, self._highest)
-            if self._counts(entry):
-                month = self._month(entry.at)
-                month.context = _sum(month.context, grown)
-        amount, currency = acp.member(cost, "amount"), cleaned(acp.member(cost, "currency"), _CURRENCY_LENGTH)
-        if currency is not None and isinstance(amount, int | float) and not isinstance(amount, bool):
-            self._spent(entry, currency, float(amount))
-
-    def _spent(self, entry: Entry, currency: str, amount: float) -> None:
-        if not math.isfinite(amount) or amount < 0:
-            return
-        before = self._cost.get(currency, 0.0)
-        grown = amount - before if amount >= before else amount  # the agent's counter has restarted
-        self._cost[currency] = amount
-        if grown and self._counts(entry):
-            month = self._month(entry.at)
-            month.cost[currency] = month.cost.get(currency, 0.0) + grown
-
-    def _answered(self, entry: Entry, result: object) -> None:
-        usage = acp.member(result, "usage")
-        told = {key: count for key in _COUNTED if (count := _number(usage, key)) is not None}
-        if "totalTokens" not in told:
-            return
-        total, before = told["totalTokens"], self._told.get("totalTokens", 0)
-        if entry.run == self._run:
-            falls = any(count < self._told.get(key, 0) for key, count in told.items())
-            stands = total == before and total > 0 and acp.text(result, "stopReason") == "end_turn"
-            self.is_per_turn |= falls or stands
-        self._run, self._told = entry.run, told
-        if self._counts(entry):
-            month = self._month(entry.at)
-            month.turn_tokens = _sum(month.turn_tokens, total)
-            month.session_tokens = _sum(month.session_tokens, total - before if total >= before else total)
-
-
-def read(reading: Reading, by: By = "month") -> SessionUsed:
-    """The use of one transcript. Raises OSError."""
-    header = reading.header or reading.remade_header()
-    used = SessionUsed(header.created_at, by, header.cwd or "") if header is not None else SessionUsed("", by)
-    version = header.version if header is not None else record.VERSION
-    for _, _, line in reading.raw_lines():
-        if b"prompt" in line or b"usage" in line:
-            for piece in record.entries_in(line, version):
-                used.add(piece.value)
-    return used
+    def _group(self, name: str) -> Used:
+        used = self.groups.get(name)
+        if used is None:
+            used = self.groups[name] = Used()
+        return used
 
 
 def of_all(
-    layout: Layout, transcripts: Iterable[tuple[str, str]], by: By = "month"
+    layout: Layout, catalog: Catalog, agents: Sequence[str], by: By = "month"
 ) -> tuple[dict[str, AgentUsed], list[str]]:
-    """The use of these transcripts (agent, name) by agent, and a text for each that could not be read.
+    """The use of all transcripts of these agents, by agent, and a text for each that could not be read.
 
-    A session that was never prompted counts only by its bytes.
+    Raises OSError, Unreadable.
     """
-    agents: dict[str, AgentUsed] = {}
-    sizes: dict[str, dict[str, int]] = {}
-    failed = []
-    for agent, name in transcripts:
-        if agent not in sizes:
-            sizes[agent] = layout.sizes(agent)
+    group: Grouping = _project if by == "project" else _by_time(by)
+
+    def summed(index: Index) -> tuple[dict[str, AgentUsed], list[str]]:
+        found: dict[str, AgentUsed] = {}
+        failed = []
+        for agent in agents:
+            uses = dict(index.select("SELECT name, used FROM transcripts WHERE agent = ?", (agent,)))
+            sizes = layout.sizes(agent)
+            used = AgentUsed()
+            with trusting():
+                for name, state in uses.items():
+                    used.add(parsed(state), sizes.get(name, 0), group)
+            for name in sizes.keys() - uses.keys():
+                if layout.exists(agent, name):
+                    try:
+                        used.add(_read(layout, agent, name), sizes[name], group)
+                    except (OSError, NewerFormat) as problem:
+                        failed.append(f"{agent}/{name}: {errno_name(problem)}")
+            if used.groups:
+                found[agent] = used
+        return found, failed
+
+    return catalog.ask(summed, *agents)
+
+
+def of_one(catalog: Catalog, agent: str, name: str) -> AgentUsed:
+    """The use of one transcript, without its bytes. Raises Unreadable."""
+
+    def told(index: Index) -> AgentUsed:
+        used = AgentUsed()
+        for (state,) in index.select("SELECT used FROM transcripts WHERE agent = ? AND name = ?", (agent, name)):
+            with trusting():
+                used.add(parsed(state), 0, _project)
+        return used
+
+    return catalog.ask(told)
+
+
+def _read(layout: Layout, agent: str, name: str) -> UseState:
+    reading = Reading(layout.transcript(agent, name))
+    try:
+        return folded(reading).use.state()
+    finally:
+        reading.close()
+
+
+def _project(use: UseState, quarter: str) -> str:
+    return str(use["project"])
+
+
+def _by_time(by: Literal["month", "day"]) -> Grouping:
+    form = _FORMS[by]
+
+    @cache
+    def local(quarter: str) -> str:
         try:
-            reading = Reading(layout.transcript(agent, name))
-            try:
-                used = read(reading, by)
-            finally:
-                reading.close()
-        except FileNotFoundError:  # deleted in the meantime
-            continue
-        except (OSError, NewerFormat) as problem:
-            failed.append(f"{agent}/{name}: {errno_name(problem)}")
-            continue
-        if not used.is_prompted:
-            used.groups.clear()
-        used.take(sizes[agent].get(name, 0))
-        agents.setdefault(agent, AgentUsed()).add(used)
-    return agents, failed
+            return datetime.fromisoformat(f"{quarter}+00:00").astimezone().strftime(form)
+        except (ValueError, OverflowError):  # a damaged transcript
+            return quarter[: len("2026-11-20" if by == "day" else "2026-11")]
 
-
-def _number(value: object, key: str) -> int | None:
-    found = acp.member(value, key)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or found < 0:
-        return None
-    return int(found)
+    return lambda use, quarter: local(quarter)
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

@@ -200,3 +200,16 @@ def test_bytes_are_read_at_an_offset_up_to_the_end(tmp_path: Path) -> None:
         assert access.read_at(fd, 1, 10) == b""
     finally:
         os.close(fd)
+
+
+def test_a_database_removed_while_it_is_checked_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "table"
+    path.touch()
+
+    def removed_before(file: Path, mode: int) -> bool:
+        path.unlink()
+        return False
+
+    monkeypatch.setattr(os, "access", removed_before)
+    with pytest.raises(FileNotFoundError):
+        access.check_database(path)

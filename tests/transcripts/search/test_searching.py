@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.search import phrases, searching, turns
-from acp_proxy.transcripts.search.searching import Sought
+from acp_proxy.transcripts.search.searching import Hit, Sought
 from tests.stored import Both
 from tests.transcripts import cold, talk
 from tests.transcripts.searches import append, found, keep, search, tables
@@ -58,6 +58,21 @@ def test_sessions_are_ordered_by_their_newest_match_and_turns_by_number(store: B
     assert found(store, "word", limit=1) == [("goes-on", [1, 3])]
     assert not search(store, "word", limit=2).is_all
     assert search(store, "word", limit=3).is_all
+
+
+def test_each_match_is_told_at_once_and_the_search_may_end_early(store: Both) -> None:
+    for number in range(5):
+        keep(store, f"s{number}", "word", at=number)
+    told: list[str] = []
+
+    def tell(hit: Hit) -> bool:
+        told.append(hit.session.session)
+        return len(told) < 3
+
+    sought = Sought(phrases.question(["word"]), store.agents(), limit=None)
+    assert not store.search(sought, tell=tell).is_all
+    assert told == ["s4", "s3", "s2"]
+    assert len(store.search(sought).hits) == 5
 
 
 def test_all_turns_of_one_moment_are_found(store: Both) -> None:

@@ -1,0 +1,60 @@
+"""Which store, and which directory, a command means. Does not import typer: ``browse`` opens the store without it."""
+
+import os
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from acp_proxy import config_file
+from acp_proxy.cli.progress import MOMENT, advanced
+from acp_proxy.errors import AcpProxyError, NoStore, UsageError
+from acp_proxy.transcripts.archive import PRIVATE_UMASK, Archive, default_root, is_windows
+
+STORE_VARIABLE = "ACP_PROXY_STORE"
+
+
+def root_of(given: str) -> Path:
+    """The store's directory: ``given``, else that of the configuration file, else the default. Raises UsageError."""
+    os.umask(PRIVATE_UMASK)
+    given = given or _configured()
+    return Path(given).expanduser() if given else default_root()
+
+
+def _configured() -> str:
+    """The directory in the configuration file; empty if it names none. Raises UsageError."""
+    return config_file.checked().get("store", "")
+
+
+def is_usual(root: Path) -> bool:
+    """Whether a command without --store uses this store."""
+    with suppress(UsageError):
+        return root == root_of(os.environ.get(STORE_VARIABLE, ""))
+    return False
+
+
+def store_of(given: str, *, make: bool = False, change: bool = False) -> Archive:
+    """Open the store. If it has to rebuild its index, which may take long, a progress bar appears.
+
+    Only ``make`` creates a store. Without it, a missing store is empty in the default place, and an error elsewhere.
+    ``make`` and ``change`` refuse a read-only store. Raises StoreRefused, NoStore, UsageError.
+    """
+    given = given or _configured()
+    store = Archive(root_of(given), make=make)
+    if given and not store.is_made:
+        raise NoStore(store.root)
+    if change and store.only_read is not None:
+        raise store.only_read
+    store.filling = partial(advanced, "Rebuilding the index", MOMENT)
+    return store
+
+
+def directory(cwd: str, *, here: bool) -> str | None:
+    """The absolute directory of --cwd or --here. Raises AcpProxyError."""
+    if cwd and here:
+        raise UsageError("--here and --cwd exclude each other. Give one of them.")
+    if not cwd and not here:
+        return None
+    try:
+        return cwd if os.path.isabs(cwd) or is_windows(cwd) else os.path.join(os.getcwd(), cwd or ".")
+    except FileNotFoundError as problem:
+        raise AcpProxyError("the current directory no longer exists. Give an absolute path: --cwd DIR") from problem
