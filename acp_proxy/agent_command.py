@@ -90,14 +90,14 @@ def may_run_others(command: list[str]) -> bool:
 def _seen_through(command: list[str]) -> list[str]:
     """The command without its known runners."""
     words = list(command)
-    while words and (run := _run_by(_base(words[0]), words[1:])):
+    while words and (run := _run_by(_base(words[0]).lower(), words[1:])):
         words = run
     return words
 
 
 def _run_by(runner: str, words: list[str]) -> list[str]:
     """The command that a runner runs, or an empty list. ``words``: the runner's arguments."""
-    if runner == "py" or (runner.startswith("python") and not runner[6:].strip("0123456789.")):
+    if runner == "py" or (runner.startswith("python") and not runner[6:].strip("0123456789.tw")):
         return _run_by_python(words)
     if runner in _SHELLS:
         return _run_by_shell(words)
@@ -120,11 +120,13 @@ def _run_by(runner: str, words: list[str]) -> list[str]:
 
 
 def _run_by_python(words: list[str]) -> list[str]:
-    """The module or script that Python runs, and its arguments."""
+    """The module or script that Python runs, and its arguments; an empty list for code, which has no name."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         if words[at] == "-m":
             return words[at + 1 :]
+        if _announces_script(words[at]):
+            return []
         at += 2 if words[at] in _PYTHON_VALUED else 1
     return words[at:]
 

@@ -94,7 +94,8 @@ def environment(ours: Mapping[str, str]) -> dict[str, str]:
         "WINEDLLOVERRIDES": "mscoree,mshtml=;bcryptprimitives=n",
         "PYTHONPATH": ";".join(map(windows_path, places)),
         "PYTHONUTF8": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONDONTWRITEBYTECODE": "",  # hundreds of processes start, and would compile everything
+        "PYTHONPYCACHEPREFIX": windows_path(HOME / "bytecode"),
     }
 
 

@@ -16,7 +16,8 @@ READ_SIZE = 64 * 1024  # like editors
 
 def main() -> int:
     file, *command = sys.argv[1:]
-    received = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    binary = getattr(os, "O_BINARY", 0)  # else Windows writes "\r\n" for each "\n"
+    received = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | binary, 0o600)
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
     assert process.stdin is not None
     assert process.stdout is not None

@@ -8,6 +8,7 @@ last lines. It does not check the protocol: lines may contain anything. It does 
 import json
 import os
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -16,7 +17,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-TIMEOUT = 20.0  # seconds; a first start on a busy machine takes a few
+TIMEOUT = 120.0 if sys.platform == "win32" else 20.0
+"""Seconds. A first start on a busy machine takes a few, on Windows many: it may check each file of a new program."""
 READ_BYTES = 1024 * 1024  # one system call for many short updates, few for a line of 64 MiB
 LINES_SHOWN = 5  # with a failed wait: enough to see where the talk stood
 LINE_SHOWN = 300  # characters of each

@@ -27,6 +27,12 @@ def test_windows_python_finds_the_checkout_first() -> None:
     assert environment["HOME"] == "/root"
 
 
+def test_windows_python_keeps_its_bytecode_outside_the_checkout() -> None:
+    environment = windows.environment({"PYTHONDONTWRITEBYTECODE": "1"})
+    assert environment["PYTHONDONTWRITEBYTECODE"] == ""
+    assert environment["PYTHONPYCACHEPREFIX"] == windows.windows_path(windows.HOME / "bytecode")
+
+
 def test_what_cannot_be_installed_is_said_in_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
