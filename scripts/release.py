@@ -15,7 +15,10 @@ import tomllib
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from email.parser import BytesParser
 from pathlib import Path
+
+from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
@@ -25,7 +28,9 @@ RESOLUTIONS = {"lowest-direct": "the lowest versions", "highest": "the newest ve
 BUILD_PLACES = (("first", 0o022), ("second/somewhere-else", 0o077))
 """Where to build, and with which umask: neither may show in what is built."""
 DIST_INFO = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
-ALWAYS_IN_SDIST = (".gitignore", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml")
+ALWAYS_IN_SDIST = (".gitignore", "LICENSE", "PKG-INFO", "pyproject.toml")
+ADDRESSES = ("https://", "#")
+"""What a link on a package index may begin with."""
 FORMULA_PYTHON = "3.14"
 
 
@@ -114,6 +119,25 @@ def check_contents(wheel: Path, sdist: Path) -> None:
         raise Wrong("\n".join(problems))
 
 
+def dead_links(description: str) -> list[str]:
+    """The links and pictures that lead nowhere on a package index, and HTML, which may contain some."""
+    blocks = MarkdownIt().parse(description)
+    tokens = [*blocks, *(inner for block in blocks for inner in block.children or ())]
+    links = [str(address) for token in tokens for name in ("href", "src") if (address := token.attrGet(name))]
+    html = [token.content for token in tokens if token.type.startswith("html_")]
+    return [*(link for link in links if not link.startswith(ADDRESSES)), *html]
+
+
+def check_description(wheel: Path) -> None:
+    """Raises Wrong."""
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        description = BytesParser().parsebytes(archive.read(metadata)).get_payload(decode=True)
+    assert isinstance(description, bytes)
+    if dead := dead_links(description.decode()):
+        raise Wrong("Dead links on a package index (pyproject.toml makes its page from README.md): " + ", ".join(dead))
+
+
 def supported() -> list[str]:
     """The versions of Python that pyproject.toml names, such as 3.11."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -196,6 +220,7 @@ def main() -> None:
         away = Path(folder)
         built = build(away)
         check_contents(*built)
+        check_description(built[0])
         run("twine", "check", "--strict", *built)
         for kept in (DIST, PACKAGES):
             shutil.rmtree(kept, ignore_errors=True)

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
-from acp_proxy.core import answers
 from acp_proxy.core.effects import (
     Acting,
     AmendList,
@@ -287,8 +286,6 @@ class Relay:
                 return self._decide(SessionFound(request, trouble=trouble))
             case ReadPast(request, session):
                 return self._decide(PastRead(request, session, None))
-            case DeleteSession(request=request) if request is not None:
-                return [answers.unreadable(request, trouble)]
             case AmendList(raw):
                 return [Forward(Peer.CLIENT, raw)]
             case _:

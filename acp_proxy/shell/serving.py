@@ -20,7 +20,7 @@ from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.jsonrpc import RequestId
 
 _ANSWER_SECONDS = 15.0
-"""How long a list waits for the store. With a locked index, a list takes less: it does without the index."""
+"""How long a list or a delete waits for the store. With a locked index a list takes less: it does without."""
 _QUESTIONS = 64
 """The most lists and deletes that may wait for the store; each has a timer. An editor has one or two."""
 
@@ -81,19 +81,25 @@ class Serving:
             return raw
 
     def delete(self, session: str, request: RequestId | None) -> list[Acting]:
-        """Delete a session, and answer the request if there is one. Returns effects to perform."""
+        """Delete a session, and answer the request if there is one. Returns effects to perform.
+
+        If the store hangs, another thread goes on with the conversation, and this one answers when the store returns.
+        """
         recorder = self._recorder
         agent = recorder.agent
+        in_time = self._within_limit(answers.unreadable(request, "ETIMEDOUT").data if request is not None else b"")
         try:
             recorder.delete(session)
-        except OSError as problem:
+        except (OSError, ImportError) as problem:
             if request is None:
                 return [
                     Warn(f"a deleted session could not be removed from {recorder.store.root}: {errno_name(problem)}")
                 ]
-            return [answers.unreadable(request, errno_name(problem))]
+            if in_time():
+                self._client.post(answers.unreadable(request, errno_name(problem)).data)
+            return []
 
-        deleted = jsonrpc.result(request, {}) if request is not None else b""
+        deleted = jsonrpc.result(request, {}) if request is not None and in_time() else b""
 
         def forget() -> bytes:
             try:
@@ -160,22 +166,32 @@ class Serving:
         if not self._questions.acquire(timeout=STALL_SECONDS):
             self._client.post(late)
             return
-        unanswered = threading.Lock()
-
-        def say(line: bytes) -> None:
-            if unanswered.acquire(blocking=False) and not self._is_over:
-                self._client.post(line)
-
-        timer = threading.Timer(_ANSWER_SECONDS, say, [late])
-        timer.daemon = True
-        timer.start()
+        in_time = self._within_limit(late)
 
         def work() -> None:
+            line = late
             try:
-                say(answer())
+                line = answer()
             finally:  # even if a bug prevents an answer
-                timer.cancel()
-                say(late)
+                if in_time():
+                    self._client.post(line)
                 self._questions.release()
 
         self._worker.put(work)
+
+    def _within_limit(self, late: bytes) -> Callable[[], bool]:
+        """Send ``late`` at the limit, unless the result is called before. That says whether it was in time."""
+        unanswered = threading.Lock()
+
+        def in_time() -> bool:
+            timer.cancel()
+            return unanswered.acquire(blocking=False) and not self._is_over
+
+        def expire() -> None:
+            if in_time():
+                self._client.post(late)
+
+        timer = threading.Timer(_ANSWER_SECONDS, expire)
+        timer.daemon = True
+        timer.start()
+        return in_time

@@ -36,11 +36,9 @@ USUAL = ("opencode", "gemini")
 def main(words: Sequence[str]) -> int:
     given = arguments(words)
     editors = [EDITORS[name] for name in given.only]
-    if lacking := missing(editors):
+    if lacking := prepared(editors, given.agents):
         print("\n".join(["The editors cannot be tried:", *(f"- {line}" for line in lacking)]), file=sys.stderr)
         return 2
-    subprocess.run([sys.executable, AGENTS / "setup", *given.agents], check=True, stdout=sys.stderr)
-    tree.make()
     with stand_in_model() as port, workplace(given.keep) as base:
         outcomes = [tried(editor, OFFLINE_AGENTS[name], port, base) for editor in editors for name in given.agents]
     print(table(outcomes), end="")
@@ -64,9 +62,18 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     return given
 
 
-def missing(editors: Sequence[type[Editor]]) -> list[str]:
-    agents = [] if (AGENTS / "setup").exists() else [f"there are no real agents: {AGENTS} is not there"]
-    return [*tree.missing(), *agents, *dict.fromkeys(line for editor in editors for line in editor.lacks())]
+def prepared(editors: Sequence[type[Editor]], agents: Sequence[str]) -> list[str]:
+    """Install what is missing. What is still missing then, and what to do."""
+    lacking = [] if (AGENTS / "setup").exists() else [f"there are no real agents: {AGENTS} is not there"]
+    lacking = [*tree.missing(), *lacking] or tree.clone(plugin for editor in editors for plugin in editor.plugins)
+    if lacking:
+        return lacking
+    try:
+        subprocess.run([sys.executable, AGENTS / "setup", *agents], check=True, stdout=sys.stderr)
+        tree.make()
+    except subprocess.CalledProcessError as failed:
+        return [f"this ended with {failed.returncode}, see above: {' '.join(map(str, failed.cmd))}"]
+    return []
 
 
 def tried(kind: type[Editor], agent: Agent, port: int, base: Path) -> Outcome:

@@ -6,7 +6,6 @@ from typing import ClassVar
 from scripts.editors import tree
 from scripts.editors.editor import Editor
 
-_PLUGINS = ("agent-shell", "acp.el", "shell-maker")
 _CONFIGURATION = """\
 (setq native-comp-jit-compilation nil)  ; it would take the processor for minutes
 (require 'agent-shell)
@@ -19,11 +18,8 @@ _PROMPT = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
 class AgentShell(Editor):
     name: ClassVar[str] = "agent-shell"
     title: ClassVar[str] = "agent-shell"
+    plugins: ClassVar[tuple[str, ...]] = ("agent-shell", "acp.el", "shell-maker")
     past_call: ClassVar[str] = "Ran a command"
-
-    @staticmethod
-    def lacks() -> list[str]:
-        return tree.lacks(*_PLUGINS)
 
     @staticmethod
     def version() -> str:
@@ -34,18 +30,13 @@ class AgentShell(Editor):
     def configure(self) -> None:
         path = self.desk.home / ".emacs.d" / "init.el"
         path.parent.mkdir()
-        paths = "".join(f'(add-to-list \'load-path "{tree.PLUGINS / name}")\n' for name in _PLUGINS)
+        paths = "".join(f'(add-to-list \'load-path "{tree.PLUGINS / name}")\n' for name in self.plugins)
         path.write_text(paths + _CONFIGURATION + self.desk.snippet(self.name), encoding="utf-8")
 
     def begin(self) -> None:
         self._choose_agent()
         self.terminal.press("Enter")  # a new shell
         self._ready()
-
-    def say(self, text: str) -> None:
-        self.terminal.type(text)
-        self.terminal.wait_for(text)
-        self.terminal.press("Enter")
 
     def allow(self) -> None:
         self.terminal.wait_for("Allow", "(y)")
@@ -62,7 +53,7 @@ class AgentShell(Editor):
         self._ready()
 
     def _choose_agent(self) -> None:
-        self.terminal.open(self.desk.command("emacs", "-nw", "--no-splash"), self.desk.project)
+        self.open("emacs", "-nw", "--no-splash")
         self.terminal.wait_for("*scratch*")
         self.terminal.press("M-x")
         self.terminal.type("agent-shell")

@@ -32,11 +32,8 @@ _CHOICE = re.compile(r"^(\d+): ", re.MULTILINE)
 class CodeCompanion(Editor):
     name: ClassVar[str] = "codecompanion"
     title: ClassVar[str] = "CodeCompanion"
+    plugins: ClassVar[tuple[str, ...]] = ("codecompanion.nvim",)
     past_call: ClassVar[str] = ""
-
-    @staticmethod
-    def lacks() -> list[str]:
-        return tree.lacks("codecompanion.nvim")
 
     @staticmethod
     def version() -> str:
@@ -84,9 +81,7 @@ class CodeCompanion(Editor):
     def _open_chat(self) -> None:
         """Open a chat, which begins a session."""
         before = len(self.desk.answered("session/new"))
-        adapter = self.desk.agent.codecompanion
-        command = self.desk.command("nvim", "-c", f"CodeCompanionChat adapter={adapter}")
-        self.terminal.open(command, self.desk.project)
+        self.open("nvim", "-c", f"CodeCompanionChat adapter={self.desk.agent.codecompanion}")
         self.terminal.wait_until(
             lambda _: len(self.desk.answered("session/new")) > before, "CodeCompanion has no session"
         )

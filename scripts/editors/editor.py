@@ -11,20 +11,18 @@ COMMAND = "echo proxied-$((40+2))"
 
 
 class Editor(ABC):
-    """``past_call``: how it shows the tool call of a session that it loads; empty: not at all."""
+    """``plugins``: of `tree.PLUGINS`. ``past_call``: how it shows the tool call of a session that it loads; empty: not
+    at all.
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]
+    plugins: ClassVar[tuple[str, ...]] = ()
     past_call: ClassVar[str] = COMMAND
 
     def __init__(self, terminal: Terminal, desk: Desk) -> None:
         self.terminal = terminal
         self.desk = desk
-
-    @staticmethod
-    def lacks() -> list[str]:
-        """The parts that are not on this machine, and where to put them."""
-        return []
 
     @staticmethod
     @abstractmethod
@@ -39,9 +37,11 @@ class Editor(ABC):
     def begin(self) -> None:
         """Start the editor and open a new session."""
 
-    @abstractmethod
     def say(self, text: str) -> None:
         """Type a prompt and send it."""
+        self.terminal.type(text)
+        self.terminal.wait_for(text)
+        self.terminal.press("Enter")
 
     @abstractmethod
     def allow(self) -> None:
@@ -54,3 +54,7 @@ class Editor(ABC):
     @abstractmethod
     def load(self) -> None:
         """Open the listed session."""
+
+    def open(self, *words: str) -> None:
+        """Start the editor's command in the project."""
+        self.terminal.open(self.desk.command(*words), self.desk.project)

@@ -19,20 +19,15 @@ class Toad(Editor):
 
     def begin(self) -> None:
         command = " ".join([str(self.desk.proxy), "run", *self.desk.agent.command])
-        self._open("toad", "acp", command, str(self.desk.project))
+        self.open("toad", "acp", command, str(self.desk.project))
         self._ready()
-
-    def say(self, text: str) -> None:
-        self.terminal.type(text)
-        self.terminal.wait_for(text)
-        self.terminal.press("Enter")
 
     def allow(self) -> None:
         self.terminal.wait_for("Allow once")
         self.terminal.press("a")
 
     def show_sessions(self) -> None:
-        self._open("toad")
+        self.open("toad")
         self.terminal.wait_for("Choose your fighter")
         self.terminal.press("C-r")
         self.terminal.wait_for("Pick a session to resume", str(self.desk.project))
@@ -40,9 +35,6 @@ class Toad(Editor):
     def load(self) -> None:
         self.terminal.press("Enter")
         self._ready()
-
-    def _open(self, *words: str) -> None:
-        self.terminal.open(self.desk.command(*words), self.desk.project)
 
     def _ready(self) -> None:
         self.terminal.wait_for("How can I help you today?")

@@ -1,14 +1,13 @@
 """A Debian beside this one, with newer editors than the system's, and the editors' plugins. Needs root.
 
-It lies in ``ACP_EDITORS``, by default ``acp-editors`` in the user's cache: ``tree/`` is made when it is not there,
-``plugins/`` is filled by the user. What runs in the tree has mounts of its own, which end with it: /host is this
-system's root.
+It lies in ``ACP_EDITORS``, by default ``acp-editors`` in the user's cache: ``tree/`` and ``plugins/`` are filled when
+something is not there. What runs in the tree has mounts of its own, which end with it: /host is this system's root.
 """
 
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 HOME = Path(os.environ.get("ACP_EDITORS") or Path.home() / ".cache" / "acp-editors")
@@ -17,7 +16,15 @@ TOAD = "/opt/toad/bin"  # in the tree
 
 _RELEASE = "forky"  # has Neovim 0.12, Emacs 30 and Python 3.14
 _PACKAGES = "neovim,neovim-plenary,emacs-nox,python3.14-venv,ca-certificates,curl,procps,ncurses-term"
-_NEEDED = ("tmux", "mmdebstrap", "unshare")
+_NEEDED = {"tmux": "tmux", "mmdebstrap": "mmdebstrap", "unshare": "util-linux", "git": "git"}
+"""The programs, and the packages that have them."""
+_SOURCES = {
+    "codecompanion.nvim": "https://github.com/olimorris/codecompanion.nvim",
+    "agent-shell": "https://github.com/xenodium/agent-shell",
+    "acp.el": "https://github.com/xenodium/acp.el",
+    "shell-maker": "https://github.com/xenodium/shell-maker",
+}
+_CLONE_SECONDS = 600.0
 _INSIDE = """
 tree=$1 home=$2; shift 2
 mkdir -p "$tree/host" "$tree$home"
@@ -31,13 +38,30 @@ exec chroot "$tree" env -C "$PWD" "$@"
 
 def missing() -> list[str]:
     """What has to be there before a tree can be made or entered."""
-    lacking = [f"{name} is not installed: apt-get install {name}" for name in _NEEDED if shutil.which(name) is None]
+    needed = [(name, package) for name, package in _NEEDED.items() if shutil.which(name) is None]
+    lacking = [f"{name} is not installed: apt-get install {package}" for name, package in needed]
     return lacking if os.geteuid() == 0 else ["root is needed, for mounts and chroot", *lacking]
 
 
-def lacks(*plugins: str) -> list[str]:
-    """Those of an editor's plugins that are not there."""
-    return [f"{PLUGINS / name} is not there: put a clone there" for name in plugins if not (PLUGINS / name).is_dir()]
+def clone(plugins: Iterable[str]) -> list[str]:
+    """Clone those of an editor's plugins that are not there. What could not be cloned, and what to do."""
+    problems = (_cloned(name) for name in plugins if not (PLUGINS / name).is_dir())
+    return [problem for problem in problems if problem is not None]
+
+
+def _cloned(name: str) -> str | None:
+    words = ["git", "clone", "--quiet", _SOURCES[name], str(PLUGINS / name)]
+    never_ask = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        subprocess.run(words, check=True, capture_output=True, text=True, env=never_ask, timeout=_CLONE_SECONDS)
+    except subprocess.CalledProcessError as failed:
+        why = failed.stderr.strip()
+    except subprocess.TimeoutExpired:
+        why = f"no answer in {_CLONE_SECONDS:.0f} seconds"
+    else:
+        return None
+    shutil.rmtree(PLUGINS / name, ignore_errors=True)
+    return f"{name} could not be cloned from {_SOURCES[name]}: put a clone into {PLUGINS / name} ({why})"
 
 
 def version(plugin: str) -> str:
@@ -57,10 +81,15 @@ def output(*words: str) -> str:
 
 
 def make() -> None:
-    """Make the tree, half a gigabyte, and put Toad into it, unless they are there."""
+    """Make the tree, half a gigabyte, and put Toad into it, unless they are there. Raises CalledProcessError."""
     if not (TREE / "usr/bin/nvim").exists():
+        unfinished = HOME / "tree.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
         HOME.mkdir(parents=True, exist_ok=True)
-        _run(["mmdebstrap", "--quiet", "--variant=minbase", f"--include={_PACKAGES}", *_LATE, _RELEASE, str(TREE)])
+        _run(
+            ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={_PACKAGES}", *_LATE, _RELEASE, str(unfinished)]
+        )
+        unfinished.rename(TREE)
     if not (TREE / TOAD.removeprefix("/") / "toad").exists():
         _run(inside("python3.14", "-m", "venv", str(Path(TOAD).parent)))
         _run(inside(f"{TOAD}/pip", "install", "--quiet", "batrachian-toad"))

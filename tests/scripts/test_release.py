@@ -1,5 +1,7 @@
 """What belongs into a release."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,22 @@ def test_the_source_distribution_has_what_the_project_includes() -> None:
 
 def test_a_file_too_many_and_a_file_too_few_are_named() -> None:
     assert release.differences(["a", "b"], ["b", "c"]) == ["c is missing", "a does not belong there"]
+
+
+@pytest.mark.parametrize("text", ["[a](docs/a.md)", "[a][b]\n\n[b]: a.md", "![a](docs/a.svg)", '<img src="a.png">'])
+def test_a_link_into_the_repository_is_dead_on_a_package_index(text: str) -> None:
+    assert len(release.dead_links(text)) == 1
+
+
+def test_the_page_on_a_package_index_has_no_dead_link_and_needs_no_clone() -> None:
+    project = tomllib.loads((release.ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    page = (release.ROOT / "README.md").read_text(encoding="utf-8")
+    for change in project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        page, times = re.subn(change["pattern"], change["replacement"], page)
+        assert times, change
+    assert release.dead_links(page) == []
+    assert "clone" not in page
+    assert "pip install acp-proxy\n" in page
 
 
 def test_every_supported_python_is_tried() -> None:

@@ -82,14 +82,45 @@ def test_the_agents_direction_continues_after_an_update_that_cannot_be_recorded(
     assert len(talk.warnings) == 1
 
 
-def test_a_delete_in_a_hanging_store_is_refused_and_the_conversation_continues(
+def test_a_delete_behind_a_hanging_write_is_refused_and_the_conversation_continues(
     talk: Talk, hanging: HangingStore
 ) -> None:
     talk.open()
-    talk.turn("one")
     hanging.hangs.set()
+    talk.turn("one")
+    assert hanging.stuck.is_set()
     assert talk.ask("session/delete", {"sessionId": "s"})["error"]["code"] == -32603
     talk.turn("two")
+
+
+class SlowToDelete(Store):
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.back = threading.Event()
+        self.thread = threading.Thread()
+
+    def delete(self, agent: str, session: str, *, soft: bool = False) -> None:
+        self.thread = threading.current_thread()
+        self.back.wait()
+        super().delete(agent, session, soft=soft)
+
+
+@pytest.mark.parametrize(("seconds", "answered"), [(SECONDS, (0, 1)), (0.05, (1, 0))])
+def test_a_delete_that_hangs_is_answered_once_and_the_conversation_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, answered: tuple[int, int]
+) -> None:
+    monkeypatch.setattr("acp_proxy.shell.serving._ANSWER_SECONDS", seconds)
+    store = SlowToDelete(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/delete", "params": {"sessionId": "s"}})
+    talk.turn("one")
+    store.back.set()
+    store.thread.join(SECONDS)
+    talk.editor.hear(id=1)
+    talk.end()
+    said = b"".join(talk.editor.lines)
+    assert (said.count(b"ETIMEDOUT"), said.count(b'"result":{}')) == answered
 
 
 def test_a_list_says_that_nothing_is_recorded_while_the_store_hangs(talk: Talk, hanging: HangingStore) -> None:
