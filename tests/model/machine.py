@@ -92,6 +92,8 @@ def _habits(draw: st.DrawFn) -> Habits:
         habits = replace(habits, warns="after")
     if habits.greets:  # a remembered greeting is replayed like an answer
         habits = replace(habits, remembers_remarks=False)
+        # after the answer to a cancelled load, it may be the beginning of the next load's replay
+        habits = replace(habits, answers_cancelled=False)
     if "load" not in habits.offers:  # a resume replays nothing, so nobody knows what was taken back
         habits = replace(habits, commands=False)
     if habits.renames:  # a replay under an id that nobody knows yet passes
