@@ -29,6 +29,8 @@ STEADY = MEGABYTE // 8
 MOST_TURNS = 500
 READ_SIZE = 1024 * 1024
 TICK = json.dumps({"jsonrpc": "2.0", "method": "_tick", "params": {"text": "x" * 1000}}).encode() + b"\n"
+THREADS = ("main", "from the editor", "from the agent", "store", "watch", "signals")
+"""The threads of a proxy; the last one starts last."""
 TICKS = 200
 """So many make the input of the agent exceed the pipes."""
 
@@ -70,7 +72,7 @@ class Flooded:
         self._read_line()
         self._read_line()
         memory: list[int] = []
-        while not self._runs_its_loop() or len(memory) < 3 or memory[-1] - min(memory[-3:]) > STEADY:
+        while not self._is_complete() or len(memory) < 3 or memory[-1] - min(memory[-3:]) > STEADY:
             assert len(memory) < MOST_TURNS, memory
             self.start_turn(2 * MEGABYTE)
             self.exchange_ticks()
@@ -142,11 +144,11 @@ class Flooded:
             assert stream is not None
             stream.close()
 
-    def _runs_its_loop(self) -> bool:
-        """The slowest import follows the first exchange, then the event loop, with its pair of sockets. The index is
-        opened once the first turn is on the disk, which may take time.
+    def _is_complete(self) -> bool:
+        """The thread for signals starts after the last import. The index is opened once the first turn is on the disk,
+        which may take time.
         """
-        return bool(psutil.Process(self.process.pid).net_connections("unix")) and self._index.exists()
+        return psutil.Process(self.process.pid).num_threads() >= len(THREADS) and self._index.exists()
 
     def _read(self) -> bytes:
         assert select.select([self._stdout], [], [], SECONDS)[0], "nothing comes"

@@ -240,8 +240,9 @@ def test_a_request_of_the_agent_during_its_load_passes(proxied: Proxied) -> None
     session = recorded(proxied)
     editor = proxied.started(telling([*turn(1), ASK, *turn(2)], result={"x": 1}), agent=LOADS)
     since, pending = editor.mark(), editor.start_load(session)
-    editor.wait_for_method("session/request_permission")  # the request comes after its updates
-    assert texts(editor.updates(session, since), "user_message_chunk") == WORDS[:1]
+    asked = editor.wait_for_method("session/request_permission")  # it comes after its updates, and is answered at once
+    until = next(at for at, line in enumerate(editor.lines) if line.message is asked)
+    assert texts(editor.updates(session, since, until), "user_message_chunk") == WORDS[:1]
     loaded = editor.loaded(session, pending, since)
     assert shown(loaded.updates) == ALL_OF_IT
     assert loaded.answer["result"] == {"x": 1}
