@@ -98,9 +98,9 @@ class SessionStore:
 
 def open_store(path: str | os.PathLike[str] | None = None) -> SessionStore:
     """The store in this directory; else in ``ACP_PROXY_STORE``, else as the configuration file says, else in the user's
-    data directory. Raises NoStore.
+    data directory. Raises NoStore, and UsageError if the configuration file is needed and wrong.
     """
-    given = path or os.environ.get(_STORE) or config_file.of_user()[0].get("store")
+    given = path or os.environ.get(_STORE) or config_file.checked().get("store")
     archive = Archive(Path(given).expanduser() if given else default_root(), make=False)
     if not archive.is_made:
         raise NoStore(archive.root)

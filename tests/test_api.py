@@ -11,7 +11,7 @@ import pytest
 
 import acp_proxy
 from acp_proxy import NoStore, NoSuchSession
-from acp_proxy.errors import AcpProxyError
+from acp_proxy.errors import AcpProxyError, UsageError
 from tests.stored import EPOCH, Both, chunk, store_session
 
 PAGE = Path(__file__).parent.parent / "docs" / "python-api.md"
@@ -81,6 +81,18 @@ def test_a_missing_store_is_reported_and_not_created(tmp_path: Path) -> None:
     with pytest.raises(NoStore, match="ACP_PROXY_STORE"):
         acp_proxy.open_store(tmp_path / "nowhere")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_configuration_file_is_reported_where_it_names_the_store(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("store = 7\n")
+    monkeypatch.setenv("ACP_PROXY_CONFIG", str(file))
+    monkeypatch.delenv("ACP_PROXY_STORE", raising=False)
+    with pytest.raises(UsageError, match=r"config\.toml, line 1: "):
+        acp_proxy.open_store()
+    assert acp_proxy.open_store(root).path == root
 
 
 def test_a_missing_session_is_reported_and_a_prefix_is_not_an_id(root: Path) -> None:

@@ -107,6 +107,9 @@ def export(
             raise UsageError(
                 f"{output} names one file, but each session gets a file of its own. Name a directory: {options_for_all}"
             )
+        meant = _SUFFIXES.get(Path(output).suffix.lower())
+        if form and meant and form != meant and not several and not _is_directory(output):
+            raise UsageError(f"--format {form} does not fit {output}. Leave out --format, or end the name in .{form}.")
         chosen_form = "html" if web else form or _form(output, is_directory=several or _is_directory(output))
         choices = _choices(chosen_form, tools, thoughts)
         masking = _masking(redact)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from acp_proxy.cli import periods
+from acp_proxy.cli.list_sessions import nothing
 from acp_proxy.cli.progress import advanced
 from acp_proxy.cli.screen import paged, screen
 from acp_proxy.cli.storing import (
@@ -92,7 +93,10 @@ def search(
         elif result.hits:
             _say(opened, result.hits, same_store(context, store))
         if not result.hits:
-            typer.echo(_nothing(words, same_store(context, store)), err=True)
+            is_empty = next(opened.newest(), None) is None
+            typer.echo(
+                nothing(opened, narrowed=False) if is_empty else _nothing(words, same_store(context, store)), err=True
+            )
             raise typer.Exit(1)
         if not result.is_all and not as_json:
             typer.echo(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.", err=True)

@@ -94,6 +94,13 @@ def test_the_suffix_chooses_the_format(store: Both, tmp_path: Path, name: str, b
     assert [found.name for found in tmp_path.iterdir() if found.is_file()] == [name]
 
 
+def test_a_format_that_contradicts_the_suffix_is_refused(store: Both, tmp_path: Path) -> None:
+    result = run(store, "last", "--format", "md", "-o", str(tmp_path / "x.html"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Leave out --format" in result.stderr
+    assert not (tmp_path / "x.html").exists()
+
+
 def test_an_unknown_suffix_is_refused(store: Both, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     into = tmp_path / "session.pdf"

@@ -270,8 +270,10 @@ def test_no_match_shows_how_to_match_the_beginnings_of_words(store: Both) -> Non
     assert ids(store, "logi*", "pag*") == ["first"]
 
 
-def test_an_empty_store_has_no_match(store: Both) -> None:
-    assert run(store, "word").exit_code == 1
+def test_an_empty_store_says_so_and_what_to_do(tmp_path: Path) -> None:
+    result = run(Both(tmp_path / "empty"), "word")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("No sessions are recorded yet. To set up your editor: acp-proxy editor")
 
 
 @pytest.mark.parametrize("words", [("---",), ('"',), ("",)])
