@@ -95,7 +95,7 @@ def test_the_suffix_chooses_the_format(store: Both, tmp_path: Path, name: str, b
 
 
 def test_a_format_that_contradicts_the_suffix_is_refused(store: Both, tmp_path: Path) -> None:
-    result = run(store, "export", "last", "--format", "md", "-o", str(tmp_path / "x.html"))
+    result = run(store, "last", "--format", "md", "-o", str(tmp_path / "x.html"))
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Leave out --format" in result.stderr
     assert not (tmp_path / "x.html").exists()
