@@ -20,6 +20,10 @@ FORK = "session/fork"
 CLOSE = "session/close"
 LIST = "session/list"
 DELETE = "session/delete"
+SET_TITLE = "session/set_title"
+ARCHIVE = "session/archive"
+UNARCHIVE = "session/unarchive"
+STATUS = "session/status"
 PROMPT = "session/prompt"
 CANCEL = "session/cancel"
 SET_MODE = "session/set_mode"
@@ -231,6 +235,16 @@ def with_session(raw: bytes, session: str) -> bytes:
     params = splice.members(line, splice.whole(line)[0])["params"]
     span = splice.members(line, params[0])["sessionId"]
     return splice.encode(splice.replaced(line, [(span, jsonrpc.dump(session).decode())]))
+
+
+def with_title(raw: bytes, new: str) -> bytes:
+    """The ``session_info_update`` with another ``params.update.title``. Raises ValueError, KeyError."""
+    line = splice.decode(raw)
+    start = splice.whole(line)[0]
+    for key in ("params", "update"):
+        start = splice.members(line, start)[key][0]
+    span = splice.members(line, start)["title"]
+    return splice.encode(splice.replaced(line, [(span, jsonrpc.dump(new).decode())]))
 
 
 def with_chunk_text(raw: bytes, new: str) -> bytes:

@@ -74,18 +74,18 @@ async function inTime(promise, what) {
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
-/** Start the command, talk, and end it: with SIGKILL, or by closing its input. */
-export async function connected(talk, { kill }) {
+/** Start the command, talk, and end it: with SIGKILL, or by closing its input. `sdk`: which entry of the SDK talks. */
+export async function connected(talk, { kill, sdk = acp }) {
   const child = spawn(program, args, { cwd, stdio: ["pipe", "pipe", "inherit"] });
   const exited = new Promise((resolve) => child.on("exit", (status, signal) => resolve(signal ?? status)));
-  const app = acp
+  const app = sdk
     .client({ name: "editor" })
     .onNotification(client.session.update, () => {})
     .onRequest(client.session.requestPermission, ({ params }) => ({
       outcome: { outcome: "selected", optionId: params.options[0].optionId },
     }));
   try {
-    await app.connectWith(acp.ndJsonStream(Writable.toWeb(child.stdin), tapped(child.stdout)), async (connection) => {
+    await app.connectWith(sdk.ndJsonStream(Writable.toWeb(child.stdin), tapped(child.stdout)), async (connection) => {
       await talk(connection);
       if (kill) child.kill("SIGKILL");
     });
