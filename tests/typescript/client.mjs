@@ -7,6 +7,7 @@ import { Readable, Writable } from "node:stream";
 
 import * as acp from "@agentclientprotocol/sdk";
 import * as schema from "./node_modules/@agentclientprotocol/sdk/dist/v1/schema/zod.gen.js";
+import { contains } from "./contains.mjs";
 
 const TIMEOUT = 20_000; // milliseconds, for one answer; a first start on a busy machine takes a few seconds
 const words = process.argv.slice(2);
@@ -26,15 +27,6 @@ function hold(what, value, expected) {
   const checked = expected ? expected.safeParse(value) : { success: false, error: "unexpected" };
   const read = checked.success && contains(JSON.parse(JSON.stringify(checked.data)), value);
   if (!read) malformed.push(`${what}: ${JSON.stringify(value)}: ${JSON.stringify(checked.data ?? checked.error)}`);
-}
-
-/** The schemas leave out what they cannot read, and put in what is usual: all that there was must still be there. */
-function contains(made, value) {
-  if (Array.isArray(value)) {
-    return Array.isArray(made) && made.length === value.length && value.every((item, at) => contains(made[at], item));
-  }
-  if (value === null || typeof value !== "object") return made === value;
-  return typeof made === "object" && Object.keys(value).every((key) => contains(made[key], value[key]));
 }
 
 function take(line) {
