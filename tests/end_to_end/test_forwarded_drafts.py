@@ -14,7 +14,7 @@ from tests.end_to_end.test_official_clients import TYPESCRIPT, TYPESCRIPT_TIMEOU
 SYSTEM = {"mode": "append", "content": [{"type": "text", "text": "be-brief-and-secret"}]}
 ANSWER = {"action": "accept", "content": {"branch": "branch-of-the-user"}}
 EMAIL = "ada@example.com"
-WANTED = {"plan": {}, "subagents": {}, "session": {"notices": {}}}
+WANTED: dict[str, Any] = {"plan": {}, "subagents": {}, "session": {"notices": {}}}
 SCHEMAS = {
     "auth/status_update": "zAuthStatusUpdateNotification",
     "elicitation/create": "zCreateElicitationRequest",
