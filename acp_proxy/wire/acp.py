@@ -55,6 +55,8 @@ NOTICE = "notice"
 STATE_KINDS = frozenset({AVAILABLE_COMMANDS, CURRENT_MODE, CONFIG_OPTION, SESSION_INFO, USAGE, NOTICE})
 """Kinds of updates that report state. Every other kind, known or not, is part of the conversation."""
 
+SUBAGENT, MESSAGE, MESSAGE_CHUNK = "subagent_update", "session_message", "session_message_chunk"
+"""Drafts: a session that the agent began for its own work, and messages between such sessions."""
 COMPACTION, COMPACTION_CHUNK = "compaction_update", "compaction_summary_chunk"
 IN_PROGRESS = "in_progress"
 """The status of a compaction that has not ended."""
@@ -62,7 +64,7 @@ IN_PROGRESS = "in_progress"
 _OPTIONAL: dict[tuple[str, ...], frozenset[str]] = {
     ("session", "compaction"): frozenset({COMPACTION, COMPACTION_CHUNK}),
     ("plan",): frozenset({"plan_update", "plan_removed"}),
-    ("subagents",): frozenset({"subagent_update", "session_message", "session_message_chunk"}),
+    ("subagents",): frozenset({SUBAGENT, MESSAGE, MESSAGE_CHUNK}),
 }
 """Maps the path of a client capability to the kinds of conversation updates that only clients with it may get. Plans by
 id and subagents are drafts of the protocol."""

@@ -93,6 +93,64 @@ def test_a_child_session_is_recorded_and_never_listed(proxied: Proxied) -> None:
     assert [row["sessionId"] for row in listed] == [session]
 
 
+def test_subagents_are_shown_inside_their_parents(proxied: Proxied) -> None:
+    session, _ = talked(proxied)
+    shown = command(proxied, "show", session)
+    told = [
+        "I ask a colleague.",
+        "Reviewer begins",
+        "Review the login, please.",
+        "Read login.py",
+        "Typist begins",
+        "Typed.",
+    ]
+    told += ["Typist ends", "It looks good.", "Reviewer ends", "It is reviewed."]
+    places = [shown.index(each) for each in told]
+    assert places == sorted(places)
+    assert [shown.count(each) for each in told] == [1] * len(told)
+    for form in ("md", "html", "json"):
+        exported = command(proxied, "export", session, "--format", form)
+        assert all(exported.count(each) >= 1 for each in ("Reviewer", "Typist", "Typed.", "login.py")), form
+    items = json.loads(command(proxied, "export", session, "--format", "json"))["turns"][0]["items"]
+    [child] = [item for item in items if item["type"] == "subagent"]
+    assert (child["sessionId"], child["title"]) == (f"{session}-child", "Reviewer")
+    said = [
+        (item["type"], "".join(block["text"] for block in item["content"]))
+        for item in child["items"]
+        if item["type"] in ("user", "thought", "agent")
+    ]
+    assert said == [
+        ("user", "Review the login, please."),
+        ("thought", "The login it is."),
+        ("agent", "It looks good."),
+    ]
+    assert [item["title"] for item in child["items"] if item["type"] == "subagent"] == ["Typist"]
+    plain = command(proxied, "export", session, "--format", "json", "--no-thoughts", "--tools", "none")
+    assert "The login it is." not in plain
+    assert "Read login.py" not in plain
+
+
+def test_secrets_of_subagents_are_masked_in_an_export(proxied: Proxied) -> None:
+    session, _ = talked(proxied)
+    patterns = proxied.base / "patterns"
+    patterns.write_text("Typed|login")
+    exported = command(proxied, "export", session, "--format", "json", "--redact", str(patterns))
+    assert "Typist" in exported
+    assert "Typed" not in exported
+    assert "login" not in exported
+
+
+def test_a_session_that_somebody_opened_is_not_shown_inside_another(proxied: Proxied) -> None:
+    """An agent may name any session, and an export is for other people."""
+    mine = proxied.recorded("a secret of mine", script="conversation")
+    names = {"update": {"sessionUpdate": "subagent_update", "sessionId": mine, "title": "Mine"}}
+    itself = {"update": {"sessionUpdate": "subagent_update", "sessionId": "{session}", "title": "Itself"}}
+    unknown = {"update": {"sessionUpdate": "subagent_update", "sessionId": "unknown", "title": "Unknown"}}
+    session = proxied.recorded("mend it", script={"turns": [[names, itself, unknown]]})
+    assert "a secret of mine" not in command(proxied, "export", session, "--format", "json")
+    assert "subagent" not in command(proxied, "show", session)
+
+
 def test_the_tokens_of_a_turn_count(proxied: Proxied) -> None:
     talked(proxied)
     assert "30 tokens" in command(proxied, "stats")
