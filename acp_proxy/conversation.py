@@ -9,7 +9,8 @@ A turn begins with each prompt. Before the first prompt (in what an agent replay
 begins with a user message that follows anything but a plan.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal
@@ -68,7 +69,16 @@ class Other:
     update: Mapping[str, object]
 
 
-Item = Said | ToolCall | Plan | Note | Other
+@dataclass(frozen=True, slots=True)
+class Subagent:
+    """A session that the agent began for its own work, where it was first named. ``items``: of all its turns."""
+
+    id: str
+    title: str
+    items: list["Item"]
+
+
+Item = Said | ToolCall | Plan | Note | Other | Subagent
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +124,26 @@ class ConversationTurn:
     model: str | None = None
 
 
+OpenChild = Callable[[str], AbstractContextManager[Reading | None]]
+"""Opens the transcript of a session that the agent began for its own work, by its id. None if there is none."""
+
+_DEPTH = 8
+"""How deep subagents of subagents are read."""
 _PAGE = 4 * 1024 * 1024
 """The bytes of a turn that ``parts`` reads at once: far more than most turns have."""
 
 
-def turns(reading: Reading, session: str) -> Iterator[ConversationTurn]:
-    """The turns of a transcript, oldest first. ``session``: the session's id. Raises OSError."""
+def _no_child(session: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def turns(reading: Reading, session: str, child: OpenChild = _no_child) -> Iterator[ConversationTurn]:
+    """The turns of a transcript, oldest first. ``session``: the session's id. Raises OSError.
+
+    ``child``: opens the transcripts of subagents, which are then part of the conversation.
+    """
     turn = ConversationTurn(0, "")
-    for part in _Parts(session, reading.also).read(reading.streams()):
+    for part in _Parts(session, reading.also, child=child).read(reading.streams()):
         match part:
             case Begun():
                 turn = ConversationTurn(part.number, part.at, model=part.model)
@@ -132,9 +154,12 @@ def turns(reading: Reading, session: str) -> Iterator[ConversationTurn]:
                 _add(turn.items, part)
 
 
-def parts(reading: Reading, session: str) -> Iterator[Part]:
-    """The turns in parts: ``Begun``, items, ``Ended``. A message may come in several parts. Raises OSError."""
-    return _Parts(session, reading.also, _PAGE).read(reading.streams())
+def parts(reading: Reading, session: str, child: OpenChild = _no_child) -> Iterator[Part]:
+    """The turns in parts: ``Begun``, items, ``Ended``. A message may come in several parts. Raises OSError.
+
+    ``child``: as for ``turns``.
+    """
+    return _Parts(session, reading.also, _PAGE, child).read(reading.streams())
 
 
 def numbered(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
@@ -155,7 +180,19 @@ def numbered(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
 class _Parts:
     """Turns the lines of a replay, and notes and answers in the transcript, into parts."""
 
-    def __init__(self, session: str, also: frozenset[str], page: int = 0) -> None:
+    def __init__(
+        self,
+        session: str,
+        also: frozenset[str],
+        page: int = 0,
+        child: OpenChild = _no_child,
+        known: set[str] | None = None,
+        depth: int = 0,
+    ) -> None:
+        """``known``: the sessions that were told already. ``depth``: how many sessions this one is inside."""
+        self._child = child
+        self._known = known if known is not None else {session}
+        self._depth = depth
         self._telling = Telling(
             session, run="", tool_limit=0, also=also, page=page, kinds=acp.OPTIONAL_KINDS, at_once=True
         )
@@ -213,6 +250,24 @@ class _Parts:
                 yield self._begun(at)
             self._only_user &= is_users or isinstance(item, Plan)
             yield item
+            if isinstance(item, Other) and acp.update_kind(item.update) == acp.SUBAGENT:
+                yield from self._subagent(item.update)
+
+    def _subagent(self, update: Mapping[str, object]) -> Iterator[Subagent]:
+        """The subagent that an update names for the first time."""
+        id = acp.session_id(update)
+        if id is None or id in self._known or self._depth == _DEPTH:
+            return
+        self._known.add(id)
+        items: list[Item] = []
+        with self._child(id) as reading:
+            if reading is None:
+                return
+            inside = _Parts(id, reading.also, 0, self._child, self._known, self._depth + 1)
+            told = (part for part in inside.read(reading.streams()) if not isinstance(part, Begun | Ended))
+            for item in _with_messages(told, id):
+                _add(items, item)
+        yield Subagent(id, acp.text(update, "title") or id, items)
 
     def _note(self, note: Mapping[str, object], at: str) -> None:
         kind = note.get("type")
@@ -258,6 +313,25 @@ def _add(items: list[Item], item: Item) -> None:
         last.blocks.extend(item.blocks)
     else:
         items.append(item)
+
+
+def _with_messages(items: Iterable[Item], session: str) -> Iterator[Item]:
+    """The items of a subagent. Messages from other sessions are the user's, and those to others the agent's."""
+    sent: dict[str, bool] = {}
+    told: set[str] = set()
+    for item in items:
+        kind = acp.update_kind(item.update) if isinstance(item, Other) else None
+        if not isinstance(item, Other) or kind not in (acp.MESSAGE, acp.MESSAGE_CHUNK):
+            yield item
+            continue
+        id, content = acp.text(item.update, "messageId") or "", item.update.get("content")
+        if (sender := acp.text(item.update, "senderSessionId")) is not None:
+            sent[id] = sender == session
+        blocks = content if isinstance(content, list) else [content]
+        said = [block for block in blocks if isinstance(block, Mapping)]
+        if said and (kind == acp.MESSAGE_CHUNK or id not in told):  # a whole message may repeat its chunks
+            told.add(id)
+            yield Said("agent" if sent.get(id) else "user", said, id)
 
 
 def _items(told: Iterable[bytes]) -> Iterator[Item]:

@@ -62,6 +62,13 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
         "If the agent can neither load nor resume a session, continue it in a new one, with a record of the old one.",
     ),
     (
+        "unstable",
+        "ACP_PROXY_UNSTABLE",
+        (),
+        "",
+        "Also serve drafts of the protocol that the agent lacks: session/set_title, session/archive, session/status.",
+    ),
+    (
         "replay",
         "ACP_PROXY_REPLAY",
         ("compact", "full"),

@@ -22,6 +22,7 @@ from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.effects import (
     Acting,
     AmendList,
+    AmendTitles,
     BeginTranscript,
     BeginTurn,
     CloseTranscript,
@@ -39,13 +40,25 @@ from acp_proxy.core.effects import (
     RecordLine,
     RecordNote,
     RecordUpdates,
+    SetArchived,
+    SetTitle,
     StartReplay,
     StopReplay,
     TakeOutput,
+    TellStatus,
     Warn,
     WriteToStderr,
 )
-from acp_proxy.core.events import AgentEnded, Event, LinesRead, OutputTaken, PastRead, ReplayEnded, SessionFound
+from acp_proxy.core.events import (
+    AgentEnded,
+    Event,
+    LinesRead,
+    OutputTaken,
+    PageEmptied,
+    PastRead,
+    ReplayEnded,
+    SessionFound,
+)
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.past import Laying
@@ -58,6 +71,13 @@ Said = Mapping[str, Any] | list[Any] | bytes
 """A message, as a value or as the bytes of its line."""
 
 RELEASE = "1.2.3"
+_SHOWN: dict[str | None, tuple[bool, ...]] = {
+    None: (False,),
+    answers.EXCLUDE: (False,),
+    answers.ONLY: (True,),
+    answers.INCLUDE: (False, True),
+}
+"""The archive states that each filter of a list shows."""
 AS_USUAL = Modes()
 LOADS: dict[str, Any] = {"loadSession": True}
 RESUMES: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
@@ -273,6 +293,9 @@ class Talk:
         """All effects since the beginning."""
         self.stored: dict[str, Stored] = {}
         self.rows: list[answers.ListRow] = []
+        self.titles: dict[str, str] = {}
+        """The user's titles."""
+        self.archived: frozenset[str] = frozenset()
         self.kept_when_found: dict[RequestId, list[Recording]] = {}
         """What was recorded when the session was found: the most that a replay can send."""
         self.looked_up: dict[RequestId, str] = {}
@@ -431,11 +454,42 @@ class Talk:
                     PastRead(id, session, stored.compared(told) if stored.has_transcript else None), step
                 )
             case ListSessions():
-                page = answers.listed(effect.request, self.rows, None, directories=effect.directories, recording=True)
+                shown = [row for row in self.rows if row.is_archived in _SHOWN[effect.archived]]
+                page = answers.listed(
+                    effect.request,
+                    shown,
+                    None,
+                    directories=effect.directories,
+                    recording=True,
+                    archived=effect.archived is not None,
+                )
                 return [Forward(Peer.CLIENT, page, own=True)]
-            case AmendList(data):
+            case AmendList(data, archived, asked):
                 deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
-                return [Forward(Peer.CLIENT, answers.amended(data, deleted))]
+                hidden = deleted | (self.archived if archived == answers.EXCLUDE else frozenset())
+                marked = self.archived if archived is not None else None
+                page = answers.amended(data, hidden, None, marked, only=archived == answers.ONLY)
+                if asked is not None and (cursor := answers.emptied(data, page)) is not None:
+                    return self._decide(PageEmptied(effect, page, cursor), step)
+                return [Forward(Peer.CLIENT, page)]
+            case AmendTitles(data):
+                return [Forward(Peer.CLIENT, answers.with_titles(data, self.titles.get))]
+            case SetTitle(asked, session, is_known, title):
+                if (refused := self._refused(asked, session, is_known)) is not None:
+                    return [refused]
+                self.titles[session] = title
+                answer = jsonrpc.result(asked, {"title": title}) + line(titled(session, title))
+                return [Forward(Peer.CLIENT, answer, own=True)]
+            case SetArchived(asked, session, is_known, is_archived):
+                if (refused := self._refused(asked, session, is_known)) is not None:
+                    return [refused]
+                self.archived = self.archived | {session} if is_archived else self.archived - {session}
+                return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), own=True)]
+            case TellStatus(asked, session, is_known, is_open):
+                if (refused := self._refused(asked, session, is_known)) is not None:
+                    return [refused]
+                answer = jsonrpc.result(asked, {"status": "open" if is_open else "saved"})
+                return [Forward(Peer.CLIENT, answer, own=True)]
             case DeleteSession(session, asked):
                 self.stored[session] = Stored(deleted=True, has_transcript=False)
                 return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), own=True)] if asked is not None else []
@@ -457,6 +511,13 @@ class Talk:
             case _:
                 assert_never(effect)
         return []
+
+    def _refused(self, asked: RequestId, session: str, is_known: bool) -> Forward | None:
+        """The error for a session that does not exist."""
+        stored = self.stored.get(session, Stored(has_transcript=False))
+        if stored.deleted or not (is_known or stored.has_transcript):
+            return Forward(Peer.CLIENT, answers.not_found(asked, session), own=True)
+        return None
 
     def _found(self, id: RequestId, session: str, stored: Stored | None) -> SessionFound:
         stored = stored or Stored()

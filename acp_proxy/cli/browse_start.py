@@ -53,5 +53,5 @@ def _read(store: Archive, row: Listed) -> None:
     from acp_proxy.cli import show_forms  # imported late: slow, and the list is already shown
 
     with closing(store.open_listed(row)) as reading:
-        parts = show_forms.of_turns(reading, row.session, (1, None))
+        parts = show_forms.of_turns(reading, row.session, (1, None), partial(store.open_child, row))
         show_forms.conversation(row, parts, screen(), full=False, stays=True)

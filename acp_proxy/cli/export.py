@@ -20,6 +20,7 @@ from acp_proxy.transcripts.archive import Archive, file_name
 from acp_proxy.views import terminal
 
 if TYPE_CHECKING:  # imported late: no other command needs them
+    from acp_proxy.conversation import OpenChild
     from acp_proxy.redaction.masking import Masking
     from acp_proxy.transcripts.archive import Listed, Reading
     from acp_proxy.views.document import Choices, Head
@@ -176,14 +177,24 @@ class _Source:
             reading.settle()
             if self.masking is not None:
                 reading, title = stack.enter_context(self.store.masked(row, reading, self.masking))
-            yield homes.hidden(title or ""), self._pieces(self._head(row, title, reading), reading, homes)
 
-    def _pieces(self, head: "Head", reading: "Reading", homes: "Homes") -> Iterable[bytes]:
+            @contextmanager
+            def child(session: str) -> Iterator["Reading | None"]:
+                with self.store.open_child(row, session) as found:
+                    if found is None or self.masking is None:
+                        yield found
+                        return
+                    with self.store.masked(row, found, self.masking) as (copy, _):
+                        yield copy
+
+            yield homes.hidden(title or ""), self._pieces(self._head(row, title, reading), reading, homes, child)
+
+    def _pieces(self, head: "Head", reading: "Reading", homes: "Homes", child: "OpenChild") -> Iterable[bytes]:
         if self.form == _JSONL:
             return reading.bytes_from(0)
         from acp_proxy.views.exported import exported
 
-        return (piece.encode() for piece in exported(self.form, head, reading, self.choices, homes))
+        return (piece.encode() for piece in exported(self.form, head, reading, self.choices, homes, child))
 
     def _head(self, row: "Listed", title: str | None, reading: "Reading") -> "Head":
         from acp_proxy.views.document import Head

@@ -31,7 +31,7 @@ _METAVARS = {
 
 COMMON = ("store", "agent-id", "no-record", "redact", "load", "handover")
 PANELS = {
-    "Requests": ("no-synthesize", "list", "resume", "delete", "delete-mode"),
+    "Requests": ("no-synthesize", "list", "resume", "delete", "delete-mode", "unstable"),
     "Replay": ("replay", "replay-tool-limit"),
     "Files and processes": ("fsync", "compress", "grace"),
 }

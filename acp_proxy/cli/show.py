@@ -1,6 +1,7 @@
 """``acp-proxy sessions show``: show a conversation, formatted or raw."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -59,18 +60,20 @@ def show(
     with explained():
         opened = store_of(store)
         row = chosen(opened, session, agent)
-        reading = opened.open_listed(row)
+        reading, child = opened.open_listed(row), partial(opened.open_child, row)
         try:
             if follow:
                 _follow(opened, row, reading, wanted)
             elif extract is not None:
-                show_forms.extract(show_forms.of_turns(reading, row.session, wanted), extract)
+                show_forms.extract(show_forms.of_turns(reading, row.session, wanted, child), extract)
             elif raw:
                 show_forms.raw(reading, screen())
             elif as_json:
                 show_forms.messages(reading, screen(), wanted)
             else:
-                show_forms.conversation(row, show_forms.of_turns(reading, row.session, wanted), screen(), full=full)
+                show_forms.conversation(
+                    row, show_forms.of_turns(reading, row.session, wanted, child), screen(), full=full
+                )
         finally:
             reading.close()
 

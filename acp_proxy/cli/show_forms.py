@@ -8,7 +8,7 @@ import typer
 
 from acp_proxy.cli import writing
 from acp_proxy.cli.screen import Screen, paged
-from acp_proxy.conversation import Begun, Ended, Part, numbered, parts
+from acp_proxy.conversation import Begun, Ended, OpenChild, Part, numbered, parts
 from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave
 from acp_proxy.transcripts.archive import Listed, Reading
 from acp_proxy.views import figures, terminal
@@ -98,13 +98,13 @@ def _save(path: Path, data: bytes) -> None:
         raise NothingToSave(f"{path} already exists. Choose another directory.") from None
 
 
-def of_turns(reading: Reading, session: str, wanted: Wanted) -> Iterator[Part]:
-    """The parts of these turns. Raises NoSuchTurn before the first part."""
+def of_turns(reading: Reading, session: str, wanted: Wanted, child: OpenChild) -> Iterator[Part]:
+    """The parts of these turns. Raises NoSuchTurn before the first part. ``child``: opens subagents' transcripts."""
     first, last = wanted
     if first < 0:
         count = sum(isinstance(part, Begun) for part in parts(reading, session))
         first = last = count + first + 1
-    found = _between(parts(reading, session), first, last)
+    found = _between(parts(reading, session, child), first, last)
     begun = next(found, None)
     if begun is None and wanted != (1, None):
         count = sum(isinstance(part, Begun) for part in parts(reading, session))

@@ -5,15 +5,19 @@ from typing import Protocol
 
 from acp_proxy.core.effects import Forward
 from acp_proxy.errors import REPLACED
-from acp_proxy.wire import acp, jsonrpc, splice
-from acp_proxy.wire.jsonrpc import Peer, RequestId
+from acp_proxy.wire import acp, framing, jsonrpc, splice
+from acp_proxy.wire.jsonrpc import Notification, Peer, RequestId
+
+EXCLUDE, INCLUDE, ONLY = "exclude", "include", "only"
+"""Which sessions to list by archive state: all but archived ones, all, or only archived ones."""
+_SESSION_INFO = acp.SESSION_INFO.encode()
 
 
 class ListRow(Protocol):
     """What an answer needs to know about a stored session.
 
     ``updated``: the time of its last change, as text. ``prompts``, ``replies``: how many. ``failed``: a turn failed.
-    ``directories``: additional ones. ``meta``: the agent's own ``_meta`` of the session.
+    ``directories``: additional ones. ``meta``: the agent's own ``_meta`` of the session. ``is_archived``: here.
     """
 
     @property
@@ -34,15 +38,27 @@ class ListRow(Protocol):
     def directories(self) -> list[str]: ...
     @property
     def meta(self) -> dict[str, object]: ...
+    @property
+    def is_archived(self) -> bool: ...
 
 
-def listed(id: RequestId, rows: Iterable[ListRow], cursor: str | None, *, directories: bool, recording: bool) -> bytes:
+def listed(
+    id: RequestId,
+    rows: Iterable[ListRow],
+    cursor: str | None,
+    *,
+    directories: bool,
+    recording: bool,
+    archived: bool = False,
+) -> bytes:
     """The answer to ``session/list``, as a line.
 
     ``cursor``: for the next page, if there is one. ``directories``: the agent supports additional directories.
-    ``recording``: False if acp-proxy does not record now, which the answer then says.
+    ``recording``: False if acp-proxy does not record now, which the answer then says. ``archived``: each session says
+    whether it is archived.
     """
-    result: dict[str, object] = {"sessions": [session_info(row, directories=directories) for row in rows]}
+    sessions = [session_info(row, directories=directories, archived=archived) for row in rows]
+    result: dict[str, object] = {"sessions": sessions}
     if cursor is not None:
         result["nextCursor"] = cursor
     if not recording:
@@ -50,7 +66,7 @@ def listed(id: RequestId, rows: Iterable[ListRow], cursor: str | None, *, direct
     return jsonrpc.result(id, result)
 
 
-def session_info(row: ListRow, *, directories: bool) -> dict[str, object]:
+def session_info(row: ListRow, *, directories: bool, archived: bool = False) -> dict[str, object]:
     """A ``SessionInfo`` of the protocol. The agent's own ``_meta`` overrides acp-proxy's members."""
     info: dict[str, object] = {"sessionId": row.session, "cwd": row.cwd}
     if directories and row.directories:
@@ -58,31 +74,40 @@ def session_info(row: ListRow, *, directories: bool) -> dict[str, object]:
     if row.title is not None:
         info["title"] = row.title
     info["updatedAt"] = row.updated
+    if archived:
+        info["archived"] = row.is_archived
     info["_meta"] = {"messageCount": row.prompts + row.replies, "hasErrors": row.failed} | row.meta
     return info
 
 
-def amended(raw: bytes, hidden: Collection[str], title_of: Callable[[str], str | None] | None = None) -> bytes:
+def amended(
+    raw: bytes,
+    hidden: Collection[str],
+    title_of: Callable[[str], str | None] | None = None,
+    archived: Collection[str] | None = None,
+    only: bool = False,
+) -> bytes:
     """The agent's list without hidden sessions, and with the user's titles; every other byte stays.
 
-    ``hidden``: the ids of sessions that were deleted or archived here. ``title_of``: returns the user's title of a
-    session id, or None; omitted if the user gave no titles. Raises ValueError.
+    ``hidden``: the ids of sessions to leave out. ``title_of``: returns the user's title of a session id, or None;
+    omitted if the user gave no titles. ``archived``: the ids of archived sessions, if each session must say whether it
+    is archived; ``only``: leave all others out. Raises ValueError.
     """
-    value = acp.member(jsonrpc.parse(raw), "result") if hidden or title_of is not None else None
+    is_needed = hidden or title_of is not None or archived is not None
+    value = acp.member(jsonrpc.parse(raw), "result") if is_needed else None
     sessions = acp.member(value, "sessions")
     if not isinstance(sessions, list):
         return raw
     ids = [acp.session_id(item) for item in sessions]
-    gone = [id in hidden for id in ids]
-    titles = [title_of(id) if id is not None and title_of is not None else None for id in ids]
-    new = [None if title == acp.text(item, "title") else title for title, item in zip(titles, sessions, strict=True)]
+    gone = [id in hidden or (only and archived is not None and id not in archived) for id in ids]
+    new = [_changes(item, title_of, archived) for item in sessions]
     if not any(gone) and not any(new):
         return raw
     text = splice.decode(raw)
     result = splice.members(text, splice.whole(text)[0])["result"]
     start, end = splice.members(text, result[0])["sessions"]
     spans = splice.elements(text, start)
-    items = [_titled(text[a:b], title) if title else text[a:b] for (a, b), title in zip(spans, new, strict=True)]
+    items = [_with_members(text[a:b], each) if each else text[a:b] for (a, b), each in zip(spans, new, strict=True)]
     changes = list(zip(spans, items, strict=True))
     if any(gone):
         kept = ",".join(item for item, out in zip(items, gone, strict=True) if not out)
@@ -90,18 +115,69 @@ def amended(raw: bytes, hidden: Collection[str], title_of: Callable[[str], str |
     return splice.encode(splice.replaced(text, changes))
 
 
-def _titled(item: str, title: str) -> str:
-    """A listed session with another title; every other byte stays."""
-    members, said = splice.members(item), jsonrpc.dump(title).decode()
-    if "title" in members:
-        return splice.replaced(item, [(members["title"], said)])
+def _changes(
+    item: object, title_of: Callable[[str], str | None] | None, archived: Collection[str] | None
+) -> dict[str, object]:
+    """The members of a listed session that need another value."""
+    id = acp.session_id(item)
+    if id is None:
+        return {}
+    new: dict[str, object] = {}
+    if title_of is not None and (title := title_of(id)) and title != acp.text(item, "title"):
+        new["title"] = title
+    if archived is not None and acp.member(item, "archived") is not (id in archived):
+        new["archived"] = id in archived
+    return new
+
+
+def _with_members(item: str, new: Mapping[str, object]) -> str:
+    """A listed session with other members; every other byte stays."""
+    members = splice.members(item)
     end = members["sessionId"][1]
-    return splice.replaced(item, [((end, end), f',"title":{said}')])
+    changes = []
+    for key, value in new.items():
+        said = jsonrpc.dump(value).decode()
+        changes.append((members[key], said) if key in members else ((end, end), f',"{key}":{said}'))
+    return splice.replaced(item, changes)
+
+
+def emptied(before: bytes, after: bytes) -> str | None:
+    """The cursor of the next page, if amending has left nothing of a page. ``before``, ``after``: the agent's list."""
+    if before == after:
+        return None
+    result = acp.member(jsonrpc.parse(after), "result")
+    return acp.text(result, "nextCursor") if acp.member(result, "sessions") == [] else None
+
+
+def with_titles(data: bytes, title_of: Callable[[str], str | None]) -> bytes:
+    """The agent's lines with the user's titles in its ``session_info_update``; every other byte stays.
+
+    ``title_of``: returns the user's title of a session id, or None.
+    """
+    return b"".join(_with_title(line, title_of) if _SESSION_INFO in line else line for line in framing.cut(data))
+
+
+def _with_title(line: bytes, title_of: Callable[[str], str | None]) -> bytes:
+    message = jsonrpc.read_message(line)
+    params = message.params if isinstance(message, Notification) and message.method == acp.UPDATE else None
+    session, update = acp.session_id(params), acp.member(params, "update")
+    title = title_of(session) if session is not None and acp.update_kind(update) == acp.SESSION_INFO else None
+    if title is None or not isinstance(update, dict) or "title" not in update or update["title"] == title:
+        return line
+    try:
+        return acp.with_title(line, title)
+    except (ValueError, KeyError):  # it passes unchanged
+        return line
 
 
 def refusal(id: RequestId, code: int, message: str) -> Forward:
     """An error response to the client's request."""
     return Forward(Peer.CLIENT, jsonrpc.error(id, code, message), own=True)
+
+
+def not_found(id: RequestId, session: str) -> bytes:
+    """The error for a session that does not exist, as the drafts of the protocol want it."""
+    return jsonrpc.error(id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}", {"sessionId": session})
 
 
 def unreadable(id: RequestId, errno_name: str) -> Forward:

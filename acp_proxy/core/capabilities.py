@@ -10,14 +10,18 @@ from acp_proxy.wire import acp, splice
 from acp_proxy.wire.value import Value
 
 LIST, LOAD, DELETE, RESUME = "list", "load", "delete", "resume"
+TITLE, ARCHIVE, STATUS = "title", "archive", "status"
+"""Drafts of the protocol."""
 AUTO, AGENT, STORE = "auto", "agent", "store"
 ALWAYS, NEVER = "always", "never"
+CLOSE = "close"
+_SESSION_CAPABILITIES = (LIST, DELETE, RESUME, CLOSE, "fork", TITLE, ARCHIVE, STATUS)
 
 
 class Modes(Value):
     """The options for who answers what (``auto``, ``agent`` or ``store``).
 
-    ``handover``: when a session is handed over (``auto``, ``always`` or ``never``).
+    ``handover``: when a session is handed over (``auto``, ``always`` or ``never``). ``unstable``: serve drafts too.
     """
 
     list: str = AUTO
@@ -25,6 +29,7 @@ class Modes(Value):
     delete: str = AUTO
     resume: str = AUTO
     handover: str = AUTO
+    unstable: bool = False
 
 
 class Offer(Value):
@@ -61,7 +66,7 @@ def read_offer(result: object) -> Offer:
     """Read the result of ``initialize``. Anything may be missing."""
     capabilities = acp.member(result, "agentCapabilities")
     sessions = acp.member(capabilities, "sessionCapabilities")
-    native = {name for name in ("list", "delete", "resume", "close", "fork") if acp.offers(sessions, name)}
+    native = {name for name in _SESSION_CAPABILITIES if acp.offers(sessions, name)}
     if acp.offers(capabilities, "loadSession"):
         native.add(LOAD)
     info = acp.member(result, "agentInfo")
@@ -91,7 +96,24 @@ def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
         served.append(LOAD)
     if LOAD in offer.native and RESUME not in offer.native and modes.resume == STORE:
         served.append(RESUME)
+    if modes.unstable:
+        served += _drafts(offer.native, frozenset(served), modes)
     return tuple(served)
+
+
+def _drafts(native: frozenset[str], served: frozenset[str], modes: Modes) -> list[str]:
+    """The drafts that acp-proxy serves.
+
+    Titles and archived sessions must be right in the list, so acp-proxy must serve that or may amend it. With
+    acp-proxy's list, the agent's archive would change nothing.
+    """
+    has_list = LIST in served or (LIST in native and modes.list != AGENT)
+    wanted = {
+        TITLE: has_list and TITLE not in native,
+        ARCHIVE: has_list and (ARCHIVE not in native or LIST in served),
+        STATUS: STATUS not in native and not {LOAD, RESUME}.isdisjoint(native | served),
+    }
+    return [name for name, is_served in wanted.items() if is_served]
 
 
 def amended(raw: bytes, serves: tuple[str, ...], native: frozenset[str], release: str) -> bytes:
@@ -103,7 +125,7 @@ def amended(raw: bytes, serves: tuple[str, ...], native: frozenset[str], release
     wanted: dict[str, object] = {"_meta": {"acp-proxy": {"version": release, "serves": list(serves)}}}
     if LOAD in added:
         wanted["loadSession"] = True
-    sessions: dict[str, object] = {name: {} for name in (LIST, DELETE, RESUME) if name in added}
+    sessions: dict[str, object] = {name: {} for name in _SESSION_CAPABILITIES if name in added}
     if sessions:
         wanted["sessionCapabilities"] = sessions
     text = splice.decode(raw)

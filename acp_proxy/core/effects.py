@@ -7,7 +7,7 @@ before the effects in front of it are written; everything else waits until they 
 from collections.abc import Mapping
 
 from acp_proxy.history.verdict import Rule
-from acp_proxy.wire.jsonrpc import Peer, RequestId
+from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 from acp_proxy.wire.value import Value
 
 # --- for the transcript
@@ -127,19 +127,64 @@ class ListSessions(Value):
     """Answer ``session/list`` from the store.
 
     ``cwd``: list only sessions of this directory. ``directories``: the agent supports additional directories.
+    ``archived``: which sessions to list by archive state, if each must say its own (``answers.EXCLUDE``, …).
     """
 
     request: RequestId
     cwd: str | None
     cursor: str | None
     directories: bool
+    archived: str | None = None
 
 
 class AmendList(Value):
     """Send the agent's answer to ``session/list`` to the client, without the sessions deleted here and with the user's
-    titles. ``raw``: the answer's line."""
+    titles. ``raw``: the answer's line.
+
+    ``archived``: as for ``ListSessions``. ``asked``: the client's request, if a page of which nothing is left must not
+    be sent; the event ``PageEmptied`` follows instead. ``pages``: how many pages were read for this request.
+    """
 
     raw: bytes
+    archived: str | None = None
+    asked: Request | None = None
+    pages: int = 1
+
+
+class AmendTitles(Value):
+    """Send the agent's updates to the client, with the user's titles in place of the agent's. ``data``: lines."""
+
+    data: bytes
+
+
+class SetTitle(Value):
+    """Store the user's title of a session, answer ``request``, and send the client an update with the title.
+
+    ``is_known``: the session exists even if it has no transcript.
+    """
+
+    request: RequestId
+    session: str
+    is_known: bool
+    title: str
+
+
+class SetArchived(Value):
+    """Archive or unarchive a session, and answer ``request``. ``is_known``: as for ``SetTitle``."""
+
+    request: RequestId
+    session: str
+    is_known: bool
+    is_archived: bool
+
+
+class TellStatus(Value):
+    """Answer ``session/status``. ``is_known``: as for ``SetTitle``. ``is_open``: the session is open here."""
+
+    request: RequestId
+    session: str
+    is_known: bool
+    is_open: bool
 
 
 class DeleteSession(Value):
@@ -242,6 +287,10 @@ Acting = (
     | Warn
     | ListSessions
     | AmendList
+    | AmendTitles
+    | SetTitle
+    | SetArchived
+    | TellStatus
     | DeleteSession
     | FindSession
     | DecideLater

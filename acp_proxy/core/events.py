@@ -1,5 +1,6 @@
 """What the shell reports to the core."""
 
+from acp_proxy.core.effects import AmendList
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire.jsonrpc import Peer, RequestId
@@ -68,10 +69,21 @@ class OutputTaken(Value):
     request: RequestId
 
 
+class PageEmptied(Value):
+    """Nothing is left of a page of the agent's list, and there is another page.
+
+    ``page``: the effect. ``line``: the empty page. ``cursor``: the agent's, for the next page.
+    """
+
+    page: AmendList
+    line: bytes
+    cursor: str
+
+
 class AgentEnded(Value):
     """The agent has ended, and all its output was handled. ``how``: for example ``exited with status 17``."""
 
     how: str
 
 
-Event = LinesRead | PieceRead | SessionFound | ReplayEnded | PastRead | OutputTaken | AgentEnded
+Event = LinesRead | PieceRead | SessionFound | ReplayEnded | PastRead | OutputTaken | PageEmptied | AgentEnded

@@ -8,8 +8,8 @@ from acp_proxy.core import answers, capabilities
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal
 from acp_proxy.core.capabilities import Modes, Service
+from acp_proxy.core.drafts import Drafts
 from acp_proxy.core.effects import (
-    AmendList,
     DecideLater,
     DeleteSession,
     Effect,
@@ -27,6 +27,7 @@ from acp_proxy.core.events import (
     Event,
     LinesRead,
     OutputTaken,
+    PageEmptied,
     PastRead,
     PieceRead,
     ReplayEnded,
@@ -77,6 +78,7 @@ class Interceptor:
         self._loads = Loads(self._notebook, self._names, self._handovers)
         self._scribe = Scribe(self._ledger, self._notebook, self._loads.under_way.is_in_question)
         self._opening = Opening(self._service, self._ledger, self._notebook, self._loads, self._names)
+        self._drafts = Drafts(self._service, self._ledger, self._notebook, self._loads, self._names)
         self._passing: tuple[str, bytes] | None = None
         self._long: dict[Peer, str | None] = {}
         """The peers whose long line passes in pieces now, each with the session that records it, if any."""
@@ -132,10 +134,13 @@ class Interceptor:
                 effects = self._loads.past_read(event)
             case OutputTaken(request):
                 effects = self._loads.output_taken(request)
+            case PageEmptied():
+                effects = self._drafts.page_emptied(event)
             case AgentEnded(how):
                 effects = self._agent_ended(how)
         if not self._filing.is_named:
             effects = self._filing.filed(effects)
+        effects = self._drafts.titled(effects)
         if self._notebook.is_crowded and not self._said_crowded:
             self._said_crowded = True
             effects.append(
@@ -196,7 +201,9 @@ class Interceptor:
 
     def _unread(self, message: Message) -> list[Effect]:
         """The comparison that a request must wait for, if what the agent sent about its session may be new."""
-        if not isinstance(message, Request) or message.method not in _SETTLING:
+        if not isinstance(message, Request):
+            return []
+        if message.method not in _SETTLING and not self._drafts.settles(message.method):
             return []
         return self._loads.life.unread(acp.session_id(message.params))
 
@@ -235,11 +242,14 @@ class Interceptor:
                 return self._opening.looked_up(line, request, session)
             return self._opening.passed(line, request, session)
         try:
+            if (served := self._drafts.answered(line, request)) is not None:
+                return served
             if request.method == acp.LIST and capabilities.LIST in ours:
                 cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
                 if cwd is not None and not acp.is_absolute(cwd):
                     raise acp.InvalidParams("cwd must be an absolute path")
-                return [ListSessions(request.id, cwd, cursor, self._service.directories)]
+                archived = self._drafts.archive_filter(request.params)
+                return [ListSessions(request.id, cwd, cursor, self._service.directories, archived)]
             if request.method == acp.DELETE and capabilities.DELETE in ours:
                 session = acp.required_text(request.params, "sessionId")
                 forgotten = self._notebook.deleted(session)
@@ -369,6 +379,8 @@ class Interceptor:
     def _response(self, line: bytes, message: Response) -> list[Effect]:
         if (load := self._handovers.asked_by_us(message.id)) is not None:
             return [*self._loads.opened_anew(load, line, message), *self._named()]
+        if (ours := self._drafts.response(line, message)) is not None:
+            return ours
         found = self._ledger.take(Peer.CLIENT, message.id)
         if found is None:
             return [Forward(Peer.CLIENT, line)]
@@ -387,7 +399,7 @@ class Interceptor:
             case acp.FORK if fork is not None and self._notebook.records:
                 self._loads.forked(found.request, fork, told)
             case acp.LIST if capabilities.LIST not in self._service.ours and is_amended and message.error is None:
-                return [*effects, AmendList(line)]
+                return [*effects, self._drafts.listed(line, found.request, message.result)]
             case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
                 effects += self._notebook.deleted(found.session)
                 effects += [*self._loads.stopped(found.session), DeleteSession(found.session)]
@@ -449,5 +461,6 @@ class Interceptor:
             if self._loads.under_way.of(request) is None:
                 effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, f"agent {how}"))
         effects += [*self._loads.failed(f"agent {how}"), *self._named(), *self._opening.failed(f"agent {how}")]
+        effects += self._drafts.failed(f"agent {how}")
         self._ledger.clear()
         return [*effects, *self._scribe.nothing_opens()]

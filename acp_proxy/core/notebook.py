@@ -56,6 +56,8 @@ class SessionState:
         self.directories: list[str] = []
         self.prompts: list[OpenPrompt] = []
         self.deleted = False
+        self.is_open = False
+        """Whether the agent has it in memory: it was opened or prompted here, and not closed since."""
         self.untold = False
         """Whether it is new and the client has no title of it yet."""
         self.titles = Titles()
@@ -101,6 +103,14 @@ class Notebook:
     def is_deleted(self, session: str) -> bool:
         """Whether the session was deleted, and not prompted since."""
         return session in self.sessions and self.sessions[session].deleted
+
+    def knows(self, session: str) -> bool:
+        """Whether the session was opened or named here, and not deleted since."""
+        return session in self.sessions and not self.sessions[session].deleted
+
+    def is_open(self, session: str) -> bool:
+        """Whether the session is open here."""
+        return self.knows(session) and self.sessions[session].is_open
 
     def is_plain(self, session: str) -> bool:
         """Whether the session's updates can be recorded without parsing them."""
@@ -192,7 +202,7 @@ class Notebook:
             known.deleted = False
         elif known.deleted:
             return forgotten
-        known.begun = True
+        known.begun = known.is_open = True
         note: dict[str, object] = {"type": record.OPENED, "method": method}
         note |= {"cwd": cwd, "additionalDirectories": directories}
         note |= {key: found for key in ("modes", "configOptions") if (found := acp.member(result, key)) is not None}
@@ -272,7 +282,7 @@ class Notebook:
         self.sessions.move_to_end(session)
         known = self.sessions[session]
         known.prompts.append(OpenPrompt(id))
-        known.deleted = False
+        known.deleted, known.is_open = False, True
         return [*effects, BeginTurn(session)]
 
     def prompt_answered(self, session: str, raw: bytes, id: RequestId | None = None) -> list[Recording]:
@@ -292,6 +302,8 @@ class Notebook:
 
     def closed(self, session: str) -> list[Recording]:
         """Note that the agent has closed the session."""
+        if session in self.sessions:
+            self.sessions[session].is_open = False
         return self._noted(session, {"type": record.CLOSED, "method": acp.CLOSE})
 
     def _noted(self, session: str, note: Mapping[str, object]) -> list[Recording]:

@@ -3,11 +3,27 @@
 from dataclasses import dataclass
 
 from acp_proxy.core import capabilities
-from acp_proxy.core.capabilities import AGENT, ALWAYS, AUTO, DELETE, LIST, LOAD, NEVER, RESUME, STORE, Modes, Offer
+from acp_proxy.core.capabilities import (
+    AGENT,
+    ALWAYS,
+    ARCHIVE,
+    AUTO,
+    DELETE,
+    LIST,
+    LOAD,
+    NEVER,
+    RESUME,
+    STATUS,
+    STORE,
+    TITLE,
+    Modes,
+    Offer,
+)
 from acp_proxy.wire import acp
 
 OURS, THEIRS, NOBODY = "acp-proxy", "agent", "nobody"
 _ORDER = (LIST, LOAD, RESUME, DELETE)
+_DRAFTS = {TITLE: acp.SET_TITLE, ARCHIVE: acp.ARCHIVE, STATUS: acp.STATUS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +40,9 @@ def abilities(offer: Offer, modes: Modes, off: str | None) -> list[Ability]:
     if off is None and (offer.version != acp.VERSION or isinstance(offer.version, bool)):
         off = f"the agent speaks version {offer.version} of the protocol; acp-proxy passes it through and adds nothing"
     serves = capabilities.additions(offer, modes) if off is None else ()
-    return [_ability(name, offer.native, modes, serves, off) for name in _ORDER]
+    return [
+        _ability(name, offer.native, modes, serves, off) for name in (*_ORDER, *(_DRAFTS if modes.unstable else ()))
+    ]
 
 
 def _ability(name: str, native: frozenset[str], modes: Modes, serves: tuple[str, ...], off: str | None) -> Ability:
@@ -37,7 +55,9 @@ def _ability(name: str, native: frozenset[str], modes: Modes, serves: tuple[str,
 
 def _added(name: str, native: frozenset[str], modes: Modes) -> str:
     if name in native:
-        return f"the agent has its own, but --{name} {STORE} is set"
+        return f"the agent has its own, but --{LIST if name == ARCHIVE else name} {STORE} is set"
+    if name in _DRAFTS:
+        return f"the agent has no {_DRAFTS[name]}, and --unstable is set"
     if name == RESUME:
         return f"uses the agent's load, because --resume {STORE} is set"
     if name != LOAD:
@@ -48,6 +68,10 @@ def _added(name: str, native: frozenset[str], modes: Modes) -> str:
 
 
 def _missing(name: str, native: frozenset[str], modes: Modes) -> str:
+    if name == STATUS:
+        return "the agent has none, and no session can be opened again"
+    if name in _DRAFTS:
+        return f"the agent has none, and --{LIST} {AGENT} is set"
     if name == RESUME:
         also = f"; --resume {STORE} adds it" if LOAD in native else ""
         return f"the agent has none; editors use session/load instead{also}"
@@ -70,7 +94,7 @@ def _of_load(modes: Modes) -> str:
     return f"the agent's own, unchanged, because --load {AGENT} is set"
 
 
-def _of_resume(modes: Modes) -> str:
+def _of_own(modes: Modes) -> str:
     return "the agent's own"
 
 
@@ -82,4 +106,4 @@ def _of_delete(modes: Modes) -> str:
     )
 
 
-_ADDITION = {LIST: _of_list, LOAD: _of_load, RESUME: _of_resume, DELETE: _of_delete}
+_ADDITION = {LIST: _of_list, LOAD: _of_load, DELETE: _of_delete} | dict.fromkeys((RESUME, *_DRAFTS), _of_own)

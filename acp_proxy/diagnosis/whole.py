@@ -69,7 +69,8 @@ def diagnose(
 
 
 def _wish(root: Path, kept: StoreReport, given: dict[str, str], command: list[str], seconds: float, umask: int) -> Wish:
-    modes = Modes(**{name: given[name] for name in ("list", "load", "delete", "resume", "handover")})
+    answerers = {name: given[name] for name in ("list", "load", "delete", "resume", "handover")}
+    modes = Modes(**answerers, unstable=bool(given["unstable"]))
     opened = None
     if kept.is_there and kept.off is None:
         with contextlib.suppress(StoreRefused):  # it changed since the check

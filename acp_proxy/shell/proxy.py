@@ -44,7 +44,8 @@ def serve(agent: AgentProcess, command: list[str], given: dict[str, str]) -> int
     os.umask(PRIVATE_UMASK)  # the agent has started with the user's umask
     sys.setswitchinterval(_SWITCH_SECONDS)
     recorder = _recorder(command, given)
-    modes = Modes(**{name: given[name] for name in ("list", "load", "delete", "resume", "handover")})
+    answerers = {name: given[name] for name in ("list", "load", "delete", "resume", "handover")}
+    modes = Modes(**answerers, unstable=bool(given["unstable"]))
     settings = Settings(recorder is not None, not given["no-synthesize"], __version__, modes)
     mode: Literal["full", "compact"] = "full" if given["replay"] == "full" else "compact"
     relay = Relay(

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
+from acp_proxy.core import answers
 from acp_proxy.core.effects import (
     Acting,
     AmendList,
+    AmendTitles,
     CloseTranscript,
     DecideLater,
     DeleteSession,
@@ -26,9 +28,12 @@ from acp_proxy.core.effects import (
     ListSessions,
     ReadPast,
     RecordUpdates,
+    SetArchived,
+    SetTitle,
     StartReplay,
     StopReplay,
     TakeOutput,
+    TellStatus,
     Warn,
     WriteToStderr,
 )
@@ -254,8 +259,13 @@ class Relay:
                 self._warn(text)
             case ListSessions():
                 self._the_serving().list_sessions(effect)
-            case AmendList(raw):
-                return [Forward(Peer.CLIENT, self._the_serving().amended_list(raw))]
+            case AmendList():
+                amended = self._the_serving().amended_list(effect)
+                return amended if isinstance(amended, list) else self._decide(amended)
+            case AmendTitles(data):
+                return [Forward(Peer.CLIENT, self._the_serving().amended_titles(data))]
+            case SetTitle() | SetArchived() | TellStatus():
+                self._the_serving().change(effect)
             case DeleteSession(session, request):
                 return self._the_serving().delete(session, request)
             case FindSession():
@@ -286,8 +296,10 @@ class Relay:
                 return self._decide(SessionFound(request, trouble=trouble))
             case ReadPast(request, session):
                 return self._decide(PastRead(request, session, None))
-            case AmendList(raw):
-                return [Forward(Peer.CLIENT, raw)]
+            case AmendList(raw=data) | AmendTitles(data):
+                return [Forward(Peer.CLIENT, data)]
+            case SetTitle(request=request) | SetArchived(request=request) | TellStatus(request=request):
+                return [answers.unreadable(request, trouble)]
             case _:
                 return []
 

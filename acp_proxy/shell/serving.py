@@ -1,4 +1,4 @@
-"""Serves requests that need the store: lists and deletes; and updates the index after turns.
+"""Serves requests that need the store: lists, deletes, and drafts; and updates the index after turns.
 
 Slow work runs on the worker, in order. If the store hangs, the client gets an answer without it.
 """
@@ -10,17 +10,21 @@ from collections.abc import Callable
 from functools import partial
 
 from acp_proxy.core import answers
-from acp_proxy.core.effects import Acting, ListSessions, Warn
+from acp_proxy.core.effects import Acting, AmendList, Forward, ListSessions, SetArchived, SetTitle, TellStatus, Warn
+from acp_proxy.core.events import PageEmptied
 from acp_proxy.errors import InvalidCursor, Unreadable, errno_name
-from acp_proxy.recording.gate import STALL_SECONDS
+from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.shell.output import Output
 from acp_proxy.shell.worker import Worker
-from acp_proxy.wire import jsonrpc
-from acp_proxy.wire.jsonrpc import RequestId
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire.jsonrpc import Peer, RequestId
 
 _ANSWER_SECONDS = 15.0
 """How long a list or a delete waits for the store. With a locked index a list takes less: it does without."""
+_ARCHIVED = {answers.EXCLUDE: False, answers.ONLY: True, answers.INCLUDE: None}
+"""The filters of ``session/list``, as ``Store.page`` takes them."""
 _QUESTIONS = 64
 """The most lists and deletes that may wait for the store; each has a timer. An editor has one or two."""
 
@@ -56,13 +60,15 @@ class Serving:
     def _listed(self, wanted: ListSessions) -> bytes:
         recorder = self._recorder
         try:
-            page = recorder.store.page(recorder.agent, wanted.cwd, wanted.cursor, recorder.run)
+            archived = _ARCHIVED[wanted.archived or answers.EXCLUDE]
+            page = recorder.store.page(recorder.agent, wanted.cwd, wanted.cursor, recorder.run, archived=archived)
             return answers.listed(
                 wanted.request,
                 page.rows,
                 page.next,
                 directories=wanted.directories,
                 recording=recorder.is_recording,
+                archived=wanted.archived is not None,
             )
         except InvalidCursor as problem:
             return jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
@@ -71,14 +77,66 @@ class Serving:
         except ImportError as problem:
             return answers.unreadable(wanted.request, errno_name(problem)).data
 
-    def amended_list(self, raw: bytes) -> bytes:
-        """The agent's answer to a list, without deleted and archived sessions, and with the user's titles."""
+    def amended_list(self, page: AmendList) -> list[Acting] | PageEmptied:
+        """The agent's answer to a list, without deleted sessions and with the user's titles, as an effect.
+
+        Archived sessions are left out, or chosen and marked if ``page.archived`` says so. If nothing is left of a page
+        that must not be empty, returns an event instead.
+        """
+        recorder, raw = self._recorder, page.raw
+        try:
+            state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
+            title_of = state.title if state.titles else None
+            if page.archived is None:
+                return [Forward(Peer.CLIENT, answers.amended(raw, state.hidden, title_of))]
+            archived = state.hidden - state.gone
+            hidden = state.hidden if page.archived == answers.EXCLUDE else state.gone
+            line = answers.amended(raw, hidden, title_of, archived, only=page.archived == answers.ONLY)
+            cursor = answers.emptied(raw, line)
+            return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
+        except (OSError, ValueError, RecursionError):
+            return [Forward(Peer.CLIENT, raw)]
+
+    def amended_titles(self, data: bytes) -> bytes:
+        """Updates from the agent, with the user's titles."""
         recorder = self._recorder
         try:
             state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
-            return answers.amended(raw, state.hidden, state.title if state.titles else None)
-        except (OSError, ValueError, RecursionError):
-            return raw
+        except OSError:
+            return data
+        return answers.with_titles(data, state.title) if state.titles else data
+
+    def change(self, wanted: SetTitle | SetArchived | TellStatus) -> None:
+        """Answer a request for a draft: set a title, archive or unarchive a session, or tell its status."""
+        self._answer(partial(self._changed, wanted), answers.unreadable(wanted.request, "ETIMEDOUT").data)
+
+    def _changed(self, wanted: SetTitle | SetArchived | TellStatus) -> bytes:
+        recorder, store, agent = self._recorder, self._recorder.store, self._recorder.agent
+        try:
+            return recorder.at_store(partial(self._change, wanted, store, agent), PATIENCE_SECONDS)
+        except FileNotFoundError:
+            return answers.not_found(wanted.request, wanted.session)
+        except OSError as problem:
+            return answers.unreadable(wanted.request, errno_name(problem)).data
+
+    def _change(self, wanted: SetTitle | SetArchived | TellStatus, store: Store, agent: str) -> bytes:
+        """The answer, after the change. Raises OSError (FileNotFoundError: there is no such session)."""
+        request, session = wanted.request, wanted.session
+        if session in store.deleted(agent) or not (wanted.is_known or store.has(agent, session)):
+            raise FileNotFoundError(session)
+        match wanted:
+            case TellStatus(is_open=is_open):
+                return jsonrpc.result(request, {"status": "open" if is_open else "saved"})
+            case SetTitle(title=title):
+                store.set_title(agent, session, title)
+                told = answers.update(session, {"sessionUpdate": acp.SESSION_INFO, "title": title})
+                answer = jsonrpc.result(request, {"title": title}) + told
+            case SetArchived(is_archived=is_archived):
+                store.archive(agent, session, is_archived)
+                answer = jsonrpc.result(request, {})
+        if self._recorder.fsync != "never":
+            store.sync_journal(agent)
+        return answer
 
     def delete(self, session: str, request: RequestId | None) -> list[Acting]:
         """Delete a session, and answer the request if there is one. Returns effects to perform.
@@ -105,7 +163,7 @@ class Serving:
             try:
                 if recorder.fsync != "never":
                     with contextlib.suppress(OSError):
-                        recorder.store.sync_deletes(agent)
+                        recorder.store.sync_journal(agent)
                 recorder.store.forget(agent, session)
             except Unreadable as problem:
                 self._warn(f"a deleted session stays in the index until that can be written: {problem.name}")

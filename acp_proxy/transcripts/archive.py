@@ -35,6 +35,7 @@ from acp_proxy.transcripts.listing.queries import titled
 from acp_proxy.transcripts.lives import deleting
 from acp_proxy.transcripts.opened import Opened, default_root, lazily
 from acp_proxy.wire import clock
+from acp_proxy.wire.record import PARTIAL
 
 if TYPE_CHECKING:
     from acp_proxy.redaction.masking import Masking
@@ -148,6 +149,24 @@ class Archive(Opened):
     def open_listed(self, listed: Listed) -> Reading:
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
         return Reading(self._layout.transcript(listed.agent, listed.name))
+
+    @contextlib.contextmanager
+    def open_child(self, listed: Listed, session: str) -> Iterator[Reading | None]:
+        """Yields the transcript of a session that this one's agent began for its own work: nobody opened it.
+
+        None if there is none. Raises OSError, NewerFormat.
+        """
+        try:
+            is_gone = session in self.deleted(listed.agent)
+            reading = None if is_gone else Reading(self._layout.transcript(listed.agent, file_name(session)))
+        except FileNotFoundError:
+            reading = None
+        if reading is None:
+            yield None
+            return
+        with contextlib.closing(reading):
+            header = reading.header
+            yield reading if header is not None and header.origin == PARTIAL and header.cwd is None else None
 
     def is_open(self, listed: Listed) -> bool:
         """Whether a process has the session's transcript open to append."""

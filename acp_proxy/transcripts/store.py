@@ -95,8 +95,9 @@ class Store(Opened):
             forks.refuse_unfinished(self._layout, agent, file_name(session))
         deleting.delete(self._layout, agent, session, soft=soft)
 
-    def sync_deletes(self, agent: str) -> None:
-        """Return once an agent's deletes are on disk, so that they survive a power loss. Raises OSError."""
+    def sync_journal(self, agent: str) -> None:
+        """Return once an agent's deletes, titles and archived sessions are on disk, so that they survive a power loss.
+        Raises OSError."""
         self._layout.journal(agent).sync()
 
     def lift(self, agent: str, session: str) -> None:
@@ -105,6 +106,26 @@ class Store(Opened):
         Call this before its new file exists: otherwise another process could complete the delete by removing that file.
         """
         deleting.lift(self._layout, agent, session)
+
+    # --- titles and archived sessions
+
+    def has(self, agent: str, session: str) -> bool:
+        """Whether there is a transcript of this session."""
+        return self._layout.exists(agent, file_name(session))
+
+    def set_title(self, agent: str, session: str, title: str) -> None:
+        """Set the user's title, even of a session without a transcript. Raises OSError (FileNotFoundError: the session
+        was deleted)."""
+        name = file_name(session)
+        self._layout.make_folder(self._path(agent, session).parent)
+        deleting.set_title(self._layout, agent, session, name, title)
+
+    def archive(self, agent: str, session: str, is_archived: bool) -> None:
+        """Archive or unarchive a session, even one without a transcript. Raises OSError (FileNotFoundError: the session
+        was deleted)."""
+        name = file_name(session)
+        self._layout.make_folder(self._path(agent, session).parent)
+        deleting.set_archived(self._layout, agent, session, name, is_archived)
 
     # --- loads and lists
 
@@ -115,16 +136,20 @@ class Store(Opened):
         """
         return Reading(self._path(agent, session))
 
-    def page(self, agent: str, cwd: str | None, cursor: str | None, run: str) -> "Page":
-        """One page of an agent's sessions, newest first, without archived ones. Raises InvalidCursor, Unreadable.
+    def page(
+        self, agent: str, cwd: str | None, cursor: str | None, run: str, *, archived: bool | None = False
+    ) -> "Page":
+        """One page of an agent's sessions, newest first. Raises InvalidCursor, Unreadable.
 
         ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: the caller's
-        run, whose unanswered prompts do not count as failed.
+        run, whose unanswered prompts do not count as failed. ``archived``: only those that are archived, or only those
+        that are not; None: both.
         """
         from acp_proxy.transcripts.listing.keeping import current, state_of
 
-        archived = state_of(self._layout, agent).archived
-        page = self._catalog.ask(lambda index: index.page(agent, cwd, cursor, run, hidden=archived), agent)
+        names = state_of(self._layout, agent).archived
+        hidden, only = (names if archived is False else ()), (names if archived else None)
+        page = self._catalog.ask(lambda index: index.page(agent, cwd, cursor, run, hidden=hidden, only=only), agent)
         page.rows[:] = current(self._layout, page.rows)
         return page
 

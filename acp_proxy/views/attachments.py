@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from acp_proxy.conversation import Item, Said, ToolCall
+from acp_proxy.conversation import Item, Said, Subagent, ToolCall
 from acp_proxy.views import figures
 from acp_proxy.wire import acp
 
@@ -49,9 +49,11 @@ def attachments(item: Item) -> Iterator[Attachment]:
 
 
 def blocks(item: Item) -> list[object]:
-    """The content blocks of a message or a tool call."""
+    """The content blocks of a message, a tool call or a subagent."""
     if isinstance(item, Said):
         return list(item.blocks)
+    if isinstance(item, Subagent):
+        return [block for each in item.items for block in blocks(each)]
     content = item.fields.get("content") if isinstance(item, ToolCall) else None
     return [acp.member(each, "content") for each in content] if isinstance(content, list) else []
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from acp_proxy.conversation import ConversationTurn, Ended, Item, Note, Said, ToolCall, words
+from acp_proxy.conversation import ConversationTurn, Ended, Item, Note, Said, Subagent, ToolCall, words
 from acp_proxy.titles import cleaned
 from acp_proxy.views.plain import one_line, plain
 from acp_proxy.views.unmarking import unmarked
@@ -59,7 +59,14 @@ class Choices:
 
 def selected(turns: Iterable[ConversationTurn], choices: Choices) -> Iterator[ConversationTurn]:
     for turn in turns:
-        yield replace(turn, items=[item for item in turn.items if _is_wanted(item, choices)])
+        yield replace(turn, items=_selected(turn.items, choices))
+
+
+def _selected(items: Iterable[Item], choices: Choices) -> list[Item]:
+    wanted = (item for item in items if _is_wanted(item, choices))
+    return [
+        replace(item, items=_selected(item.items, choices)) if isinstance(item, Subagent) else item for item in wanted
+    ]
 
 
 def named(turns: Iterable[ConversationTurn]) -> Iterator[ConversationTurn]:

@@ -6,18 +6,20 @@ It yields pieces of text as they are ready, with one turn in memory at a time.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from acp_proxy.conversation import ConversationTurn, turns
+from acp_proxy.conversation import ConversationTurn, OpenChild, turns
 from acp_proxy.transcripts.archive import Reading
 from acp_proxy.views import document
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.homes import Homes
 
 
-def exported(form: str, head: Head, reading: Reading, choices: Choices, homes: Homes) -> Iterator[str]:
-    """``homes``: the home directories to hide. Raises OSError."""
+def exported(
+    form: str, head: Head, reading: Reading, choices: Choices, homes: Homes, child: OpenChild
+) -> Iterator[str]:
+    """``homes``: the home directories to hide. ``child``: opens the transcripts of subagents. Raises OSError."""
 
     def told() -> Iterator[ConversationTurn]:
-        return homes.turns(document.selected(turns(reading, head.session), choices))
+        return homes.turns(document.selected(turns(reading, head.session, child), choices))
 
     head = homes.head(head)
 

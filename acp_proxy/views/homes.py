@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import groupby, repeat
 from urllib.parse import quote
 
-from acp_proxy.conversation import ConversationTurn, Item, Note, Other, Plan, Said, ToolCall
+from acp_proxy.conversation import ConversationTurn, Item, Note, Other, Plan, Said, Subagent, ToolCall
 from acp_proxy.views.document import Head
 from acp_proxy.wire import acp
 
@@ -81,6 +81,8 @@ class Homes:
                 return replace(item, text=self.hidden(item.text))
             case Other():
                 return replace(item, update=self._members(item.update))
+            case Subagent():
+                return replace(item, title=self.hidden(item.title), items=[self._item(each) for each in item.items])
 
     def _members(self, value: Mapping[str, object]) -> dict[str, object]:
         return {self.hidden(name): self._value(member) for name, member in value.items()}

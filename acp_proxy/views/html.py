@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 from acp_proxy import __version__
-from acp_proxy.conversation import ConversationTurn, Item, Note, Other, Plan, Said, ToolCall
+from acp_proxy.conversation import ConversationTurn, Item, Note, Other, Plan, Said, Subagent, ToolCall
 from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.figures import lasted, money, size
@@ -141,6 +141,8 @@ class _Paper:
             return self._call(item)
         if isinstance(item, Plan):
             return _plan(item)
+        if isinstance(item, Subagent):
+            return _folded(f"Subagent: {one_line(item.title)}", "".join(map(self._item, item.items)))
         return _notice(document.note(item)) if isinstance(item, Note) else _other(item)
 
     def _said(self, item: Said) -> str:

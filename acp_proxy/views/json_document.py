@@ -5,7 +5,7 @@ It is printable ASCII, written turn by turn.
 
 from collections.abc import Iterable, Iterator
 
-from acp_proxy.conversation import ConversationTurn, Item, Note, Plan, Said, ToolCall
+from acp_proxy.conversation import ConversationTurn, Item, Note, Plan, Said, Subagent, ToolCall
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.terminal import json_text
 
@@ -52,4 +52,7 @@ def _item(item: Item, choices: Choices) -> dict[str, object]:
         return {"type": "plan", "entries": item.entries}
     if isinstance(item, Note):
         return {"type": "note", "kind": item.kind, "text": item.text}
+    if isinstance(item, Subagent):
+        items = [_item(each, choices) for each in item.items]
+        return {"type": "subagent", "sessionId": item.id, "title": item.title, "items": items}
     return {"type": "update", "update": dict(item.update)}

@@ -12,7 +12,7 @@ from html import escape
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from acp_proxy.conversation import ConversationTurn, Item, Note, Plan, Said, ToolCall
+from acp_proxy.conversation import ConversationTurn, Item, Note, Plan, Said, Subagent, ToolCall
 from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.figures import size
@@ -75,6 +75,9 @@ def _item(item: Item, about: str, head: Head, choices: Choices) -> str:
     if isinstance(item, Plan):
         steps = ((acp.text(entry, "status") or "", acp.text(entry, "content") or "") for entry in item.entries)
         return "".join(f"- {_STEPS.get(status, '[ ]')} {_escaped(one_line(words))}\n" for status, words in steps)
+    if isinstance(item, Subagent):
+        told = "\n".join(filter(None, (_item(each, "", head, choices) for each in item.items)))
+        return f"<details><summary>Subagent: {_html(item.title)}</summary>\n\n{told}\n</details>\n"
     return f"> **{_escaped(document.note(item))}**\n" if isinstance(item, Note) else ""
 
 

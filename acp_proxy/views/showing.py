@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from acp_proxy.conversation import Begun, Ended, Item, Note, Other, Part, Plan, Said, Speaker, ToolCall
+from acp_proxy.conversation import Begun, Ended, Item, Note, Other, Part, Plan, Said, Speaker, Subagent, ToolCall
 from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.attachments import attached, described
 from acp_proxy.wire import acp
@@ -146,6 +146,12 @@ class _Showing:
                 yield Steps([(acp.text(e, "status") or "", acp.text(e, "content") or "") for e in item.entries])
             case Note():
                 yield Remark(False, document.note(item))
+            case Subagent():
+                inside = _Showing(self._full)
+                inside._turn = self._turn
+                yield Remark(False, f"The subagent {item.title[:_TITLE_LENGTH]} begins.")
+                yield from inside.passages(item.items)
+                yield Remark(False, f"The subagent {item.title[:_TITLE_LENGTH]} ends.")
             case Other() if self._full:
                 yield Thing(None, acp.update_kind(item.update) or "an update of no kind", False)
                 yield CallText("", _json(item.update))

@@ -20,6 +20,10 @@ FORK = "session/fork"
 CLOSE = "session/close"
 LIST = "session/list"
 DELETE = "session/delete"
+SET_TITLE = "session/set_title"
+ARCHIVE = "session/archive"
+UNARCHIVE = "session/unarchive"
+STATUS = "session/status"
 PROMPT = "session/prompt"
 CANCEL = "session/cancel"
 SET_MODE = "session/set_mode"
@@ -51,6 +55,8 @@ NOTICE = "notice"
 STATE_KINDS = frozenset({AVAILABLE_COMMANDS, CURRENT_MODE, CONFIG_OPTION, SESSION_INFO, USAGE, NOTICE})
 """Kinds of updates that report state. Every other kind, known or not, is part of the conversation."""
 
+SUBAGENT, MESSAGE, MESSAGE_CHUNK = "subagent_update", "session_message", "session_message_chunk"
+"""Drafts: a session that the agent began for its own work, and messages between such sessions."""
 COMPACTION, COMPACTION_CHUNK = "compaction_update", "compaction_summary_chunk"
 IN_PROGRESS = "in_progress"
 """The status of a compaction that has not ended."""
@@ -58,7 +64,7 @@ IN_PROGRESS = "in_progress"
 _OPTIONAL: dict[tuple[str, ...], frozenset[str]] = {
     ("session", "compaction"): frozenset({COMPACTION, COMPACTION_CHUNK}),
     ("plan",): frozenset({"plan_update", "plan_removed"}),
-    ("subagents",): frozenset({"subagent_update", "session_message", "session_message_chunk"}),
+    ("subagents",): frozenset({SUBAGENT, MESSAGE, MESSAGE_CHUNK}),
 }
 """Maps the path of a client capability to the kinds of conversation updates that only clients with it may get. Plans by
 id and subagents are drafts of the protocol."""
@@ -231,6 +237,16 @@ def with_session(raw: bytes, session: str) -> bytes:
     params = splice.members(line, splice.whole(line)[0])["params"]
     span = splice.members(line, params[0])["sessionId"]
     return splice.encode(splice.replaced(line, [(span, jsonrpc.dump(session).decode())]))
+
+
+def with_title(raw: bytes, new: str) -> bytes:
+    """The ``session_info_update`` with another ``params.update.title``. Raises ValueError, KeyError."""
+    line = splice.decode(raw)
+    start = splice.whole(line)[0]
+    for key in ("params", "update"):
+        start = splice.members(line, start)[key][0]
+    span = splice.members(line, start)["title"]
+    return splice.encode(splice.replaced(line, [(span, jsonrpc.dump(new).decode())]))
 
 
 def with_chunk_text(raw: bytes, new: str) -> bytes:

@@ -169,10 +169,16 @@ def result(id: RequestId, value: object) -> bytes:
     return b"".join((b'{"jsonrpc":"2.0","id":', _id(id), b',"result":', dump(value), b"}\n"))
 
 
-def error(id: RequestId, code: int, message: str) -> bytes:
+def error(id: RequestId, code: int, message: str, data: object = None) -> bytes:
     """The line of an error response."""
-    body = dump({"code": code, "message": message})
+    body = dump({"code": code, "message": message} | ({"data": data} if data is not None else {}))
     return b"".join((b'{"jsonrpc":"2.0","id":', _id(id), b',"error":', body, b"}\n"))
+
+
+def request(id: RequestId, method: str, params: object) -> bytes:
+    """The line of a request."""
+    parts = b'{"jsonrpc":"2.0","id":', _id(id), b',"method":', dump(method), b',"params":', dump(params), b"}\n"
+    return b"".join(parts)
 
 
 def notification(method: str, params: object) -> bytes:

@@ -28,6 +28,7 @@ class Row:
     failed: bool = False
     directories: list[str] = field(default_factory=list)
     meta: dict[str, object] = field(default_factory=dict)
+    is_archived: bool = False
 
 
 def listed(*rows: Row, cursor: str | None = None, directories: bool = False, recording: bool = True) -> Any:

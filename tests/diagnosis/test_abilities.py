@@ -8,8 +8,13 @@ from acp_proxy.core.capabilities import Modes, Offer, additions
 from acp_proxy.diagnosis.abilities import NOBODY, OURS, THEIRS, Ability, abilities
 
 NAMES = ("list", "load", "resume", "delete")
+DRAFTS = ("title", "archive", "status")
 NATIVES = [frozenset(some) for some in chain.from_iterable(combinations(NAMES, size) for size in range(5))]
-SETTINGS = [Modes(*some) for some in product(*[("auto", "agent", "store")] * 4, ("auto", "always", "never"))]
+SETTINGS = [
+    Modes(listing, loading, deleting, resuming, handover, unstable)
+    for listing, loading, deleting, resuming in product(("auto", "agent", "store"), repeat=4)
+    for handover, unstable in product(("auto", "always", "never"), (False, True))
+]
 
 
 def offer(native: frozenset[str], version: object = 1) -> Offer:
@@ -27,6 +32,18 @@ def test_abilities_follow_the_decision_of_the_core_and_have_reasons(native: froz
         for one in abilities(offer(native), modes, None):
             by = OURS if one.name in served else THEIRS if one.name in native else NOBODY
             assert (one.by, bool(one.why)) == (by, True), (one, modes)
+
+
+@pytest.mark.parametrize("native", [frozenset(), frozenset(DRAFTS), frozenset({"archive", "list", "load"})])
+def test_drafts_are_told_if_they_are_wanted(native: frozenset[str]) -> None:
+    assert [one.name for one in abilities(offer(native), Modes(), None)] == list(NAMES)
+    for modes in SETTINGS:
+        if modes.unstable:
+            served = additions(offer(native), modes)
+            told = [one for one in abilities(offer(native), modes, None) if one.name in DRAFTS]
+            assert [one.by for one in told] == [
+                OURS if name in served else THEIRS if name in native else NOBODY for name in DRAFTS
+            ]
 
 
 def test_each_reason_names_the_deciding_fact() -> None:

@@ -183,7 +183,7 @@ def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
 
 
 class Broken(Store):
-    def page(self, agent: str, cwd: str | None, cursor: str | None, run: str) -> Page:
+    def page(self, agent: str, cwd: str | None, cursor: str | None, run: str, *, archived: bool | None = False) -> Page:
         raise RuntimeError("a bug")
 
 

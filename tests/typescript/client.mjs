@@ -7,6 +7,7 @@ import { Readable, Writable } from "node:stream";
 
 import * as acp from "@agentclientprotocol/sdk";
 import * as schema from "./node_modules/@agentclientprotocol/sdk/dist/v1/schema/zod.gen.js";
+import { contains } from "./contains.mjs";
 
 const TIMEOUT = 20_000; // milliseconds, for one answer; a first start on a busy machine takes a few seconds
 const words = process.argv.slice(2);
@@ -26,15 +27,6 @@ function hold(what, value, expected) {
   const checked = expected ? expected.safeParse(value) : { success: false, error: "unexpected" };
   const read = checked.success && contains(JSON.parse(JSON.stringify(checked.data)), value);
   if (!read) malformed.push(`${what}: ${JSON.stringify(value)}: ${JSON.stringify(checked.data ?? checked.error)}`);
-}
-
-/** The schemas leave out what they cannot read, and put in what is usual: all that there was must still be there. */
-function contains(made, value) {
-  if (Array.isArray(value)) {
-    return Array.isArray(made) && made.length === value.length && value.every((item, at) => contains(made[at], item));
-  }
-  if (value === null || typeof value !== "object") return made === value;
-  return typeof made === "object" && Object.keys(value).every((key) => contains(made[key], value[key]));
 }
 
 function take(line) {
@@ -74,18 +66,18 @@ async function inTime(promise, what) {
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
-/** Start the command, talk, and end it: with SIGKILL, or by closing its input. */
-export async function connected(talk, { kill }) {
+/** Start the command, talk, and end it: with SIGKILL, or by closing its input. `sdk`: which entry of the SDK talks. */
+export async function connected(talk, { kill, sdk = acp }) {
   const child = spawn(program, args, { cwd, stdio: ["pipe", "pipe", "inherit"] });
   const exited = new Promise((resolve) => child.on("exit", (status, signal) => resolve(signal ?? status)));
-  const app = acp
+  const app = sdk
     .client({ name: "editor" })
     .onNotification(client.session.update, () => {})
     .onRequest(client.session.requestPermission, ({ params }) => ({
       outcome: { outcome: "selected", optionId: params.options[0].optionId },
     }));
   try {
-    await app.connectWith(acp.ndJsonStream(Writable.toWeb(child.stdin), tapped(child.stdout)), async (connection) => {
+    await app.connectWith(sdk.ndJsonStream(Writable.toWeb(child.stdin), tapped(child.stdout)), async (connection) => {
       await talk(connection);
       if (kill) child.kill("SIGKILL");
     });

@@ -215,11 +215,12 @@ class Index:
         run: str,
         size: int = PAGE,
         hidden: Collection[str] = (),
+        only: Collection[str] | None = None,
     ) -> Page:
         """One page of an agent's sessions, newest first. Raises InvalidCursor.
 
         ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: see
-        ``Store.page``. ``hidden``: the names of transcripts to leave out.
+        ``Store.page``. ``hidden``: the names of transcripts to leave out; ``only``: of those to leave in.
         """
         binding = cursors.binding(agent, cwd)
         query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1"]
@@ -231,6 +232,9 @@ class Index:
         if hidden:
             query.append("AND name NOT IN (SELECT value FROM json_each(?))")
             values.append(json.dumps(list(hidden)))
+        if only is not None:
+            query.append("AND name IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps(list(only)))
         if cursor is not None:
             query.append("AND (updated, session) < (?, ?)")
             values += cursors.read(cursor, binding)

@@ -1,0 +1,239 @@
+"""Drafts of the protocol that acp-proxy serves with `--unstable`, through real processes."""
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.client import RequestFailed
+from tests.end_to_end.proxied import ASK, NOT_FOUND, PROXY, Editor, Permission, Proxied, entries, kinds, say
+from tests.end_to_end.test_official_clients import typescript
+
+INVALID_PARAMS = -32602
+UNSTABLE = ["--unstable"]
+DRAFTS = {"title", "archive", "status"}
+WITH_LIST = ["--capabilities", "resume,list,load,close"]
+TURN: dict[str, Any] = {"turns": [[say("Done.")]]}
+
+
+def started(proxied: Proxied, script: Any = TURN, agent: list[str] | None = None) -> Editor:
+    return proxied.started(script, options=UNSTABLE, agent=agent or [])
+
+
+def listed(editor: Editor, **params: Any) -> dict[str, bool]:
+    """Whether each listed session is archived."""
+    return {row["sessionId"]: row["archived"] for row in editor.sessions(**params)}
+
+
+def refused(editor: Editor, method: str, **params: Any) -> tuple[int, Any]:
+    with pytest.raises(RequestFailed) as failed:
+        editor.request(method, params)
+    return failed.value.code, failed.value.data
+
+
+def command(proxied: Proxied, *words: str) -> str:
+    """What a command of ours prints for this store."""
+    words = (*PROXY, *words, "--store", str(proxied.store))
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("options", [[], ["--no-synthesize", "--unstable"], ["--no-record", "--unstable"]])
+def test_drafts_are_served_only_on_request(proxied: Proxied, options: list[str]) -> None:
+    with proxied.editor(options=options) as editor:
+        capabilities = editor.initialize()["agentCapabilities"]
+        assert DRAFTS.isdisjoint(capabilities["sessionCapabilities"])
+        for method in ("session/set_title", "session/archive", "session/unarchive", "session/status"):
+            assert refused(editor, method, sessionId="s", title="x")[0] == -32601, "the agent has answered"
+
+
+def test_the_variable_and_the_configuration_file_set_the_option(
+    proxied: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACP_PROXY_UNSTABLE", "1")
+    with proxied.editor() as editor:
+        assert editor.initialize()["agentCapabilities"]["sessionCapabilities"].keys() >= DRAFTS
+    monkeypatch.delenv("ACP_PROXY_UNSTABLE")
+    file = proxied.base / "config.toml"
+    file.write_text("unstable = true\n")
+    monkeypatch.setenv("ACP_PROXY_CONFIG", str(file))
+    with proxied.editor() as editor:
+        assert editor.initialize()["agentCapabilities"]["sessionCapabilities"].keys() >= DRAFTS
+
+
+@pytest.mark.parametrize("agent", [[], WITH_LIST])
+def test_a_title_is_in_lists_loads_and_commands_and_survives_the_process(proxied: Proxied, agent: list[str]) -> None:
+    with started(proxied, agent=agent) as editor:
+        session = editor.new_session()
+        editor.prompt(session, "mend it")
+        since = editor.mark()
+        assert editor.request("session/set_title", {"sessionId": session, "title": " My\ntitle "}) == {
+            "title": "My title"
+        }
+        info = {"sessionUpdate": "session_info_update", "title": "My title"}
+        editor.wait_for(lambda message: message.get("params", {}).get("update") == info, since=since)
+        assert editor.end() == 0
+    with started(proxied, agent=agent) as editor:
+        [row] = editor.sessions()
+        assert (row["sessionId"], row["title"]) == (session, "My title")
+        editor.load(session)
+        editor.prompt(session, "and more")
+        assert {
+            update["title"] for update in editor.updates(session) if kinds([update]) == ["session_info_update"]
+        } <= {"My title"}
+        assert editor.end() == 0
+    assert "My title" in command(proxied, "sessions", "list")
+
+
+def test_a_title_of_the_agent_does_not_replace_the_users(proxied: Proxied) -> None:
+    theirs = {"update": {"sessionUpdate": "session_info_update", "title": "theirs"}}
+    with started(proxied, {"turns": [[say("Done."), theirs]]}) as editor:
+        session = editor.new_session()
+        editor.request("session/set_title", {"sessionId": session, "title": "mine"})
+        titles = [update["title"] for update in editor.prompt(session, "mend it") if "title" in update]
+        assert titles == ["mine"]
+        assert editor.sessions()[0]["title"] == "mine"
+        assert editor.end() == 0
+    assert "theirs" in proxied.transcript(session).read_text(), "the transcript has what was said"
+
+
+def test_a_title_given_on_the_command_line_wins_in_a_running_proxy(proxied: Proxied) -> None:
+    theirs = {"update": {"sessionUpdate": "session_info_update", "title": "theirs"}}
+    with started(proxied, {"turns": [[say("Done."), theirs]]}) as editor:
+        session = editor.new_session()
+        editor.prompt(session, "mend it")
+        command(proxied, "sessions", "rename", session, "mine")
+        assert [update["title"] for update in editor.prompt(session, "again") if "title" in update] == ["mine"]
+
+
+def test_requests_about_unknown_and_deleted_sessions_get_the_errors_of_the_protocol(proxied: Proxied) -> None:
+    with started(proxied) as editor:
+        gone = editor.new_session()
+        editor.prompt(gone, "mend it")
+        assert refused(editor, "session/set_title", sessionId=gone, title=" ")[0] == INVALID_PARAMS
+        editor.request("session/delete", {"sessionId": gone})
+        for session in (gone, "unknown"):
+            for method in ("session/set_title", "session/archive", "session/unarchive", "session/status"):
+                found = refused(editor, method, sessionId=session, title="x")
+                assert found == (NOT_FOUND, {"sessionId": session})
+
+
+@pytest.mark.parametrize("agent", [[], WITH_LIST])
+def test_archived_sessions_are_hidden_shown_and_marked(proxied: Proxied, agent: list[str]) -> None:
+    with started(proxied, agent=agent) as editor:
+        kept, put_away = editor.new_session(), editor.new_session()
+        for session in (kept, put_away):
+            editor.prompt(session, "mend it")
+        assert editor.request("session/archive", {"sessionId": put_away}) == {}
+        assert listed(editor) == listed(editor, archived="exclude") == {kept: False}
+        assert listed(editor, archived="only") == {put_away: True}
+        assert listed(editor, archived="include") == {kept: False, put_away: True}
+        assert refused(editor, "session/list", archived="some")[0] == INVALID_PARAMS
+        assert put_away not in command(proxied, "sessions", "list", "--json")
+        assert put_away in command(proxied, "sessions", "list", "--archived", "--json")
+        assert editor.end() == 0
+    with started(proxied, agent=agent) as editor:
+        assert listed(editor) == {kept: False}
+        assert editor.request("session/unarchive", {"sessionId": put_away}) == {}
+        assert listed(editor) == {kept: False, put_away: False}
+        assert editor.end() == 0
+    command(proxied, "sessions", "verify")
+
+
+def test_an_open_session_is_cancelled_and_closed_before_it_is_archived(proxied: Proxied) -> None:
+    script = {
+        "turns": [[{"wait_cancel": True}]],
+        "methods": {"session/close": {"before": [{"stderr": "heard close of {session}"}]}},
+    }
+    with started(proxied, script, ["--capabilities", "resume,list,close"]) as editor:
+        session = editor.new_session()
+        number = editor.start_prompt(session, "mend it")
+        assert editor.request("session/archive", {"sessionId": session}) == {}
+        assert editor.result_of(number) == {"stopReason": "cancelled"}
+        assert editor.request("session/status", {"sessionId": session}) == {"status": "saved"}
+        assert listed(editor, archived="only") == {session: True}
+        assert editor.end() == 0
+        assert f"heard close of {session}" in editor.stderr()
+    assert [entry["note"]["type"] for entry in entries(proxied.transcript(session)) if "note" in entry] == [
+        "opened",
+        "closed",
+    ]
+
+
+def test_a_session_of_the_agents_list_that_was_not_recorded_can_have_a_title_and_be_archived(proxied: Proxied) -> None:
+    with Editor(proxied.bare_agent(TURN, WITH_LIST)) as editor:
+        editor.project = proxied.project
+        session = editor.open()
+        editor.prompt(session, "mend it")
+        assert editor.end() == 0
+    with started(proxied, agent=WITH_LIST) as editor:
+        assert refused(editor, "session/archive", sessionId=session)[0] == NOT_FOUND
+        assert listed(editor) == {session: False}
+        editor.request("session/set_title", {"sessionId": session, "title": "mine"})
+        editor.request("session/archive", {"sessionId": session})
+        assert editor.request("session/status", {"sessionId": session}) == {"status": "saved"}
+        [row] = editor.sessions(archived="only")
+        assert (row["sessionId"], row["title"], row["archived"]) == (session, "mine", True)
+        assert listed(editor) == {}
+        assert editor.end() == 0
+    command(proxied, "sessions", "verify")
+
+
+def test_an_empty_page_is_skipped(proxied: Proxied) -> None:
+    """An agent whose pages never end: the client gets the last page that acp-proxy reads."""
+    page = {"sessions": [{"sessionId": "a", "cwd": "/w"}], "nextCursor": "the next"}
+    script = TURN | {"methods": {"session/list": {"before": [{"stderr": "heard a list"}], "result": page}}}
+    with started(proxied, script, ["--capabilities", "list,resume"]) as editor:
+        assert editor.request("session/list", {"archived": "only"}) == {"sessions": [], "nextCursor": "the next"}
+        assert editor.request("session/list", {})["nextCursor"] == "the next"
+        editor.request("session/archive", {"sessionId": "a"})
+        assert editor.request("session/list", {"archived": "only"})["sessions"] == [
+            {"sessionId": "a", "archived": True, "cwd": "/w"}
+        ]
+        assert editor.end() == 0
+        assert editor.stderr().count("heard a list") == 102
+
+
+def test_status_has_no_side_effects(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it", script=TURN)
+    before = proxied.transcript(session).read_bytes()
+    with started(proxied) as editor:
+        assert editor.request("session/status", {"sessionId": session}) == {"status": "saved"}
+        editor.load(session)
+        assert editor.request("session/status", {"sessionId": session}) == {"status": "open"}
+        assert editor.end() == 0
+    assert proxied.transcript(session).read_bytes().startswith(before)
+
+
+def test_a_prompt_that_waits_for_a_permission_is_cancelled_by_archiving(proxied: Proxied) -> None:
+    permission = Permission()
+    with proxied.editor(
+        {"turns": [[ASK, say("Done.")]]}, options=UNSTABLE, agent=WITH_LIST, on_request=permission
+    ) as editor:
+        session = editor.open()
+        number = editor.start_prompt(session, "mend it")
+        editor.wait_for(lambda message: message.get("method") == "session/request_permission")
+        assert editor.request("session/archive", {"sessionId": session}) == {}
+        permission.grant()
+        assert editor.answer_of(number)["result"]["stopReason"] in ("cancelled", "end_turn")
+
+
+def test_the_typescript_client_uses_every_draft(proxied: Proxied) -> None:
+    report = typescript("drafts.mjs", str(proxied.project), "--", *proxied.command(TURN, options=UNSTABLE))
+    assert report["malformed"] == []
+    assert report["initialized"]["agentCapabilities"]["sessionCapabilities"].keys() >= DRAFTS
+    first, second = report["sessions"]
+    mine, other = {"title": "My title"}, {"title": "the second"}
+    assert report["titled"] == mine
+    assert (report["open"], report["saved"]) == ("open", "saved")
+    assert report["lists"] == {
+        "exclude": {first: mine | {"archived": False}},
+        "include": {first: mine | {"archived": False}, second: other | {"archived": True}},
+        "only": {second: other | {"archived": True}},
+        "later": {first: mine | {"archived": False}, second: other | {"archived": False}},
+    }
+    unknown = {"code": NOT_FOUND, "data": {"sessionId": "unknown"}}
+    assert {name: report["refused"][name] for name in ("title", "archive", "unarchive", "status")} == dict.fromkeys(
+        ("title", "archive", "unarchive", "status"), unknown
+    )
+    assert (report["refused"]["empty"]["code"], report["refused"]["filter"]["code"]) == (INVALID_PARAMS,) * 2
+    assert report["status"] == 0

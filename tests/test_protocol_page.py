@@ -1,0 +1,133 @@
+"""docs/protocol.md names all that the official SDKs name, and says what the code does with it."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from acp import meta, schema
+
+from acp_proxy.core.capabilities import Modes, Offer, additions
+from acp_proxy.wire import acp
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+SDK = ROOT / "tests" / "typescript" / "node_modules" / "@agentclientprotocol" / "sdk" / "schema"
+ROW = re.compile(r"^\|(?:(\w+): )?`([^`]+)`\|(yes|draft|other draft|)\|(yes|draft|)\|(.*)\|(.*)\|$", re.MULTILINE)
+NAMES = {"Methods": "method", "Kinds of updates": "kind", "Capabilities": "capability"}
+
+Named = dict[str, tuple[str, str]]
+"""Names, each with how it is in version 1 and in version 2 of the protocol: yes, draft, or not at all."""
+
+
+def rows(section: str) -> dict[str, tuple[str, str, str, str]]:
+    """The rows of a section, by name."""
+    text = PAGE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    found = [(f"{side}: {name}" if side else name, rest) for side, name, *rest in ROW.findall(text)]
+    assert len(found) == len(dict(found)) == text.count("\n|") - 2, "each row can be read, and has a name of its own"
+    return {name: (one, two, ours_one, ours_two) for name, (one, two, ours_one, ours_two) in found}
+
+
+def in_schema(definitions: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a schema of the TypeScript SDK names: the section of the page, and the name."""
+    for each in definitions.values():
+        if "x-method" in each:
+            yield "Methods", each["x-method"]
+    updates = definitions["SessionUpdate"]
+    for each in updates.get("oneOf") or updates["anyOf"]:
+        if kind := each.get("properties", {}).get("sessionUpdate", {}).get("const"):
+            yield "Kinds of updates", kind
+    for side in ("agent", "client"):
+        for path in capabilities(definitions, f"{side.title()}Capabilities"):
+            yield "Capabilities", f"{side}: {path}"
+
+
+def capabilities(definitions: dict[str, Any], name: str, path: str = "") -> Iterator[str]:
+    for key, each in definitions[name].get("properties", {}).items():
+        if key == "_meta":
+            continue
+        yield path + key
+        for one in (*each.get("anyOf", ()), *each.get("allOf", ())):
+            other = one.get("$ref", "").rpartition("/")[2]
+            if "Capabilities" in other:
+                yield from capabilities(definitions, other, f"{path}{key}.")
+
+
+def of_the_typescript_sdk() -> dict[str, Named]:
+    if not SDK.is_dir():
+        pytest.skip("the TypeScript SDK is not installed; `make test` does it")
+    marks: dict[str, dict[str, dict[str, str]]] = {section: {} for section in NAMES}
+    for version in ("v1", "v2"):
+        for file, mark in (("schema.unstable.json", "draft"), ("schema.json", "yes")):
+            definitions = json.loads((SDK / version / file).read_text(encoding="utf-8"))["$defs"]
+            for section, name in in_schema(definitions):
+                marks[section].setdefault(name, {})[version] = mark
+    return {
+        section: {name: (found.get("v1", ""), found.get("v2", "")) for name, found in named.items()}
+        for section, named in marks.items()
+    }
+
+
+@pytest.mark.parametrize("section", NAMES)
+def test_the_page_has_everything_that_the_typescript_sdk_names(section: str) -> None:
+    named = of_the_typescript_sdk()[section]
+    there = {name: row[:2] for name, row in rows(section).items() if row[0] != "other draft"}
+    missing = [
+        f"{NAMES[section]} {name} (version 1: {one}; version 2: {two})"
+        for name, (one, two) in named.items()
+        if there.get(name) != (one, two)
+    ]
+    assert not missing, f"docs/protocol.md lacks, or says something else of: {', '.join(missing)}"
+    assert not there.keys() - named.keys(), "no SDK has these"
+
+
+def of_the_python_sdk() -> Iterator[tuple[str, str]]:
+    for method in {*meta.AGENT_METHODS.values(), *meta.CLIENT_METHODS.values()}:
+        yield "Methods", method
+    for model in vars(schema).values():
+        field = getattr(model, "model_fields", {}).get("session_update")
+        for kind in get_args(field.annotation) if field is not None else ():
+            yield "Kinds of updates", kind
+    for model, path in (
+        (schema.AgentCapabilities, "agent: "),
+        (schema.SessionCapabilities, "agent: sessionCapabilities."),
+        (schema.ClientCapabilities, "client: "),
+    ):
+        for name, found in model.model_fields.items():
+            if name != "field_meta":
+                yield "Capabilities", f"{path}{found.alias or name}"
+
+
+def test_the_page_has_everything_that_the_python_sdk_names() -> None:
+    there = {(section, name) for section in NAMES for name in rows(section)}
+    named = set(of_the_python_sdk())
+    assert len(named) > 60
+    assert ("Kinds of updates", "agent_message_chunk") in named
+    missing = [f"{NAMES[section]} {name}" for section, name in sorted(named - there)]
+    assert not missing, f"docs/protocol.md lacks: {', '.join(missing)}"
+
+
+# What the page says is what the code does.
+
+
+def test_the_methods_that_the_page_calls_recorded_are_recorded() -> None:
+    said = {name for name, row in rows("Methods").items() if "recorded" in row[2].split("; ")}
+    assert said == acp.RECORDED_REQUESTS | {acp.UPDATE, acp.CANCEL}
+
+
+def test_the_kinds_that_the_page_calls_gated_are_gated() -> None:
+    said = {name for name, row in rows("Kinds of updates").items() if "gated" in row[2]}
+    assert said == acp.OPTIONAL_KINDS
+
+
+def test_the_capabilities_that_the_page_calls_added_are_added() -> None:
+    offers = [Offer(1, native, None, None, False) for native in (frozenset[str](), frozenset({"load"}))]
+    served = {name for offer in offers for name in additions(offer, Modes(resume="store", unstable=True))}
+    said = {
+        name.rpartition(".")[2].removeprefix("agent: ")
+        for name, row in rows("Capabilities").items()
+        if row[2].startswith("amended: added")
+    }
+    assert {name.removesuffix("Session") for name in said} == served
