@@ -10,7 +10,7 @@ import psutil
 from scripts.editors.desk import Desk
 from scripts.editors.editor import COMMAND, Editor
 from scripts.editors.terminal import PATIENCE, NotShown, Terminal
-from scripts.real_agents import lives
+from scripts.real_agents import lives, wait_for_the_next_minute
 
 FIRST, SECOND = "please TOOL now", "hello again"
 ANSWERS = ("FAKE-FINAL after tool.", "FAKE-ANSWER: I am a fake model.")
@@ -93,6 +93,7 @@ class Steps:
         self._is_recorded(FIRST)
 
     def _list(self) -> None:
+        wait_for_the_next_minute()  # gemini loads no session in the minute in which it was made
         self._editor.show_sessions()
 
     def _load(self) -> None:
