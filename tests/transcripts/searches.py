@@ -45,4 +45,4 @@ def tables(root: Path) -> set[str]:
 def left(root: Path, word: str = SECRET) -> list[str]:
     """The files that contain a word or its second half: a search table omits what a word shares with the one before."""
     half = word[len(word) // 2 :].encode()
-    return [str(path.relative_to(root)) for path, data in contents(root) if half in data]
+    return [path.relative_to(root).as_posix() for path, data in contents(root) if half in data]

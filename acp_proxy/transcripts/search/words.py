@@ -13,7 +13,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -286,7 +286,8 @@ def table(layout: Layout, digit: str) -> Path | None:
         return None
     found = layout.words(digit)
     for path in found[1:]:
-        layout.remove_words(path)
+        with suppress(PermissionError):  # on Windows, while another process has it open; the next search tries again
+            layout.remove_words(path)
     return found[0] if found else _made(layout.new_words(digit))
 
 
