@@ -27,6 +27,12 @@ class IdentifyAgent(ForTranscript):
     version: str | None
 
 
+class ProtocolVersion(ForTranscript):
+    """From here on, lines are of this version of the protocol; until the first such effect, of version 1."""
+
+    version: int
+
+
 class BeginTranscript(ForTranscript):
     """From here on, record this session: in the transcript that it has, or in a new one with this header.
 
@@ -227,6 +233,7 @@ class TakeOutput(Value):
 
 Recording = (
     IdentifyAgent
+    | ProtocolVersion
     | BeginTranscript
     | BeginTurn
     | RecordLine
