@@ -195,7 +195,7 @@ class StartReplay(Value):
     ``shows``: False if the client gets no replay at all.
     ``record``: make the record of a handover, of everything up to the prompt ``before``.
     ``titles``: also send the title made from the prompts.
-    ``kinds``: the optional kinds of updates that the client understands.
+    ``kinds``: the optional kinds of updates that the client understands. ``protocol``: the protocol's version.
     """
 
     request: RequestId
@@ -207,6 +207,7 @@ class StartReplay(Value):
     before: RequestId | None = None
     titles: bool = True
     kinds: frozenset[str] = frozenset()
+    protocol: int = 1
 
 
 class StopReplay(Value):

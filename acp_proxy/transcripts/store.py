@@ -13,6 +13,7 @@ from acp_proxy.transcripts.files.access import PRIVATE_UMASK
 from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading, Unfinished
+from acp_proxy.transcripts.files.retold import retold
 from acp_proxy.transcripts.files.transcript import Transcript, sync
 from acp_proxy.transcripts.lives import beginning, deleting, forks
 from acp_proxy.transcripts.lives.beginning import Deleted
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.lives.compressing import Terms
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
+__all__ += ["retold"]
 __all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest"]
 
 if not TYPE_CHECKING:

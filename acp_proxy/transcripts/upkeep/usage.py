@@ -115,6 +115,8 @@ class SessionUsed:
             update = acp.member(acp.member(entry.value, "params"), "update")
             if acp.update_kind(update) == acp.USAGE:
                 self._updated(entry, update)
+            elif acp.update_kind(update) == acp.STATE:  # the end of a turn in version 2
+                self._answered(entry, update)
 
     def take(self, size: int) -> None:
         """Add the bytes of its files to the month of its last prompt."""
