@@ -92,6 +92,14 @@ def item(value: object, terminal: str | None) -> object:
             return value
 
 
+def asked(subject: object, title: str | None) -> dict[str, object]:
+    """The call that a permission request is about. ``title``: the request's, for a request about something else."""
+    call = acp.member(subject, "toolCall")
+    if not isinstance(call, Mapping):
+        return {"toolCallId": acp.text(subject, "toolCallId") or "", "title": title}
+    return {name: value for name, value in call.items() if name not in ("content", "status") and value is not None}
+
+
 def text_item(text: str) -> dict[str, object]:
     """An item of a call's content with only this text."""
     return {"type": "content", "content": {"type": "text", "text": text}}

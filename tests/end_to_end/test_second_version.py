@@ -142,3 +142,19 @@ def test_an_agent_that_exits_in_a_turn_leaves_a_failed_one(proxied: Proxied, mem
         client.wait()
     [place] = proxied.transcripts()
     assert entries(place)[-1]["note"]["type"] == "failed"
+
+
+def test_the_mock_agent_plays_turns_of_version_2_to_a_client_of_version_1(proxied: Proxied, memory: Path) -> None:
+    session = main_job(proxied, agent(proxied, memory), deletes=False)["session"]
+    with Client([*PROXY, "mock-agent", "--speed", "0", str(proxied.transcript(session))]) as client:
+        client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        new = client.request("session/new", {"cwd": str(proxied.project), "mcpServers": []})["sessionId"]
+        prompt = {"sessionId": new, "prompt": [{"type": "text", "text": PROMPTS[0]}]}
+        assert client.request("session/prompt", prompt)["stopReason"] == "end_turn"
+        kinds = [
+            one["params"]["update"]["sessionUpdate"] for one in client.messages() if "update" in one.get("method", "")
+        ]
+        client.close_stdin()
+        assert client.wait() == 0
+    assert {"user_message_chunk", "agent_thought_chunk", "plan", "tool_call", "agent_message_chunk"} <= set(kinds)
+    assert not any(kind in ("user_message", "agent_message", "plan_update", "state_update") for kind in kinds)

@@ -173,14 +173,31 @@ def test_chunks_add_to_the_content_of_a_call_and_an_update_replaces_it() -> None
     assert call["title"] == "c"
 
 
+def permission(subject: Any) -> Entry:
+    params = {"sessionId": "s", "title": "May I?", "options": [{"optionId": "y"}], "subject": subject}
+    return entry({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params})
+
+
 def test_a_permission_request_counts_as_an_update_of_its_call() -> None:
-    subject = {"type": "tool_call", "toolCall": {"toolCallId": "c", "title": "Run"}}
-    request = {"sessionId": "s", "title": "May I?", "options": [], "subject": subject}
-    question = entry({"jsonrpc": "2.0", "id": 1, "method": "session/request_permission", "params": request})
-    out = turn(question, told("tool_call_update", toolCallId="c", status="cancelled"))
-    assert question in out
-    [call] = [one for one in updates([each for each in out if each is not question]) if "toolCallId" in one]
-    assert (call["title"], call["status"]) == ("Run", "failed")
+    call = {"toolCallId": "c", "title": "Run"}
+    out = turn(
+        permission({"type": "tool_call", "toolCall": call}),
+        told("tool_call_update", toolCallId="c", status="cancelled"),
+    )
+    [question] = [one.value for one in out if "id" in one.value and one.of is None and one.peer is Peer.AGENT]  # type: ignore[operator]
+    assert question == {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "method": "session/request_permission",
+        "params": {"sessionId": "s", "toolCall": call, "options": [{"optionId": "y"}]},
+    }
+    [said] = updates([one for one in out if b"tool_call" in (one.raw or b"")])
+    assert (said["title"], said["status"]) == ("Run", "failed")
+
+
+def test_a_permission_request_about_a_command_has_the_requests_title() -> None:
+    [question] = retold(permission({"type": "command", "command": "make", "toolCallId": "c"}))
+    assert question.value["params"]["toolCall"] == {"toolCallId": "c", "title": "May I?"}  # type: ignore[index]
 
 
 def test_a_call_shows_the_output_of_its_terminal_also_what_comes_later() -> None:
