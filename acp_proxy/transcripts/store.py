@@ -13,7 +13,6 @@ from acp_proxy.transcripts.files.access import PRIVATE_UMASK
 from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading, Unfinished
-from acp_proxy.transcripts.files.retold import retold
 from acp_proxy.transcripts.files.transcript import Transcript, sync
 from acp_proxy.transcripts.lives import beginning, deleting, forks
 from acp_proxy.transcripts.lives.beginning import Deleted
@@ -21,6 +20,7 @@ from acp_proxy.transcripts.opened import Opened, default_root, lazily
 from acp_proxy.wire.record import Header
 
 if TYPE_CHECKING:
+    from acp_proxy.transcripts.files.retold import retold
     from acp_proxy.transcripts.files.summary import Summary
     from acp_proxy.transcripts.listing.index import Page
     from acp_proxy.transcripts.lives.compressing import Terms
@@ -30,7 +30,8 @@ __all__ += ["retold"]
 __all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest"]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazily({"files.summary": {"Summary"}, "listing.index": {"Page"}, "lives.compressing": {"Terms"}})
+    _LATER = {"files.retold": {"retold"}, "listing.index": {"Page"}, "lives.compressing": {"Terms"}}
+    __getattr__ = lazily({"files.summary": {"Summary"}, **_LATER})
 
 
 class Store(Opened):

@@ -4,7 +4,6 @@ A message is a chunk, a call's content is text where version 1 has no form for i
 transcripts, and knows what messages, calls, terminals and plans became. Accepts any value, and never raises.
 """
 
-import base64
 import binascii
 from collections.abc import Iterable, Mapping
 
@@ -71,8 +70,8 @@ def output(update: object) -> bytes | None:
     if data is None:
         return None
     try:
-        return base64.b64decode(data)
-    except (ValueError, binascii.Error):
+        return binascii.a2b_base64(data)
+    except ValueError:
         return b""
 
 

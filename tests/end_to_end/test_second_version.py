@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from acp_proxy.demo.client import RequestFailed
 from acp_proxy.transcripts.archive import Archive
 from tests.client import Client
 from tests.end_to_end.proxied import PROXY, Proxied, entries
@@ -113,6 +114,31 @@ def test_version_is_negotiated_and_the_agent_is_one_agent_in_both(proxied: Proxi
     versions = [{entry.get("v") for entry in entries(place) if "message" in entry} for place in (first, second)]
     assert sorted(versions, key=str) == [{2}, {None}]
     assert len(list(Archive(proxied.store).sessions())) == 2
+
+
+def test_a_client_that_offers_version_2_gets_version_1_from_an_agent_of_that_version(
+    proxied: Proxied, memory: Path
+) -> None:
+    about = {"protocolVersion": 2, "info": {"name": "editor", "version": "1"}, "capabilities": {}}
+    with Client(agent(proxied, memory, "only1")) as client:
+        assert client.request("initialize", about)["protocolVersion"] == 1
+        session = client.request("session/new", {"cwd": str(proxied.project), "mcpServers": []})["sessionId"]
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "hello"}]}
+        assert client.request("session/prompt", prompt)["stopReason"] == "end_turn"
+        [row] = client.request("session/list", {})["sessions"]
+        assert row["title"] == "hello"
+        client.close_stdin()
+        assert client.wait() == 0
+
+
+def test_an_agent_of_version_2_refuses_a_client_of_version_1_itself(proxied: Proxied, memory: Path) -> None:
+    with Client(agent(proxied, memory)) as client:
+        with pytest.raises(RequestFailed, match="-32022"):
+            client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        client.close_stdin()
+        assert client.wait() == 0
+        assert client.stderr() == ""
+    assert proxied.transcripts() == []
 
 
 def test_version_1_clients_see_what_was_recorded_in_version_2(proxied: Proxied, memory: Path) -> None:

@@ -1,7 +1,7 @@
 // An agent of protocol version 2, made with the official TypeScript SDK: node agent_v2.mjs MEMORY [WHAT…]
 //
 // MEMORY: a JSON file with the updates of each session, which survives the process. WHAT may have:
-//   v1: also speaks version 1, with a router    forgets: replays and lists nothing    last: forgets the last turn
+//   v1: also speaks version 1, with a router    only1: speaks only version 1    forgets: replays and lists nothing    last: forgets the last turn
 //   deletes: serves session/delete    nosessions: serves no sessions    exits: exits in a turn whose prompt says "exit"
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -105,5 +105,6 @@ const first = v1
   });
 
 const stream = acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin));
-if (does("v1")) acp.agentProtocolRouter().withV1(first).withV2(second).connect(stream);
+if (does("only1")) acp.agentProtocolRouter().withV1(first).connect(stream);
+else if (does("v1")) acp.agentProtocolRouter().withV1(first).withV2(second).connect(stream);
 else second.connect(stream);
