@@ -17,8 +17,8 @@ from typing import Literal
 
 from acp_proxy.replay.outputs import merged
 from acp_proxy.replay.telling import Telling
-from acp_proxy.transcripts.archive import AlikeLines, Line, Reading
-from acp_proxy.wire import acp, framing, jsonrpc, models, record
+from acp_proxy.transcripts.archive import AlikeLines, Line, Reading, retold
+from acp_proxy.wire import acp, framing, jsonrpc, models, record, second
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 
@@ -143,7 +143,7 @@ def turns(reading: Reading, session: str, child: OpenChild = _no_child) -> Itera
     ``child``: opens the transcripts of subagents, which are then part of the conversation.
     """
     turn = ConversationTurn(0, "")
-    for part in _Parts(session, reading.also, child=child).read(reading.streams()):
+    for part in _Parts(session, reading.also, child=child).read(retold(reading.streams())):
         match part:
             case Begun():
                 turn = ConversationTurn(part.number, part.at, model=part.model)
@@ -159,7 +159,7 @@ def parts(reading: Reading, session: str, child: OpenChild = _no_child) -> Itera
 
     ``child``: as for ``turns``.
     """
-    return _Parts(session, reading.also, _PAGE, child).read(reading.streams())
+    return _Parts(session, reading.also, _PAGE, child).read(retold(reading.streams()))
 
 
 def numbered(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
@@ -303,7 +303,7 @@ def _kind(entry: Entry | None) -> str | None:
     """The kind of an agent's update; None for anything else."""
     if entry is None or entry.peer is not Peer.AGENT or acp.text(entry.value, "method") != acp.UPDATE:
         return None
-    return acp.update_kind(acp.member(acp.member(entry.value, "params"), "update"))
+    return acp.update_kind(second.compared(acp.member(acp.member(entry.value, "params"), "update")))
 
 
 def _add(items: list[Item], item: Item) -> None:

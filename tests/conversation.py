@@ -35,6 +35,7 @@ from acp_proxy.core.effects import (
     Forward,
     IdentifyAgent,
     ListSessions,
+    ProtocolVersion,
     ReadPast,
     Recording,
     RecordLine,
@@ -568,7 +569,7 @@ class _Rules:
     def check(self, effects: list[Effect]) -> None:
         against_a_delete: set[str] = set()
         for effect in effects:
-            if isinstance(effect, Recording) and not isinstance(effect, IdentifyAgent):
+            if isinstance(effect, Recording) and not isinstance(effect, IdentifyAgent | ProtocolVersion):
                 assert type(effect.session) is str, "every entry belongs to a session"
             match effect:
                 case IdentifyAgent():

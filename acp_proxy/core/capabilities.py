@@ -6,7 +6,8 @@ Source: AgentCapabilities in the protocol's schema.
 import json
 from collections.abc import Mapping
 
-from acp_proxy.wire import acp, splice
+from acp_proxy.wire import acp, dialect, splice
+from acp_proxy.wire.dialect import Dialect
 from acp_proxy.wire.value import Value
 
 LIST, LOAD, DELETE, RESUME = "list", "load", "delete", "resume"
@@ -37,6 +38,7 @@ class Offer(Value):
 
     ``version``: its ``protocolVersion``, unchecked. ``native``: what it serves itself (``list``, ``load``, …).
     ``name``, ``release``: its name and version. ``directories``: it supports additional directories.
+    ``has_sessions``: False if it says that it serves no sessions.
     """
 
     version: object
@@ -44,6 +46,12 @@ class Offer(Value):
     name: str | None
     release: str | None
     directories: bool
+    has_sessions: bool = True
+
+    @property
+    def dialect(self) -> Dialect | None:
+        """The dialect of its version, if that is understood."""
+        return dialect.of(self.version)
 
 
 class Service(Value, frozen=False):
@@ -64,18 +72,22 @@ class Service(Value, frozen=False):
 
 def read_offer(result: object) -> Offer:
     """Read the result of ``initialize``. Anything may be missing."""
-    capabilities = acp.member(result, "agentCapabilities")
-    sessions = acp.member(capabilities, "sessionCapabilities")
+    version = acp.member(result, "protocolVersion")
+    form = dialect.of(version) or dialect.FIRST
+    capabilities = acp.member(result, form.capabilities)
+    sessions = acp.member(capabilities, form.sessions)
     native = {name for name in _SESSION_CAPABILITIES if acp.offers(sessions, name)}
     if acp.offers(capabilities, "loadSession"):
         native.add(LOAD)
-    info = acp.member(result, "agentInfo")
+    has_sessions = isinstance(sessions, Mapping) or not form.needs_sessions
+    info = acp.member(result, form.about)
     return Offer(
-        version=acp.member(result, "protocolVersion"),
-        native=frozenset(native),
+        version=version,
+        native=frozenset(native) | (form.always if has_sessions else frozenset()),
         name=acp.text(info, "name") or None,
         release=acp.text(info, "version"),
         directories=acp.offers(sessions, "additionalDirectories"),
+        has_sessions=has_sessions,
     )
 
 
@@ -84,7 +96,7 @@ def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
 
     Does not include a load that the agent serves, although its replay may be replaced.
     """
-    if offer.version != acp.VERSION or isinstance(offer.version, bool):
+    if offer.dialect is None or not offer.has_sessions:
         return ()
     served = [
         name
@@ -96,7 +108,7 @@ def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
         served.append(LOAD)
     if LOAD in offer.native and RESUME not in offer.native and modes.resume == STORE:
         served.append(RESUME)
-    if modes.unstable:
+    if modes.unstable and offer.dialect is dialect.FIRST:
         served += _drafts(offer.native, frozenset(served), modes)
     return tuple(served)
 
@@ -116,10 +128,13 @@ def _drafts(native: frozenset[str], served: frozenset[str], modes: Modes) -> lis
     return [name for name, is_served in wanted.items() if is_served]
 
 
-def amended(raw: bytes, serves: tuple[str, ...], native: frozenset[str], release: str) -> bytes:
+def amended(
+    raw: bytes, serves: tuple[str, ...], native: frozenset[str], release: str, form: Dialect = dialect.FIRST
+) -> bytes:
     """The response to ``initialize`` with the capabilities that acp-proxy adds; every other value keeps its bytes.
 
-    ``serves``: what ``additions`` returned. ``release``: acp-proxy's version. Raises ValueError.
+    ``serves``: what ``additions`` returned. ``release``: acp-proxy's version. ``form``: the answer's version of the
+    protocol. Raises ValueError.
     """
     added = [name for name in serves if name not in native]
     wanted: dict[str, object] = {"_meta": {"acp-proxy": {"version": release, "serves": list(serves)}}}
@@ -127,10 +142,10 @@ def amended(raw: bytes, serves: tuple[str, ...], native: frozenset[str], release
         wanted["loadSession"] = True
     sessions: dict[str, object] = {name: {} for name in _SESSION_CAPABILITIES if name in added}
     if sessions:
-        wanted["sessionCapabilities"] = sessions
+        wanted[form.sessions] = sessions
     text = splice.decode(raw)
     result = splice.members(text, splice.whole(text)[0])["result"]
-    return splice.encode(splice.replaced(text, _set(text, result, {"agentCapabilities": wanted})))
+    return splice.encode(splice.replaced(text, _set(text, result, {form.capabilities: wanted})))
 
 
 def _set(text: str, span: splice.Span, values: Mapping[str, object]) -> list[tuple[splice.Span, str]]:

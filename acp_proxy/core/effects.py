@@ -27,6 +27,12 @@ class IdentifyAgent(ForTranscript):
     version: str | None
 
 
+class ProtocolVersion(ForTranscript):
+    """From here on, lines are of this version of the protocol; until the first such effect, of version 1."""
+
+    version: int
+
+
 class BeginTranscript(ForTranscript):
     """From here on, record this session: in the transcript that it has, or in a new one with this header.
 
@@ -234,7 +240,7 @@ class StartReplay(Value):
     ``shows``: False if the client gets no replay at all.
     ``record``: make the record of a handover, of everything up to the prompt ``before``.
     ``titles``: also send the title made from the prompts.
-    ``kinds``: the optional kinds of updates that the client understands.
+    ``kinds``: the optional kinds of updates that the client understands. ``protocol``: the protocol's version.
     """
 
     request: RequestId
@@ -246,6 +252,7 @@ class StartReplay(Value):
     before: RequestId | None = None
     titles: bool = True
     kinds: frozenset[str] = frozenset()
+    protocol: int = 1
 
 
 class StopReplay(Value):
@@ -272,6 +279,7 @@ class TakeOutput(Value):
 
 Recording = (
     IdentifyAgent
+    | ProtocolVersion
     | BeginTranscript
     | BeginTurn
     | RecordLine

@@ -12,6 +12,7 @@ from acp_proxy.core.effects import (
     ForgetSession,
     ForTranscript,
     IdentifyAgent,
+    ProtocolVersion,
     Recording,
     RecordLine,
     RecordNote,
@@ -70,5 +71,5 @@ def _size(effect: Recording) -> int:
             return len(data)
         case RecordNote(note=note):
             return len(jsonrpc.dump(note))
-        case IdentifyAgent() | BeginTranscript() | BeginTurn() | EndTurn() | ForgetSession():
+        case IdentifyAgent() | ProtocolVersion() | BeginTranscript() | BeginTurn() | EndTurn() | ForgetSession():
             return 0

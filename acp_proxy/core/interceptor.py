@@ -18,6 +18,7 @@ from acp_proxy.core.effects import (
     Forward,
     IdentifyAgent,
     ListSessions,
+    ProtocolVersion,
     RecordPiece,
     Warn,
     WriteToStderr,
@@ -40,7 +41,8 @@ from acp_proxy.core.loads import Loads
 from acp_proxy.core.notebook import STRANGERS, Notebook
 from acp_proxy.core.opening import Opening
 from acp_proxy.core.scribe import Scribe
-from acp_proxy.wire import acp, framing, jsonrpc
+from acp_proxy.wire import acp, dialect, framing, jsonrpc
+from acp_proxy.wire.dialect import Dialect
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
 from acp_proxy.wire.value import Value
 
@@ -83,6 +85,9 @@ class Interceptor:
         self._long: dict[Peer, str | None] = {}
         """The peers whose long line passes in pieces now, each with the session that records it, if any."""
         self._said_crowded = False
+        self._dialect = dialect.FIRST
+        self._initialize: object = None
+        """The parameters of the client's ``initialize``."""
 
     @property
     def holds_too_much(self) -> bool:
@@ -105,7 +110,7 @@ class Interceptor:
         session, beginning = self._passing
         if not lines.startswith(beginning) or lines.rfind(_SESSION_INFO) >= 0:  # faster than ``in``
             return None
-        if not lines.endswith(_LINE_END):
+        if not lines.endswith(_LINE_END) or self._tells_state(lines):
             return None
         if lines.find(b"\n") + 1 == len(lines):
             return session
@@ -162,7 +167,9 @@ class Interceptor:
         if peer is Peer.AGENT:
             id = acp.plain_update_session(data)
             session = self._plain_session(id, data) if id is not None and not self._names else None
-            if session is None or _SESSION_INFO in data or not (self._filing.is_named or not self._notebook.records):
+            if session is None or _SESSION_INFO in data or self._tells_state(data):
+                return None
+            if not (self._filing.is_named or not self._notebook.records):
                 return None
         else:
             request = acp.prompt_beginning(data) if not self._names else None
@@ -189,7 +196,7 @@ class Interceptor:
     def _client_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
         for at, line in enumerate(lines, 1):
-            message = jsonrpc.read_message(line)
+            message = self._dialect.meant(jsonrpc.read_message(line))
             if not isinstance(message, Notification):
                 self._passing = None
             if unread := self._unread(message):
@@ -212,7 +219,7 @@ class Interceptor:
             return ours
         effects = self._settled(message)
         if isinstance(message, Request) and message.method == acp.INITIALIZE:
-            self._loads.life.kinds = acp.optional_kinds(acp.member(message.params, "clientCapabilities"))
+            self._initialize = message.params
         effects += [*self._scribe.recorded(Peer.CLIENT, message), Forward(Peer.AGENT, self._outward(line, message))]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
             effects += self._loads.cancelled(message)
@@ -276,7 +283,8 @@ class Interceptor:
             if self._names:
                 line = lines[at] = self._names.to_client(line, jsonrpc.read_message(line))
             id = acp.plain_update_session(line)
-            session = self._plain_session(id, line) if id is not None and line.endswith(_LINE_END) else None
+            is_plain = id is not None and line.endswith(_LINE_END) and not self._tells_state(line)
+            session = self._plain_session(id, line) if id is not None and is_plain else None
             if session is None or id is None:
                 self._passing = None
                 effects += self._filing.filed(self._from_agent(line, jsonrpc.read_message(line)))
@@ -287,7 +295,7 @@ class Interceptor:
             prefix, is_watched = acp.UPDATE_PREFIX + id + b'"', self._loads.under_way.is_in_question(session)
             end = at + 1
             while end < count and not (self._names or is_watched) and lines[end].startswith(prefix):
-                if not lines[end].endswith(_LINE_END):
+                if not lines[end].endswith(_LINE_END) or self._tells_state(lines[end]):
                     break
                 end += 1
             data = line if end == at + 1 else b"".join(lines[at:end])
@@ -301,6 +309,11 @@ class Interceptor:
                     self._title_told(session, data)
                     effects += self._filing.filed([EndTurn(session)])
         return effects
+
+    def _tells_state(self, lines: bytes) -> bool:
+        """Whether one of these lines may say that a turn begins or ends."""
+        mark = self._dialect.state_mark
+        return mark is not None and lines.rfind(mark) >= 0  # faster than ``in``
 
     def _plain_session(self, id: bytes, data: bytes) -> str | None:
         """The session id, if this session's updates can pass without being parsed; else None.
@@ -362,10 +375,26 @@ class Interceptor:
             if said is None:
                 return []
             line, message = said
+        state = self._dialect.state(acp.member(message.params, "update"))
+        if session is not None and state is not None:
+            return self._state_told(session, state, line, message)
+        return self._told(session, line, message)
+
+    def _told(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
         load = self._loads.under_way.current(session) if session is not None else None
         if load is not None:
             return self._loads.update(load, line, message)
         return [Forward(Peer.CLIENT, line, first=True), *self._scribe.recorded(Peer.AGENT, message)]
+
+    def _state_told(self, session: str, state: str, line: bytes, message: Notification) -> list[Effect]:
+        """The agent says that it works on a session, or that nothing is under way, which ends its turns."""
+        if state == dialect.BUSY:
+            self._notebook.busy(session)
+            return self._told(session, line, message)
+        was_live = self._notebook.is_live(session)
+        waited = self._loads.turn_ends(session) if was_live else []
+        told = [*waited, *self._told(session, line, message), *self._notebook.idle(session)]
+        return [*told, *self._loads.turn_ended(session)] if was_live else told
 
     def _may_be_opened_for_us(self, session: str) -> bool:
         if not self._handovers.is_asking:
@@ -406,8 +435,11 @@ class Interceptor:
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _prompt_answered(self, found: Open, session: str, line: bytes, message: Response) -> list[Effect]:
-        """The end of a turn: the answer follows the turn's updates."""
+        """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
         id = found.request.id
+        if self._dialect.accepts(message):
+            accepted = self._notebook.prompt_accepted(session, message.raw, id)
+            return [*accepted, *self._loads.turn_ended(session), *self._loads.to_client(session, line)]
         first = self._handovers.refused_first(session, id, message.error)
         if first is not None and self._service.modes.handover != capabilities.NEVER:
             load, prompt = first
@@ -428,17 +460,19 @@ class Interceptor:
         service = self._service
         service.native, service.directories = offer.native, offer.directories
         service.is_known = False
-        if type(offer.version) is not int or offer.version != acp.VERSION:
+        if offer.dialect is None:
             # Lines of another version may mean something else, so nothing is recorded and nothing is served.
             self._notebook.stop()
             self._filing.drop()
             service.ours = ()
             said = jsonrpc.printable(jsonrpc.dump(offer.version).decode()) if offer.version is not None else "none"
-            warning = f"nothing is recorded: the agent's protocolVersion is {said}, and acp-proxy records version 1"
+            warning = (
+                f"nothing is recorded: the agent's protocolVersion is {said}, and acp-proxy records versions 1 and 2"
+            )
             return [*([Warn(warning)] if self._settings.records else []), Forward(Peer.CLIENT, line)]
         if self._settings.records:
             self._notebook.start()
-        effects: list[Effect] = []
+        effects: list[Effect] = self._speaks(offer.dialect)
         if not self._filing.is_named:
             effects += self._filing.named(IdentifyAgent(offer.name, offer.release))
         service.ours = capabilities.additions(offer, service.modes) if service.is_wanted else ()
@@ -446,13 +480,24 @@ class Interceptor:
         self._loads.life.titles = capabilities.LIST in service.ours
         if service.ours:
             try:
-                line = capabilities.amended(line, service.ours, offer.native, self._settings.release)
+                line = capabilities.amended(line, service.ours, offer.native, self._settings.release, self._dialect)
             except ValueError:  # the line cannot be changed, so it passes and acp-proxy serves nothing
                 service.ours = ()
         return [*effects, Forward(Peer.CLIENT, line)]
 
+    def _speaks(self, spoken: Dialect) -> list[Effect]:
+        """From here on, lines are of this version. Without handovers, unless it is version 1."""
+        before, self._dialect = self._dialect, spoken
+        life, modes = self._loads.life, self._settings.modes
+        life.kinds, life.dialect = spoken.kinds(self._initialize), spoken
+        self._service.modes = modes if spoken is dialect.FIRST else modes.but(handover=capabilities.NEVER)
+        return [ProtocolVersion(spoken.version)] if spoken is not before else []
+
     def _agent_ended(self, how: str) -> list[Effect]:
         effects = self._piece(Peer.AGENT, b"", first=False, last=True)
+        for session, id in self._notebook.accepted():
+            effects += self._loads.turn_ends(session)
+            effects += self._notebook.prompt_failed(session, f"agent {how}", id)
         for found in list(self._ledger.of(Peer.CLIENT)):
             request = found.request
             if request.method == acp.PROMPT and found.session is not None:

@@ -24,10 +24,11 @@ from acp_proxy.core.handovers import Handovers
 from acp_proxy.core.load import Do, Happens, Load, LoadState
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.core.under_way import HELD_LIMIT, IN_QUESTION, UnderWay
+from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.late import InTurn
 from acp_proxy.history.once import told_once
 from acp_proxy.history.verdict import Rule
-from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire import acp, dialect, jsonrpc
 from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId, Response
 
 _TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
@@ -41,6 +42,8 @@ class Life:
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
         self.kinds: frozenset[str] = frozenset()
         """The optional kinds of updates that the client understands."""
+        self.dialect = dialect.FIRST
+        """The connection's version of the protocol."""
         self.resent: dict[RequestId, tuple[Request, bytes]] = {}
         """By request id: a prompt that is sent again in a new session, and the line of the agent's refusal."""
         self.is_over = False
@@ -187,6 +190,7 @@ class Life:
                 before=resent[0].id if resent is not None else None,
                 titles=self.titles,
                 kinds=self.kinds,
+                protocol=self.dialect.version,
             )
         ]
 
@@ -201,6 +205,8 @@ class Life:
                 )
         if self._handovers.has_record(load.session) and load.is_handed_over:
             told.append(handover.notice(load.session))
+        told += [line for line, _ in load.held[: load.first]]
+        load.held, load.first = load.held[load.first :], 0
         effects: list[Effect] = [*self._notebook.replayed(load.session, load.rule)]
         resent = self.resent.pop(load.request.id, None)
         if resent is None:
@@ -228,8 +234,12 @@ class Life:
             other.recorded_since += new if other.number > load.number else []
         if new:
             effects.append(EndTurn(load.session))
-        load.turn = load.turn or InTurn(comparison, ours=load.is_ours)
+        load.turn = load.turn or self.in_turn(comparison, load)
         return effects
+
+    def in_turn(self, comparison: Comparison, load: Load) -> InTurn:
+        """What follows the replay in the turn that begins now."""
+        return InTurn(comparison, ours=load.is_ours, echo_ends=self.dialect.states_first)
 
     def told_in_turn(self, load: Load, told: list[tuple[bytes, bool]], line: bytes | None = None) -> list[Effect]:
         """Record the new lines of a turn, and send what the client has not seen.

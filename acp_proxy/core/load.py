@@ -151,6 +151,8 @@ class Load:
         the agent's answer."""
         self.held: list[tuple[bytes, object]] = []
         """Lines that wait for the answer to the client, each with its update if it must be compared first."""
+        self.first = 0
+        """How many of the first lines in ``held`` must reach the client before the answer."""
         self.states: list[bytes] = []
         """State updates from before the agent's answer, without newlines, which are recorded if the agent agrees."""
         self.states_size = 0

@@ -21,11 +21,13 @@ from acp_proxy.core.load import AWAITING, Happens, Load, LoadState
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.core.planning import OpeningPlan
 from acp_proxy.core.under_way import HELD_LIMIT, UnderWay
-from acp_proxy.history.late import InTurn
 from acp_proxy.history.once import told_last
 from acp_proxy.history.past import block_letters
-from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire import acp, jsonrpc, second
 from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId, Response
+
+_USER = b'"user_message'
+"""How the kinds of a user's messages begin, chunks or whole, as JSON."""
 
 
 class Loads:
@@ -47,11 +49,11 @@ class Loads:
         if load is None:
             return True
         is_running = load.turn is not None and load.turn.is_running
-        return load.state is LoadState.TURN and not is_running and acp.USER_CHUNK.encode() not in data
+        return load.state is LoadState.TURN and not is_running and _USER not in data
 
     def update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """An update of a session whose load is not settled. ``message``: the same line, parsed."""
-        update = acp.member(message.params, "update")
+        update = second.compared(acp.member(message.params, "update"))
         if not acp.is_conversation(acp.update_kind(update)):
             return self._state_told(load, line, message)
         if self._notebook.is_live(load.session):
@@ -204,6 +206,7 @@ class Loads:
             load.response = aliases.renamed_result(load.response, load.session)
         if not load.plan.passes:
             load.response = _with_object(load.response, message)
+        load.first = len(load.held) if self.life.dialect.states_first else 0
         return self.life.happens(load, Happens.AGREED, message)
 
     def _can_go_on(self, load: Load, message: Response) -> bool:
@@ -256,7 +259,7 @@ class Loads:
                 else:
                     load.compared(read.comparison, ours=load.is_ours)
                     if self._notebook.is_live(load.session):
-                        load.turn = InTurn(read.comparison, ours=load.is_ours)
+                        load.turn = self.life.in_turn(read.comparison, load)
                 return self.life.goes_on(load)
         return []
 

@@ -36,11 +36,15 @@ _SECOND_CHANCES = 64  # sessions in a turn that are skipped when one must be for
 
 
 class OpenPrompt:
-    """A prompt without an answer. ``cancelled``: the client has cancelled its turn."""
+    """A prompt whose turn has not ended. ``cancelled``: the client has cancelled its turn.
+
+    ``accepted``: the agent has answered it, and its turn goes on (version 2). ``was_busy``: the agent has begun to work
+    since. ``is_over``: it has ended that before it answered.
+    """
 
     def __init__(self, id: RequestId | None) -> None:
         self.id = id
-        self.cancelled = False
+        self.cancelled = self.accepted = self.was_busy = self.is_over = False
 
 
 class SessionState:
@@ -288,6 +292,41 @@ class Notebook:
     def prompt_answered(self, session: str, raw: bytes, id: RequestId | None = None) -> list[Recording]:
         """Record the agent's answer to a prompt, which ends the turn."""
         return self._end_turn(session, [RecordLine(session, Peer.AGENT, raw, acp.PROMPT)], id)
+
+    def prompt_accepted(self, session: str, raw: bytes, id: RequestId | None) -> list[Recording]:
+        """Record the agent's answer to a prompt that does not end its turn."""
+        known = self.sessions.get(session)
+        prompt = next((each for each in known.prompts if each.id == id), None) if known is not None else None
+        if prompt is not None:
+            prompt.accepted = True
+        kept = self.keep(session, Peer.AGENT, raw, acp.PROMPT)
+        return [*kept, *self._ended(session, [prompt])] if prompt is not None and prompt.is_over else kept
+
+    def busy(self, session: str) -> None:
+        """The agent has begun to work."""
+        for prompt in self.sessions[session].prompts if session in self.sessions else ():
+            prompt.was_busy, prompt.is_over = True, False
+
+    def idle(self, session: str) -> list[Recording]:
+        """The agent works no more: that ends the turns of the prompts that it has accepted, or accepts later although
+        it has worked since they came."""
+        known = self.sessions.get(session)
+        for prompt in known.prompts if known is not None else ():
+            prompt.is_over = prompt.was_busy
+        return self._ended(
+            session, [prompt for prompt in known.prompts if prompt.accepted] if known is not None else []
+        )
+
+    def accepted(self) -> list[tuple[str, RequestId | None]]:
+        """The accepted prompts whose turns have not ended, with their sessions."""
+        return [(id, prompt.id) for id, known in self.sessions.items() for prompt in known.prompts if prompt.accepted]
+
+    def _ended(self, session: str, prompts: Sequence[OpenPrompt]) -> list[Recording]:
+        known = self.sessions.get(session)
+        if known is None or not prompts:
+            return []
+        known.prompts = [prompt for prompt in known.prompts if prompt not in prompts]
+        return [] if known.deleted else [EndTurn(session)]
 
     def prompt_failed(self, session: str, how: str, id: RequestId | None = None) -> list[Recording]:
         """The agent ended before it answered a prompt. ``how``: what the note says."""

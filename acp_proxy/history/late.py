@@ -85,7 +85,9 @@ class Sieve:
 class InTurn:
     """Follows a replay that is still running when the client prompts, or that begins after that."""
 
-    def __init__(self, comparison: Comparison, *, ours: bool) -> None:
+    def __init__(self, comparison: Comparison, *, ours: bool, echo_ends: bool = False) -> None:
+        """``echo_ends``: the echo of the prompt ends a replay that is still running."""
+        self._echo_ends = echo_ends
         self.ours = ours
         """Whether the client has seen the whole transcript, so that it must not get the repetition."""
         self._past = comparison.past
@@ -130,6 +132,7 @@ class InTurn:
         if echoed is not None:
             if echoed == self._said:
                 prompts.remove(echoed)
+                self.is_running = self.is_running and not self._echo_ends
             return self._let_go(is_new=True, ends=False)
         places = (
             (self._said, self._user),

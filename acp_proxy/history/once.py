@@ -2,8 +2,10 @@
 
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.past import Laying, block_letters
-from acp_proxy.wire import acp
+from acp_proxy.wire import acp, second
 
+_USER = b'"user_message'
+"""How the kinds of a user's messages begin, chunks or whole, as JSON."""
 _FIRST = 16
 """The first user message of a replay is among so many lines."""
 
@@ -14,7 +16,7 @@ def told_once(lines: list[bytes]) -> list[bytes]:
     If the first user message comes again, everything from there on is compared with what comes before it, and only the
     new lines are kept. ``lines``: updates of the conversation, in order.
     """
-    if not any(acp.USER_CHUNK.encode() in line and lines.count(line) > 1 for line in lines[:_FIRST]):
+    if not any(_USER in line and lines.count(line) > 1 for line in lines[:_FIRST]):
         return lines
     users = [said if (said := _user_letters(line)) else None for line in lines]
     first = next(filter(None, users), None)
@@ -23,10 +25,10 @@ def told_once(lines: list[bytes]) -> list[bytes]:
         return lines
     laying = Laying()
     for line in lines[:again]:
-        laying.update(acp.update_of(line))
+        laying.update(_update(line))
     comparison = Comparison(laying.past())
     for line in lines[again:]:
-        comparison.add(line, acp.update_of(line), late=False)
+        comparison.add(line, _update(line), late=False)
     return [*lines[:again], *comparison.new()]
 
 
@@ -41,5 +43,9 @@ def told_last(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
 
 
 def _user_letters(line: bytes) -> str:
-    update = acp.update_of(line)
+    update = _update(line)
     return block_letters(acp.member(update, "content")) if acp.update_kind(update) == acp.USER_CHUNK else ""
+
+
+def _update(line: bytes) -> object:
+    return second.compared(acp.update_of(line))

@@ -13,6 +13,7 @@ from acp_proxy.replay.telling import Telling
 from acp_proxy.transcripts.archive import Summary
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.record import Entry, Header
+from acp_proxy.wire.retelling import Retelling
 
 RUN = "mock00"
 """The run of this connection's entries, among the recorded runs."""
@@ -63,10 +64,12 @@ class PlayedSession:
 
 
 def recorded(header: Header, entries: Iterable[Entry]) -> PlayedSession:
-    """The session of a transcript."""
-    session = PlayedSession(header, Summary.begun(header))
+    """The session of a transcript. Turns of version 2 become turns of version 1, which the agent speaks."""
+    session, retelling = PlayedSession(header, Summary.begun(header)), Retelling(at_once=True)
     for entry in entries:
-        session.take(entry)
+        is_first = entry.protocol == record.FIRST and retelling.is_idle
+        for told in [entry] if is_first else retelling.add(entry):
+            session.take(told)
     return session
 
 

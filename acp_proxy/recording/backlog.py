@@ -13,6 +13,7 @@ from acp_proxy.core.effects import (
     BeginTurn,
     ForgetSession,
     IdentifyAgent,
+    ProtocolVersion,
     Recording,
     RecordLine,
     RecordNote,
@@ -91,7 +92,7 @@ def _without_words(effects: list[Timed]) -> list[Timed]:
     left: list[Timed] = []
     missing: set[str] = set()
     for at, effect in effects:
-        if isinstance(effect, IdentifyAgent | BeginTranscript | BeginTurn | ForgetSession):
+        if isinstance(effect, IdentifyAgent | ProtocolVersion | BeginTranscript | BeginTurn | ForgetSession):
             left.append((at, effect))
             if isinstance(effect, BeginTranscript):
                 missing.discard(effect.session)

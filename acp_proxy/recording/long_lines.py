@@ -5,7 +5,7 @@ Other entries of the session wait for the line's end, in bounded memory: if they
 
 from collections.abc import Callable
 
-from acp_proxy.core.effects import IdentifyAgent, Recording, RecordPiece
+from acp_proxy.core.effects import IdentifyAgent, ProtocolVersion, Recording, RecordPiece
 from acp_proxy.recording.backlog import PATIENCE_BYTES, Dropped, Timed, size_of
 from acp_proxy.recording.files import Files, Known
 from acp_proxy.wire.jsonrpc import Peer
@@ -55,7 +55,9 @@ class LongLines(dict[str, LongLine]):
 
     def before(self, effect: Recording | Dropped) -> LongLine | None:
         """The long line that must end before this effect can be written, or None."""
-        if isinstance(effect, IdentifyAgent | Dropped) or (line := self.get(effect.session)) is None:
+        if isinstance(effect, IdentifyAgent | ProtocolVersion | Dropped):
+            return None
+        if (line := self.get(effect.session)) is None:
             return None
         return None if isinstance(effect, RecordPiece) and effect.peer is line.peer else line
 

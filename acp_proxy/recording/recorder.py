@@ -21,6 +21,7 @@ from acp_proxy.core.effects import (
     EndTurn,
     ForgetSession,
     IdentifyAgent,
+    ProtocolVersion,
     Recording,
     RecordLine,
     RecordNote,
@@ -68,6 +69,7 @@ class Recorder:
         self._command, self._may_run_others = command_name(command), may_run_others(command)
         self._given = agent
         self._told: dict[str, object] = {}
+        self._protocol = record.FIRST
         self._mask = mask
         self._deletes_softly = deletes_softly
         self._backlog = Backlog()
@@ -183,7 +185,7 @@ class Recorder:
             return False
         at = clock.stamp(seconds)
         try:
-            known.transcript.append(record.encode_updates(at, self.run, effect.data))
+            known.transcript.append(record.encode_updates(at, self.run, effect.data, self._protocol))
         except OSError as problem:
             self._sessions.failed(known, at, problem)
         return True
@@ -203,15 +205,18 @@ class Recorder:
             match effect:
                 case RecordLine(session, peer, raw, of):
                     plain = jsonrpc.is_plain(raw)
-                    data.append(record.encode_message(at, self.run, peer, raw, of, plain=plain))
+                    entry = record.encode_message(at, self.run, peer, raw, of, plain=plain, protocol=self._protocol)
+                    data.append(entry)
                 case RecordUpdates(session, lines):
-                    data.append(record.encode_updates(at, self.run, lines))
+                    data.append(record.encode_updates(at, self.run, lines, self._protocol))
                 case RecordPiece():
                     batch.extendleft(self._piece(effect, at)[::-1])
                 case RecordNote(session, note):
                     data.append(record.encode_note(at, self.run, note))
                 case IdentifyAgent():
                     self._identify(effect)
+                case ProtocolVersion(version):
+                    self._protocol = version
                 case BeginTranscript():
                     self._sessions.begin(effect, self.agent, self._told, at)
                 case BeginTurn():
@@ -251,7 +256,9 @@ class Recorder:
     def _piece(self, piece: RecordPiece, at: str) -> list[Timed]:
         """Write a piece of a long line; returns what waited for the line's end."""
         session = piece.session
-        data = record.encode_piece(at, self.run, piece.peer, piece.data, first=piece.first, last=piece.last)
+        data = record.encode_piece(
+            at, self.run, piece.peer, piece.data, first=piece.first, last=piece.last, protocol=self._protocol
+        )
 
         def write(known: Known) -> None:
             is_whole = piece.first or (session in self._long_lines and session not in self._gaps)

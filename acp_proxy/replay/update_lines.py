@@ -41,6 +41,13 @@ def asked_about(raw: bytes) -> Members:
     return _owned(text, splice.members(text, _params(text)["toolCall"][0]))
 
 
+def asked_about_subject(raw: bytes) -> Members:
+    """The same in protocol version 2, where it is in the ``subject``."""
+    text = splice.decode(raw)
+    subject = splice.members(text, _params(text)["subject"][0])
+    return _owned(text, splice.members(text, subject["toolCall"][0]))
+
+
 def retold(raw: bytes, session: str) -> bytes:
     """A line with another session id; every other byte stays."""
     text = splice.decode(raw)

@@ -10,7 +10,6 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from acp_proxy.core import answers
@@ -56,6 +55,7 @@ from acp_proxy.shell.pump import Pump
 from acp_proxy.shell.serving import Serving
 from acp_proxy.shell.watch import Watch
 from acp_proxy.wire.jsonrpc import Peer, RequestId
+from acp_proxy.wire.record import FIRST
 from acp_proxy.wire.value import Value
 
 if TYPE_CHECKING:  # replays are imported for the first load
@@ -348,6 +348,7 @@ class Relay:
     def _find(self, wanted: FindSession) -> list[Acting]:
         """Look a session up, and fix what a replay of it will show: what is recorded up to now."""
         from acp_proxy.replay.telling import Telling
+        from acp_proxy.replay.verbatim import Verbatim
         from acp_proxy.shell.finding import look_up
         from acp_proxy.shell.replaying import Replay
 
@@ -355,14 +356,18 @@ class Relay:
         opened = look_up(recorder, wanted, self._the_serving().trouble_of_missing)
         if isinstance(opened, SessionFound):
             return self._decide(opened)
-        telling = partial(
-            Telling,
-            wanted.session,
-            run=recorder.run,
-            mode=self._replay.mode,
-            tool_limit=self._replay.tool_limit,
-            also=opened.also,
-        )
+
+        def telling(start: StartReplay) -> Telling | Verbatim:
+            if start.protocol != FIRST:
+                return Verbatim(wanted.session, run=recorder.run, also=opened.also)
+            return Telling(
+                wanted.session,
+                run=recorder.run,
+                mode=self._replay.mode,
+                tool_limit=self._replay.tool_limit,
+                also=opened.also,
+                kinds=start.kinds,
+            )
 
         def found(complete: bool) -> list[Acting]:
             self._replays[request] = Replay(

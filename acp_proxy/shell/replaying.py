@@ -19,11 +19,12 @@ from acp_proxy.history.past import Laying
 from acp_proxy.history.verdict import Rule, verdict
 from acp_proxy.replay.brief import Brief
 from acp_proxy.replay.telling import Telling
+from acp_proxy.replay.verbatim import Verbatim
 from acp_proxy.shell.output import WIDE, Output
-from acp_proxy.transcripts.store import AlikeLines, Line, Reading, Summary
-from acp_proxy.wire import acp, framing, jsonrpc
+from acp_proxy.transcripts.store import AlikeLines, Line, Reading, Summary, retold
+from acp_proxy.wire import acp, framing, jsonrpc, second
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
-from acp_proxy.wire.record import Entry, Header
+from acp_proxy.wire.record import FIRST, Entry, Header
 
 TAKE = 64 * 1024
 _PATIENCE = 0.005
@@ -42,13 +43,13 @@ class Replay:
         warn: Callable[[str], None],
         *,
         run: str,
-        telling: Callable[..., Telling],
+        telling: Callable[[StartReplay], Telling | Verbatim],
         title: str | None = None,
     ) -> None:
         """``session``: the client's id. ``reading``: the transcript; this closes it. ``run``: this connection's.
 
         ``end``: called at the end with the result; returns False if updates arrived that must be compared first.
-        ``telling``: creates a ``Telling`` of this session. ``title``: the user's title, if there is one.
+        ``telling``: begins the telling of this session. ``title``: the user's title, if there is one.
         """
         self._session = session
         self._reading = reading
@@ -64,6 +65,8 @@ class Replay:
         self._waiting: list[bytes] = []
         self._size = 0
         self._taken = 0.0
+        self._has_first = False
+        """Whether the transcript has messages of version 1, once it was compared."""
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
 
     def start(self, wanted: StartReplay) -> None:
@@ -91,13 +94,16 @@ class Replay:
 
     def _run(self) -> None:
         wanted, rule = self._wanted, self._wanted.rule or Rule.UNDECIDED
-        telling = self._begin_telling(kinds=wanted.kinds)
+        telling = self._begin_telling(wanted)
         summary = Summary.begun(self._reading.header or Header(self._session, None, "", ""))
         comparison: Comparison | None = None
         is_told = False
         try:
-            comparison = self._compared() if wanted.compares else None
+            is_first = wanted.protocol == FIRST
+            comparison = self._compared() if wanted.compares or not is_first else None
             rule = wanted.rule or (verdict(comparison) if comparison is not None else Rule.LESS)
+            if not is_first and self._has_first:
+                rule = Rule.OTHER_VERSION
             if rule.is_ours and (wanted.shows or wanted.record):
                 is_told = self._told(telling, summary)
         except OSError as problem:  # what could be read was sent; the agent has opened the session
@@ -126,13 +132,20 @@ class Replay:
 
     def _compared(self) -> Comparison | None:
         """Raises OSError."""
-        return compare(self._lines(), self._wanted.told, self._goes_on)
+        return compare(self._noticed(self._lines()), self._wanted.told, self._goes_on)
 
-    def _told(self, telling: Telling, summary: Summary) -> bool:
+    def _noticed(self, lines: Iterable[Line | AlikeLines]) -> Iterable[Line | AlikeLines]:
+        for line in lines:
+            entry = line.entry if isinstance(line, Line) else None
+            self._has_first |= entry is not None and entry.peer is not None and entry.protocol == FIRST
+            yield line
+
+    def _told(self, telling: Telling | Verbatim, summary: Summary) -> bool:
         """Send the transcript. Returns whether all of it was sent."""
+        lines = self._lines()
         if self._reading.size > WIDE:
             self._client.widen()
-        for line in self._lines():
+        for line in retold(lines) if self._wanted.protocol == FIRST else lines:
             if not self._goes_on():
                 return False
             if isinstance(line, Line) and line.entry is not None:
@@ -159,7 +172,7 @@ class Replay:
             case _:
                 return False
 
-    def _states(self, telling: Telling, summary: Summary) -> list[bytes]:
+    def _states(self, telling: Telling | Verbatim, summary: Summary) -> list[bytes]:
         """Updates with the session's latest state, and the title that a list shows."""
         info = summary.info()
         if not self._wanted.titles and summary.agent_title is None:
@@ -205,13 +218,15 @@ def compare(
     ``goes_on``: the comparison stops, and is None, when this returns False. Raises OSError.
     """
     laying = Laying()
-    for line in transcript:
+    for line in retold(transcript):
         if not goes_on():
             return None
         _lay(laying, line)
     comparison = Comparison(laying.past())
-    for update, late in told:
-        comparison.add(update, acp.update_of(update), late=late)
+    said = list(told)
+    updates = second.all_compared(acp.update_of(update) for update, _ in said)
+    for (raw, late), update in zip(said, updates, strict=True):
+        comparison.add(raw, update, late=late)
     return comparison
 
 
@@ -222,7 +237,7 @@ def _lay(laying: Laying, line: Line | AlikeLines) -> None:
         laying.add(line.entry)
 
 
-def _told_of(telling: Telling, line: Line | AlikeLines) -> list[bytes]:
+def _told_of(telling: Telling | Verbatim, line: Line | AlikeLines) -> list[bytes]:
     if isinstance(line, AlikeLines):
         return telling.go_on(line.number, line.stream)
     return telling.add(line.number, line.entry) if line.entry is not None else []

@@ -27,6 +27,7 @@ from acp_proxy.transcripts.files.names import (
     readable,
 )
 from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading
+from acp_proxy.transcripts.files.retold import retold
 from acp_proxy.transcripts.listing import keeping, queries
 from acp_proxy.transcripts.listing.index import Listed
 from acp_proxy.transcripts.listing.keeping import DeletedSession
@@ -54,7 +55,19 @@ if TYPE_CHECKING:
 
 __all__ = ["BY_HAND", "COMPRESSED_SUFFIX", "IN_USE", "MODE", "PRIVATE_UMASK", "REPAIR", "SUFFIX", "AgentUsed"]
 __all__ += ["AlikeLines", "Archive", "Beside", "Candidate", "DeletedSession", "Excerpt", "Finding", "Glance", "Hit"]
-__all__ += ["Limits", "Line", "Listed", "Made", "Reading", "SearchResult", "Sought", "Summary", "Taken", "Terms"]
+__all__ += [
+    "Limits",
+    "Line",
+    "Listed",
+    "Made",
+    "Reading",
+    "SearchResult",
+    "Sought",
+    "Summary",
+    "Taken",
+    "Terms",
+    "retold",
+]
 __all__ += ["Used", "beyond", "called", "default_root", "file_name", "is_windows", "kept_name", "meant", "question"]
 __all__ += ["grouped", "readable", "titled", "totals"]
 

@@ -20,15 +20,18 @@ from acp_proxy.transcripts.opened import Opened, default_root, lazily
 from acp_proxy.wire.record import Header
 
 if TYPE_CHECKING:
+    from acp_proxy.transcripts.files.retold import retold
     from acp_proxy.transcripts.files.summary import Summary
     from acp_proxy.transcripts.listing.index import Page
     from acp_proxy.transcripts.lives.compressing import Terms
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
+__all__ += ["retold"]
 __all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest"]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazily({"files.summary": {"Summary"}, "listing.index": {"Page"}, "lives.compressing": {"Terms"}})
+    _LATER = {"files.retold": {"retold"}, "listing.index": {"Page"}, "lives.compressing": {"Terms"}}
+    __getattr__ = lazily({"files.summary": {"Summary"}, **_LATER})
 
 
 class Store(Opened):

@@ -79,4 +79,4 @@ def _words(entry: Entry) -> str:
 
 
 def _with(entry: Entry, value: object, note: dict[str, object] | None) -> Entry:
-    return Entry(entry.at, entry.run, entry.peer, entry.of, None, value, note)
+    return Entry(entry.at, entry.run, entry.peer, entry.of, None, value, note, entry.protocol)

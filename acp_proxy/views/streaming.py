@@ -14,7 +14,8 @@ from acp_proxy.views import figures, terminal
 from acp_proxy.views.marks import mark
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry
+from acp_proxy.wire.record import FIRST, Entry
+from acp_proxy.wire.retelling import Retelling
 
 PLAIN, QUIET, TURN, USER, BAD = "none", "dim", "bold", "bold green", "bold red"
 """The style of a piece, in rich's words."""
@@ -39,6 +40,7 @@ class Streaming:
     def __init__(self, width: int | None) -> None:
         """``width``: of lines that may be rewritten; None: any."""
         self._width = width
+        self._retelling = Retelling(at_once=True)
         self._turn = 0
         self._block: Block | None = None  # the current message; the next one begins on a new line
         self._is_open = False  # the last line may continue
@@ -54,7 +56,9 @@ class Streaming:
         self._calls.clear()
 
     def take(self, entry: Entry) -> list[StreamedText]:
-        return list(self._pieces(entry))
+        if entry.protocol == FIRST and self._retelling.is_idle:
+            return list(self._pieces(entry))
+        return [piece for told in self._retelling.add(entry) for piece in self._pieces(told)]
 
     def end(self) -> list[StreamedText]:
         """The current message ends."""

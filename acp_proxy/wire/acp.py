@@ -1,9 +1,9 @@
 """The names in the Agent Client Protocol, and functions that read and change parts of its messages.
 
-Source: the Agent Client Protocol's schema, version 1. An absent member and ``null`` count as the same. The functions
-that read accept any value and return None for what is missing or of the wrong type; only ``optional_text`` and
-``required_text`` raise ``InvalidParams``. The functions that change a line keep every other byte of it, and raise
-ValueError or KeyError if the line lacks the part to change.
+Source: the Agent Client Protocol's schema, version 1; ``dialect`` has what version 2 says differently. An absent member
+and ``null`` count as the same. The functions that read accept any value and return None for what is missing or of the
+wrong type; only ``optional_text`` and ``required_text`` raise ``InvalidParams``. The functions that change a line keep
+every other byte of it, and raise ValueError or KeyError if the line lacks the part to change.
 """
 
 import re
@@ -52,7 +52,8 @@ USAGE = "usage_update"
 CURRENT_MODE = "current_mode_update"
 CONFIG_OPTION = "config_option_update"
 NOTICE = "notice"
-STATE_KINDS = frozenset({AVAILABLE_COMMANDS, CURRENT_MODE, CONFIG_OPTION, SESSION_INFO, USAGE, NOTICE})
+STATE = "state_update"
+STATE_KINDS = frozenset({AVAILABLE_COMMANDS, CURRENT_MODE, CONFIG_OPTION, SESSION_INFO, USAGE, NOTICE, STATE})
 """Kinds of updates that report state. Every other kind, known or not, is part of the conversation."""
 
 SUBAGENT, MESSAGE, MESSAGE_CHUNK = "subagent_update", "session_message", "session_message_chunk"

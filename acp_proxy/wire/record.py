@@ -15,6 +15,8 @@ from acp_proxy.wire.remains import Intact
 from acp_proxy.wire.value import Value
 
 VERSION = 1
+FIRST = 1
+"""The protocol's version of a line whose entry names none."""
 RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
 OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "terminal"
@@ -33,7 +35,13 @@ _TO = re.compile(rb'"note":\{"type":"[a-z]+","to":("(?:[^"\\]|\\.)*")')
 # The first bytes of an entry with a message. They are trusted; the message after them may contain the same keys.
 _TEXT = rb'"([ !#-\[\]-~]*)"'
 _ENVELOPE = re.compile(
-    rb'\{"at":' + _TEXT + rb',"run":' + _TEXT + rb',"from":"(client|agent)",(?:"of":' + _TEXT + rb',)?"message":'
+    rb'\{"at":'
+    + _TEXT
+    + rb',"run":'
+    + _TEXT
+    + rb',"from":"(client|agent)",(?:"of":'
+    + _TEXT
+    + rb',)?(?:"v":(\d),)?"message":'
 )
 ENTRY_START = b'{"at":"'
 """The first bytes of every entry, to find entries in a damaged line."""
@@ -79,6 +87,7 @@ class Entry(Value):
 
     ``at``: its time. ``run``: the connection's id. ``peer``: the sender; None for a note. ``of``: the method that a
     response answers. ``raw``: the message's exact bytes. ``value``: the parsed message. ``note``: the note's members.
+    ``protocol``: the protocol's version of the message.
     """
 
     at: str
@@ -88,6 +97,7 @@ class Entry(Value):
     raw: bytes | None = None
     value: object = None
     note: Mapping[str, object] | None = None
+    protocol: int = FIRST
 
 
 def encode_header(header: Header) -> bytes:
@@ -109,31 +119,40 @@ def encode_header(header: Header) -> bytes:
     )
 
 
-def encode_message(at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, plain: bool = True) -> bytes:
+def encode_message(
+    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, plain: bool = True, protocol: int = FIRST
+) -> bytes:
     """The line of an entry with a message (``raw``, without its newline).
 
     ``of``: the method that a response answers. ``plain=False``: the message fails ``jsonrpc.is_plain``, so it is
-    written as a string.
+    written as a string. ``protocol``: the protocol's version of the message.
     """
     method = f'"of":{json.dumps(of)},' if of else ""
-    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{method}'.encode()
+    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{method}{_versioned(protocol)}'.encode()
     if plain:
         return b"".join((start, b'"message":', raw, b"}\n"))
     return b"".join((start, b'"line":', json.dumps(splice.decode(raw)).encode(), b"}\n"))
 
 
-def encode_updates(at: str, run: str, lines: bytes) -> bytes:
+def encode_updates(at: str, run: str, lines: bytes, protocol: int = FIRST) -> bytes:
     """The lines of many entries of one time: agent messages, each of which ends in a newline."""
-    start = f'{{"at":"{at}","run":"{run}","from":"agent","message":'.encode()
+    start = f'{{"at":"{at}","run":"{run}","from":"agent",{_versioned(protocol)}"message":'.encode()
     return b"".join((start, lines[:-1].replace(b"\n", b"}\n" + start), b"}\n"))
 
 
-def encode_piece(at: str, run: str, peer: Peer, piece: bytes, *, first: bool, last: bool) -> bytes:
+def encode_piece(
+    at: str, run: str, peer: Peer, piece: bytes, *, first: bool, last: bool, protocol: int = FIRST
+) -> bytes:
     """A piece of the line of an entry with a long message. The last piece may lack its newline."""
-    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}","message":'.encode() if first else b""
+    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{_versioned(protocol)}"message":'.encode()
+    start = start if first else b""
     if not last:
         return start + piece
     return b"".join((start, memoryview(piece)[: len(piece) - piece.endswith(b"\n")], b"}\n"))
+
+
+def _versioned(protocol: int) -> str:
+    return f'"v":{protocol},' if protocol != FIRST else ""
 
 
 def encode_note(at: str, run: str, note: Mapping[str, object]) -> bytes:
@@ -210,7 +229,8 @@ def decode_entry(line: bytes, version: int = VERSION) -> Entry | None:
 
 def _enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
     """Read an entry whose beginning was recognised. Raises ValueError, RecursionError."""
-    at, run, peer, of = (part.decode() if part is not None else None for part in envelope.groups())
+    at, run, peer, of, version = (part.decode() if part is not None else None for part in envelope.groups())
+    protocol = int(version) if version is not None else FIRST
     raw = line[envelope.end() : -1]
     try:
         value = jsonrpc.parse_text(raw if line.endswith(b"}") else b"")
@@ -219,11 +239,11 @@ def _enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
             jsonrpc.parse_text(line)  # unknown keys may follow the message
         except ValueError:
             if line.endswith(b"}") and _passed_unread(raw):
-                return Entry(at or "", run or "", Peer(peer), of, raw=raw)
+                return Entry(at or "", run or "", Peer(peer), of, raw=raw, protocol=protocol)
             raise
         raw = splice.encode(splice.first(splice.decode(line[envelope.end() :])))
         value = jsonrpc.parse_text(raw)
-    return Entry(at or "", run or "", Peer(peer), of, raw=raw, value=value)
+    return Entry(at or "", run or "", Peer(peer), of, raw=raw, value=value, protocol=protocol)
 
 
 def _passed_unread(raw: bytes) -> bool:
@@ -248,13 +268,17 @@ def _read(value: object, line: bytes, version: int) -> Entry | None:
         return Entry(at, run, None, of, note=note) if isinstance(note, dict) else None
     if sender not in ("client", "agent"):
         return None
+    protocol = value.get("v")
+    protocol = protocol if type(protocol) is int else FIRST
     if "message" in value:
         whole = splice.decode(line)
         start, end = splice.members(whole, splice.whole(whole)[0])["message"]
-        return Entry(at, run, Peer(sender), of, raw=splice.encode(whole[start:end]), value=value["message"])
+        return Entry(
+            at, run, Peer(sender), of, raw=splice.encode(whole[start:end]), value=value["message"], protocol=protocol
+        )
     if isinstance(text := value.get("line"), str):
         raw = splice.encode(text) if _is_encodable(text) else b""
-        return Entry(at, run, Peer(sender), of, raw=raw, value=jsonrpc.look(raw))
+        return Entry(at, run, Peer(sender), of, raw=raw, value=jsonrpc.look(raw), protocol=protocol)
     return None
 
 

@@ -171,7 +171,8 @@ def _pattern(line: bytes, entry: Entry, following: bytes) -> _Pattern | None:
     if not len(_TEXT) <= start <= _HEAD_LIMIT or not following.startswith(line[_TIME[1] : start], _TIME[1]):
         return None
     string = _STRING.match(line, start)
-    if string is None or line != record.encode_message(entry.at, entry.run, entry.peer, entry.raw):
+    whole = record.encode_message(entry.at, entry.run, entry.peer, entry.raw, protocol=entry.protocol)
+    if string is None or line != whole:
         return None
     message = len(line) - len(b"}\n") - len(entry.raw)
     # The string found is the chunk's text if putting another string in its place changes the text that is read.

@@ -219,7 +219,7 @@ def test_the_clients_initialize_passes_unchanged() -> None:
     assert Talk().client(spaced(said)).to_agent == spaced(said)
 
 
-@pytest.mark.parametrize("version", [2, 3, 0, "1", None, "2026-01-01"])
+@pytest.mark.parametrize("version", [3, 0, "1", "2", 2.0, None, "2026-01-01"])
 def test_with_another_protocol_version_everything_passes_and_nothing_is_recorded(version: object) -> None:
     talk = Talk()
     talk.stored["s"] = Stored()

@@ -62,8 +62,8 @@ def test_with_another_protocol_version_nothing_is_recorded_and_one_line_says_so(
 
 
 def test_recording_begins_after_an_initialize_with_our_version(proxied: Proxied) -> None:
-    with in_front_of(proxied, {"protocolVersion": 2}, {"protocolVersion": 1}) as client:
-        assert talked(proxied, client, 2) == []
+    with in_front_of(proxied, {"protocolVersion": 3}, {"protocolVersion": 1}) as client:
+        assert talked(proxied, client, 3) == []
         assert talked(proxied, client) == ["list", "delete", "load"]
         [listed] = client.request("session/list", {})["sessions"]
         assert (listed["sessionId"], listed["title"]) == ("s", "mend it")

@@ -3,7 +3,6 @@
 import json
 import os
 import threading
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,10 @@ def replay_of(
     *,
     is_told_again: bool = False,
 ) -> Replay:
-    telling = partial(Telling, talk.SESSION, run=OWN_RUN, mode=mode)
+
+    def telling(wanted: StartReplay) -> Telling:
+        return Telling(talk.SESSION, run=OWN_RUN, mode=mode, kinds=wanted.kinds)
+
     to_client = Output(writes, lambda: None)
 
     def end(what: ReplayEnded) -> bool:

@@ -48,6 +48,28 @@ def test_an_entry_is_written_as_the_format_says() -> None:
     )
 
 
+def test_an_entry_of_another_protocol_version_names_it() -> None:
+    line = record.encode_message(AT, RUN, Peer.AGENT, b'{"id":2,"result":{}}', "session/prompt", protocol=2)
+    assert line == (
+        b'{"at":"2026-11-20T09:15:02.123Z","run":"k3f9a1","from":"agent","of":"session/prompt","v":2,'
+        b'"message":{"id":2,"result":{}}}\n'
+    )
+    assert decoded(line) == Entry(
+        AT, RUN, Peer.AGENT, "session/prompt", b'{"id":2,"result":{}}', {"id": 2, "result": {}}, protocol=2
+    )
+    assert record.encode_updates(AT, RUN, b"{}\n", 2) == record.encode_message(AT, RUN, Peer.AGENT, b"{}", protocol=2)
+    pieces = [record.encode_piece(AT, RUN, Peer.AGENT, b"{", first=True, last=False, protocol=2)]
+    pieces.append(record.encode_piece(AT, RUN, Peer.AGENT, b"}\n", first=False, last=True, protocol=2))
+    assert b"".join(pieces) == record.encode_updates(AT, RUN, b"{}\n", 2)
+
+
+@pytest.mark.parametrize("raw", [b'{"a":1}', b"no json", b"[" * 1024 + b"]" * 1024])
+def test_the_protocol_version_of_odd_lines_is_read(raw: bytes) -> None:
+    line = record.encode_message(AT, RUN, Peer.CLIENT, raw, plain=jsonrpc.is_plain(raw), protocol=2)
+    assert (decoded(line).raw, decoded(line).protocol) == (raw, 2)
+    assert decoded(encoded(raw)).protocol == 1
+
+
 def test_an_entry_has_its_time_run_peer_and_content() -> None:
     assert decoded(encoded(PROMPT, peer=Peer.CLIENT)) == Entry(
         AT, RUN, Peer.CLIENT, None, raw=PROMPT, value=json.loads(PROMPT)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from acp_proxy.titles import AGENT_TITLE_LENGTH, Titles, cleaned
 from acp_proxy.transcripts.files.use import Use
-from acp_proxy.wire import acp, clock, jsonrpc, record
+from acp_proxy.wire import acp, clock, dialect, jsonrpc, record, second
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
 from acp_proxy.wire.streams import Stream
@@ -103,9 +103,11 @@ class Summary(Value, frozen=False):
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
             self._prompt(entry)
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
-            self._answered(entry)
-            self.use.answered(entry)
-            self.failed |= acp.member(entry.value, "error") is not None
+            failed = acp.member(entry.value, "error") is not None
+            if failed or entry.protocol == record.FIRST:
+                self._answered(entry)
+            self.use.answered(entry, acp.member(entry.value, "result"))
+            self.failed |= failed
         elif entry.peer is Peer.AGENT and acp.text(entry.value, "method") == acp.UPDATE:
             update = acp.member(acp.member(entry.value, "params"), "update")
             if isinstance(update, Mapping):
@@ -141,20 +143,31 @@ class Summary(Value, frozen=False):
             self.open[entry.run] = count
 
     def _update(self, entry: Entry, update: Mapping[str, object]) -> None:
-        kind = acp.update_kind(update)
+        told = update if entry.protocol == record.FIRST else second.compared(update)
+        kind = acp.update_kind(told)
         if kind == acp.SESSION_INFO:
             self._info(update)
         elif kind == acp.USAGE:
             self.use.updated(entry, update)
+        elif kind == acp.STATE:
+            self._stated(entry, update)
         elif acp.is_conversation(kind):
             self.last = entry.at
             if not self.is_prompted and self.cwd is not None:
-                self._told(kind, update)
+                self._told(kind, told)
             if kind != acp.USER_CHUNK and not self.spoke:
                 self.spoke = True
                 self.replies += 1
 
-    def _told(self, kind: str | None, update: Mapping[str, object]) -> None:
+    def _stated(self, entry: Entry, update: Mapping[str, object]) -> None:
+        """The agent's state, which ends all turns of its run in version 2."""
+        if entry.protocol != record.FIRST and dialect.SECOND.state(update) == dialect.IDLE and entry.run in self.open:
+            del self.open[entry.run]
+            self.last = entry.at
+            self.use.answered(entry, update)
+            self.failed |= acp.text(update, "stopReason") == "error"
+
+    def _told(self, kind: str | None, update: object) -> None:
         """Count turns in what an agent replayed of a session that was opened here but prompted elsewhere.
 
         A user message begins a turn. An imported session may have only the agent's messages: they count as a turn too.

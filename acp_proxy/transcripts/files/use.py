@@ -86,9 +86,8 @@ class Use(Value, frozen=False):
             self._at(entry).turns += 1
             self.last = quarter(entry.at)
 
-    def answered(self, entry: Entry) -> None:
-        """Add the answer to a prompt."""
-        result = acp.member(entry.value, "result")
+    def answered(self, entry: Entry, result: object) -> None:
+        """Add the end of a turn. ``result``: what may have its usage: the prompt's answer, or a state update."""
         usage = acp.member(result, "usage")
         told = {key: count for key in _COUNTED if (count := _number(usage, key)) is not None}
         if "totalTokens" not in told:

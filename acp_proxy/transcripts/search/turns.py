@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from acp_proxy.transcripts.files.reading import AlikeLines, Reading
+from acp_proxy.transcripts.files.retold import retold
 from acp_proxy.transcripts.search.phrases import BETWEEN
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
@@ -86,7 +87,7 @@ class Turns:
 
     def read(self, reading: Reading) -> Iterator[SearchedTurn]:
         """The turns in order; the last one may be incomplete. Raises OSError."""
-        for line in reading.streams(self.size, self._at_line):
+        for line in retold(reading.streams(self.size, self._at_line)):
             if isinstance(line, AlikeLines):
                 if self._is_speaking and self._turn is not None:
                     self._turn.say(line.stream.text, goes_on=True)

@@ -1,0 +1,105 @@
+"""What the versions of the protocol say in different ways. Each version that is understood has a ``Dialect``.
+
+The core speaks version 1: a dialect reads what a line of its version means there. Lines are never changed here.
+"""
+
+from typing import Protocol
+
+from acp_proxy.wire import acp
+from acp_proxy.wire.jsonrpc import Message, Request, Response
+
+BUSY, IDLE = "busy", "idle"
+"""What an agent may say about a session: it is working, or nothing is under way any more."""
+
+
+class Dialect(Protocol):
+    """One version of the protocol."""
+
+    version: int
+    capabilities: str
+    """The member of the answer to ``initialize`` with the agent's capabilities."""
+    sessions: str
+    """The member of those with the capabilities for sessions."""
+    about: str
+    """The member of the answer to ``initialize`` with the agent's name and version."""
+    always: frozenset[str]
+    """The names of optional methods of version 1 that every agent with sessions has."""
+    needs_sessions: bool
+    """Whether an agent without capabilities for sessions has no sessions."""
+    states_first: bool
+    """Whether a replay ends with the agent's state, before the answer. So that must reach the client first, and the
+    echo of a prompt ends whatever an agent replays too late."""
+    state_mark: bytes | None
+    """Bytes in every update for which ``state`` may return something; None if there are none."""
+
+    def meant(self, message: Message) -> Message:
+        """A client's message as version 1 would have it: only its method differs."""
+
+    def accepts(self, answer: Response) -> bool:
+        """Whether this answer to a prompt only accepts it, so that the turn begins."""
+
+    def state(self, update: object) -> str | None:
+        """``BUSY`` or ``IDLE``, if the update says so."""
+
+    def kinds(self, client: object) -> frozenset[str]:
+        """The optional kinds of updates that the client takes. ``client``: the parameters of ``initialize``."""
+
+
+class FirstDialect:
+    """Version 1."""
+
+    version = acp.VERSION
+    capabilities, sessions, about = "agentCapabilities", "sessionCapabilities", "agentInfo"
+    always: frozenset[str] = frozenset()
+    needs_sessions = states_first = False
+    state_mark: bytes | None = None
+
+    def meant(self, message: Message) -> Message:
+        return message
+
+    def accepts(self, answer: Response) -> bool:
+        return False
+
+    def state(self, update: object) -> str | None:
+        return None
+
+    def kinds(self, client: object) -> frozenset[str]:
+        return acp.optional_kinds(acp.member(client, "clientCapabilities"))
+
+
+class SecondDialect:
+    """Version 2. A resume that asks for a replay from the start is a load. A prompt's answer only accepts it; the turn
+    ends when the agent says that it is idle."""
+
+    version = 2
+    capabilities, sessions, about = "capabilities", "session", "info"
+    always = frozenset({"list", "load", "resume", "close"})
+    needs_sessions = states_first = True
+    state_mark: bytes | None = b'"' + acp.STATE.encode() + b'"'
+
+    def meant(self, message: Message) -> Message:
+        if not isinstance(message, Request) or message.method != acp.RESUME:
+            return message
+        begins_at = acp.text(acp.member(message.params, "replayFrom"), "type")
+        return message.but(method=acp.LOAD) if begins_at == "start" else message
+
+    def accepts(self, answer: Response) -> bool:
+        return answer.error is None
+
+    def state(self, update: object) -> str | None:
+        if acp.update_kind(update) != acp.STATE:
+            return None
+        return IDLE if acp.text(update, "state") == "idle" else BUSY
+
+    def kinds(self, client: object) -> frozenset[str]:
+        return acp.OPTIONAL_KINDS
+
+
+FIRST: Dialect = FirstDialect()
+SECOND: Dialect = SecondDialect()
+_ALL = {dialect.version: dialect for dialect in (FIRST, SECOND)}
+
+
+def of(version: object) -> Dialect | None:
+    """The dialect of a ``protocolVersion``; None if it is not understood."""
+    return _ALL.get(version) if type(version) is int else None

@@ -1,0 +1,224 @@
+"""A connection of protocol version 2: what is recorded, when turns end, what is served, and what a load shows."""
+
+import json
+from typing import Any, Self
+
+import pytest
+
+from acp_proxy.core.capabilities import STORE, Modes
+from acp_proxy.core.effects import BeginTurn, EndTurn, ProtocolVersion, RecordLine, RecordNote, StartReplay
+from acp_proxy.history.verdict import Rule
+from acp_proxy.wire import jsonrpc
+from acp_proxy.wire.jsonrpc import Peer
+from tests.conversation import (
+    AS_USUAL,
+    Stored,
+    Talk,
+    chunk,
+    delete,
+    error,
+    heard,
+    line,
+    load,
+    prompt,
+    raw,
+    request,
+    result,
+    resume,
+    update,
+)
+
+START = {"type": "start"}
+
+
+class Second(Talk):
+    """A talk in version 2. ``asked``: the version that the client offers."""
+
+    def begins_second(self, capabilities: Any = None, *, asked: int = 2) -> Self:
+        offered = {"session": {}} if capabilities is None else capabilities
+        self.client(request("initialize", "initialize", {"protocolVersion": asked}))
+        answer = {"protocolVersion": 2, "info": {"name": "second", "version": "2"}, "capabilities": offered}
+        self.agent(result("initialize", answer))
+        return self
+
+
+def talk(modes: Modes = AS_USUAL) -> Second:
+    return Second(modes=modes).begins_second()
+
+
+def state(name: str, session: str = "s", **more: Any) -> dict[str, Any]:
+    return update(session, "state_update", state=name, **more)
+
+
+def told(text: str, session: str = "s") -> dict[str, Any]:
+    return update(session, "agent_message_chunk", messageId="a", content={"type": "text", "text": text})
+
+
+def kept(said: Any, of: str | None = None, session: str = "s") -> RecordLine:
+    return RecordLine(session, Peer.AGENT, raw(said), of)
+
+
+ACCEPTED = result(1, {"messageId": "u"})
+
+
+def test_a_delete_is_added_to_what_the_agent_offers() -> None:
+    answer = json.loads(talk().all.to_client)["result"]
+    assert answer["capabilities"]["session"] == {"delete": {}}
+    assert answer["capabilities"]["_meta"]["acp-proxy"]["serves"] == ["delete"]
+    assert "agentCapabilities" not in answer
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"session": None}, {"session": {"delete": {}}}])
+def test_nothing_is_added_if_the_agent_lacks_nothing_or_has_no_sessions(capabilities: Any) -> None:
+    answer = json.loads(Second().begins_second(capabilities).all.to_client)["result"]
+    assert answer["capabilities"] == capabilities
+
+
+def test_the_transcript_learns_the_version() -> None:
+    assert ProtocolVersion(2) in talk().all.kept
+    assert not any(isinstance(each, ProtocolVersion) for each in Talk().begins().all.kept)
+
+
+def test_a_client_that_offers_version_2_may_get_version_1() -> None:
+    first = Talk()
+    first.client(request(0, "initialize", {"protocolVersion": 2, "info": {"name": "editor"}, "capabilities": {}}))
+    first.agent(result(0, {"protocolVersion": 1, "agentCapabilities": {}}))
+    first.opens("s").client(prompt(1, "s"))
+    assert EndTurn("s") in first.agent(result(1, {"stopReason": "end_turn"})).kept
+    assert not any(isinstance(each, ProtocolVersion) for each in first.all.kept)
+
+
+def test_a_turn_ends_when_the_agent_is_idle() -> None:
+    second = talk().opens("s")
+    assert BeginTurn("s") in second.client(prompt(1, "s")).kept
+    assert second.agent(state("running")).kept == [kept(state("running"))]
+    assert second.agent(ACCEPTED).kept == [kept(ACCEPTED, "session/prompt")]
+    assert second.core._notebook.is_live("s")
+    step = second.agent(told("Done."), state("idle", stopReason="end_turn"))
+    assert step.kept[-2:] == [kept(state("idle", stopReason="end_turn")), EndTurn("s")]
+    assert step.to_client == line(told("Done."), state("idle", stopReason="end_turn"))
+    assert not second.core._notebook.is_live("s")
+
+
+def test_a_turn_whose_prompt_is_accepted_only_after_its_end_has_ended() -> None:
+    second = talk().opens("s")
+    second.client(prompt(1, "s"))
+    second.agent(state("running"), told("Done."), state("idle"))
+    assert second.core._notebook.is_live("s")
+    assert second.agent(ACCEPTED).kept[-1] == EndTurn("s")
+    assert not second.core._notebook.is_live("s")
+
+
+def test_a_queued_prompt_does_not_end_with_the_turn_before_it() -> None:
+    second = talk().opens("s")
+    second.client(prompt(1, "s"))
+    second.agent(state("running"), ACCEPTED)
+    second.client(prompt(2, "s"))
+    second.agent(state("idle"))
+    assert second.core._notebook.is_live("s")
+    second.agent(state("running"), result(2, {"messageId": "v"}), state("idle"))
+    assert not second.core._notebook.is_live("s")
+
+
+def test_a_refused_prompt_ends_its_turn() -> None:
+    second = talk().opens("s")
+    second.client(prompt(1, "s"))
+    assert second.agent(error(1, -32000)).kept[-1] == EndTurn("s")
+    assert not second.core._notebook.is_live("s")
+
+
+def test_an_agent_that_exits_in_a_turn_has_failed() -> None:
+    second = talk().opens("s")
+    second.client(prompt(1, "s"))
+    second.agent(ACCEPTED)
+    notes = [each for each in second.agent_ends().kept if isinstance(each, RecordNote)]
+    assert [note.note["type"] for note in notes] == ["failed"]
+
+
+def test_updates_pass_unread_except_for_the_state() -> None:
+    second = talk().opens("s")
+    second.agent(told("a"))
+    assert second.core.passes(line(told("b"), told("c"))) == "s"
+    for said in (state("idle"), state("running")):
+        assert second.core.passes(line(told("b"), said)) is None
+        assert second.core.passes(line(said)) is None
+    assert second.agent(told("b"), state("running"), told("c")).to_client == line(
+        told("b"), state("running"), told("c")
+    )
+
+
+def test_a_delete_is_served() -> None:
+    second = talk().opens("s")
+    assert second.client(delete(2, "s")).to_client == line(result(2, {}))
+
+
+def opened_again(modes: Modes = AS_USUAL, **stored: Any) -> Second:
+    second = talk(modes)
+    second.stored["s"] = Stored(**stored)
+    return second
+
+
+def test_a_resume_with_a_replay_is_a_load_and_shows_what_the_agent_lost() -> None:
+    second = opened_again()
+    asked = resume(1, "s", replayFrom=START)
+    assert second.client(asked).to_agent == line(asked)
+    assert second.agent(told("part"), state("idle")).to_client == b""
+    [wanted] = [each for each in second.agent(result(1, {})).asked if isinstance(each, StartReplay)]
+    assert (wanted.told, wanted.compares, wanted.protocol) == (heard(told("part")), True, 2)
+    second.tells(1, told("all of it"))
+    answered = second.replay_ends(1, rule=Rule.LESS)
+    assert answered.to_client.endswith(line(state("idle"), result(1, {}))), "the state comes before the answer"
+
+
+def test_a_resume_with_a_replay_shows_the_agents_if_that_lacks_nothing() -> None:
+    second = opened_again()
+    second.client(resume(1, "s", replayFrom=START))
+    second.agent(told("all of it"), state("idle"), result(1, {}))
+    shown = second.replay_ends(1, rule=Rule.SAME).to_client
+    assert shown == line(told("all of it"), state("idle"), result(1, {}))
+
+
+@pytest.mark.parametrize("begins_at", [None, {"type": "message", "messageId": "m"}])
+def test_any_other_resume_passes(begins_at: Any) -> None:
+    second = opened_again()
+    asked = resume(1, "s", replayFrom=begins_at)
+    assert second.client(asked).to_agent == line(asked)
+    assert second.agent(state("idle"), result(1, {})).to_client == line(state("idle"), result(1, {}))
+
+
+def test_a_load_of_version_1_means_nothing() -> None:
+    second = opened_again()
+    step = second.client(load(1, "s"))
+    assert (step.to_agent, second.replays_running) == (line(load(1, "s")), [])
+
+
+def test_with_load_store_the_agent_replays_in_vain() -> None:
+    second = opened_again(Modes(load=STORE))
+    asked = resume(1, "s", replayFrom=START)
+    assert second.client(asked).to_agent == line(asked)
+    second.agent(told("part"), state("idle"), result(1, {}))
+    shown = second.replay_ends(1, rule=Rule.ASKED_FOR).to_client
+    assert shown.endswith(line(state("idle"), result(1, {})))
+
+
+def test_an_unknown_session_is_the_agents_error_and_not_handed_over() -> None:
+    second = opened_again()
+    second.client(resume(1, "s", replayFrom=START))
+    refused = error(1, jsonrpc.RESOURCE_NOT_FOUND, "Session not found")
+    step = second.agent(refused)
+    assert (step.to_client, step.to_agent) == (line(refused), b"")
+
+
+def test_a_load_that_the_client_cancels_gets_the_state_behind_its_answer() -> None:
+    second = opened_again()
+    second.client(resume(1, "s", replayFrom=START))
+    second.agent(state("idle"))
+    second.client({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
+    assert line(state("idle")) in second.all.to_client
+
+
+def test_lines_of_version_2_do_not_end_turns_in_version_1() -> None:
+    first = Talk().begins().opens("s")
+    first.client(prompt(1, "s"))
+    first.agent(chunk("s", "x"), state("idle"))
+    assert first.core._notebook.is_live("s")

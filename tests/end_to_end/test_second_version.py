@@ -1,0 +1,186 @@
+"""Protocol version 2, spoken by the client and the agent of the official TypeScript SDK."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.client import RequestFailed
+from acp_proxy.transcripts.archive import Archive
+from tests.client import Client
+from tests.end_to_end.proxied import PROXY, Proxied, entries
+from tests.end_to_end.test_official_clients import TYPESCRIPT, TYPESCRIPT_TIMEOUT, node, typescript
+
+PROMPTS = ("Mend the failing test", "And the other one?")
+LAST_PROMPT = "What did I ask you first?"
+ANSWER = "All tests pass. You said: "
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    """Where the agent keeps its sessions."""
+    return tmp_path / "memory.json"
+
+
+def agent(proxied: Proxied, memory: Path, *what: str) -> list[str]:
+    """The command of acp-proxy in front of the SDK's agent. ``what``: see agent_v2.mjs."""
+    script = [node(), str(TYPESCRIPT / "agent_v2.mjs"), str(memory), *what]
+    return [*PROXY, "run", "--store", str(proxied.store), "--", *script]
+
+
+def main_job(proxied: Proxied, command: list[str], *, deletes: bool = True) -> Any:
+    """The report of the SDK's client."""
+    words = [str(proxied.project), *PROMPTS, LAST_PROMPT, *(() if deletes else ("--keep",))]
+    return typescript("client_v2.mjs", *words, "--", *command)
+
+
+def conversation(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [update for update in updates if update["sessionUpdate"] != "state_update"]
+
+
+def told(proxied: Proxied, *words: str) -> str:
+    """What a command prints about the store."""
+    command = [*PROXY, *words, "--store", str(proxied.store)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=TYPESCRIPT_TIMEOUT).stdout
+
+
+@pytest.mark.parametrize("loses", [(), ("forgets",), ("last",)], ids=["nothing", "all", "the last turn"])
+def test_the_official_client_and_agent_do_the_main_job_whatever_the_agent_loses(
+    proxied: Proxied, memory: Path, loses: tuple[str, ...]
+) -> None:
+    report = main_job(proxied, agent(proxied, memory, *loses), deletes=False)
+    assert report["malformed"] == []
+    assert report["initialized"]["capabilities"]["session"] == {"delete": {}}
+    live = [update for turn in report["live"] for update in conversation(turn)]
+    assert len(live) == 28
+    assert conversation(report["loaded"]) == live
+    assert report["loaded"][-1]["state"] == "idle", "the state comes last, and before the answer"
+    assert len(conversation(report["further"])) == 14
+    assert report["status"] == 0
+    [place] = proxied.transcripts()
+    recorded = [entry["message"] for entry in entries(place) if entry.get("from") == "agent"]
+    updates = conversation([each["params"]["update"] for each in recorded if "method" in each])
+    assert updates == [*live, *conversation(report["further"])], "everything once"
+    assert {entry.get("v") for entry in entries(place) if "message" in entry} == {2}
+
+
+def test_a_delete_is_served_if_the_agent_has_none(proxied: Proxied, memory: Path) -> None:
+    report = main_job(proxied, agent(proxied, memory))
+    assert [row["sessionId"] for row in report["listed"]] == [report["session"]]
+    assert (report["left"], report["status"]) == ([], 0)
+    assert proxied.transcripts() == []
+
+
+def test_the_agents_own_delete_deletes_the_transcript_too(proxied: Proxied, memory: Path) -> None:
+    report = main_job(proxied, agent(proxied, memory, "deletes"))
+    assert "_meta" not in report["initialized"]["capabilities"]
+    assert (report["left"], json.loads(memory.read_text())) == ([], {})
+    assert proxied.transcripts() == []
+
+
+def test_all_commands_read_version_2(proxied: Proxied, memory: Path) -> None:
+    report = main_job(proxied, agent(proxied, memory), deletes=False)
+    shown = told(proxied, "sessions", "show", "last")
+    for prompt in (*PROMPTS, LAST_PROMPT):
+        assert shown.count(f"{ANSWER}{prompt}") == 1
+    assert "pss" not in shown, "the whole message has replaced its chunks"
+    assert shown.count("Tool: Run the tests [completed]") == 3
+    listed = json.loads(told(proxied, "sessions", "list", "--json"))
+    row = listed[0] if isinstance(listed, list) else listed["sessions"][0]
+    assert row["title"] == PROMPTS[0]
+    assert report["session"] in told(proxied, "sessions", "search", "pass")
+    assert "3 turns" in told(proxied, "sessions", "stats")
+    exported = told(proxied, "sessions", "export", "last", "--format", "json")
+    assert "12 passed" in exported
+    assert f"{ANSWER}{PROMPTS[1]}" in told(proxied, "replay", "last", "--speed", "0")
+
+
+def test_version_is_negotiated_and_the_agent_is_one_agent_in_both(proxied: Proxied, memory: Path) -> None:
+    command = agent(proxied, memory, "v1")
+    main_job(proxied, command, deletes=False)
+    with Client(command) as client:
+        about = {"protocolVersion": 1, "clientCapabilities": {}}
+        answer = client.request("initialize", about)
+        assert (answer["protocolVersion"], "agentCapabilities" in answer) == (1, True)
+        session = client.request("session/new", {"cwd": str(proxied.project), "mcpServers": []})["sessionId"]
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "hello"}]}
+        assert client.request("session/prompt", prompt)["stopReason"] == "end_turn"
+        client.close_stdin()
+        assert client.wait() == 0
+    first, second = proxied.transcripts()
+    assert first.parent == second.parent
+    versions = [{entry.get("v") for entry in entries(place) if "message" in entry} for place in (first, second)]
+    assert sorted(versions, key=str) == [{2}, {None}]
+    assert len(list(Archive(proxied.store).sessions())) == 2
+
+
+def test_a_client_that_offers_version_2_gets_version_1_from_an_agent_of_that_version(
+    proxied: Proxied, memory: Path
+) -> None:
+    about = {"protocolVersion": 2, "info": {"name": "editor", "version": "1"}, "capabilities": {}}
+    with Client(agent(proxied, memory, "only1")) as client:
+        assert client.request("initialize", about)["protocolVersion"] == 1
+        session = client.request("session/new", {"cwd": str(proxied.project), "mcpServers": []})["sessionId"]
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "hello"}]}
+        assert client.request("session/prompt", prompt)["stopReason"] == "end_turn"
+        [row] = client.request("session/list", {})["sessions"]
+        assert row["title"] == "hello"
+        client.close_stdin()
+        assert client.wait() == 0
+
+
+def test_an_agent_of_version_2_refuses_a_client_of_version_1_itself(proxied: Proxied, memory: Path) -> None:
+    with Client(agent(proxied, memory)) as client:
+        with pytest.raises(RequestFailed, match="-32022"):
+            client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        client.close_stdin()
+        assert client.wait() == 0
+        assert client.stderr() == ""
+    assert proxied.transcripts() == []
+
+
+def test_version_1_clients_see_what_was_recorded_in_version_2(proxied: Proxied, memory: Path) -> None:
+    command = agent(proxied, memory, "v1")
+    session = main_job(proxied, command, deletes=False)["session"]
+    with Client(command) as client:
+        client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        client.request("session/load", {"sessionId": session, "cwd": str(proxied.project), "mcpServers": []})
+        updates = [one["params"]["update"] for one in client.messages() if one.get("method") == "session/update"]
+        client.close_stdin()
+        assert client.wait() == 0
+    said = [one["content"]["text"] for one in updates if one["sessionUpdate"] == "user_message_chunk"]
+    assert said == [*PROMPTS, LAST_PROMPT]
+    answers = [one["content"]["text"] for one in updates if one["sessionUpdate"] == "agent_message_chunk"]
+    assert answers[: len(said)] == [f"{ANSWER}{prompt}" for prompt in said]
+    calls = [one for one in updates if one["sessionUpdate"] == "tool_call"]
+    assert [(one["status"], one["kind"]) for one in calls] == [("completed", "execute")] * 3
+    assert "12 passed" in calls[0]["content"][0]["content"]["text"]
+
+
+def test_an_agent_that_exits_in_a_turn_leaves_a_failed_one(proxied: Proxied, memory: Path) -> None:
+    with Client(agent(proxied, memory, "exits")) as client:
+        client.request("initialize", {"protocolVersion": 2, "info": {"name": "e", "version": "1"}, "capabilities": {}})
+        session = client.request("session/new", {"cwd": str(proxied.project)})["sessionId"]
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "please exit"}]}
+        assert client.request("session/prompt", prompt)["messageId"] == "u-1"
+        client.wait()
+    [place] = proxied.transcripts()
+    assert entries(place)[-1]["note"]["type"] == "failed"
+
+
+def test_the_mock_agent_plays_turns_of_version_2_to_a_client_of_version_1(proxied: Proxied, memory: Path) -> None:
+    session = main_job(proxied, agent(proxied, memory), deletes=False)["session"]
+    with Client([*PROXY, "mock-agent", "--speed", "0", str(proxied.transcript(session))]) as client:
+        client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        new = client.request("session/new", {"cwd": str(proxied.project), "mcpServers": []})["sessionId"]
+        prompt = {"sessionId": new, "prompt": [{"type": "text", "text": PROMPTS[0]}]}
+        assert client.request("session/prompt", prompt)["stopReason"] == "end_turn"
+        kinds = [
+            one["params"]["update"]["sessionUpdate"] for one in client.messages() if "update" in one.get("method", "")
+        ]
+        client.close_stdin()
+        assert client.wait() == 0
+    assert {"user_message_chunk", "agent_thought_chunk", "plan", "tool_call", "agent_message_chunk"} <= set(kinds)
+    assert not any(kind in ("user_message", "agent_message", "plan_update", "state_update") for kind in kinds)

@@ -1,0 +1,109 @@
+"""A replay in version 2: what was recorded, byte for byte, and what a client needs beside it."""
+
+import json
+from typing import Any
+
+from acp_proxy.replay.verbatim import Verbatim
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
+from acp_proxy.wire.streams import Stream, Streams
+from tests.conversation import error, raw, result
+from tests.wire.test_retelling import AT, RUN, accepted, asked, chunk, entry, note, state, text, told, whole
+
+
+def telling(**more: Any) -> Verbatim:
+    return Verbatim("s", run="own", **more)
+
+
+def replayed(*entries: Entry, live: bool | None = None) -> list[Any]:
+    verbatim = telling()
+    lines = [line for number, one in enumerate(entries) for line in verbatim.add(number, one)] + verbatim.end(live=live)
+    return [json.loads(line)["params"]["update"] for line in b"".join(lines).splitlines()]
+
+
+def echo(id: str = "u1", said: str = "hello") -> Entry:
+    return whole(said, id=id, kind="user_message")
+
+
+def test_updates_are_replayed_byte_for_byte_and_state_is_left_out() -> None:
+    odd = told("_odd", spaced=[1.0, 10**30])
+    entries = [asked(), state("running"), echo(), accepted(), chunk("a"), odd, told("notice"), state("idle")]
+    verbatim = telling()
+    lines = [line for number, one in enumerate(entries) for line in verbatim.add(number, one)] + verbatim.end()
+    assert lines == [(one.raw or b"") + b"\n" for one in (echo(), chunk("a"), odd)]
+    assert verbatim.states() == []
+
+
+def test_a_prompt_that_the_agent_does_not_repeat_is_told_with_its_id() -> None:
+    said = {"sessionUpdate": "user_message", "messageId": "u1", "content": [text("hello")]}
+    assert replayed(asked(), accepted(), chunk("a"))[0] == said
+    assert replayed(asked(), accepted()) == [said]
+
+
+def test_a_repetition_that_comes_too_late_is_not_told_twice() -> None:
+    [first, second] = replayed(asked(), accepted(), chunk("a"), echo())
+    assert (first["messageId"], second["messageId"]) == ("u1", "a")
+
+
+def test_a_prompt_without_an_answer_is_told_and_a_refused_one_is_not() -> None:
+    assert replayed(asked())[0]["messageId"] == f"acp-proxy-{RUN}-0"
+    assert replayed(asked(), note("failed"), chunk("a"))[0]["content"] == [text("hello")]
+    assert replayed(asked(), entry(error(1, -32000), of="session/prompt")) == []
+
+
+def test_calls_that_never_ended_have_failed() -> None:
+    begun = told("tool_call_update", toolCallId="c", title="Run")
+    ended = told("tool_call_update", toolCallId="c", status="completed")
+    failed = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed"}
+    assert replayed(begun)[-1] == failed
+    assert replayed(begun, ended)[-1]["status"] == "completed"
+    assert replayed(begun, ended, told("tool_call_update", toolCallId="c", title="Ran"))[-1]["title"] == "Ran"
+    assert replayed(begun, ended, told("tool_call_update", toolCallId="c", status=None))[-1] == failed
+    assert replayed(begun, live=True)[-1]["title"] == "Run"
+
+
+def test_a_compaction_that_never_ended_has_failed() -> None:
+    begun = told("compaction_update", compactionId="k", status="in_progress")
+    assert replayed(begun)[-1] == {"sessionUpdate": "compaction_update", "compactionId": "k", "status": "failed"}
+    assert len(replayed(begun, told("compaction_update", compactionId="k", status="completed"))) == 2
+
+
+def test_what_a_permission_request_says_about_a_call_is_told_if_the_call_comes() -> None:
+    subject = {"type": "tool_call", "toolCall": {"toolCallId": "c", "rawInput": 1.0}}
+    params = {"sessionId": "s", "title": "May I?", "options": [], "subject": subject}
+    question = entry({"jsonrpc": "2.0", "id": 1, "method": "session/request_permission", "params": params})
+    assert replayed(question) == []
+    done = told("tool_call_update", toolCallId="c", status="completed")
+    assert replayed(question, done)[0] == {"sessionUpdate": "tool_call_update", "toolCallId": "c", "rawInput": 1.0}
+
+
+def test_entries_of_a_forks_parent_are_told_with_the_forks_id() -> None:
+    verbatim = Verbatim("fork", run="own", also=frozenset({"s"}))
+    [line] = verbatim.add(1, chunk("a"))
+    assert json.loads(line)["params"]["sessionId"] == "fork"
+    assert telling().add(1, entry({**json.loads(line)})) == []
+
+
+def test_many_chunks_at_once_are_the_same_as_one_by_one() -> None:
+    said = [record.encode_message(AT, RUN, Peer.AGENT, chunk(f"{n}").raw or b"", protocol=2) for n in range(40)]
+    for session, also in (("s", frozenset[str]()), ("fork", frozenset({"s"}))):
+        streams, alone, together = (
+            Streams(),
+            Verbatim(session, run="own", also=also),
+            Verbatim(session, run="own", also=also),
+        )
+        first = record.decode_entry(said[0])
+        assert first is not None
+        streams.last = said[0], first
+        stream = streams.stream(said[1:], 0)
+        assert isinstance(stream, Stream)
+        found = together.add(0, first) + together.go_on(stream.count, stream)
+        one_by_one = [line for one in [first, *stream.entries()] for line in alone.add(0, one)]
+        assert b"".join(found) == b"".join(one_by_one)
+
+
+def test_what_makes_no_sense_is_left_out() -> None:
+    odd = entry(result(9, {}))
+    assert replayed(odd, entry({"jsonrpc": "2.0", "method": "session/update", "params": None})) == []
+    assert replayed(Entry(AT, RUN, Peer.AGENT, raw=raw(b"x\ny"), protocol=2)) == []
