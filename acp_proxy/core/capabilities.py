@@ -12,6 +12,8 @@ from acp_proxy.wire.value import Value
 LIST, LOAD, DELETE, RESUME = "list", "load", "delete", "resume"
 AUTO, AGENT, STORE = "auto", "agent", "store"
 ALWAYS, NEVER = "always", "never"
+_MARK = "acp-proxy"
+"""The member of ``agentCapabilities._meta`` by which acp-proxy can be recognised."""
 
 
 class Modes(Value):
@@ -31,7 +33,8 @@ class Offer(Value):
     """The contents of the agent's answer to ``initialize``.
 
     ``version``: its ``protocolVersion``, unchecked. ``native``: what it serves itself (``list``, ``load``, …).
-    ``name``, ``release``: its name and version. ``directories``: it supports additional directories.
+    ``name``, ``release``: its name and version. ``directories``: it supports additional directories. ``store``: the id
+    of the store into which an acp-proxy nearer to the agent records, if that is part of a chain.
     """
 
     version: object
@@ -39,6 +42,7 @@ class Offer(Value):
     name: str | None
     release: str | None
     directories: bool
+    store: str | None = None
 
 
 class Service(Value, frozen=False):
@@ -71,6 +75,7 @@ def read_offer(result: object) -> Offer:
         name=acp.text(info, "name") or None,
         release=acp.text(info, "version"),
         directories=acp.offers(sessions, "additionalDirectories"),
+        store=acp.text(acp.member(acp.member(capabilities, "_meta"), _MARK), "store"),
     )
 
 
@@ -94,13 +99,17 @@ def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
     return tuple(served)
 
 
-def amended(raw: bytes, serves: tuple[str, ...], native: frozenset[str], release: str) -> bytes:
+def amended(
+    raw: bytes, serves: tuple[str, ...], native: frozenset[str], release: str, store: str | None = None
+) -> bytes:
     """The response to ``initialize`` with the capabilities that acp-proxy adds; every other value keeps its bytes.
 
-    ``serves``: what ``additions`` returned. ``release``: acp-proxy's version. Raises ValueError.
+    ``serves``: what ``additions`` returned. ``release``: acp-proxy's version. ``store``: the id of its store, if other
+    acp-proxies must know. Raises ValueError.
     """
     added = [name for name in serves if name not in native]
-    wanted: dict[str, object] = {"_meta": {"acp-proxy": {"version": release, "serves": list(serves)}}}
+    mark = {"version": release, "serves": list(serves)} | ({} if store is None else {"store": store})
+    wanted: dict[str, object] = {"_meta": {_MARK: mark}}
     if LOAD in added:
         wanted["loadSession"] = True
     sessions: dict[str, object] = {name: {} for name in (LIST, DELETE, RESUME) if name in added}
