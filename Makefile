@@ -15,7 +15,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test test-windows check coverage format docs pictures agents editors bench bench-quick torture fuzz model release clean real-agents browser
+.PHONY: demo test test-windows check coverage format docs pictures agents editors bench bench-quick torture fuzz model release conductor clean real-agents browser
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -88,6 +88,15 @@ agents: $(VENV)
 # Makes what a release publishes, in dist/ and build/packages/, and tries it on every Python of this machine.
 release: $(VENV) $(RELEASE)
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python -m scripts.release
+
+# Builds the official conductor of proxy chains with cargo, once, for tests/end_to_end/test_chain.py: many minutes.
+conductor: .venv/conductor/bin/agent-client-protocol-conductor
+
+.venv/conductor/bin/agent-client-protocol-conductor: | $(VENV)
+	@command -v cargo >/dev/null || { echo 'cargo is needed (Rust 1.88 or newer)' >&2; exit 1; }
+	@CARGO_TARGET_DIR=.venv/conductor-build nice -n 19 cargo install agent-client-protocol-conductor --version 5.0.0 --locked \
+		--root .venv/conductor
+	@rm -rf .venv/conductor-build
 
 # Drives real editors in front of real agents, for a quarter of an hour, and makes the table in docs/editors.md. Needs
 # root; makes a Debian tree for the editors (560 MB). Only some, and no table: make editors [ONLY=toad] [ON=gemini,vibe]

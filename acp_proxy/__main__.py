@@ -1,6 +1,7 @@
 """The program's entry point.
 
-``run`` starts the agent, and ``browse`` shows its list, before any slow import; typer handles all other commands.
+``run`` starts the agent, and ``browse`` shows its list, before any slow import; ``chain`` needs none. typer handles all
+other commands.
 """
 
 import os
@@ -16,10 +17,10 @@ _INTERRUPTED = 130
 
 def main() -> None:
     words = sys.argv[1:]
-    if words[:1] == ["run"] and words[1:2] not in (["-h"], ["--help"], ["--help-all"]):
-        from acp_proxy.shell.launch import launch
+    if words[:1] in (["run"], ["chain"]) and words[1:2] not in (["-h"], ["--help"], ["--help-all"]):
+        from acp_proxy.shell.launch import launch, launch_chain
 
-        launch(words[1:])
+        (launch if words[0] == "run" else launch_chain)(words[1:])
     else:
         from acp_proxy.cli import standard
 

@@ -114,17 +114,29 @@ _HELP = ("-h", "--help", "--help-all")
 _TRUE = ("1", "true", "t", "yes", "y", "on")
 _FALSE = ("", "0", "false", "f", "no", "n", "off")
 
+RUN, CHAIN = "run", "chain"
+NOT_IN_CHAIN = ("grace",)
+"""Options of ``run`` that ``chain`` lacks, because it starts no agent."""
+
 
 def parse(
-    words: list[str], environment: "Mapping[str, str]", file: "Mapping[str, str] | None" = None
+    words: list[str],
+    environment: "Mapping[str, str]",
+    file: "Mapping[str, str] | None" = None,
+    of: str = RUN,
 ) -> tuple[dict[str, str], list[str]]:
     """Read the words after ``run``. Returns the options by name (without ``--``), and the agent's command.
+
+    ``of``: ``chain``, which takes no agent's command, instead of ``run``.
 
     Options end at the first word that does not begin with ``-``, or after ``--``. An option on the command line wins
     over its environment variable, and that over ``file``, the values in the configuration file. The value of a flag is
     ``1`` or empty. Raises UsageError.
     """
     table = {f"--{name}": (name, choices) for name, _, choices, _, _ in OPTIONS}
+    if of == CHAIN:
+        for name in NOT_IN_CHAIN:
+            del table[f"--{name}"]
     values = {name: default for name, _, _, default, _ in OPTIONS} | dict(file or {})
     for name, variable, choices, _, _ in OPTIONS:
         if given := environment.get(variable):  # an empty variable counts as unset
@@ -137,12 +149,12 @@ def parse(
             break
         if word not in table:
             if word in RENAMED:
-                raise UsageError(f"run has no option {word}. It is called {RENAMED[word]} now.")
+                raise UsageError(f"{of} has no option {word}. It is called {RENAMED[word]} now.")
             if word in _HELP:
-                raise UsageError(f"{word} must be the first option: acp-proxy run {word}")
+                raise UsageError(f"{word} must be the first option: acp-proxy {of} {word}")
+            advice = "Put the agent's own options after its command. " if of == RUN else ""
             raise UsageError(
-                f"run has no option {word}. Put the agent's own options after its command. "
-                "To see the options of run: acp-proxy run --help-all"
+                f"{of} has no option {word}. {advice}To see the options of {of}: acp-proxy {of} --help-all"
             )
         name, choices = table[word]
         if choices == ():
@@ -151,12 +163,16 @@ def parse(
             value = "1"
         elif not equals:
             if at == len(words):
-                raise UsageError(f"{word} needs a value. To see which: acp-proxy run --help-all")
+                raise UsageError(f"{word} needs a value. To see which: acp-proxy {of} --help-all")
             value = words[at]
             at += 1
         values[name] = _checked(word, choices, value)
     for name, read in _READERS.items():
         read(values[name])
+    if of == CHAIN:
+        if at < len(words):
+            raise UsageError(f"chain takes no command, because the conductor starts the agent. Remove: {words[at]}")
+        return values, []
     if at == len(words):
         raise UsageError("run needs the agent's command: acp-proxy run AGENT [ARGS…]")
     if not words[at]:

@@ -35,6 +35,7 @@ MORE = {
     "repair": "store.md#check-and-repair",
     "redact": "redaction.md",
     "compress": "store.md#compression",
+    "chain": "chain.md",
     "mock-agent": "mock-agent.md",
 }
 """Pages with everything in a command's help except its options."""

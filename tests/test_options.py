@@ -232,3 +232,24 @@ def test_unusable_patterns_are_a_usage_error(tmp_path: Path, content: bytes | No
         parse("--redact", str(file), "agent")
     with pytest.raises(UsageError, match="--redact"):
         parse("agent", ACP_PROXY_REDACT=str(file))
+
+
+def test_chain_takes_the_options_of_run_and_no_command() -> None:
+    given, command = options.parse(["--delete-mode", "soft"], {"ACP_PROXY_LIST": "store"}, None, options.CHAIN)
+    assert changed(given) == {"delete-mode": "soft", "list": "store"}
+    assert command == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["claude", "--acp"], "Remove: claude"),
+        (["--", "claude"], "Remove: claude"),
+        (["--grace", "3"], "chain has no option --grace. To see the options of chain: acp-proxy chain --help-all"),
+        (["--store", "x", "--help"], "acp-proxy chain --help"),
+    ],
+)
+def test_what_chain_does_not_take_is_named(words: list[str], told: str) -> None:
+    with pytest.raises(UsageError) as problem:
+        options.parse(words, {}, None, options.CHAIN)
+    assert told in str(problem.value)

@@ -18,6 +18,7 @@ class Main(Group):
         "browse": LazyCommand("acp_proxy.cli.browse", "browse"),
         "config": LazyCommand("acp_proxy.cli.config", "config"),
         "replay": LazyCommand("acp_proxy.cli.replay", "replay"),
+        "chain": LazyCommand("acp_proxy.cli.chain", "chain", in_front=True),
         "mock-agent": LazyCommand("acp_proxy.cli.mock_agent", "mock_agent"),
         "demo": LazyCommand("acp_proxy.cli.demo", "demo"),
     }

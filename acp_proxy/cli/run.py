@@ -41,8 +41,12 @@ PANELS = {
 def run(agent: list[str], **given: Any) -> None:
     from acp_proxy.shell.launch import launch
 
-    words = [word for name, value in given.items() for word in _words(name, value)]
-    launch([*words, "--", *agent])
+    launch([*words_of(given), "--", *agent])
+
+
+def words_of(given: dict[str, Any]) -> list[str]:
+    """The options as words of a command line."""
+    return [word for name, value in given.items() for word in _words(name, value)]
 
 
 def _words(name: str, value: object) -> list[str]:
@@ -52,14 +56,16 @@ def _words(name: str, value: object) -> list[str]:
     return [option, str(value)] if value else []
 
 
-def _signature() -> inspect.Signature:
-    """typer reads a command's options from its signature. This one is made from ``options.OPTIONS``."""
+def signature(*arguments: inspect.Parameter, without: tuple[str, ...] = ()) -> inspect.Signature:
+    """typer reads a command's options from its signature. This one is made from ``options.OPTIONS``.
+
+    ``without``: the options that the command lacks.
+    """
     kind = inspect.Parameter.KEYWORD_ONLY
-    argument = Annotated[list[str], typer.Argument(metavar="AGENT", help="The agent's command.")]
-    parameters = [inspect.Parameter("agent", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=argument)]
+    parameters = list(arguments)
     table = {option[0]: option for option in options.OPTIONS}
     for panel, names in ((None, COMMON), *PANELS.items()):
-        for name in names:
+        for name in (each for each in names if each not in without):
             _, variable, choices, default, text = table[name]
             flag = choices == ()
             option = typer.Option(
@@ -84,5 +90,8 @@ def _signature() -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
+_AGENT = Annotated[list[str], typer.Argument(metavar="AGENT", help="The agent's command.")]
 run.__doc__ = _HELP
-run.__signature__ = _signature()  # type: ignore[attr-defined]
+run.__signature__ = signature(  # type: ignore[attr-defined]
+    inspect.Parameter("agent", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=_AGENT)
+)

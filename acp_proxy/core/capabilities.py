@@ -17,6 +17,8 @@ AUTO, AGENT, STORE = "auto", "agent", "store"
 ALWAYS, NEVER = "always", "never"
 CLOSE = "close"
 _SESSION_CAPABILITIES = (LIST, DELETE, RESUME, CLOSE, "fork", TITLE, ARCHIVE, STATUS)
+_MARK = "acp-proxy"
+"""The member of ``agentCapabilities._meta`` by which acp-proxy can be recognised."""
 
 
 class Modes(Value):
@@ -38,7 +40,8 @@ class Offer(Value):
 
     ``version``: its ``protocolVersion``, unchecked. ``native``: what it serves itself (``list``, ``load``, …).
     ``name``, ``release``: its name and version. ``directories``: it supports additional directories.
-    ``has_sessions``: False if it says that it serves no sessions.
+    ``has_sessions``: False if it says that it serves no sessions. ``store``: the id of the store into which an
+    acp-proxy nearer to the agent records, if that is part of a chain.
     """
 
     version: object
@@ -47,6 +50,7 @@ class Offer(Value):
     release: str | None
     directories: bool
     has_sessions: bool = True
+    store: str | None = None
 
     @property
     def dialect(self) -> Dialect | None:
@@ -88,6 +92,7 @@ def read_offer(result: object) -> Offer:
         release=acp.text(info, "version"),
         directories=acp.offers(sessions, "additionalDirectories"),
         has_sessions=has_sessions,
+        store=acp.text(acp.member(acp.member(capabilities, "_meta"), _MARK), "store"),
     )
 
 
@@ -129,15 +134,21 @@ def _drafts(native: frozenset[str], served: frozenset[str], modes: Modes) -> lis
 
 
 def amended(
-    raw: bytes, serves: tuple[str, ...], native: frozenset[str], release: str, form: Dialect = dialect.FIRST
+    raw: bytes,
+    serves: tuple[str, ...],
+    native: frozenset[str],
+    release: str,
+    form: Dialect = dialect.FIRST,
+    store: str | None = None,
 ) -> bytes:
     """The response to ``initialize`` with the capabilities that acp-proxy adds; every other value keeps its bytes.
 
     ``serves``: what ``additions`` returned. ``release``: acp-proxy's version. ``form``: the answer's version of the
-    protocol. Raises ValueError.
+    protocol. ``store``: the id of its store, if other acp-proxies must know. Raises ValueError.
     """
     added = [name for name in serves if name not in native]
-    wanted: dict[str, object] = {"_meta": {"acp-proxy": {"version": release, "serves": list(serves)}}}
+    mark = {"version": release, "serves": list(serves)} | ({} if store is None else {"store": store})
+    wanted: dict[str, object] = {"_meta": {_MARK: mark}}
     if LOAD in added:
         wanted["loadSession"] = True
     sessions: dict[str, object] = {name: {} for name in _SESSION_CAPABILITIES if name in added}

@@ -57,13 +57,16 @@ class Settings(Value):
     """The options of one process.
 
     ``records``: there is a store, and the user wants to record. ``serves``: the user wants acp-proxy to add
-    capabilities. ``release``: acp-proxy's version. ``modes``: who answers what.
+    capabilities. ``release``: acp-proxy's version. ``modes``: who answers what. ``store``: an id of the store.
+    ``is_chained``: part of a chain, in which others may record into the same store.
     """
 
     records: bool
     serves: bool
     release: str
     modes: Modes = Modes()
+    store: str | None = None
+    is_chained: bool = False
 
 
 class Interceptor:
@@ -462,14 +465,12 @@ class Interceptor:
         service.is_known = False
         if offer.dialect is None:
             # Lines of another version may mean something else, so nothing is recorded and nothing is served.
-            self._notebook.stop()
-            self._filing.drop()
-            service.ours = ()
             said = jsonrpc.printable(jsonrpc.dump(offer.version).decode()) if offer.version is not None else "none"
-            warning = (
-                f"nothing is recorded: the agent's protocolVersion is {said}, and acp-proxy records versions 1 and 2"
+            return self._stood_aside(
+                line, f"the agent's protocolVersion is {said}, and acp-proxy records versions 1 and 2"
             )
-            return [*([Warn(warning)] if self._settings.records else []), Forward(Peer.CLIENT, line)]
+        if offer.store is not None and offer.store == self._settings.store:
+            return self._stood_aside(line, "another acp-proxy, nearer to the agent, has the same store. Remove one.")
         if self._settings.records:
             self._notebook.start()
         effects: list[Effect] = self._speaks(offer.dialect)
@@ -478,9 +479,11 @@ class Interceptor:
         service.ours = capabilities.additions(offer, service.modes) if service.is_wanted else ()
         service.is_known = service.is_wanted
         self._loads.life.titles = capabilities.LIST in service.ours
-        if service.ours:
+        store = self._settings.store if self._settings.is_chained else None
+        if service.ours or store is not None:
             try:
-                line = capabilities.amended(line, service.ours, offer.native, self._settings.release, self._dialect)
+                release = self._settings.release
+                line = capabilities.amended(line, service.ours, offer.native, release, self._dialect, store)
             except ValueError:  # the line cannot be changed, so it passes and acp-proxy serves nothing
                 service.ours = ()
         return [*effects, Forward(Peer.CLIENT, line)]
@@ -492,6 +495,14 @@ class Interceptor:
         life.kinds, life.dialect = spoken.kinds(self._initialize), spoken
         self._service.modes = modes if spoken is dialect.FIRST else modes.but(handover=capabilities.NEVER)
         return [ProtocolVersion(spoken.version)] if spoken is not before else []
+
+    def _stood_aside(self, line: bytes, why: str) -> list[Effect]:
+        """Record nothing and serve nothing. ``line``: the answer to ``initialize``."""
+        self._notebook.stop()
+        self._filing.drop()
+        self._service.ours = ()
+        warning = [Warn(f"nothing is recorded: {why}")] if self._settings.records else []
+        return [*warning, Forward(Peer.CLIENT, line)]
 
     def _agent_ended(self, how: str) -> list[Effect]:
         effects = self._piece(Peer.AGENT, b"", first=False, last=True)

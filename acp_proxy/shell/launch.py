@@ -21,21 +21,15 @@ _ALONE = (
     b"acp-proxy: in a terminal the agent runs by itself, and nothing is recorded. "
     b"To use acp-proxy in an editor: acp-proxy editor EDITOR AGENT\n"
 )
+_NO_CONDUCTOR = (
+    b"acp-proxy: chain talks to a conductor, which starts it: agent-client-protocol-conductor agent 'acp-proxy chain' "
+    b"AGENT. Without a conductor, use: acp-proxy run AGENT\n"
+)
 
 
 def launch(words: list[str]) -> None:
     """Run ``acp-proxy run`` with these arguments. Never returns: exits with the agent's status, or 2 on wrong usage."""
-    file, wrong = config_file.of_user()
-    try:
-        given, command = options.parse(words, os.environ, file)
-    except UsageError as problem:
-        os.write(2, f"acp-proxy: {problem}\n".encode())
-        os._exit(USAGE)
-    for standard in (0, 1, 2):  # else one of our pipes would get the number of a closed one
-        try:
-            os.fstat(standard)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
+    given, command, wrong = read_options(options.RUN, words)
     if os.isatty(0):
         if os.isatty(2):  # a user is there, and may expect to be recorded
             os.write(2, _ALONE)
@@ -45,12 +39,7 @@ def launch(words: list[str]) -> None:
             os._exit(become(command))
         os._exit(processes.become(command))
     agent = _started(command)
-    for text in wrong:
-        os.write(2, f"acp-proxy: {text}\n".encode("utf-8", "replace"))
-    if CHECK_VALUES in os.environ:
-        from acp_proxy.wire.value import check_fields
-
-        check_fields()
+    tell(wrong)
     from acp_proxy.shell.later import Later
 
     with Later(*LATER):
@@ -58,6 +47,51 @@ def launch(words: list[str]) -> None:
 
     # Does not wait for threads that still read, or hang in the store.
     os._exit(serve(agent, command, given))
+
+
+def launch_chain(words: list[str]) -> None:
+    """Run ``acp-proxy chain`` with these arguments. Never returns: exits with 0, 128+n on signal n, or 2 on wrong
+    usage."""
+    given, _, wrong = read_options(options.CHAIN, words)
+    if os.isatty(0):
+        os.write(2, _NO_CONDUCTOR)
+        os._exit(USAGE)
+    tell(wrong)
+    from acp_proxy.shell.later import Later
+
+    with Later(*LATER):
+        from acp_proxy.shell.chained import serve_chain
+
+    os._exit(serve_chain(given))
+
+
+def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str], list[str]]:
+    """The options and the agent's command after ``acp-proxy NAME``, and what is wrong in the configuration file.
+
+    Exits with 2 on wrong usage. Afterwards, all standard streams are open.
+    """
+    file, wrong = config_file.of_user()
+    try:
+        given, command = options.parse(words, os.environ, file, name)
+    except UsageError as problem:
+        os.write(2, f"acp-proxy: {problem}\n".encode())
+        os._exit(USAGE)
+    for standard in (0, 1, 2):  # else one of our pipes would get the number of a closed one
+        try:
+            os.fstat(standard)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    return given, command, wrong
+
+
+def tell(wrong: list[str]) -> None:
+    """Write what is wrong in the configuration file to stderr. Call it before anything else is imported."""
+    for text in wrong:
+        os.write(2, f"acp-proxy: {text}\n".encode("utf-8", "replace"))
+    if CHECK_VALUES in os.environ:
+        from acp_proxy.wire.value import check_fields
+
+        check_fields()
 
 
 def _started(command: list[str]) -> processes.AgentProcess:

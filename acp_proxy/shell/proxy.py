@@ -35,29 +35,41 @@ _SWITCH_SECONDS = 0.0005
 """A replay keeps Python busy. With the default interval, it would delay a message by up to 5 ms."""
 
 
+def build(
+    command: list[str], given: dict[str, str], *, from_client: int, to_client: int, from_agent: int, to_agent: int
+) -> tuple[Recorder | None, Relay]:
+    """Build the parts of the proxy. ``command``: the agent's; empty in a chain. ``from_client`` to ``to_agent``:
+    descriptors."""
+    os.umask(PRIVATE_UMASK)  # an agent that we start has started with the user's umask
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    recorder = _recorder(command, given)
+    answerers = {name: given[name] for name in ("list", "load", "delete", "resume", "handover")}
+    modes = Modes(**answerers, unstable=bool(given["unstable"]))
+    store = recorder.store.id if recorder is not None else None
+    settings = Settings(recorder is not None, not given["no-synthesize"], __version__, modes, store, not command)
+    mode: Literal["full", "compact"] = "full" if given["replay"] == "full" else "compact"
+    relay = Relay(
+        Interceptor(settings),
+        recorder,
+        from_client=from_client,
+        to_client=to_client,
+        from_agent=from_agent,
+        to_agent=to_agent,
+        warn=warn,
+        replay=ReplayOptions(mode, options.size(given["replay-tool-limit"])),
+        idle_seconds=IDLE_SECONDS if given["compress"] == "daily" else None,
+    )
+    return recorder, relay
+
+
 def serve(agent: AgentProcess, command: list[str], given: dict[str, str]) -> int:
     """Relay between the editor and the agent until both have ended. Returns the exit code.
 
     ``command``: the agent's. ``given``: the values of the options.
     """
     signals.hold()
-    os.umask(PRIVATE_UMASK)  # the agent has started with the user's umask
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    recorder = _recorder(command, given)
-    answerers = {name: given[name] for name in ("list", "load", "delete", "resume", "handover")}
-    modes = Modes(**answerers, unstable=bool(given["unstable"]))
-    settings = Settings(recorder is not None, not given["no-synthesize"], __version__, modes)
-    mode: Literal["full", "compact"] = "full" if given["replay"] == "full" else "compact"
-    relay = Relay(
-        Interceptor(settings),
-        recorder,
-        from_client=STDIN,
-        to_client=STDOUT,
-        from_agent=agent.stdout,
-        to_agent=agent.stdin,
-        warn=warn,
-        replay=ReplayOptions(mode, options.size(given["replay-tool-limit"])),
-        idle_seconds=IDLE_SECONDS if given["compress"] == "daily" else None,
+    recorder, relay = build(
+        command, given, from_client=STDIN, to_client=STDOUT, from_agent=agent.stdout, to_agent=agent.stdin
     )
     is_ending = threading.Event()
     relay.notify = is_ending.set

@@ -147,6 +147,11 @@ class Relay:
         """Close the agent's input once everything waiting is written. Returns at once."""
         threading.Thread(target=self._to_agent.close, name="end of input", daemon=True).start()
 
+    def close(self) -> None:
+        """Close the outputs to both sides once everything waiting is written."""
+        self._to_agent.close()
+        self._to_client.close()
+
     def finish(self, how: str) -> None:
         """Call this when the agent is gone: ends replays, answers open requests, and records the rest.
 

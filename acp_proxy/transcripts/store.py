@@ -4,6 +4,8 @@ The methods a relay calls while it records make a few system calls each, raise o
 this module. The index and compression are imported on first use, or all at once (``load_the_rest``).
 """
 
+import os
+import sys
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from acp_proxy.transcripts.files.access import PRIVATE_UMASK
 from acp_proxy.transcripts.files.journal import JournalState
-from acp_proxy.transcripts.files.names import file_name
+from acp_proxy.transcripts.files.names import digest, file_name
 from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading, Unfinished
 from acp_proxy.transcripts.files.transcript import Transcript, sync
 from acp_proxy.transcripts.lives import beginning, deleting, forks
@@ -36,6 +38,12 @@ if not TYPE_CHECKING:
 
 class Store(Opened):
     """A store that a running proxy records into. Sessions are given by the agent's folder and the session's id."""
+
+    @property
+    def id(self) -> str:
+        """An id that is the same in every process of this machine that has this store open."""
+        machine = os.environ.get("COMPUTERNAME", "") if sys.platform == "win32" else os.uname().nodename
+        return digest(f"{machine}:{os.path.realpath(self.root)}")
 
     @property
     def is_there(self) -> bool:

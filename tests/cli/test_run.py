@@ -1,4 +1,4 @@
-"""The help of ``run``: the common options, or all of them."""
+"""The help of ``run`` and ``chain``: the common options, or all of them."""
 
 import re
 
@@ -11,9 +11,9 @@ from acp_proxy.cli.run import COMMON, PANELS
 ALL = {name for name, *_ in options.OPTIONS}
 
 
-def shown(asked: str) -> tuple[str, set[str]]:
+def shown(asked: str, command: str = "run") -> tuple[str, set[str]]:
     """The help text, and the options in it."""
-    result = CliRunner().invoke(app, ["run", asked])
+    result = CliRunner().invoke(app, [command, asked])
     assert result.exit_code == 0
     return result.stdout, set(re.findall(r"^  --([a-z-]+)", result.stdout, re.MULTILINE)) - {"help-all"}
 
@@ -34,3 +34,10 @@ def test_help_all_shows_every_option_by_panel() -> None:
     assert names == ALL
     sections = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
     assert sections == ["Arguments", "Options", *PANELS]
+
+
+def test_chain_has_the_options_of_run_but_those_about_the_agents_process() -> None:
+    assert shown("--help", "chain")[1] == set(COMMON)
+    text, names = shown("--help-all", "chain")
+    assert names == ALL - {"grace"}
+    assert "Arguments:" not in text

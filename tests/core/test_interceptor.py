@@ -522,3 +522,39 @@ def test_a_cancel_passes_to_the_client() -> None:
 def test_an_event_without_lines_has_no_effects() -> None:
     core = Interceptor(Settings(records=True, serves=True, release=RELEASE))
     assert core.handle(LinesRead(Peer.CLIENT, [])) == core.handle(LinesRead(Peer.AGENT, [])) == []
+
+
+# Several acp-proxies in one chain.
+
+
+def in_chain(*, is_chained: bool = True, serves: bool = True) -> Talk:
+    talk = Talk()
+    talk.core = Interceptor(Settings(True, serves, RELEASE, store="ours", is_chained=is_chained))
+    return talk
+
+
+@pytest.mark.parametrize("serves", [True, False])
+def test_in_a_chain_the_answer_to_initialize_always_says_who_records_and_where(serves: bool) -> None:
+    everything = {"loadSession": True, "sessionCapabilities": {"list": {}, "delete": {}}}
+    talk = in_chain(serves=serves).begins(everything)
+    told = json.loads(talk.all.to_client)["result"]["agentCapabilities"]
+    assert told == everything | {"_meta": {"acp-proxy": {"version": RELEASE, "serves": [], "store": "ours"}}}
+
+
+@pytest.mark.parametrize("is_chained", [True, False])
+def test_of_two_with_one_store_the_one_farther_from_the_agent_passes_everything(is_chained: bool) -> None:
+    meta = {"_meta": {"acp-proxy": {"version": RELEASE, "serves": ["list", "delete"], "store": "ours"}}}
+    talk = in_chain(is_chained=is_chained).begins(meta)
+    assert talk.all.to_client == line(initialized("initialize", meta))
+    assert len(talk.all.warnings) == 1
+    talk.opens("s")
+    for asked in (prompt(1, "s"), load(2, "s"), delete(3, "s"), request(4, "session/list")):
+        assert talk.client(asked).to_agent == line(asked)
+    assert talk.agent(chunk("s", "hello"), stopped(1)).to_client == line(chunk("s", "hello")) + line(stopped(1))
+    assert (talk.all.kept, talk.all.asked) == ([], [])
+
+
+def test_two_with_stores_of_their_own_both_record() -> None:
+    talk = in_chain().begins({"_meta": {"acp-proxy": {"version": RELEASE, "serves": [], "store": "another"}}})
+    assert talk.all.warnings == []
+    assert talk.opens("s").client(prompt(1, "s")).kept
