@@ -112,9 +112,17 @@ def test_the_page_has_everything_that_the_python_sdk_names() -> None:
 # What the page says is what the code does.
 
 
-def test_the_methods_that_the_page_calls_recorded_are_recorded() -> None:
-    said = {name for name, row in rows("Methods").items() if "recorded" in row[2].split("; ")}
-    assert said == acp.RECORDED_REQUESTS | {acp.UPDATE, acp.CANCEL}
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_methods_that_the_page_calls_recorded_are_recorded(version: int) -> None:
+    there = {name: row[1 + version] for name, row in rows("Methods").items() if row[version - 1]}
+    said = {name for name, how in there.items() if "recorded" in how.split("; ")}
+    assert said == (acp.RECORDED_REQUESTS | {acp.UPDATE, acp.CANCEL}) & there.keys()
+
+
+def test_all_kinds_of_version_2_are_recorded_and_those_of_the_conversation_replayed() -> None:
+    there = {name: row[3] for name, row in rows("Kinds of updates").items() if row[1]}
+    said = {name: "not replayed" not in how for name, how in there.items() if how.startswith("recorded; ")}
+    assert said == {name: acp.is_conversation(name) for name in there}
 
 
 def test_the_kinds_that_the_page_calls_gated_are_gated() -> None:
