@@ -271,7 +271,7 @@ def node() -> str:
 def typescript(program: str, *words: str) -> Any:
     """The report of one of the programs."""
     command = [node(), str(TYPESCRIPT / program), *words]
-    there = os.environ | {"PYTHONPATH": str(TYPESCRIPT.parent.parent)}  # the scripted agent starts in another directory
+    there = os.environ | {"PYTHONPATH": str(ROOT)}  # the scripted agent starts in another directory
     ended = subprocess.run(command, capture_output=True, text=True, timeout=TYPESCRIPT_TIMEOUT, check=False, env=there)
     assert (ended.stderr, ended.returncode) == ("", 0)
     return json.loads(ended.stdout)
