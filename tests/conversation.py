@@ -60,7 +60,8 @@ from acp_proxy.core.events import (
     ReplayEnded,
     SessionFound,
 )
-from acp_proxy.core.interceptor import Interceptor, Settings
+from acp_proxy.core.interceptor import Interceptor
+from acp_proxy.core.negotiation import Settings
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.past import Laying
 from acp_proxy.history.verdict import Rule, verdict

@@ -7,7 +7,7 @@ whatever a peer sends. It does no I/O and asks for no time. The shell calls it u
 from acp_proxy.core import answers, capabilities
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal
-from acp_proxy.core.capabilities import Modes, Service
+from acp_proxy.core.capabilities import Service
 from acp_proxy.core.drafts import Drafts
 from acp_proxy.core.effects import (
     DecideLater,
@@ -16,9 +16,7 @@ from acp_proxy.core.effects import (
     EndTurn,
     FindSession,
     Forward,
-    IdentifyAgent,
     ListSessions,
-    ProtocolVersion,
     RecordPiece,
     Warn,
     WriteToStderr,
@@ -38,35 +36,18 @@ from acp_proxy.core.filing import Filing
 from acp_proxy.core.handovers import Handovers
 from acp_proxy.core.ledger import Ledger, Open
 from acp_proxy.core.loads import Loads
+from acp_proxy.core.negotiation import Negotiation, Settings
 from acp_proxy.core.notebook import STRANGERS, Notebook
 from acp_proxy.core.opening import Opening
 from acp_proxy.core.scribe import Scribe
 from acp_proxy.wire import acp, dialect, framing, jsonrpc
-from acp_proxy.wire.dialect import Dialect
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
-from acp_proxy.wire.value import Value
 
 _SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
 _LINE_END = b"}}}\n"
 """The end of an update's line: the braces of the update, the parameters and the message. Other lines are parsed."""
 _SETTLING = frozenset({acp.PROMPT, acp.CLOSE, acp.LOAD, acp.RESUME})
 """Client requests that settle what the agent sent about their session before them."""
-
-
-class Settings(Value):
-    """The options of one process.
-
-    ``records``: there is a store, and the user wants to record. ``serves``: the user wants acp-proxy to add
-    capabilities. ``release``: acp-proxy's version. ``modes``: who answers what. ``store``: an id of the store.
-    ``is_chained``: part of a chain, in which others may record into the same store.
-    """
-
-    records: bool
-    serves: bool
-    release: str
-    modes: Modes = Modes()
-    store: str | None = None
-    is_chained: bool = False
 
 
 class Interceptor:
@@ -88,9 +69,7 @@ class Interceptor:
         self._long: dict[Peer, str | None] = {}
         """The peers whose long line passes in pieces now, each with the session that records it, if any."""
         self._said_crowded = False
-        self._dialect = dialect.FIRST
-        self._initialize: object = None
-        """The parameters of the client's ``initialize``."""
+        self._negotiation = Negotiation(settings, self._service, self._notebook, self._filing, self._loads.life)
 
     @property
     def holds_too_much(self) -> bool:
@@ -199,7 +178,7 @@ class Interceptor:
     def _client_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
         for at, line in enumerate(lines, 1):
-            message = self._dialect.meant(jsonrpc.read_message(line))
+            message = self._negotiation.dialect.meant(jsonrpc.read_message(line))
             if not isinstance(message, Notification):
                 self._passing = None
             if unread := self._unread(message):
@@ -222,7 +201,7 @@ class Interceptor:
             return ours
         effects = self._settled(message)
         if isinstance(message, Request) and message.method == acp.INITIALIZE:
-            self._initialize = message.params
+            self._negotiation.asked(message.params)
         effects += [*self._scribe.recorded(Peer.CLIENT, message), Forward(Peer.AGENT, self._outward(line, message))]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
             effects += self._loads.cancelled(message)
@@ -315,7 +294,7 @@ class Interceptor:
 
     def _tells_state(self, lines: bytes) -> bool:
         """Whether one of these lines may say that a turn begins or ends."""
-        mark = self._dialect.state_mark
+        mark = self._negotiation.dialect.state_mark
         return mark is not None and lines.rfind(mark) >= 0  # faster than ``in``
 
     def _plain_session(self, id: bytes, data: bytes) -> str | None:
@@ -378,7 +357,7 @@ class Interceptor:
             if said is None:
                 return []
             line, message = said
-        state = self._dialect.state(acp.member(message.params, "update"))
+        state = self._negotiation.dialect.state(acp.member(message.params, "update"))
         if session is not None and state is not None:
             return self._state_told(session, state, line, message)
         return self._told(session, line, message)
@@ -427,7 +406,7 @@ class Interceptor:
         is_amended = service.is_wanted and service.modes.list != capabilities.AGENT and self._notebook.records
         match found.request.method:
             case acp.INITIALIZE:
-                return effects + self._initialized(line, message)
+                return effects + self._negotiation.answered(line, message)
             case acp.FORK if fork is not None and self._notebook.records:
                 self._loads.forked(found.request, fork, told)
             case acp.LIST if capabilities.LIST not in self._service.ours and is_amended and message.error is None:
@@ -440,7 +419,7 @@ class Interceptor:
     def _prompt_answered(self, found: Open, session: str, line: bytes, message: Response) -> list[Effect]:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
         id = found.request.id
-        if self._dialect.accepts(message):
+        if self._negotiation.dialect.accepts(message):
             accepted = self._notebook.prompt_accepted(session, message.raw, id)
             return [*accepted, *self._loads.turn_ended(session), *self._loads.to_client(session, line)]
         first = self._handovers.refused_first(session, id, message.error)
@@ -455,54 +434,6 @@ class Interceptor:
         effects += [*self._scribe.answered(found, message), *self._loads.turn_ended(session)]
         told = [*self._title_line(session), line]
         return effects + [effect for each in told for effect in self._loads.to_client(session, each)]
-
-    def _initialized(self, line: bytes, message: Response) -> list[Effect]:
-        if message.error is not None:
-            return [Forward(Peer.CLIENT, line)]
-        offer = capabilities.read_offer(message.result)
-        service = self._service
-        service.native, service.directories = offer.native, offer.directories
-        service.is_known = False
-        if offer.dialect is None:
-            # Lines of another version may mean something else, so nothing is recorded and nothing is served.
-            said = jsonrpc.printable(jsonrpc.dump(offer.version).decode()) if offer.version is not None else "none"
-            return self._stood_aside(
-                line, f"the agent's protocolVersion is {said}, and acp-proxy records versions 1 and 2"
-            )
-        if offer.store is not None and offer.store == self._settings.store:
-            return self._stood_aside(line, "another acp-proxy, nearer to the agent, has the same store. Remove one.")
-        if self._settings.records:
-            self._notebook.start()
-        effects: list[Effect] = self._speaks(offer.dialect)
-        if not self._filing.is_named:
-            effects += self._filing.named(IdentifyAgent(offer.name, offer.release))
-        service.ours = capabilities.additions(offer, service.modes) if service.is_wanted else ()
-        service.is_known = service.is_wanted
-        self._loads.life.titles = capabilities.LIST in service.ours
-        store = self._settings.store if self._settings.is_chained else None
-        if service.ours or store is not None:
-            try:
-                release = self._settings.release
-                line = capabilities.amended(line, service.ours, offer.native, release, self._dialect, store)
-            except ValueError:  # the line cannot be changed, so it passes and acp-proxy serves nothing
-                service.ours = ()
-        return [*effects, Forward(Peer.CLIENT, line)]
-
-    def _speaks(self, spoken: Dialect) -> list[Effect]:
-        """From here on, lines are of this version. Without handovers, unless it is version 1."""
-        before, self._dialect = self._dialect, spoken
-        life, modes = self._loads.life, self._settings.modes
-        life.kinds, life.dialect = spoken.kinds(self._initialize), spoken
-        self._service.modes = modes if spoken is dialect.FIRST else modes.but(handover=capabilities.NEVER)
-        return [ProtocolVersion(spoken.version)] if spoken is not before else []
-
-    def _stood_aside(self, line: bytes, why: str) -> list[Effect]:
-        """Record nothing and serve nothing. ``line``: the answer to ``initialize``."""
-        self._notebook.stop()
-        self._filing.drop()
-        self._service.ours = ()
-        warning = [Warn(f"nothing is recorded: {why}")] if self._settings.records else []
-        return [*warning, Forward(Peer.CLIENT, line)]
 
     def _agent_ended(self, how: str) -> list[Effect]:
         effects = self._piece(Peer.AGENT, b"", first=False, last=True)

@@ -11,7 +11,8 @@ from typing import Literal
 
 from acp_proxy import __version__, options
 from acp_proxy.core.capabilities import Modes
-from acp_proxy.core.interceptor import Interceptor, Settings
+from acp_proxy.core.interceptor import Interceptor
+from acp_proxy.core.negotiation import Settings
 from acp_proxy.errors import REPLACED, StoreRefused, UsageError
 from acp_proxy.recording.gate import STALL_SECONDS
 from acp_proxy.recording.recorder import Recorder

@@ -1,0 +1,95 @@
+"""Settles with the answer to ``initialize`` what a connection speaks, what is recorded, and what acp-proxy serves."""
+
+from acp_proxy.core import capabilities
+from acp_proxy.core.capabilities import Modes, Service
+from acp_proxy.core.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, Warn
+from acp_proxy.core.filing import Filing
+from acp_proxy.core.life import Life
+from acp_proxy.core.notebook import Notebook
+from acp_proxy.wire import dialect, jsonrpc
+from acp_proxy.wire.dialect import Dialect
+from acp_proxy.wire.jsonrpc import Peer, Response
+from acp_proxy.wire.value import Value
+
+
+class Settings(Value):
+    """The options of one process.
+
+    ``records``: there is a store, and the user wants to record. ``serves``: the user wants acp-proxy to add
+    capabilities. ``release``: acp-proxy's version. ``modes``: who answers what. ``store``: an id of the store.
+    ``is_chained``: part of a chain, in which others may record into the same store.
+    """
+
+    records: bool
+    serves: bool
+    release: str
+    modes: Modes = Modes()
+    store: str | None = None
+    is_chained: bool = False
+
+
+class Negotiation:
+    """What the client and the agent have agreed on. ``dialect``: of the version that they speak."""
+
+    def __init__(self, settings: Settings, service: Service, notebook: Notebook, filing: Filing, life: Life) -> None:
+        self.dialect = dialect.FIRST
+        self._settings = settings
+        self._service = service
+        self._notebook = notebook
+        self._filing = filing
+        self._life = life
+        self._initialize: object = None
+        """The parameters of the client's ``initialize``."""
+
+    def asked(self, params: object) -> None:
+        """The client has sent ``initialize`` with these parameters."""
+        self._initialize = params
+
+    def answered(self, line: bytes, message: Response) -> list[Effect]:
+        """The agent has answered it."""
+        if message.error is not None:
+            return [Forward(Peer.CLIENT, line)]
+        offer = capabilities.read_offer(message.result)
+        service = self._service
+        service.native, service.directories = offer.native, offer.directories
+        service.is_known = False
+        if offer.dialect is None:
+            # Lines of another version may mean something else, so nothing is recorded and nothing is served.
+            said = jsonrpc.printable(jsonrpc.dump(offer.version).decode()) if offer.version is not None else "none"
+            return self._stood_aside(
+                line, f"the agent's protocolVersion is {said}, and acp-proxy records versions 1 and 2"
+            )
+        if offer.store is not None and offer.store == self._settings.store:
+            return self._stood_aside(line, "another acp-proxy, nearer to the agent, has the same store. Remove one.")
+        if self._settings.records:
+            self._notebook.start()
+        effects: list[Effect] = self._speaks(offer.dialect)
+        if not self._filing.is_named:
+            effects += self._filing.named(IdentifyAgent(offer.name, offer.release))
+        service.ours = capabilities.additions(offer, service.modes) if service.is_wanted else ()
+        service.is_known = service.is_wanted
+        self._life.titles = capabilities.LIST in service.ours
+        store = self._settings.store if self._settings.is_chained else None
+        if service.ours or store is not None:
+            try:
+                release = self._settings.release
+                line = capabilities.amended(line, service.ours, offer.native, release, self.dialect, store)
+            except ValueError:  # the line cannot be changed, so it passes and acp-proxy serves nothing
+                service.ours = ()
+        return [*effects, Forward(Peer.CLIENT, line)]
+
+    def _speaks(self, spoken: Dialect) -> list[Effect]:
+        """From here on, lines are of this version. Without handovers, unless it is version 1."""
+        before, self.dialect = self.dialect, spoken
+        life, modes = self._life, self._settings.modes
+        life.kinds, life.dialect = spoken.kinds(self._initialize), spoken
+        self._service.modes = modes if spoken is dialect.FIRST else modes.but(handover=capabilities.NEVER)
+        return [ProtocolVersion(spoken.version)] if spoken is not before else []
+
+    def _stood_aside(self, line: bytes, why: str) -> list[Effect]:
+        """Record nothing and serve nothing. ``line``: the answer to ``initialize``."""
+        self._notebook.stop()
+        self._filing.drop()
+        self._service.ours = ()
+        warning = [Warn(f"nothing is recorded: {why}")] if self._settings.records else []
+        return [*warning, Forward(Peer.CLIENT, line)]
