@@ -30,6 +30,7 @@ _ELLIPSIS = "…"
 _LEAST = {"title": 40, "agent": 16, "directory": 12}
 """The widths that these columns get before another column is shown; the title alone shrinks further."""
 _FIRST_TO_GO = ("size", "turns", "agent", "directory")
+_WITH_SEVERAL_AGENTS = ("size", "turns", "directory", "agent")
 _SHARED_OUT = (("title", 60), ("directory", 32), ("agent", 20), ("title", 1000))
 """The columns that grow if there is room, and their maximum widths."""
 _COLOURS = {"id": "33", "agent": "36", "when": "32", "heading": "1"}
@@ -53,7 +54,7 @@ def table(rows: Sequence[Listed], ids: Mapping[str, str], look: ListLook) -> "Ta
     wished = {name: max(cell_len(one[name]) for one in (_HEADINGS, *values)) for name in _HEADINGS}
     widths = {name: min(wide, _LEAST.get(name, wide)) for name, wide in wished.items()}
     columns = list(_HEADINGS)
-    for name in _FIRST_TO_GO:
+    for name in _FIRST_TO_GO if len({row.agent for row in rows}) < 2 else _WITH_SEVERAL_AGENTS:
         if _left(columns, widths, look.width) < 0:
             columns.remove(name)
     for name, most in _SHARED_OUT:

@@ -70,12 +70,20 @@ def test_a_wide_terminal_gets_every_column() -> None:
 
 
 def test_a_usual_terminal_gets_the_columns_that_fit() -> None:
-    assert drawn(80) == [
+    assert drawn(80, ROW, replace(OTHER, agent=ROW.agent)) == [
         "ID         TITLE                                            DIRECTORY     WHEN",
         "0198c5de   Fix the login                                    …/acp-proxy   2h",
         "ses_4f3a2  Why does the index of the store forget what wa…  …/project     18 Nov",
-        "漢字-1     日本語のタイトルは二倍の幅 👨👩👧 ❤ 🇩🇪 👍 é      …ロジェクト   2h",
-        "abc        (no title)",
+    ]
+
+
+def test_sessions_of_several_agents_show_the_agent_rather_than_the_directory() -> None:
+    assert drawn(80) == [
+        "ID         TITLE                                        AGENT             WHEN",
+        "0198c5de   Fix the login                                claude-agent-acp  2h",
+        "ses_4f3a2  Why does the index of the store forget wha…  opencode          18 Nov",
+        "漢字-1     日本語のタイトルは二倍の幅 👨👩👧 ❤ 🇩🇪 👍 é  claude-agent-acp  2h",
+        "abc        (no title)                                   a",
     ]
 
 
