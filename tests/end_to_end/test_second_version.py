@@ -37,7 +37,11 @@ def main_job(proxied: Proxied, command: list[str], *, deletes: bool = True) -> A
 
 
 def conversation(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [update for update in updates if update["sessionUpdate"] != "state_update"]
+    return [update for update in updates if update["sessionUpdate"] not in ("state_update", "session_info_update")]
+
+
+def titles(updates: list[dict[str, Any]]) -> list[str]:
+    return [update["title"] for update in updates if update["sessionUpdate"] == "session_info_update"]
 
 
 def told(proxied: Proxied, *words: str) -> str:
@@ -64,6 +68,20 @@ def test_the_official_client_and_agent_do_the_main_job_whatever_the_agent_loses(
     updates = conversation([each["params"]["update"] for each in recorded if "method" in each])
     assert updates == [*live, *conversation(report["further"])], "everything once"
     assert {entry.get("v") for entry in entries(place) if "message" in entry} == {2}
+
+
+def test_a_session_gets_a_title_if_the_agent_gives_none(proxied: Proxied, memory: Path) -> None:
+    report = main_job(proxied, agent(proxied, memory), deletes=False)
+    assert report["malformed"] == []
+    assert [titles(turn) for turn in report["live"]] == [[PROMPTS[0]], []], "once, with the first turn"
+    assert [row["title"] for row in report["listed"]] == [PROMPTS[0]]
+    told(proxied, "sessions", "rename", "last", "Mine")
+    assert [row["title"] for row in main_job(proxied, agent(proxied, memory))["listed"]] == ["Mine", PROMPTS[0]]
+
+
+def test_a_title_of_the_agent_stays(proxied: Proxied, memory: Path) -> None:
+    report = main_job(proxied, agent(proxied, memory, "titles"))
+    assert [row["title"] for row in report["listed"]] == ["Its own"]
 
 
 def test_a_delete_is_served_if_the_agent_has_none(proxied: Proxied, memory: Path) -> None:
