@@ -115,7 +115,7 @@ def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
         served.append(LOAD)
     if LOAD in offer.native and RESUME not in offer.native and modes.resume == STORE:
         served.append(RESUME)
-    if modes.unstable and offer.dialect is dialect.FIRST:
+    if modes.unstable:
         served += _drafts(offer.native, frozenset(served), modes)
     return tuple(served)
 

@@ -217,6 +217,56 @@ def test_otherwise_titles_are_the_agents(second: Any) -> None:
     assert begun.agent(NATIVE).to_client == line(NATIVE)
 
 
+# Drafts.
+
+
+def drafts(sessions: Any = None) -> Second:
+    return Second(modes=Modes(unstable=True)).begins_second({"session": sessions or {}}).opens("s")
+
+
+@pytest.mark.parametrize("native", [set(), {"title"}, {"title", "archive", "status"}])
+def test_drafts_are_added_to_what_the_agent_offers(native: set[str]) -> None:
+    offered = json.loads(drafts({name: {} for name in native}).all.to_client.split(b"\n")[0])["result"]["capabilities"]
+    assert offered["session"].keys() == {"delete", "title", "archive", "status"}
+    assert set(offered["_meta"]["acp-proxy"]["serves"]) == offered["session"].keys() - native
+
+
+@pytest.mark.parametrize("method", ["set_title", "archive", "unarchive", "status"])
+def test_without_the_option_drafts_pass(method: str) -> None:
+    asked = request(1, f"session/{method}", {"sessionId": "s", "title": "Mine"})
+    assert talk().opens("s").client(asked).to_agent == line(asked)
+
+
+def test_the_users_title_is_stored_and_stays() -> None:
+    second = drafts()
+    step = second.client(request(1, "session/set_title", {"sessionId": "s", "title": " Mine "}))
+    assert step.to_client == line(result(1, {"title": "Mine"}), titled("s", "Mine"))
+    assert second.agent(titled("s", "Its own")).to_client == line(titled("s", "Mine"))
+
+
+def test_archiving_a_session_cancels_and_closes_it_first() -> None:
+    second = drafts()
+    second.client(prompt(1, "s"))
+    second.agent(state("running"), ACCEPTED)
+    step = second.client(request(2, "session/archive", {"sessionId": "s"}))
+    cancel, close = (json.loads(each) for each in step.to_agent.splitlines())
+    assert [each["method"] for each in (cancel, close)] == ["session/cancel", "session/close"]
+    second.agent(state("idle", stopReason="cancelled"))
+    assert second.agent(result(close["id"], {})).to_client == line(result(2, {}))
+    assert second.client(request(3, "session/status", {"sessionId": "s"})).to_client == line(
+        result(3, {"status": "saved"})
+    )
+
+
+def test_the_agents_list_is_filtered_by_archive_state() -> None:
+    second = drafts()
+    second.archived = frozenset({"s"})
+    asked = request(3, "session/list", {"archived": "only"})
+    assert json.loads(second.client(asked).to_agent)["params"] == {}
+    [row] = json.loads(second.agent(NATIVE).to_client)["result"]["sessions"]
+    assert row == {"sessionId": "s", "cwd": "/", "archived": True}
+
+
 def opened_again(modes: Modes = AS_USUAL, **stored: Any) -> Second:
     second = talk(modes)
     second.stored["s"] = Stored(**stored)
