@@ -297,6 +297,8 @@ class Talk:
         self.rows: list[answers.ListRow] = []
         self.titles: dict[str, str] = {}
         """The user's titles."""
+        self.made: dict[str, str] = {}
+        """Titles made from prompts, for the agent's list."""
         self.archived: frozenset[str] = frozenset()
         self.kept_when_found: dict[RequestId, list[Recording]] = {}
         """What was recorded when the session was found: the most that a replay can send."""
@@ -470,7 +472,8 @@ class Talk:
                 deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
                 hidden = deleted | (self.archived if archived == answers.EXCLUDE else frozenset())
                 marked = self.archived if archived is not None else None
-                page = answers.amended(data, hidden, None, marked, only=archived == answers.ONLY)
+                made = self.made if effect.titles else None
+                page = answers.amended(data, hidden, None, marked, only=archived == answers.ONLY, made=made)
                 if asked is not None and (cursor := answers.emptied(data, page)) is not None:
                     return self._decide(PageEmptied(effect, page, cursor), step)
                 return [Forward(Peer.CLIENT, page)]

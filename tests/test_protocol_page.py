@@ -11,6 +11,7 @@ from acp import meta, schema
 
 from acp_proxy.core.capabilities import Modes, Offer, additions
 from acp_proxy.wire import acp
+from acp_proxy.wire.dialect import SECOND
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
@@ -139,3 +140,9 @@ def test_the_capabilities_that_the_page_calls_added_are_added() -> None:
         if row[2].startswith("amended: added")
     }
     assert {name.removesuffix("Session") for name in said} == served
+
+
+def test_the_capabilities_that_the_page_calls_added_in_version_2_are_added() -> None:
+    said = {name for name, row in rows("Capabilities").items() if row[3].startswith("amended: added")}
+    served = additions(Offer(2, SECOND.always, None, None, False), Modes(unstable=True))
+    assert said == {f"agent: session.{name}" for name in served}

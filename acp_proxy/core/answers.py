@@ -86,21 +86,22 @@ def amended(
     title_of: Callable[[str], str | None] | None = None,
     archived: Collection[str] | None = None,
     only: bool = False,
+    made: Mapping[str, str] | None = None,
 ) -> bytes:
     """The agent's list without hidden sessions, and with the user's titles; every other byte stays.
 
     ``hidden``: the ids of sessions to leave out. ``title_of``: returns the user's title of a session id, or None;
     omitted if the user gave no titles. ``archived``: the ids of archived sessions, if each session must say whether it
-    is archived; ``only``: leave all others out. Raises ValueError.
+    is archived; ``only``: leave all others out. ``made``: titles by session id, for sessions that have no other. Raises
+    ValueError.
     """
-    is_needed = hidden or title_of is not None or archived is not None
-    value = acp.member(jsonrpc.parse(raw), "result") if is_needed else None
-    sessions = acp.member(value, "sessions")
-    if not isinstance(sessions, list):
+    is_needed = hidden or title_of is not None or archived is not None or made
+    sessions = _sessions(raw) if is_needed else []
+    if not sessions:
         return raw
     ids = [acp.session_id(item) for item in sessions]
     gone = [id in hidden or (only and archived is not None and id not in archived) for id in ids]
-    new = [_changes(item, title_of, archived) for item in sessions]
+    new = [_changes(item, title_of, archived, made or {}) for item in sessions]
     if not any(gone) and not any(new):
         return raw
     text = splice.decode(raw)
@@ -115,15 +116,33 @@ def amended(
     return splice.encode(splice.replaced(text, changes))
 
 
+def untitled(raw: bytes) -> list[str]:
+    """The ids of the sessions in the agent's list that have no title. Raises ValueError."""
+    ids = (acp.session_id(item) for item in _sessions(raw) if acp.text(item, "title") is None)
+    return [id for id in ids if id is not None]
+
+
+def _sessions(raw: bytes) -> list[object]:
+    """The sessions in the agent's list. Raises ValueError."""
+    sessions = acp.member(acp.member(jsonrpc.parse(raw), "result"), "sessions")
+    return sessions if isinstance(sessions, list) else []
+
+
 def _changes(
-    item: object, title_of: Callable[[str], str | None] | None, archived: Collection[str] | None
+    item: object,
+    title_of: Callable[[str], str | None] | None,
+    archived: Collection[str] | None,
+    made: Mapping[str, str],
 ) -> dict[str, object]:
     """The members of a listed session that need another value."""
     id = acp.session_id(item)
     if id is None:
         return {}
     new: dict[str, object] = {}
-    if title_of is not None and (title := title_of(id)) and title != acp.text(item, "title"):
+    told = acp.text(item, "title")
+    title = title_of(id) if title_of is not None else None
+    title = title or (made.get(id) if told is None else None)
+    if title and title != told:
         new["title"] = title
     if archived is not None and acp.member(item, "archived") is not (id in archived):
         new["archived"] = id in archived

@@ -63,7 +63,8 @@ class Service(Value, frozen=False):
 
     ``is_wanted``: there is a store, and the options allow acp-proxy to add something. ``is_known``: in addition, the
     agent has answered ``initialize``. ``native``: what the agent serves; ``ours``: what acp-proxy serves; both are
-    empty before that answer. ``directories``: the agent supports additional directories.
+    empty before that answer. ``directories``: the agent supports additional directories. ``titles``: acp-proxy gives
+    titles to sessions that have none from the agent.
     """
 
     modes: Modes
@@ -72,6 +73,7 @@ class Service(Value, frozen=False):
     ours: tuple[str, ...] = ()
     directories: bool = False
     is_known: bool = False
+    titles: bool = False
 
 
 def read_offer(result: object) -> Offer:
@@ -113,7 +115,7 @@ def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
         served.append(LOAD)
     if LOAD in offer.native and RESUME not in offer.native and modes.resume == STORE:
         served.append(RESUME)
-    if modes.unstable and offer.dialect is dialect.FIRST:
+    if modes.unstable:
         served += _drafts(offer.native, frozenset(served), modes)
     return tuple(served)
 

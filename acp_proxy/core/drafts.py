@@ -97,8 +97,9 @@ class Drafts:
         """What to do with the agent's answer to ``session/list``. ``result``: of that answer."""
         self._remember(result)
         if ARCHIVE not in self._service.ours:
-            return AmendList(line)
-        return AmendList(line, acp.text(asked.params, "archived") or EXCLUDE, asked)
+            return AmendList(line, titles=self._service.titles)
+        archived = acp.text(asked.params, "archived") or EXCLUDE
+        return AmendList(line, archived, asked, titles=self._service.titles)
 
     def page_emptied(self, event: PageEmptied) -> list[Effect]:
         """Ask the agent for the next page; after many, send the empty one."""

@@ -149,12 +149,14 @@ class AmendList(Value):
 
     ``archived``: as for ``ListSessions``. ``asked``: the client's request, if a page of which nothing is left must not
     be sent; the event ``PageEmptied`` follows instead. ``pages``: how many pages were read for this request.
+    ``titles``: sessions without a title get the one that acp-proxy would list.
     """
 
     raw: bytes
     archived: str | None = None
     asked: Request | None = None
     pages: int = 1
+    titles: bool = False
 
 
 class AmendTitles(Value):

@@ -338,11 +338,15 @@ class Interceptor:
                 self._notebook.title_told(session, acp.member(message.params, "update"))
 
     def _title_line(self, session: str) -> list[bytes]:
-        """An update with the title made from the prompts, if acp-proxy serves the list, so that both show the same."""
-        title = self._notebook.title(session) if capabilities.LIST in self._service.ours else None
+        """An update with the title made from the prompts, if the list has that too, so that both show the same."""
+        title = self._notebook.title(session) if self._service.titles else None
         return (
             [answers.update(session, {"sessionUpdate": acp.SESSION_INFO, "title": title})] if title is not None else []
         )
+
+    def _titled(self, session: str) -> list[Effect]:
+        """Send the title made from the prompts, as ``_title_line`` has it."""
+        return [effect for line in self._title_line(session) for effect in self._loads.to_client(session, line)]
 
     def _update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
         if session is not None and self._may_be_opened_for_us(session):
@@ -375,7 +379,9 @@ class Interceptor:
             return self._told(session, line, message)
         was_live = self._notebook.is_live(session)
         waited = self._loads.turn_ends(session) if was_live else []
-        told = [*waited, *self._told(session, line, message), *self._notebook.idle(session)]
+        ended = self._notebook.idle(session)
+        titled = self._titled(session) if ended else []
+        told = [*waited, *titled, *self._told(session, line, message), *ended]
         return [*told, *self._loads.turn_ended(session)] if was_live else told
 
     def _may_be_opened_for_us(self, session: str) -> bool:
@@ -421,7 +427,8 @@ class Interceptor:
         id = found.request.id
         if self._negotiation.dialect.accepts(message):
             accepted = self._notebook.prompt_accepted(session, message.raw, id)
-            return [*accepted, *self._loads.turn_ended(session), *self._loads.to_client(session, line)]
+            titled = self._titled(session) if EndTurn(session) in accepted else []
+            return [*accepted, *self._loads.turn_ended(session), *titled, *self._loads.to_client(session, line)]
         first = self._handovers.refused_first(session, id, message.error)
         if first is not None and self._service.modes.handover != capabilities.NEVER:
             load, prompt = first
@@ -432,8 +439,7 @@ class Interceptor:
         if delivered is not None:
             effects += self._notebook.handed_over(*delivered)
         effects += [*self._scribe.answered(found, message), *self._loads.turn_ended(session)]
-        told = [*self._title_line(session), line]
-        return effects + [effect for each in told for effect in self._loads.to_client(session, each)]
+        return [*effects, *self._titled(session), *self._loads.to_client(session, line)]
 
     def _agent_ended(self, how: str) -> list[Effect]:
         effects = self._piece(Peer.AGENT, b"", first=False, last=True)

@@ -52,7 +52,7 @@ class Negotiation:
         offer = capabilities.read_offer(message.result)
         service = self._service
         service.native, service.directories = offer.native, offer.directories
-        service.is_known = False
+        service.is_known = service.titles = False
         if offer.dialect is None:
             # Lines of another version may mean something else, so nothing is recorded and nothing is served.
             said = jsonrpc.printable(jsonrpc.dump(offer.version).decode()) if offer.version is not None else "none"
@@ -76,6 +76,8 @@ class Negotiation:
                 line = capabilities.amended(line, service.ours, offer.native, release, self.dialect, store)
             except ValueError:  # the line cannot be changed, so it passes and acp-proxy serves nothing
                 service.ours = ()
+        in_theirs = service.is_wanted and offer.dialect.fills_titles and service.modes.list != capabilities.AGENT
+        service.titles = in_theirs or capabilities.LIST in service.ours
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _speaks(self, spoken: Dialect) -> list[Effect]:

@@ -37,7 +37,7 @@ class Ability:
 
 def abilities(offer: Offer, modes: Modes, off: str | None) -> list[Ability]:
     """``off``: why acp-proxy adds nothing at all, or None."""
-    if off is None and (offer.version != acp.VERSION or isinstance(offer.version, bool)):
+    if off is None and offer.dialect is None:
         off = f"the agent speaks version {offer.version} of the protocol; acp-proxy passes it through and adds nothing"
     serves = capabilities.additions(offer, modes) if off is None else ()
     return [

@@ -8,6 +8,7 @@ import queue
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from acp_proxy.core import answers
 from acp_proxy.core.effects import Acting, AmendList, Forward, ListSessions, SetArchived, SetTitle, TellStatus, Warn
@@ -27,6 +28,8 @@ _ARCHIVED = {answers.EXCLUDE: False, answers.ONLY: True, answers.INCLUDE: None}
 """The filters of ``session/list``, as ``Store.page`` takes them."""
 _QUESTIONS = 64
 """The most lists and deletes that may wait for the store; each has a timer. An editor has one or two."""
+
+T = TypeVar("T")
 
 
 class Serving:
@@ -80,18 +83,20 @@ class Serving:
     def amended_list(self, page: AmendList) -> list[Acting] | PageEmptied:
         """The agent's answer to a list, without deleted sessions and with the user's titles, as an effect.
 
-        Archived sessions are left out, or chosen and marked if ``page.archived`` says so. If nothing is left of a page
-        that must not be empty, returns an event instead.
+        Archived sessions are left out, or chosen and marked if ``page.archived`` says so. With ``page.titles``, those
+        without a title get the index's, if that answers in time. If nothing is left of a page that must not be empty,
+        returns an event instead.
         """
         recorder, raw = self._recorder, page.raw
         try:
             state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
             title_of = state.title if state.titles else None
+            made = self._titles(answers.untitled(raw)) if page.titles else {}
             if page.archived is None:
-                return [Forward(Peer.CLIENT, answers.amended(raw, state.hidden, title_of))]
+                return [Forward(Peer.CLIENT, answers.amended(raw, state.hidden, title_of, made=made))]
             archived = state.hidden - state.gone
             hidden = state.hidden if page.archived == answers.EXCLUDE else state.gone
-            line = answers.amended(raw, hidden, title_of, archived, only=page.archived == answers.ONLY)
+            line = answers.amended(raw, hidden, title_of, archived, only=page.archived == answers.ONLY, made=made)
             cursor = answers.emptied(raw, line)
             return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
         except (OSError, ValueError, RecursionError):
@@ -175,25 +180,42 @@ class Serving:
     def trouble_of_missing(self, session: str) -> str | None:
         """Why a session without a transcript should have one: an errno's name. None if the index does not know the
         session, or does not answer in time.
-
-        Lines after the load wait, so that nothing overtakes it.
         """
         recorder = self._recorder
-        said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
-        def ask() -> None:
+        def ask() -> str | None:
             try:
-                said.put("ENOENT" if recorder.store.knows(recorder.agent, session) else None)
+                return "ENOENT" if recorder.store.knows(recorder.agent, session) else None
             except Unreadable as problem:
-                said.put(problem.name)
+                return problem.name
             except ImportError as problem:
-                said.put(errno_name(problem))
+                return errno_name(problem)
 
-        self._worker.put(ask)
+        return self._in_time(ask, None)
+
+    def _titles(self, sessions: list[str]) -> dict[str, str]:
+        """The titles in the index of those of these sessions that have one."""
+        recorder = self._recorder
+
+        def ask() -> dict[str, str]:
+            try:
+                return recorder.store.titles(recorder.agent, sessions)
+            except (Unreadable, ImportError):
+                return {}
+
+        return self._in_time(ask, {}) if sessions else {}
+
+    def _in_time(self, ask: Callable[[], T], otherwise: T) -> T:
+        """What ``ask`` returns on the worker; ``otherwise`` if it takes too long. It must not raise.
+
+        The lines after the current one wait, so that nothing overtakes it.
+        """
+        said: queue.SimpleQueue[T] = queue.SimpleQueue()
+        self._worker.put(lambda: said.put(ask()))
         try:
             return said.get(timeout=STALL_SECONDS)
         except queue.Empty:
-            return None
+            return otherwise
 
     def _turn_ended(self, session: str) -> None:
         """Sync a session's transcript and update the index, on the worker."""

@@ -6,6 +6,7 @@ this module. The index and compression are imported on first use, or all at once
 
 import os
 import sys
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -164,6 +165,13 @@ class Store(Opened):
         page.rows[:] = current(self._layout, page.rows)
         return page
 
+    def titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
+        """The titles of those of these sessions that have one, by id, without the user's titles. Raises Unreadable."""
+        from acp_proxy.transcripts.listing.queries import titles
+
+        names = [file_name(session) for session in sessions]
+        return self._catalog.ask(lambda index: titles(index, agent, names), agent)
+
     def bring_in(self, agent: str, session: str) -> None:
         """Bring the index up to date with one session. If that fails, its mark stays. Raises Unreadable."""
         self._catalog.tell(lambda index: self._catalog.bring_in(index, agent, file_name(session)), can_wait=True)
@@ -192,6 +200,13 @@ def load_the_rest() -> None:
 
     A failed import is ignored; the code that needs the module fails later.
     """
-    for module in ("listing.catalog", "listing.keeping", "files.remaking", "files.shortening", "lives.compressing"):
+    for module in (
+        "listing.catalog",
+        "listing.keeping",
+        "listing.queries",
+        "files.remaking",
+        "files.shortening",
+        "lives.compressing",
+    ):
         with suppress(Exception):
             import_module(f"{__package__}.{module}")

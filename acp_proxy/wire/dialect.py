@@ -26,6 +26,8 @@ class Dialect(Protocol):
     """The names of optional methods of version 1 that every agent with sessions has."""
     needs_sessions: bool
     """Whether an agent without capabilities for sessions has no sessions."""
+    fills_titles: bool
+    """Whether acp-proxy gives titles to sessions without one in the agent's own list, which is all that there is."""
     states_first: bool
     """Whether a replay ends with the agent's state, before the answer. So that must reach the client first, and the
     echo of a prompt ends whatever an agent replays too late."""
@@ -51,7 +53,7 @@ class FirstDialect:
     version = acp.VERSION
     capabilities, sessions, about = "agentCapabilities", "sessionCapabilities", "agentInfo"
     always: frozenset[str] = frozenset()
-    needs_sessions = states_first = False
+    needs_sessions = fills_titles = states_first = False
     state_mark: bytes | None = None
 
     def meant(self, message: Message) -> Message:
@@ -74,7 +76,7 @@ class SecondDialect:
     version = 2
     capabilities, sessions, about = "capabilities", "session", "info"
     always = frozenset({"list", "load", "resume", "close"})
-    needs_sessions = states_first = True
+    needs_sessions = fills_titles = states_first = True
     state_mark: bytes | None = b'"' + acp.STATE.encode() + b'"'
 
     def meant(self, message: Message) -> Message:

@@ -224,10 +224,24 @@ def test_only_titles_set_by_the_user_change(text: str, title: str) -> None:
     assert json.dumps(after, sort_keys=True) == json.dumps(expected, sort_keys=True)
 
 
+def test_a_session_without_a_title_gets_one_and_other_bytes_stay() -> None:
+    raw = (
+        b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : null, "n":1.0}, {"cwd":"/","sessionId":"b" },'
+        b' {"sessionId":"c","title":"theirs"}, {"sessionId":"d"}, {"sessionId":"e","title":""}, 3]}}\n'
+    )
+    assert answers.untitled(raw) == ["a", "b", "d"]
+    made = {"a": "One", "b": "Two", "c": "Three", "e": "Five"}
+    assert answers.amended(raw, frozenset(), made=made) == raw.replace(b"null", b'"One"').replace(
+        b'"b" ', b'"b","title":"Two" '
+    )
+    listed = json.loads(answers.amended(raw, frozenset("b"), {"a": "Mine"}.get, made=made))["result"]["sessions"]
+    assert [row.get("title") for row in listed[:-1]] == ["Mine", "theirs", None, ""]
+
+
 @given(values)
 def test_amending_a_list_of_any_shape_never_raises(value: Any) -> None:
     raw = line(result(1, {"sessions": value}))
-    answers.amended(raw, frozenset({"a"}))
+    answers.amended(raw, frozenset({"a"}), made=dict.fromkeys(answers.untitled(raw), "x"))
 
 
 # Refusals, and updates by the proxy.

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import pytest
 
-from acp_proxy.core.capabilities import STORE, Modes
+from acp_proxy.core.capabilities import AGENT, STORE, Modes
 from acp_proxy.core.effects import BeginTurn, EndTurn, ProtocolVersion, RecordLine, RecordNote, StartReplay
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import jsonrpc
@@ -25,6 +25,7 @@ from tests.conversation import (
     request,
     result,
     resume,
+    titled,
     update,
 )
 
@@ -96,7 +97,7 @@ def test_a_turn_ends_when_the_agent_is_idle() -> None:
     assert second.core._notebook.is_live("s")
     step = second.agent(told("Done."), state("idle", stopReason="end_turn"))
     assert step.kept[-2:] == [kept(state("idle", stopReason="end_turn")), EndTurn("s")]
-    assert step.to_client == line(told("Done."), state("idle", stopReason="end_turn"))
+    assert step.to_client == line(told("Done."), titled("s"), state("idle", stopReason="end_turn"))
     assert not second.core._notebook.is_live("s")
 
 
@@ -150,6 +151,120 @@ def test_updates_pass_unread_except_for_the_state() -> None:
 def test_a_delete_is_served() -> None:
     second = talk().opens("s")
     assert second.client(delete(2, "s")).to_client == line(result(2, {}))
+
+
+# Titles.
+
+NATIVE = result(3, {"sessions": [{"sessionId": "s", "cwd": "/"}, {"sessionId": "t", "cwd": "/", "title": "Its own"}]})
+
+
+def test_a_title_is_announced_once_before_the_end_of_the_first_turn_and_not_recorded() -> None:
+    second = talk().opens("s")
+    second.client(prompt(1, "s", "mend it"))
+    second.agent(ACCEPTED)
+    step = second.agent(state("idle"))
+    assert step.to_client == line(titled("s", "mend it"), state("idle"))
+    assert step.kept == [kept(state("idle")), EndTurn("s")]
+    second.client(prompt(2, "s", "and that"))
+    assert second.agent(result(2, {}), state("idle")).to_client == line(result(2, {}), state("idle"))
+
+
+def test_a_title_waits_for_the_prompt_of_the_turn_to_be_accepted() -> None:
+    second = talk().opens("s")
+    second.client(prompt(1, "s"))
+    assert second.agent(state("running"), state("idle")).to_client == line(state("running"), state("idle"))
+    assert second.agent(ACCEPTED).to_client == line(titled("s"), ACCEPTED)
+
+
+@pytest.mark.parametrize("name", ["running", "idle"])
+def test_a_title_is_not_announced_before_a_turn_has_ended(name: str) -> None:
+    second = talk().opens("s")
+    assert second.agent(state(name)).to_client == line(state(name))
+    second.client(prompt(1, "s"))
+    assert second.agent(state("running"), ACCEPTED).to_client == line(state("running"), ACCEPTED)
+
+
+def test_the_agents_title_is_not_overridden() -> None:
+    second = talk().opens("s")
+    second.client(prompt(1, "s"))
+    own = update("s", "session_info_update", title="Its own")
+    assert second.agent(ACCEPTED, own, state("idle")).to_client == line(ACCEPTED, own, state("idle"))
+
+
+def test_a_listed_session_without_a_title_gets_one() -> None:
+    second = talk()
+    second.made = {"s": "mend it", "t": "Not this"}
+    second.client(request(3, "session/list", {}))
+    row = {"sessionId": "s", "title": "mend it", "cwd": "/"}
+    assert second.agent(NATIVE).to_client == line(result(3, {"sessions": [row, NATIVE["result"]["sessions"][1]]}))
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda: talk(Modes(list=AGENT)),
+        lambda: Second(serves=False).begins_second(),
+        lambda: Second(records=False).begins_second(),
+        lambda: Talk().begins({"sessionCapabilities": {"list": {}}}),
+    ],
+    ids=["list is the agent's", "nothing is added", "nothing is recorded", "version 1"],
+)
+def test_otherwise_titles_are_the_agents(second: Any) -> None:
+    begun = second().opens("s")
+    begun.made = {"s": "mend it"}
+    begun.client(prompt(1, "s"), request(3, "session/list", {}))
+    assert b'"title":"hello"' not in begun.agent(ACCEPTED, state("idle")).to_client
+    assert begun.agent(NATIVE).to_client == line(NATIVE)
+
+
+# Drafts.
+
+
+def drafts(sessions: Any = None) -> Second:
+    return Second(modes=Modes(unstable=True)).begins_second({"session": sessions or {}}).opens("s")
+
+
+@pytest.mark.parametrize("native", [set(), {"title"}, {"title", "archive", "status"}])
+def test_drafts_are_added_to_what_the_agent_offers(native: set[str]) -> None:
+    offered = json.loads(drafts({name: {} for name in native}).all.to_client.split(b"\n")[0])["result"]["capabilities"]
+    assert offered["session"].keys() == {"delete", "title", "archive", "status"}
+    assert set(offered["_meta"]["acp-proxy"]["serves"]) == offered["session"].keys() - native
+
+
+@pytest.mark.parametrize("method", ["set_title", "archive", "unarchive", "status"])
+def test_without_the_option_drafts_pass(method: str) -> None:
+    asked = request(1, f"session/{method}", {"sessionId": "s", "title": "Mine"})
+    assert talk().opens("s").client(asked).to_agent == line(asked)
+
+
+def test_the_users_title_is_stored_and_stays() -> None:
+    second = drafts()
+    step = second.client(request(1, "session/set_title", {"sessionId": "s", "title": " Mine "}))
+    assert step.to_client == line(result(1, {"title": "Mine"}), titled("s", "Mine"))
+    assert second.agent(titled("s", "Its own")).to_client == line(titled("s", "Mine"))
+
+
+def test_archiving_a_session_cancels_and_closes_it_first() -> None:
+    second = drafts()
+    second.client(prompt(1, "s"))
+    second.agent(state("running"), ACCEPTED)
+    step = second.client(request(2, "session/archive", {"sessionId": "s"}))
+    cancel, close = (json.loads(each) for each in step.to_agent.splitlines())
+    assert [each["method"] for each in (cancel, close)] == ["session/cancel", "session/close"]
+    second.agent(state("idle", stopReason="cancelled"))
+    assert second.agent(result(close["id"], {})).to_client == line(result(2, {}))
+    assert second.client(request(3, "session/status", {"sessionId": "s"})).to_client == line(
+        result(3, {"status": "saved"})
+    )
+
+
+def test_the_agents_list_is_filtered_by_archive_state() -> None:
+    second = drafts()
+    second.archived = frozenset({"s"})
+    asked = request(3, "session/list", {"archived": "only"})
+    assert json.loads(second.client(asked).to_agent)["params"] == {}
+    [row] = json.loads(second.agent(NATIVE).to_client)["result"]["sessions"]
+    assert row == {"sessionId": "s", "cwd": "/", "archived": True}
 
 
 def opened_again(modes: Modes = AS_USUAL, **stored: Any) -> Second:

@@ -10,7 +10,7 @@ import pytest
 from acp_proxy.demo.client import RequestFailed
 from acp_proxy.transcripts.archive import Archive
 from tests.client import Client
-from tests.end_to_end.proxied import PROXY, Proxied, entries
+from tests.end_to_end.proxied import NOT_FOUND, PROXY, Proxied, entries
 from tests.end_to_end.test_official_clients import TYPESCRIPT, TYPESCRIPT_TIMEOUT, node, typescript
 
 PROMPTS = ("Mend the failing test", "And the other one?")
@@ -24,20 +24,24 @@ def memory(tmp_path: Path) -> Path:
     return tmp_path / "memory.json"
 
 
-def agent(proxied: Proxied, memory: Path, *what: str) -> list[str]:
+def agent(proxied: Proxied, memory: Path, *what: str, options: tuple[str, ...] = ()) -> list[str]:
     """The command of acp-proxy in front of the SDK's agent. ``what``: see agent_v2.mjs."""
     script = [node(), str(TYPESCRIPT / "agent_v2.mjs"), str(memory), *what]
-    return [*PROXY, "run", "--store", str(proxied.store), "--", *script]
+    return [*PROXY, "run", *options, "--store", str(proxied.store), "--", *script]
 
 
-def main_job(proxied: Proxied, command: list[str], *, deletes: bool = True) -> Any:
-    """The report of the SDK's client."""
-    words = [str(proxied.project), *PROMPTS, LAST_PROMPT, *(() if deletes else ("--keep",))]
+def main_job(proxied: Proxied, command: list[str], *also: str, deletes: bool = True) -> Any:
+    """The report of the SDK's client. ``also``: see client_v2.mjs."""
+    words = [str(proxied.project), *PROMPTS, LAST_PROMPT, *also, *(() if deletes else ("--keep",))]
     return typescript("client_v2.mjs", *words, "--", *command)
 
 
 def conversation(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [update for update in updates if update["sessionUpdate"] != "state_update"]
+    return [update for update in updates if update["sessionUpdate"] not in ("state_update", "session_info_update")]
+
+
+def titles(updates: list[dict[str, Any]]) -> list[str]:
+    return [update["title"] for update in updates if update["sessionUpdate"] == "session_info_update"]
 
 
 def told(proxied: Proxied, *words: str) -> str:
@@ -64,6 +68,40 @@ def test_the_official_client_and_agent_do_the_main_job_whatever_the_agent_loses(
     updates = conversation([each["params"]["update"] for each in recorded if "method" in each])
     assert updates == [*live, *conversation(report["further"])], "everything once"
     assert {entry.get("v") for entry in entries(place) if "message" in entry} == {2}
+
+
+def test_a_session_gets_a_title_if_the_agent_gives_none(proxied: Proxied, memory: Path) -> None:
+    report = main_job(proxied, agent(proxied, memory), deletes=False)
+    assert report["malformed"] == []
+    assert [titles(turn) for turn in report["live"]] == [[PROMPTS[0]], []], "once, with the first turn"
+    assert [row["title"] for row in report["listed"]] == [PROMPTS[0]]
+    told(proxied, "sessions", "rename", "last", "Mine")
+    assert [row["title"] for row in main_job(proxied, agent(proxied, memory))["listed"]] == ["Mine", PROMPTS[0]]
+
+
+def test_a_title_of_the_agent_stays(proxied: Proxied, memory: Path) -> None:
+    report = main_job(proxied, agent(proxied, memory, "titles"))
+    assert [row["title"] for row in report["listed"]] == ["Its own"]
+
+
+def test_the_official_client_uses_every_draft(proxied: Proxied, memory: Path) -> None:
+    report = main_job(proxied, agent(proxied, memory, options=("--unstable",)), "--drafts", deletes=False)
+    assert report["malformed"] == []
+    assert report["initialized"]["capabilities"]["session"].keys() == {"delete", "title", "archive", "status"}
+    [session] = [row["sessionId"] for row in report["listed"]]
+    mine = {"sessionId": session, "cwd": str(proxied.project), "title": "My title"}
+    assert report["drafts"] == {
+        "saved": "saved",
+        "titled": {"title": "My title"},
+        "told": ["My title"],
+        "open": "open",
+        "archived": "saved",
+        "exclude": [],
+        "include": [mine | {"archived": True}],
+        "only": [mine | {"archived": True}],
+        "later": [mine | {"archived": False}],
+        "unknown": {"code": NOT_FOUND, "data": {"sessionId": "unknown"}},
+    }
 
 
 def test_a_delete_is_served_if_the_agent_has_none(proxied: Proxied, memory: Path) -> None:

@@ -2,7 +2,7 @@
 //
 // MEMORY: a JSON file with the updates of each session, which survives the process. WHAT may have:
 //   v1: also speaks version 1, with a router    only1: speaks only version 1    forgets: replays and lists nothing    last: forgets the last turn
-//   deletes: serves session/delete    nosessions: serves no sessions    exits: exits in a turn whose prompt says "exit"
+//   deletes: serves session/delete    titles: its list has titles    nosessions: serves no sessions    exits: exits in a turn whose prompt says "exit"
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
@@ -54,7 +54,9 @@ const second = acp
     return { sessionId, configOptions: [] };
   })
   .onRequest(methods.session.list, () => ({
-    sessions: does("forgets") ? [] : Object.entries(sessions).map(([sessionId, { cwd }]) => ({ sessionId, cwd })),
+    sessions: does("forgets")
+      ? []
+      : Object.entries(sessions).map(([sessionId, { cwd }]) => ({ sessionId, cwd, ...(does("titles") ? { title: "Its own" } : {}) })),
   }))
   .onRequest(methods.session.resume, async ({ params, client }) => {
     const { sessionId } = params;

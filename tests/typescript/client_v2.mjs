@@ -1,23 +1,28 @@
 // The main job in protocol version 2, driven by the official TypeScript SDK's client: node client_v2.mjs CWD PROMPT… -- COMMAND…
 //
 // All prompts but the last, SIGKILL, a new process: list, resume with replay, the last prompt, delete (not with --keep
-// among the prompts). Prints one JSON report. Every line that comes is held against the SDK's own schemas, and `malformed` has what does not meet them.
+// among the prompts). With --drafts among them: every draft that acp-proxy serves, in the new process. Prints one JSON report. Every line that comes is held against the SDK's own schemas, and `malformed` has what does not meet them.
 
 import { spawn } from "node:child_process";
 import { Readable, Writable } from "node:stream";
 
-import * as acp from "@agentclientprotocol/sdk/experimental/v2";
-import * as schema from "./node_modules/@agentclientprotocol/sdk/dist/v2/schema/zod.gen.js";
+import * as stableAcp from "@agentclientprotocol/sdk/experimental/v2";
+import * as unstableAcp from "@agentclientprotocol/sdk/experimental/v2/unstable";
+import * as stable from "./node_modules/@agentclientprotocol/sdk/dist/v2/schema/zod.gen.js";
+import * as unstable from "./node_modules/@agentclientprotocol/sdk/dist/v2/unstable/schema/zod.gen.js";
 
 const TIMEOUT = 20_000; // milliseconds, for one answer
 const words = process.argv.slice(2);
 const split = words.indexOf("--");
 const given = words.slice(0, split);
 const keeps = given.includes("--keep");
-const [cwd, ...prompts] = given.filter((word) => word !== "--keep");
+const drafts = given.includes("--drafts");
+const [acp, schema] = drafts ? [unstableAcp, unstable] : [stableAcp, stable];
+const [cwd, ...prompts] = given.filter((word) => !["--keep", "--drafts"].includes(word));
 const [program, ...args] = words.slice(split + 1);
 const { agent, client } = acp.methods;
 const malformed = [];
+const titles = [];
 
 function hold(what, value, expected) {
   const checked = expected ? expected.safeParse(value) : { success: false, error: "unexpected" };
@@ -41,6 +46,7 @@ async function connected(talk, { kill }) {
   const app = acp.client({ name: "editor" }).onNotification(client.session.update, ({ params }) => {
     hold("update", params, schema.zUpdateSessionNotification);
     updates.push(params.update);
+    if (params.update.sessionUpdate === "session_info_update") titles.push(params.update.title);
     if (params.update.sessionUpdate === "state_update" && params.update.state === "idle") idle();
   });
   try {
@@ -73,7 +79,23 @@ const initialize = (ask) =>
     { protocolVersion: 2, info: { name: "editor", version: "1.0.0" }, capabilities: {} },
     schema.zInitializeResponse,
   );
-const list = async (ask) => (await ask(agent.session.list, { cwd }, schema.zListSessionsResponse)).result.sessions;
+const list = async (ask, archived) =>
+  (await ask(agent.session.list, { cwd, archived }, schema.zListSessionsResponse)).result.sessions;
+const status = async (ask, sessionId) =>
+  (await ask(agent.session.status, { sessionId }, schema.zSessionStatusResponse)).result.status;
+
+/** A title for an open session; then it is archived and unarchived. */
+async function useDrafts(ask, sessionId) {
+  const titled = await ask(agent.session.setTitle, { sessionId, title: " My\ttitle " }, schema.zSetSessionTitleResponse);
+  const said = { titled: titled.result, open: await status(ask, sessionId) };
+  await ask(agent.session.archive, { sessionId }, schema.zArchiveSessionResponse);
+  said.archived = await status(ask, sessionId);
+  for (const archived of ["exclude", "include", "only"]) said[archived] = await list(ask, archived);
+  await ask(agent.session.unarchive, { sessionId }, schema.zUnarchiveSessionResponse);
+  said.later = await list(ask);
+  said.unknown = await ask(agent.session.archive, { sessionId: "unknown" }).catch(({ code, data }) => ({ code, data }));
+  return said;
+}
 
 const report = { live: [], malformed };
 await connected(
@@ -88,9 +110,15 @@ report.status = await connected(
   async (ask, prompt) => {
     await initialize(ask);
     report.listed = await list(ask);
+    const saved = drafts ? await status(ask, report.session) : undefined;
+    titles.length = 0;
     const params = { sessionId: report.session, cwd, replayFrom: { type: "start" } };
     report.loaded = (await ask(agent.session.resume, params, schema.zResumeSessionResponse)).updates;
     report.further = (await prompt(report.session, prompts.at(-1))).updates;
+    if (drafts) {
+      report.drafts = { saved, ...(await useDrafts(ask, report.session)) };
+      report.drafts.told = titles.splice(0);
+    }
     if (!keeps) await ask(agent.session.delete, { sessionId: report.session }, schema.zDeleteSessionResponse);
     report.left = await list(ask);
   },

@@ -1,10 +1,12 @@
 """Queries of the index for commands: sessions of all agents, newest first, and the sessions that a user names by id.
+Also the titles of sessions in an agent's own list.
 
 Rows are read page by page: the first ones come at once even from a large store, and no lock on the index is held while
 a user looks at them. Sessions without a turn are left out; sessions without a directory, and those set aside, are not.
 """
 
 import heapq
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -88,6 +90,15 @@ def titled(sessions: Iterable[tuple[T, str | None]], given: str) -> list[T]:
     part = given.casefold()
     near = [(one, title) for one, title in sessions if title and part and part in title.casefold()]
     return [one for one, title in near if title == given] or [one for one, _ in near]
+
+
+def titles(index: Index, agent: str, names: Collection[str]) -> dict[str, str]:
+    """The titles of those of an agent's transcripts that have one, by session id."""
+    query = (
+        "SELECT session, json_extract(info, '$.title') FROM transcripts"
+        " WHERE agent = ? AND name IN (SELECT value FROM json_each(?))"
+    )
+    return {text(session): title for session, title in index.select(query, [agent, json.dumps(list(names))]) if title}
 
 
 def _exactly(given: str, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[object]]]:
