@@ -39,10 +39,10 @@ def place(environment: "Mapping[str, str]" = os.environ, platform: str = sys.pla
     return os.path.join(folder, "acp-proxy", NAME)
 
 
-def of_user() -> tuple[dict[str, str], list[str]]:
+def of_user(environment: "Mapping[str, str]" = os.environ) -> tuple[dict[str, str], list[str]]:
     """``read`` for this user's file. One that the variable names must exist."""
-    path = place()
-    if os.environ.get(VARIABLE) and not os.path.lexists(path):
+    path = place(environment)
+    if environment.get(VARIABLE) and not os.path.lexists(path):
         return {"no-record": "1"}, [f"{VARIABLE} names {path}, which does not exist. Correct the variable. {_NOTHING}"]
     return read(path)
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy import options
+from acp_proxy.cli.completing import one_of
 from acp_proxy.cli.storing import wrong_usage
 from acp_proxy.cli.wrapping import fitted
 from acp_proxy.editors.table import Name
@@ -17,11 +18,31 @@ from acp_proxy.errors import UsageError
 
 _WHOLE = "--whole"
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
+_OF_NEOVIM = (Name.CODECOMPANION, Name.AVANTE, Name.AGENTIC)
+
+
+def _named(word: str) -> Name:
+    if word == "emacs":
+        return Name.AGENT_SHELL
+    if word in ("nvim", "neovim", "vim"):
+        raise typer.BadParameter(f"give the name of your Neovim plugin: {', '.join(_OF_NEOVIM)}.")
+    if word not in list(Name):
+        raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, map(str, Name)))}.")
+    return Name(word)
 
 
 def editor(
     context: typer.Context,
-    name: Annotated[Name, typer.Argument(metavar="EDITOR", help=f"One of: {', '.join(Name)}.", show_default=False)],
+    name: Annotated[
+        Name,
+        typer.Argument(
+            metavar="EDITOR",
+            help=f"One of: {', '.join(Name)}.",
+            show_default=False,
+            parser=_named,
+            autocompletion=one_of(list(Name)),
+        ),
+    ],
     agent: Annotated[
         list[str],
         typer.Argument(

@@ -124,7 +124,7 @@ def _agent(name: str, entry: object) -> ConfiguredAgent:
         return ConfiguredAgent(name, Way.DIRECT)
     environment = _texts(acp.member(entry, "env"))
     try:
-        file, _ = config_file.of_user()
+        file, _ = config_file.of_user({**os.environ, **environment})
         given, command = options.parse(behind, environment, file)
     except UsageError as problem:
         return ConfiguredAgent(name, Way.REFUSED, program, str(problem))

@@ -2,8 +2,10 @@
 
 import gc
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from acp_proxy.editors.table import Name
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.listing.glance import QUERY
 from tests.stored import EPOCH, Both, store_session
 
 SECONDS = 20.0
@@ -72,6 +76,12 @@ def test_files_are_offered_with_sessions_if_the_argument_may_be_a_file(
     assert words(f"{command} aa") == ["aab-2", "aaa-1", "aa-folder/", "aa.jsonl"]
     assert words(f"{command} aa-folder/") == ["aa-folder/old.jsonl.zst"]
     assert words(f"{command} no-folder/") == words(f"{command} $(ls)/") == []
+
+
+def test_ids_are_found_without_reading_and_sorting_the_whole_index(store: Both) -> None:
+    with closing(sqlite3.connect(Layout(store.root).index)) as index:
+        plan = index.execute(f"EXPLAIN QUERY PLAN {QUERY}", ("one", True, b"", 100)).fetchall()
+    assert [row[3] for row in plan] == ["SEARCH transcripts USING INDEX listing (agent=? AND listed=?)"]
 
 
 def test_the_users_title_is_offered_instead_of_the_agents(store: Both) -> None:

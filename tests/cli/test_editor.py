@@ -246,3 +246,14 @@ def test_a_missing_agent_is_refused_with_the_users_editor() -> None:
 def test_help_is_shown_behind_the_editors_name_too() -> None:
     result = editor("jetbrains", "--help")
     assert (result.exit_code, result.stdout) == (0, editor("--help").stdout)
+
+
+def test_emacs_means_agent_shell() -> None:
+    assert editor("emacs", "opencode", "acp").stdout == editor("agent-shell", "opencode", "acp").stdout != ""
+
+
+@pytest.mark.parametrize("word", ["nvim", "neovim", "vim"])
+def test_neovim_is_answered_with_its_plugins(word: str) -> None:
+    result = editor(word, "opencode", "acp")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "give the name of your Neovim plugin: codecompanion, avante, agentic." in result.stderr

@@ -99,6 +99,23 @@ def test_an_entry_is_read_as_run_would_read_it(home: Path, name: str) -> None:
     assert only(linux(home)).agents == (expected,)
 
 
+def test_an_entry_can_name_its_own_configuration_file(home: Path) -> None:
+    path = home / "own.toml"
+    write(path, 'store = "/own"\n')
+    entry = {"command": "acp-proxy", "args": ["run", AGENT]}
+    agents = {
+        "own": {**entry, "env": {"ACP_PROXY_CONFIG": str(path)}},
+        "missing": {**entry, "env": {"ACP_PROXY_CONFIG": str(home / "none.toml")}},
+        "usual": entry,
+    }
+    write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
+    assert only(linux(home)).agents == (
+        ConfiguredAgent("own", Way.PROXIED, "acp-proxy", store="/own"),
+        ConfiguredAgent("missing", Way.PROXIED, "acp-proxy", is_recorded=False),
+        ConfiguredAgent("usual", Way.PROXIED, "acp-proxy"),
+    )
+
+
 def test_an_agent_that_does_not_exist_is_named_without_its_arguments(home: Path) -> None:
     agents = {"x": {"command": "acp-proxy", "args": ["run", "no-such-agent", "secret"], "env": {"KEY": "secret"}}}
     write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))

@@ -4,7 +4,6 @@ The index is not brought up to date, so a session in its first turn is missing. 
 are no results. Never raises.
 """
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,12 +20,12 @@ from acp_proxy.wire import jsonrpc
 
 _MANY = 100
 """More sessions than a user would choose from."""
-_QUERY = f"""
-SELECT agent, name, session || {NUMBER}, info FROM transcripts
-WHERE agent IN (SELECT value FROM json_each(?1))
-  AND substr(CAST(session || {NUMBER} AS BLOB), 1, length(?2)) = ?2
-ORDER BY updated DESC, session DESC LIMIT ?3
+QUERY = f"""
+SELECT updated, session, agent, name, session || {NUMBER}, info FROM transcripts
+WHERE agent = ?1 AND listed = ?2 AND substr(CAST(session || {NUMBER} AS BLOB), 1, length(?3)) = ?3
+ORDER BY updated DESC, session DESC LIMIT ?4
 """
+"""The newest of an agent's listed or unlisted rows, in the order of an SQL index, so it reads only the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +64,10 @@ class Glance:
                 if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
                     return []
                 meant = names.meant(self.agents(), agent)
-                found = index.execute(_QUERY, (json.dumps(meant), beginning.encode(), _MANY)).fetchall()
-            return list(_seen(self._layout, found))
+                begin = beginning.encode()
+                parts = [(each, listed, begin, _MANY) for each in meant for listed in (True, False)]
+                found = sorted((row for part in parts for row in index.execute(QUERY, part)), reverse=True)
+            return list(_seen(self._layout, [row[2:] for row in found[:_MANY]]))
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
             return []
 
