@@ -69,7 +69,7 @@ def test_if_nothing_is_added_every_reason_says_why() -> None:
         assert "no room" in one.why or one.name == "load"
 
 
-@pytest.mark.parametrize("version", [2, None, True])
+@pytest.mark.parametrize("version", [3, None, True])
 def test_nothing_is_added_to_another_version_of_the_protocol(version: object) -> None:
     assert {one.by for one in told(set(), version=version).values()} == {NOBODY}
     assert f"version {version}" in told(set(), version=version)["list"].why

@@ -170,7 +170,7 @@ def test_a_replay_that_the_transcript_cannot_replace_passes_byte_for_byte_every_
     script = telling([*AS_GOOD[replay], COMMANDS], result={"x": [1.0]})
     *conversation, commands, answer = direct_load(proxied, script, session)
     before = proxied.transcript(session).read_bytes()
-    for _ in range(3):
+    for _ in range(2):
         with proxied.started(script, agent=LOADS) as editor:
             since = editor.mark()
             assert raw_load(editor, session) == [*conversation, answer]
