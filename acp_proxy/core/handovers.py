@@ -109,13 +109,12 @@ class Handovers:
         return session in self._opened
 
     def keep(self, session: str, record: str) -> None:
-        """Keep the record for the session's next prompt, unless it is empty."""
-        if record:
-            self._records[session] = record
+        """Keep the record for the session's next prompt. Empty: nothing was said, so the prompt goes out unchanged."""
+        self._records[session] = record
 
     def has_record(self, session: str) -> bool:
-        """Whether a record waits for the session's next prompt."""
-        return session in self._records
+        """Whether a record that says something waits for the session's next prompt."""
+        return bool(self._records.get(session))
 
     def drop(self, session: str) -> None:
         """Forget a session, since it was deleted."""
@@ -126,11 +125,10 @@ class Handovers:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
         waits. ``prompt``: the same line, parsed."""
         record = self._records.get(session)
-        if session in self._carried.values():
+        if record is None or session in self._carried.values():
             return line
-        if record is None:
-            if session in self._opened:  # nothing was said in the old one: the new one needs nothing more
-                self._carried[prompt.id] = session
+        if not record:
+            self._carried[prompt.id] = session
             return line
         if handover.is_command(acp.member(prompt.params, "prompt")):
             return line

@@ -171,6 +171,16 @@ def test_a_session_without_a_word_continues_in_a_new_one_without_a_notice_or_a_r
     assert RecordNote("s", {"type": record.HANDOVER, "to": "n"}) in talk.agent(stopped(2)).kept
 
 
+def test_a_prompt_before_the_record_is_made_does_not_complete_the_handover() -> None:
+    talk = replaying()
+    note = RecordNote("s", {"type": record.HANDOVER, "to": "n"})
+    talk.client(prompt(2, "s"))
+    assert note not in talk.agent(stopped(2)).kept
+    talk.replay_ends(1, brief=BRIEF)
+    assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, "n")
+    assert note in talk.agent(stopped(3)).kept
+
+
 # Before the new session is known.
 
 
