@@ -19,7 +19,7 @@ os.environ[VARIABLE] = os.devnull  # not that of the developer
 
 # A busy machine is no failure, so no time limits. A quarter of the usual number of examples keeps the suite short;
 # `make fuzz` and `make model` look for longer.
-settings.register_profile("project", max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("project", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("project")
 
 # A background process often ignores these signals, and so would every process that a test starts.
