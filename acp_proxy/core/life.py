@@ -74,8 +74,8 @@ class Life:
     def goes_on(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
         is_live = self._notebook.is_live(load.session)
-        later = [other for other in self.under_way.of_session(load.session) if other.number > load.number]
-        is_last_word = self.is_over or bool(later)
+        others = [other for other in self.under_way.of_session(load.session) if not other.is_past]
+        is_last_word = self.is_over or bool(others)
         is_open = load.state is LoadState.OPEN and self.under_way.in_question.get(load.session) is load
         if not is_open or not (is_live or is_last_word):
             return []
@@ -159,6 +159,7 @@ class Life:
 
     def _written_down(self, load: Load, said: object) -> list[Effect]:
         """Record that the agent has opened the session, and what came before its answer."""
+        self.under_way.agreed(load)
         request, session = load.request, load.session
         result = said.result if isinstance(said, Response) else None
         if load.plan.imports and not self._notebook.has_begun(session):
@@ -231,7 +232,7 @@ class Life:
             message = jsonrpc.read_message(raw)
             effects += self._notebook.update(load.session, raw, _update(message), opening=False)
         for other in self.under_way.of_session(load.session):
-            other.recorded_since += new if other.number > load.number else []
+            other.recorded_since += new
         if new:
             effects.append(EndTurn(load.session))
         load.turn = load.turn or self.in_turn(comparison, load)

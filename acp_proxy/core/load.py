@@ -140,8 +140,10 @@ class Load:
         """Whether the store has a transcript of the session."""
         self.number = 0
         """Its place among all requests, in the order in which they were sent."""
+        self.answer_number = 0
+        """Its place among all requests, in the order in which the agent answered them."""
         self.follows = False
-        """Whether the client has got the answer to an earlier request for the session since this one was sent."""
+        """Whether the client has got the answer to another request for the session since this one was sent."""
         self.recorded_since: list[bytes] = []
         """What was recorded of the replay for an earlier request, since this one was sent."""
         self.response = b""

@@ -6,6 +6,7 @@ overtakes a replay.
 """
 
 from acp_proxy.core.load import AWAITING, Load, LoadState
+from acp_proxy.history.once import told_last
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Request, RequestId
 
@@ -29,7 +30,7 @@ class UnderWay:
         self.in_question: dict[str, Load] = {}
         """By session: the last load that was answered, until everything that the agent sent is settled."""
         self._open: dict[RequestId, Load] = {}
-        self._number = 0
+        self._number = self._answers = 0
 
     def __contains__(self, id: RequestId) -> bool:
         return id in self._open
@@ -59,7 +60,7 @@ class UnderWay:
         found = self.of_session(session)
         known = self.in_question.get(session)
         answered = [load for load in found if load.state not in AWAITING] + ([known] if known is not None else [])
-        last = max(answered, key=lambda load: load.number, default=None)
+        last = max(answered, key=lambda load: load.answer_number, default=None)
         waiting = (load for load in found if load.state in AWAITING and not load.is_past)
         return next(waiting, last)
 
@@ -77,16 +78,20 @@ class UnderWay:
             if not self._open[oldest].holds:
                 del self._open[oldest]
 
+    def agreed(self, load: Load) -> None:
+        """The agent has answered: what it sends from here on follows this answer, whatever was asked first."""
+        self._answers += 1
+        load.answer_number = self._answers
+
     def leave(self, load: Load) -> None:
         """Remove an open load, since the client has its answer."""
         if self._open.get(load.request.id) is load:
             del self._open[load.request.id]
 
     def follows(self, load: Load) -> bool:
-        """Whether an earlier request for its session was answered since this one was sent, so that what the agent sends
+        """Whether another request for its session was answered since this one was sent, so that what the agent sends
         may follow that answer."""
-        earlier = (other for other in self.of_session(load.session) if other.number < load.number)
-        return load.follows or any(other.state not in AWAITING for other in earlier)
+        return load.follows or any(other.state not in AWAITING for other in self.of_session(load.session))
 
     def overtakes(self, load: Load) -> list[tuple[bytes, bool]]:
         """The agent answers this load, so it will not answer earlier ones that were cancelled.
@@ -98,6 +103,19 @@ class UnderWay:
             is_cancelled = other.state in (LoadState.GIVEN_UP, LoadState.CANCELLED) or other.was_cancelled
             if is_cancelled and other.number < load.number:
                 told += self._past(other)
+        return told
+
+    def goes_first(self, load: Load) -> list[tuple[bytes, bool]]:
+        """The agent agrees to this load before the oldest open one, so its last replay until now is this one's.
+
+        Removes and returns that replay.
+        """
+        oldest = next((other for other in self.of_session(load.session) if other.state in AWAITING), load)
+        if oldest is load or not oldest.state is load.state is LoadState.ASKED:
+            return []
+        told = told_last(oldest.told)
+        oldest.told = oldest.told[: len(oldest.told) - len(told)]
+        oldest.size -= sum(len(line) for line, _ in told)
         return told
 
     def forget_given_up(self, session: str) -> None:
@@ -116,7 +134,7 @@ class UnderWay:
         """The client has its answer. What the agent sends from here on may belong to this load, or to later ones."""
         self.leave(load)
         for other in self.of_session(load.session):
-            other.follows = other.follows or other.number > load.number
+            other.follows = True
 
     def settled(self, load: Load) -> None:
         """Forget an answered load, since everything that the agent sent is settled."""

@@ -126,7 +126,7 @@ class Comparison:
         start, end = self.past.span(self.user)
         following = bisect_right(self.past.messages, start)
         end = min([end, *self.past.messages[following : following + 1]])
-        return start < end and run.text.endswith(self.past.words[start:end])
+        return start < end and run.text.partition(answer := self.past.words[start:end])[1:] == (answer, "")
 
     @property
     def completes(self) -> bool:
@@ -300,10 +300,17 @@ class Comparison:
             return found
         for number in range(self.user, min(self.user + 2, len(self.past.users))):  # with context or the next message
             for form in self.past.users[number].forms:
-                if (len(form) >= SHORT and form in said) or (len(form) >= _HALF_SHORT and said.startswith(form)):
+                if len(form) >= SHORT and form in said:
+                    return number
+                rest = said.removeprefix(form)
+                if rest != said and (len(form) >= _HALF_SHORT or self._follows_at_once(number, rest)):
                     return number
         chunks = (self.past.next_user(each, self.user) for each in run.said)  # messages with nothing between them
         return next((found for found in chunks if found is not None), None)
+
+    def _follows_at_once(self, number: int, said: str) -> bool:
+        """Whether the user message behind the one with this index has these letters, with nothing between the two."""
+        return not self.past.has_answer(number + 1) and self.past.next_user(said, number + 1) == number + 1
 
     def _is_last_user_again(self, run: Run) -> bool:
         """Whether the last known user message comes once more, before anything else."""

@@ -197,6 +197,19 @@ def test_three_loads_of_a_session_are_replayed_one_after_another() -> None:
     assert talk.all.to_client.endswith(line(result(2, {}), result(1, {}), result(3, {})))
 
 
+def test_what_follows_the_answers_to_two_loads_belongs_to_the_last_one_whatever_was_asked_first() -> None:
+    talk = about_to_load(Stored(says=PAST, complete=False))
+    talk.client(load(1, "s"), load(2, "s"))
+    talk.agent(result(2, {}), *TURN_ONE, *TURN_TWO)
+    talk.replay_ends(2, rule=Rule.MORE)
+    first, *others = (*TURN_ONE, *TURN_TWO)
+    talk.agent(result(1, {}), first)
+    told = talk.replay_ends(1, rule=Rule.MORE)
+    assert told.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}))
+    assert talk.agent(*others).to_client == b""
+    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+
+
 def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> None:
     talk = replaying(Stored(complete=False))
     talk.agent(chunk("s", "one"))

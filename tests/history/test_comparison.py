@@ -353,6 +353,11 @@ def test_a_transcript_equals_its_own_replay(said: list[str | Update], answered: 
     assert new(comparison) == []
 
 
+def test_two_short_user_messages_in_one_are_known_if_nothing_is_between_them() -> None:
+    assert verdict(told(laid("> go", "> on", "Done."), "> go on", "Done.")) is Rule.SAME
+    assert verdict(told(laid("> go", "Gone.", "> on", "Done."), "> go on", "Gone.", "Done.")) is Rule.LESS
+
+
 @given(TALKS, st.randoms(use_true_random=False))
 def test_how_messages_are_cut_does_not_change_the_verdict(said: list[str | Update], random: random.Random) -> None:
     past = laid(*said)

@@ -92,6 +92,12 @@ def test_an_answer_in_other_words_is_dropped(before: list[str]) -> None:
     assert new(late.comparison) == []
 
 
+def test_what_follows_an_answer_in_other_words_is_new() -> None:
+    late = Late(laid(*TALK), ours=True)
+    assert late.told("> thanks", f"[Thought: true]{TALK[3]}") == []
+    assert late.told(GREETING, TALK[3]) == expected([GREETING, TALK[3]])
+
+
 def test_unknown_words_behind_an_earlier_message_of_the_users_wait_for_what_is_known() -> None:
     late = Late(laid(*TALK), ours=True)
     assert late.told("> mend it", "I have mended it.") == []

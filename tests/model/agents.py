@@ -143,7 +143,8 @@ class Agent:
     def _hear(self, message: Message, cancelled: Sequence[Any]) -> None:
         method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
         session = params.get("sessionId", "")
-        if method not in ("session/cancel", "$/cancel_request"):
+        overtakes = self.habits.overtakes and method == "session/load" and self._held is not None
+        if method not in ("session/cancel", "$/cancel_request") and not overtakes:
             self.finish_loads()
             self.flush()
         if method in ("session/load", "session/resume", "session/fork", "session/prompt"):
@@ -152,6 +153,9 @@ class Agent:
             self._new(id)
         elif method in ("session/load", "session/resume"):
             self._restore(method, id, session, is_cancelled=id in cancelled)
+            if overtakes:
+                self.flush()
+                self.finish_loads()
         elif method == "session/fork":
             self._fork(id, session)
         elif method == "session/prompt":
@@ -201,7 +205,7 @@ class Agent:
         if is_cancelled and not habits.answers_cancelled:
             self.said += early
             self._drop_load(id)
-        elif self.holds_loads:
+        elif self.holds_loads and self._held is None:
             self.said += early
             self._held = id, answer, late
         else:

@@ -57,6 +57,8 @@ class Habits:
     """Of: prompts, loads. Cancelled ones get no answer."""
     answers_cancelled: bool = False
     """A cancelled load is still replayed and answered."""
+    overtakes: bool = False
+    """A load that comes while another is open is answered first."""
     finishes: bool = False
     """What is left of a turn when its process ends is remembered as if it had been said."""
     equal: bool = False

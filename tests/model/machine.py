@@ -70,6 +70,7 @@ _HABITS: dict[str, st.SearchStrategy[Any]] = {
     "forgets_commands": st.booleans(),
     "never_answers": _some("prompts", "loads"),
     "answers_cancelled": st.booleans(),
+    "overtakes": st.booleans(),
     "finishes": st.booleans(),
     "equal": st.booleans(),
     "remembers_remarks": st.booleans(),

@@ -3,6 +3,7 @@
 The stage checks the promise at every step, so a test only says who does what.
 """
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -159,12 +160,17 @@ def test_a_cancelled_load_that_is_still_answered_doubles_nothing(tmp_path: Path,
         stage.load(session, proxy)
 
 
-@pytest.mark.parametrize("tells", ["before", "split", "after"])
-@pytest.mark.parametrize("while_told", [False, True], ids=["at once", "while it is told"])
-def test_two_loads_at_once_show_two_replays_and_double_nothing(tmp_path: Path, tells: str, while_told: bool) -> None:
-    with _talk(tmp_path, Habits(tells=tells)) as (stage, session):
+@pytest.mark.parametrize(
+    ("tells", "order"),
+    [
+        *itertools.product(["before", "split", "after"], ["at once", "while it is told"]),
+        *itertools.product(["before", "after"], ["overtaken"]),  # nobody can tell to which of them a part belongs
+    ],
+)
+def test_two_loads_at_once_show_two_replays_and_double_nothing(tmp_path: Path, tells: str, order: str) -> None:
+    with _talk(tmp_path, Habits(tells=tells, overtakes=order == "overtaken")) as (stage, session):
         proxy = stage.start()
-        stage.load(session, proxy, again=True, while_told=while_told)
+        stage.load(session, proxy, again=True, while_told=order != "at once")
         stage.prompt(session)
         stage.load(session, proxy)
 
