@@ -23,6 +23,7 @@ class Known(Value, frozen=False):
     ``parent``: the session that it is a fork of. ``until``: bytes to copy of the parent's transcript.
     ``exists``: its file existed once, with this ``identity``. ``gone``: it was deleted, and not prompted since.
     ``transcript``: its file, if open. ``in_turn``: it was prompted, and no turn has ended since.
+    ``is_told``: another process has imported it, so it has what comes before the next note.
     """
 
     agent: str
@@ -35,6 +36,7 @@ class Known(Value, frozen=False):
     gone: bool = False
     transcript: Transcript | None = None
     in_turn: bool = False
+    is_told: bool = False
 
 
 class Files:

@@ -77,9 +77,18 @@ class RecordedSessions(dict[str, Known]):
             if is_late and begin.session in self._store.deleted(agent):
                 known.gone = True  # what comes late is not recorded before its next prompt
             else:
-                self.files.transcript(known)
+                transcript = self.files.transcript(known)
+                known.is_told = begin.origin == record.IMPORTED and not transcript.is_begun
 
         self.attempt(begin.session, at, open)
+
+    def is_told(self, session: str, *, ends: bool = False) -> bool:
+        """Whether a line belongs to an import that another process has made. ``ends``: the import ends here."""
+        known = self.get(session)
+        if known is None or not known.is_told:
+            return False
+        known.is_told = not ends
+        return True
 
     def begin_turn(self, session: str, at: str) -> None:
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""

@@ -203,6 +203,8 @@ class Recorder:
                 self._append(session, data, at)
                 data = []
             match effect:
+                case RecordLine(session) if self._sessions.is_told(session):
+                    pass
                 case RecordLine(session, peer, raw, of):
                     plain = jsonrpc.is_plain(raw)
                     entry = record.encode_message(at, self.run, peer, raw, of, plain=plain, protocol=self._protocol)
@@ -212,6 +214,7 @@ class Recorder:
                 case RecordPiece():
                     batch.extendleft(self._piece(effect, at)[::-1])
                 case RecordNote(session, note):
+                    self._sessions.is_told(session, ends=True)
                     data.append(record.encode_note(at, self.run, note))
                 case IdentifyAgent():
                     self._identify(effect)

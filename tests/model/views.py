@@ -113,7 +113,8 @@ def _of(opening: Opening, ours: Sequence[Line], told: Telling, *, handed_over: b
     if opening.kind == "cancelled" or opening.is_overtaken:
         tail = world.seen_of(world.tail_of(ours, told))  # the tail may follow that too
         shown = _beginnings(world.told_by_us(ours))
-        return [*_beginnings(theirs * told.times), *_beginnings(mine), *([*view, *tail] for view in shown)]
+        passed = [theirs[at:] for at in range(len(theirs))] if told.late and not ours else []  # not held: it may be new
+        return [*_beginnings(theirs * told.times), *passed, *_beginnings(mine), *([*view, *tail] for view in shown)]
     if opening.kind == "resume":
         return [[], theirs * told.times]
     whose = world.whose(ours, told, handed_over=handed_over)

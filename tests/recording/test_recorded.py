@@ -10,6 +10,7 @@ from acp_proxy.core.effects import (
     BeginTurn,
     ForgetSession,
     IdentifyAgent,
+    RecordNote,
     RecordUpdates,
 )
 from acp_proxy.transcripts.archive import Archive
@@ -44,6 +45,15 @@ def test_an_imported_session_is_marked_for_the_index_without_a_prompt(notes: Not
     notes.begin("other")
     notes.put(RecordUpdates("other", update("hi", "other") + b"\n"))
     assert [row.session for row in Archive(notes.store.root).sessions()] == ["s"]
+
+
+def test_two_processes_that_import_a_session_at_once_record_its_replay_once(tmp_path: Path) -> None:
+    first, second = (Notes(Store(tmp_path / "store")) for _ in range(2))
+    for window, words in ((first, "new"), (second, "newer")):
+        window.begin(origin="imported")
+        window.put(said("replayed"))
+        window.put(said("replayed too"), RecordNote("s", {"type": "opened"}), said(words))
+    assert first.said() == ["replayed", "replayed too", "opened", "new", "opened", "newer"]
 
 
 def test_a_repeated_id_begins_a_new_transcript(notes: Notes) -> None:
