@@ -18,7 +18,7 @@ from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.past import Laying
 from acp_proxy.history.verdict import Rule, verdict
 from acp_proxy.replay.brief import Brief
-from acp_proxy.replay.either import EitherVersion
+from acp_proxy.replay.either import EitherVersion, handovers
 from acp_proxy.replay.telling import Telling
 from acp_proxy.shell.output import WIDE, Output
 from acp_proxy.transcripts.store import AlikeLines, Line, Reading, Summary, retold
@@ -133,6 +133,9 @@ class Replay:
 
     def _told(self, telling: Telling | EitherVersion, summary: Summary) -> bool:
         """Send the transcript. Returns whether all of it was sent."""
+        if isinstance(telling, EitherVersion) and self._wanted.rule is Rule.HANDED_OVER:
+            begun = handovers(line.entry for line in self._lines() if isinstance(line, Line))
+            telling.handovers = begun + self._wanted.record
         lines = self._lines()
         if self._reading.size > WIDE:
             self._client.widen()

@@ -75,7 +75,10 @@ def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one(proxied: 
     assert report["malformed"] == []
     live = [update for turn in report["live"] for update in conversation(turn)]
     *loaded, notice = conversation(report["loaded"])
-    assert loaded == live
+    assert json.loads(json.dumps(loaded).replace('"acp-proxy-0-', '"')) == live
+    further = {id for update in report["further"] if (id := update.get("messageId"))}
+    assert further <= {update.get("messageId") for update in live}, "the new session uses the ids of the old one again"
+    assert further.isdisjoint(update.get("messageId") for update in loaded)
     assert "continues in a new session" in notice["content"]["text"]
     assert report["loaded"][-1]["state"] == "idle"
     [said] = [one for one in report["further"] if one["sessionUpdate"] == "user_message"]
