@@ -618,6 +618,6 @@ class _Rules:
             said = (
                 one for one in reversed(self.said) if effect.raw in one or effect.raw in _about(effect.session, one)
             )
-            # Echoes of a handover's record are not kept: such a chunk keeps only its other words.
-            is_user_chunk = b'"user_message_chunk"' in effect.raw and effect.session in self._handed_over
-            assert is_user_chunk or any(said), "an entry is a message as it came, except for the session id"
+            # Echoes of a handover's record are not kept: such a message keeps only its other words.
+            is_users = b'"user_message' in effect.raw and effect.session in self._handed_over
+            assert is_users or any(said), "an entry is a message as it came, except for the session id"

@@ -62,9 +62,9 @@ class Service(Value, frozen=False):
     """Who answers what.
 
     ``is_wanted``: there is a store, and the options allow acp-proxy to add something. ``is_known``: in addition, the
-    agent has answered ``initialize``. ``native``: what the agent serves; ``ours``: what acp-proxy serves; both are
-    empty before that answer. ``directories``: the agent supports additional directories. ``titles``: acp-proxy gives
-    titles to sessions that have none from the agent.
+    agent has answered ``initialize``, and has sessions. ``native``: what the agent serves; ``ours``: what acp-proxy
+    serves; both are empty before that answer. ``directories``: the agent supports additional directories. ``titles``:
+    acp-proxy gives titles to sessions that have none from the agent.
     """
 
     modes: Modes

@@ -14,6 +14,8 @@ OWN_IDS = "acp-proxy/"
 _NOTICE = "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
 
 """Begins with an empty line, since some clients join it to the agent's last words."""
+_OF_LOADS = ("sessionId", "replayFrom")
+"""The parameters of a load that a new session does not take."""
 _UNKNOWN = re.compile(r"not found|unknown session|\bno\b.{0,60}\bfound\b", re.IGNORECASE | re.DOTALL)
 _LOGIN, _NOT_FOUND = -32000, -32002
 
@@ -45,13 +47,13 @@ def is_command(blocks: object) -> bool:
 
 
 def new_session(id: RequestId, load: Request) -> bytes:
-    """The line of a ``session/new`` with the parameters of the client's load, except the session's id.
+    """The line of a ``session/new`` with the parameters of the client's load, except those for an old session.
 
     Raises ValueError, KeyError.
     """
     text = splice.decode(load.raw)
     start, _ = splice.members(text, splice.whole(text)[0])["params"]
-    kept = {key: text[a:b] for key, (a, b) in splice.members(text, start).items() if key != "sessionId"}
+    kept = {key: text[a:b] for key, (a, b) in splice.members(text, start).items() if key not in _OF_LOADS}
     kept.setdefault("mcpServers", "[]")
     params = ",".join(f"{jsonrpc.dump(key).decode()}:{value}" for key, value in kept.items())
     return splice.encode(f'{{"jsonrpc":"2.0","id":{id},"method":"{acp.NEW}","params":{{{params}}}}}\n')
@@ -90,12 +92,35 @@ def with_brief(line: bytes, brief: str) -> bytes:
     return splice.encode(splice.replaced(text, [((at, at), f"{block}," if blocks else block)]))
 
 
+def without_record(line: bytes, briefed: "Briefed") -> bytes | None:
+    """A whole user message without the record; None if it has nothing else. Raises ValueError, KeyError."""
+    text = splice.decode(line)
+    start = splice.whole(text)[0]
+    for key in ("params", "update"):
+        start = splice.members(text, start)[key][0]
+    content = splice.members(text, start)["content"]
+    blocks = [text[start:end] for start, end in splice.elements(text, content[0])]
+    left = [kept for block in blocks if (kept := _block_without_record(block, briefed)) is not None]
+    if left == blocks:
+        return line
+    return splice.encode(splice.replaced(text, [(content, f"[{','.join(left)}]")])) if left else None
+
+
+def _block_without_record(block: str, briefed: "Briefed") -> str | None:
+    said = acp.text(jsonrpc.look(splice.encode(block)), "text") or ""
+    left = briefed.message(said)
+    if left == said:
+        return block
+    span = splice.members(block)["text"]
+    return splice.replaced(block, [(span, jsonrpc.dump(left).decode())]) if left else None
+
+
 class Briefed:
     """Finds what an agent repeats of the record that it was given, since clients must not see it."""
 
     def __init__(self, brief: str) -> None:
         self._folded = " ".join(brief.split())
-        self._left = brief
+        self._brief = self._left = brief
         self._heard = ""
 
     def words(self, text: str) -> str:
@@ -108,6 +133,10 @@ class Briefed:
         if left and text.startswith(left):
             return text[len(left) :].lstrip()
         return heard + text if left else text  # it only began like the record
+
+    def message(self, text: str) -> str:
+        """The text of a whole user message, or of its first text block, without the record."""
+        return text[len(self._brief) :].lstrip() if text.startswith(self._brief) else text
 
     def is_title(self, title: str) -> bool:
         """Whether a title was made from the record, since agents take the first words of a prompt."""

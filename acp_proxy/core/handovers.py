@@ -13,7 +13,7 @@ from acp_proxy.core.effects import Effect, Forward
 from acp_proxy.core.handover import Briefed
 from acp_proxy.core.load import Load
 from acp_proxy.core.under_way import HELD_LIMIT
-from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire import acp, jsonrpc, second
 from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId
 
 AT_MOST = 1000
@@ -147,6 +147,11 @@ class Handovers:
         agents = self._opened.pop(session, None)
         return (session, agents) if agents is not None else None
 
+    def turn_ended(self, session: str, *, succeeded: bool) -> tuple[str, str] | None:
+        """The turn of the session's oldest prompts has ended, not with an answer. Returns what ``delivered`` does."""
+        prompt = next((id for id, carried in self._carried.items() if carried == session), None)
+        return self.delivered(prompt, succeeded=succeeded) if prompt is not None else None
+
     def is_briefed(self, session: str) -> bool:
         """Whether the agent was given a record of this session, so that its updates may repeat it."""
         return session in self._briefed
@@ -179,12 +184,15 @@ def _without_record(line: bytes, message: Notification, briefed: Briefed) -> tup
     kind, title = acp.update_kind(update), acp.text(update, "title")
     if kind == acp.SESSION_INFO and title is not None and briefed.is_title(title):
         return None
-    text = acp.text(acp.member(update, "content"), "text") if kind == acp.USER_CHUNK else None
-    if text is None or (left := briefed.words(text)) == text:
-        return line, message
     try:
-        line = acp.with_chunk_text(line, left)
+        if kind == second.USER:
+            left = handover.without_record(line, briefed)
+        else:
+            text = acp.text(acp.member(update, "content"), "text") if kind == acp.USER_CHUNK else None
+            if text is None or (words := briefed.words(text)) == text:
+                return line, message
+            left = acp.with_chunk_text(line, words) if words else None
     except (ValueError, KeyError):
         return line, message
-    told = jsonrpc.read_message(line)
-    return (line, told) if left and isinstance(told, Notification) else None
+    told = jsonrpc.read_message(left) if left is not None else None
+    return (left, told) if left is not None and isinstance(told, Notification) else None

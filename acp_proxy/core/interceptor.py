@@ -373,7 +373,7 @@ class Interceptor:
         return [Forward(Peer.CLIENT, line, first=True), *self._scribe.recorded(Peer.AGENT, message)]
 
     def _state_told(self, session: str, state: str, line: bytes, message: Notification) -> list[Effect]:
-        """The agent says that it works on a session, or that nothing is under way, which ends its turns."""
+        """The agent says that it works on a session, or that nothing is under way, which ends turns."""
         if state == dialect.BUSY:
             self._notebook.busy(session)
             return self._told(session, line, message)
@@ -381,7 +381,8 @@ class Interceptor:
         waited = self._loads.turn_ends(session) if was_live else []
         ended = self._notebook.idle(session)
         titled = self._titled(session) if ended else []
-        told = [*waited, *titled, *self._told(session, line, message), *ended]
+        delivered = self._loads.delivered(session, None, succeeded=state == dialect.IDLE) if ended else []
+        told = [*waited, *titled, *self._told(session, line, message), *ended, *delivered]
         return [*told, *self._loads.turn_ended(session)] if was_live else told
 
     def _may_be_opened_for_us(self, session: str) -> bool:
@@ -427,17 +428,16 @@ class Interceptor:
         id = found.request.id
         if self._negotiation.dialect.accepts(message):
             accepted = self._notebook.prompt_accepted(session, message.raw, id)
-            titled = self._titled(session) if EndTurn(session) in accepted else []
-            return [*accepted, *self._loads.turn_ended(session), *titled, *self._loads.to_client(session, line)]
+            is_over = EndTurn(session) in accepted  # its turn has ended before
+            over = [*self._titled(session), *self._loads.delivered(session, id, succeeded=True)] if is_over else []
+            return [*accepted, *self._loads.turn_ended(session), *over, *self._loads.to_client(session, line)]
         first = self._handovers.refused_first(session, id, message.error)
         if first is not None and self._service.modes.handover != capabilities.NEVER:
             load, prompt = first
             self._ledger.add(Peer.CLIENT, prompt, session)
             return self._opening.send_again(load, prompt, line)
         effects = self._loads.turn_ends(session)
-        delivered = self._handovers.delivered(id, succeeded=message.error is None)
-        if delivered is not None:
-            effects += self._notebook.handed_over(*delivered)
+        effects += self._loads.delivered(session, id, succeeded=message.error is None)
         effects += [*self._scribe.answered(found, message), *self._loads.turn_ended(session)]
         return [*effects, *self._titled(session), *self._loads.to_client(session, line)]
 

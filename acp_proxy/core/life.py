@@ -166,7 +166,8 @@ class Life:
             load.is_imported = True
             told = [line.removesuffix(b"\n") for line in told_once([line for line, _ in load.told])]
             return [*self._notebook.imported(session, request.params, result, told, load.states), EndTurn(session)]
-        effects: list[Effect] = [*self._notebook.opened(session, request.method, request.params, result)]
+        anew = load.is_handed_over
+        effects: list[Effect] = [*self._notebook.opened(session, request.method, request.params, result, anew=anew)]
         if load.alias is not None:
             effects += self._notebook.renamed(session, load.alias)
         for state in load.states:

@@ -163,6 +163,14 @@ class Loads:
             return []
         return self.life.happens(load, Happens.TURN_ENDED)
 
+    def delivered(self, session: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
+        """A turn has ended, which may complete a handover. ``prompt``: the one that was answered, if any."""
+        if prompt is not None:
+            delivered = self._handovers.delivered(prompt, succeeded=succeeded)
+        else:
+            delivered = self._handovers.turn_ended(session, succeeded=succeeded)
+        return [*self._notebook.handed_over(*delivered)] if delivered is not None else []
+
     def forked(self, request: Request, session: str, told: list[bytes]) -> None:
         """The agent has opened a fork. ``told``: lines without newlines that came before its answer, which are the
         parent's past or new."""
@@ -234,6 +242,9 @@ class Loads:
         self._handovers.opened(load.session, opened)
         load.is_handed_over = True
         load.response = handover.answer(id, message.result)
+        if (idle := self.life.dialect.idle(load.session)) is not None:
+            load.held.insert(0, (idle, None))
+            load.first = 1
         return self.life.happens(load, Happens.AGREED, message)
 
     def replay_ended(self, ended: ReplayEnded) -> list[Effect]:

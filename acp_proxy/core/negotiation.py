@@ -67,7 +67,7 @@ class Negotiation:
         if not self._filing.is_named:
             effects += self._filing.named(IdentifyAgent(offer.name, offer.release))
         service.ours = capabilities.additions(offer, service.modes) if service.is_wanted else ()
-        service.is_known = service.is_wanted
+        service.is_known = service.is_wanted and offer.has_sessions
         self._life.titles = capabilities.LIST in service.ours
         store = self._settings.store if self._settings.is_chained else None
         if service.ours or store is not None:
@@ -81,11 +81,10 @@ class Negotiation:
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _speaks(self, spoken: Dialect) -> list[Effect]:
-        """From here on, lines are of this version. Without handovers, unless it is version 1."""
+        """From here on, lines are of this version."""
         before, self.dialect = self.dialect, spoken
-        life, modes = self._life, self._settings.modes
+        life = self._life
         life.kinds, life.dialect = spoken.kinds(self._initialize), spoken
-        self._service.modes = modes if spoken is dialect.FIRST else modes.but(handover=capabilities.NEVER)
         return [ProtocolVersion(spoken.version)] if spoken is not before else []
 
     def _stood_aside(self, line: bytes, why: str) -> list[Effect]:

@@ -121,14 +121,16 @@ class Notebook:
         found = self.sessions.get(session)
         return found is not None and not found.deleted and not found.terminals.open
 
-    def opened(self, session: str, method: str, params: object, result: object) -> list[Recording]:
+    def opened(
+        self, session: str, method: str, params: object, result: object, *, anew: bool = False
+    ) -> list[Recording]:
         """The agent has opened a session. Updates that came before its answer follow the note of that.
 
-        ``method``, ``params``: of the request. ``result``: of the answer.
+        ``method``, ``params``: of the request. ``result``: of the answer. ``anew``: it opened a new one instead.
         """
         parent = acp.session_id(params) if method == acp.FORK else None
         origin = record.RECORDED if method == acp.NEW else record.PARTIAL
-        return self._opened(session, method, params, result, origin, parent=parent)
+        return self._opened(session, method, params, result, origin, parent=parent, anew=anew)
 
     def imported(
         self, session: str, params: object, result: object, told: list[bytes], states: list[bytes]
@@ -194,6 +196,7 @@ class Notebook:
         *,
         parent: str | None = None,
         before: Sequence[Recording] = (),
+        anew: bool = False,
     ) -> list[Recording]:
         if not self.records:
             return []
@@ -207,7 +210,7 @@ class Notebook:
         elif known.deleted:
             return forgotten
         known.begun = known.is_open = True
-        note: dict[str, object] = {"type": record.OPENED, "method": method}
+        note: dict[str, object] = {"type": record.OPENED, "method": method} | ({record.ANEW: True} if anew else {})
         note |= {"cwd": cwd, "additionalDirectories": directories}
         note |= {key: found for key in ("modes", "configOptions") if (found := acp.member(result, key)) is not None}
         servers = acp.member(params, "mcpServers")

@@ -20,10 +20,12 @@ from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.shell.agent_process import NOT_EXECUTABLE, NOT_FOUND
 from acp_proxy.transcripts.archive import Archive
-from acp_proxy.wire import acp
+from acp_proxy.wire import acp, dialect
+from acp_proxy.wire.dialect import Dialect
 from acp_proxy.wire.jsonrpc import Notification
 
 AUTHENTICATION_REQUIRED = -32000
+UNSUPPORTED_VERSION = -32022
 _MESSAGE_LENGTH = 300
 _HEARD_BYTES = 64 * 1024 * 1024
 REFUSED, SILENT, UNTRIED = "refused", "no answer", "not tried"
@@ -63,7 +65,12 @@ class _Heard:
         self._session = session
 
     def hear(self, message: Notification) -> None:
-        if message.method == acp.UPDATE and acp.session_id(message.params) == self._session:
+        kind = acp.update_kind(acp.member(message.params, "update"))
+        if (
+            message.method == acp.UPDATE
+            and acp.session_id(message.params) == self._session
+            and acp.is_conversation(kind)
+        ):
             self.size += len(message.raw)
             if self.size <= _HEARD_BYTES:
                 self.told.append(message.raw)
@@ -114,6 +121,9 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
     about = {"name": "acp-proxy doctor", "version": __version__}
     params = {"protocolVersion": acp.VERSION, "clientCapabilities": {}, "clientInfo": about}
     answer = probe.ask(acp.INITIALIZE, params, wish.seconds)
+    if acp.member(answer.error, "code") == UNSUPPORTED_VERSION:
+        params = {"protocolVersion": dialect.SECOND.version, "capabilities": {}, "info": about}
+        answer = probe.ask(acp.INITIALIZE, params, wish.seconds)
     seconds = time.monotonic() - began
     if answer.error is not None:
         text = f"the agent answered initialize with an error: {_error(answer.error)}"
@@ -128,15 +138,15 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
         try:
             sessions = sum(row.agent == folder for row in wish.store.sessions())
             shown = replay_check.shown_last(wish.store, folder)
-            if LOAD in offer.native and offer.version == acp.VERSION:
-                load, todo = _loaded(probe, wish, wish.store, folder, say)
+            if LOAD in offer.native and offer.dialect is not None:
+                load, todo = _loaded(probe, offer.dialect, wish, wish.store, folder, say)
         except AcpProxyError:  # the report on the store says it
             pass
     return Examined(wish.command, None, (), (), seconds, offer, able, folder, sessions, load, shown), todo
 
 
 def _loaded(
-    probe: Probe, wish: Wish, store: Archive, folder: str, say: Callable[[str], None]
+    probe: Probe, spoken: Dialect, wish: Wish, store: Archive, folder: str, say: Callable[[str], None]
 ) -> tuple[LoadResult, list[Todo]]:
     """Raises AcpProxyError."""
     found = replay_check.newest_session(store, folder)
@@ -146,15 +156,18 @@ def _loaded(
     try:
         say(f"Asking it to load the session {row.session} (at most {wish.seconds:g} s)")
         theirs = _Heard(row.session)
-        params = {"sessionId": row.session, "cwd": row.cwd, "mcpServers": list[object]()}
-        answer = probe.ask(acp.LOAD, params, wish.seconds, theirs.hear)
+        params: dict[str, object] = {"sessionId": row.session, "cwd": row.cwd, "mcpServers": list[object]()}
+        method = acp.LOAD
+        if spoken is dialect.SECOND:
+            method, params["replayFrom"] = acp.RESUME, {"type": "start"}
+        answer = probe.ask(method, params, wish.seconds, theirs.hear)
         if answer.error is not None:
             return _refused(answer.error, row.session)
         if theirs.size > _HEARD_BYTES:
             return LoadResult(UNTRIED, "not compared: its replay is too large", row.session), []
         compared = replay_check.compare(reading, theirs.told)
     except NoAnswer as problem:
-        return LoadResult(SILENT, f"at session/load, the agent {problem}", row.session), []
+        return LoadResult(SILENT, f"at {method}, the agent {problem}", row.session), []
     except OSError as problem:
         return LoadResult(UNTRIED, f"not compared: the transcript cannot be read ({problem.strerror})", row.session), []
     finally:

@@ -97,6 +97,9 @@ class InTurn:
         self._is_certain = comparison.awaits_answer
         """Whether the last thing that the agent sent is a user message that the transcript has."""
         self._calls: set[str] = set()
+        self._unsure: list[bytes] = []
+        """Plans and known thoughts, which say nothing alone: what the agent sends next decides about them."""
+        self._unsure_size = 0
         self._held: list[bytes] = []
         self._said = ""
         self._run: tuple[str, str | None] | None = None
@@ -116,14 +119,18 @@ class InTurn:
         if not self.is_running:
             return [*out, (line, True)]
         if (shown := shown_by(update)) is not None:
-            return [*out, (line, not self._is_told_again(acp.TOOL_CALL, shown))]
+            return [*out, *self._decided(line, is_new=not self._is_told_again(acp.TOOL_CALL, shown))]
         if kind == acp.AGENT_CHUNK:
             return out + self._agent_said(line, block_letters(acp.member(update, "content")))
-        return [*out, (line, not self._is_told_again(kind, update))]
+        if kind == PLAN or (kind == acp.THOUGHT_CHUNK and self._is_known_thought(update)):
+            self._unsure.append(line)
+            self._unsure_size += len(line)
+            return out + (self._decide(is_new=True) if self._unsure_size > WAITING_LIMIT else [])
+        return [*out, *self._decided(line, is_new=not self._is_told_again(kind, update))]
 
     def rest(self) -> list[tuple[bytes, bool]]:
         """The waiting lines, each with whether it is new, since the turn is over."""
-        return self._ended("")
+        return self._ended("") + self._decide(is_new=not self._is_certain)
 
     def _user_said(self, line: bytes, said: str, prompts: list[str]) -> list[tuple[bytes, bool]]:
         self._said += said
@@ -133,7 +140,7 @@ class InTurn:
             if echoed == self._said:
                 prompts.remove(echoed)
                 self.is_running = self.is_running and not self._echo_ends
-            return self._let_go(is_new=True, ends=False)
+            return self._decide(is_new=False) + self._let_go(is_new=True, ends=False)
         places = (
             (self._said, self._user),
             (self._said, 0),
@@ -143,7 +150,7 @@ class InTurn:
         forms = self._past.users[number].forms if number is not None else []
         if (sent := next((prompt for prompt in prompts if prompt in forms), None)) is not None:
             prompts.remove(sent)  # the user repeats a prompt, and the agent echoes it as before
-            return self._let_go(is_new=True, ends=False)
+            return self._decide(is_new=False) + self._let_go(is_new=True, ends=False)
         if number is not None:
             self.is_running = self._is_certain = True
             self._at, self._user = self._past.users[number].begins(self._at), number + 1
@@ -212,12 +219,21 @@ class InTurn:
             else:
                 self.is_running = False
             return id in self._calls
-        if kind == acp.THOUGHT_CHUNK:
-            return block_letters(acp.member(update, "content")) in self._past.thoughts
-        return kind == PLAN or digest(update) in self._past.others
+        return kind != acp.THOUGHT_CHUNK and digest(update) in self._past.others
+
+    def _is_known_thought(self, update: object) -> bool:
+        return block_letters(acp.member(update, "content")) in self._past.thoughts
 
     def _let_go(self, *, is_new: bool, ends: bool = True) -> list[tuple[bytes, bool]]:
         held, self._held = self._held, []
         if ends:
             self._said = ""
-        return [(line, is_new) for line in held]
+        return [*(self._decide(is_new=is_new) if held else []), *((line, is_new) for line in held)]
+
+    def _decided(self, line: bytes, *, is_new: bool) -> list[tuple[bytes, bool]]:
+        return [*self._decide(is_new=is_new), (line, is_new)]
+
+    def _decide(self, *, is_new: bool) -> list[tuple[bytes, bool]]:
+        """Return what waits for what the agent sends next, which is new or not."""
+        unsure, self._unsure, self._unsure_size = self._unsure, [], 0
+        return [(line, is_new) for line in unsure]

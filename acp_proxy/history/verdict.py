@@ -19,7 +19,6 @@ class Rule(enum.Enum):
     SAME = (5, "the agent's replay lacks nothing")
     UNDECIDED = (0, "the comparison would have taken too long")
     ASKED_FOR = (6, "an option asks for the transcript's replay")
-    OTHER_VERSION = (7, "a part of the transcript is of another protocol version than the connection")
 
     @classmethod
     def numbered(cls, number: object) -> "Rule | None":

@@ -85,8 +85,9 @@ class Verbatim:
     def end(self, *, live: bool | None = None) -> list[bytes]:
         """End the replay. ``live``: open turns may go on."""
         told = self._said(self._waiting)
-        self._waiting = []
-        return told + [_failed(self._session, kind, id) for kind, id in self._open] if not live else told
+        unfinished, self._open = ([] if live else list(self._open)), {}
+        self._ended |= set(unfinished)
+        return told + [_failed(self._session, kind, id) for kind, id in unfinished]
 
     def states(self) -> list[bytes]:
         """Nothing: the agent itself has sent its state before its answer."""

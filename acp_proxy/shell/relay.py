@@ -352,6 +352,7 @@ class Relay:
 
     def _find(self, wanted: FindSession) -> list[Acting]:
         """Look a session up, and fix what a replay of it will show: what is recorded up to now."""
+        from acp_proxy.replay.either import EitherVersion
         from acp_proxy.replay.telling import Telling
         from acp_proxy.replay.verbatim import Verbatim
         from acp_proxy.shell.finding import look_up
@@ -362,10 +363,8 @@ class Relay:
         if isinstance(opened, SessionFound):
             return self._decide(opened)
 
-        def telling(start: StartReplay) -> Telling | Verbatim:
-            if start.protocol != FIRST:
-                return Verbatim(wanted.session, run=recorder.run, also=opened.also)
-            return Telling(
+        def telling(start: StartReplay) -> Telling | EitherVersion:
+            first = Telling(
                 wanted.session,
                 run=recorder.run,
                 mode=self._replay.mode,
@@ -373,6 +372,9 @@ class Relay:
                 also=opened.also,
                 kinds=start.kinds,
             )
+            if start.protocol == FIRST:
+                return first
+            return EitherVersion(wanted.session, first, Verbatim(wanted.session, run=recorder.run, also=opened.also))
 
         def found(complete: bool) -> list[Acting]:
             self._replays[request] = Replay(

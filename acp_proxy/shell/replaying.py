@@ -18,8 +18,8 @@ from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.past import Laying
 from acp_proxy.history.verdict import Rule, verdict
 from acp_proxy.replay.brief import Brief
+from acp_proxy.replay.either import EitherVersion, handovers
 from acp_proxy.replay.telling import Telling
-from acp_proxy.replay.verbatim import Verbatim
 from acp_proxy.shell.output import WIDE, Output
 from acp_proxy.transcripts.store import AlikeLines, Line, Reading, Summary, retold
 from acp_proxy.wire import acp, framing, jsonrpc, second
@@ -43,7 +43,7 @@ class Replay:
         warn: Callable[[str], None],
         *,
         run: str,
-        telling: Callable[[StartReplay], Telling | Verbatim],
+        telling: Callable[[StartReplay], Telling | EitherVersion],
         title: str | None = None,
     ) -> None:
         """``session``: the client's id. ``reading``: the transcript; this closes it. ``run``: this connection's.
@@ -65,8 +65,6 @@ class Replay:
         self._waiting: list[bytes] = []
         self._size = 0
         self._taken = 0.0
-        self._has_first = False
-        """Whether the transcript has messages of version 1, once it was compared."""
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
 
     def start(self, wanted: StartReplay) -> None:
@@ -99,13 +97,12 @@ class Replay:
         comparison: Comparison | None = None
         is_told = False
         try:
-            is_first = wanted.protocol == FIRST
-            comparison = self._compared() if wanted.compares or not is_first else None
+            comparison = self._compared() if wanted.compares else None
             rule = wanted.rule or (verdict(comparison) if comparison is not None else Rule.LESS)
-            if not is_first and self._has_first:
-                rule = Rule.OTHER_VERSION
             if rule.is_ours and (wanted.shows or wanted.record):
                 is_told = self._told(telling, summary)
+            if wanted.protocol != FIRST:
+                self._record()
         except OSError as problem:  # what could be read was sent; the agent has opened the session
             self._warn(f"a replay ended early: {errno_name(problem)}")
         except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
@@ -132,16 +129,13 @@ class Replay:
 
     def _compared(self) -> Comparison | None:
         """Raises OSError."""
-        return compare(self._noticed(self._lines()), self._wanted.told, self._goes_on)
+        return compare(self._lines(), self._wanted.told, self._goes_on)
 
-    def _noticed(self, lines: Iterable[Line | AlikeLines]) -> Iterable[Line | AlikeLines]:
-        for line in lines:
-            entry = line.entry if isinstance(line, Line) else None
-            self._has_first |= entry is not None and entry.peer is not None and entry.protocol == FIRST
-            yield line
-
-    def _told(self, telling: Telling | Verbatim, summary: Summary) -> bool:
+    def _told(self, telling: Telling | EitherVersion, summary: Summary) -> bool:
         """Send the transcript. Returns whether all of it was sent."""
+        if isinstance(telling, EitherVersion) and self._wanted.rule is Rule.HANDED_OVER:
+            begun = handovers(line.entry for line in self._lines() if isinstance(line, Line))
+            telling.handovers = begun + self._wanted.record
         lines = self._lines()
         if self._reading.size > WIDE:
             self._client.widen()
@@ -155,6 +149,21 @@ class Replay:
                 self._take()
         self._tell(telling.end())
         return True
+
+    def _record(self) -> None:
+        """Make the record of a handover, if it is wanted, from what a client of version 1 would see."""
+        telling = self._begin_telling(self._wanted.but(protocol=FIRST))
+        for line in retold(self._lines()) if self._brief is not None else ():
+            if not self._goes_on():
+                return
+            self._note_down(_told_of(telling, line))
+        self._note_down(telling.end())
+
+    def _note_down(self, items: list[bytes]) -> None:
+        """Add what is replayed to the record of a handover."""
+        if self._brief is not None:
+            for each in framing.cut(b"".join(items)):
+                self._brief.add(each)
 
     def _lines(self) -> Iterable[Line | AlikeLines]:
         """The transcript, up to the prompt that the agent will get again."""
@@ -172,7 +181,7 @@ class Replay:
             case _:
                 return False
 
-    def _states(self, telling: Telling | Verbatim, summary: Summary) -> list[bytes]:
+    def _states(self, telling: Telling | EitherVersion, summary: Summary) -> list[bytes]:
         """Updates with the session's latest state, and the title that a list shows."""
         info = summary.info()
         if not self._wanted.titles and summary.agent_title is None:
@@ -186,12 +195,11 @@ class Replay:
 
     def _tell(self, lines: list[bytes]) -> None:
         """Send items; each is one or more whole lines."""
+        if self._wanted.protocol == FIRST:
+            self._note_down(lines)
         for line in lines:
             if self._waiting and self._size + len(line) > TAKE:
                 self._take()
-            if self._brief is not None:
-                for each in framing.cut(line):
-                    self._brief.add(each)
             if self._wanted.shows:
                 self._waiting.append(line)
                 self._size += len(line)
@@ -237,7 +245,7 @@ def _lay(laying: Laying, line: Line | AlikeLines) -> None:
         laying.add(line.entry)
 
 
-def _told_of(telling: Telling | Verbatim, line: Line | AlikeLines) -> list[bytes]:
+def _told_of(telling: Telling | EitherVersion, line: Line | AlikeLines) -> list[bytes]:
     if isinstance(line, AlikeLines):
         return telling.go_on(line.number, line.stream)
     return telling.add(line.number, line.entry) if line.entry is not None else []

@@ -5,11 +5,11 @@ The core speaks version 1: a dialect reads what a line of its version means ther
 
 from typing import Protocol
 
-from acp_proxy.wire import acp
+from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Message, Request, Response
 
-BUSY, IDLE = "busy", "idle"
-"""What an agent may say about a session: it is working, or nothing is under way any more."""
+BUSY, IDLE, FAILED = "busy", "idle", "failed"
+"""What an agent may say about a session: it is working, or nothing is under way any more, perhaps after an error."""
 
 
 class Dialect(Protocol):
@@ -41,7 +41,10 @@ class Dialect(Protocol):
         """Whether this answer to a prompt only accepts it, so that the turn begins."""
 
     def state(self, update: object) -> str | None:
-        """``BUSY`` or ``IDLE``, if the update says so."""
+        """``BUSY``, ``IDLE`` or ``FAILED``, if the update says so."""
+
+    def idle(self, session: str) -> bytes | None:
+        """The line of an update that says that nothing is under way; None if there is no such update."""
 
     def kinds(self, client: object) -> frozenset[str]:
         """The optional kinds of updates that the client takes. ``client``: the parameters of ``initialize``."""
@@ -63,6 +66,9 @@ class FirstDialect:
         return False
 
     def state(self, update: object) -> str | None:
+        return None
+
+    def idle(self, session: str) -> bytes | None:
         return None
 
     def kinds(self, client: object) -> frozenset[str]:
@@ -91,7 +97,13 @@ class SecondDialect:
     def state(self, update: object) -> str | None:
         if acp.update_kind(update) != acp.STATE:
             return None
-        return IDLE if acp.text(update, "state") == "idle" else BUSY
+        if acp.text(update, "state") != "idle":
+            return BUSY
+        return FAILED if acp.text(update, "stopReason") == "error" else IDLE
+
+    def idle(self, session: str) -> bytes | None:
+        update = {"sessionUpdate": acp.STATE, "state": "idle"}
+        return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": update})
 
     def kinds(self, client: object) -> frozenset[str]:
         return acp.OPTIONAL_KINDS

@@ -24,6 +24,8 @@ HANDOVER, ALIAS, REPLAY, COPIED = "handover", "alias", "replay", "copied"
 """The values of a note's ``type``."""
 
 HEADER_START = b'{"acp-transcript":'
+ANEW = "anew"
+"""The member of an ``opened`` note that says that the agent opened a new session instead."""
 GAP_MARK = b'"note":{"type":"gap"'
 """Bytes that every gap note contains, to find gaps without parsing."""
 

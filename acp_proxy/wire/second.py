@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from acp_proxy.wire import acp
 
-MESSAGES = {"user_message": acp.USER_CHUNK, "agent_message": acp.AGENT_CHUNK, "agent_thought": acp.THOUGHT_CHUNK}
+USER = "user_message"
+MESSAGES = {USER: acp.USER_CHUNK, "agent_message": acp.AGENT_CHUNK, "agent_thought": acp.THOUGHT_CHUNK}
 """Maps the kinds of whole messages to the kinds of their chunks."""
 CHUNKS = frozenset(MESSAGES.values())
 CALL_UPDATE, CALL_CHUNK = "tool_call_update", "tool_call_content_chunk"

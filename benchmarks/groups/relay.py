@@ -18,6 +18,8 @@ SMALL = 200
 MANY = 31
 """Rounds for figures that depend on which processors the system chooses: it keeps its choice for seconds."""
 STALLED = 200_000_000
+SECOND = 2
+"""The agent's last argument: the version of the protocol."""
 _EVERYBODY = (NONE, C, CAT, THREADS, PROXY)
 _PIPES = (NONE, C, PROXY)
 
@@ -104,6 +106,24 @@ TALKS = (
         (ALONE, SMALL),
         (Reading("flood, message by message", PER_SECOND, "seconds", C, of=ALONE),),
         quick=True,
+    ),
+    Talk(
+        ("turn", TURNS),
+        (1, SMALL, 0, 0, SECOND),
+        (Reading("version 2: a whole turn", SECONDS, "p50", C),),
+        (NONE, C, PROXY),
+    ),
+    Talk(
+        ("stream", PACED),
+        (PACED, SMALL, 0, 1000, SECOND),
+        (Reading("version 2: CPU per update that arrives alone", SECONDS, "cpu", C, factor=1 / PACED),),
+        (C, PROXY),
+    ),
+    Talk(
+        ("stream",),
+        (FLOOD, SMALL, BATCH, 0, SECOND),
+        (Reading("version 2: flood, batches of 64 KiB", PER_SECOND, "seconds", C, of=FLOOD),),
+        (NONE, C, PROXY),
     ),
     *lines("1 kB", 1_000, 100_000),
     *lines("100 kB", 100_000, 1_000),

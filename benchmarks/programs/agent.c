@@ -1,10 +1,10 @@
-/* An agent with almost no cost: agent UPDATES SIZE BATCH PACE
+/* An agent with almost no cost: agent UPDATES SIZE BATCH PACE VERSION
  *
  * It answers initialize (its version is the time of its first instruction), session/new, session/resume (with the time
  * of the answer in _meta) and session/prompt.
  * It answers a prompt with UPDATES updates of SIZE bytes each, in writes of up to BATCH bytes (0: a write for each),
  * PACE microseconds apart, and a `_bench/ping` with one update. It drops other lines, and examines only the beginning
- * of each line.
+ * of each line. VERSION: of the protocol, whatever the client asks for; 1 or 2.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -14,14 +14,18 @@
 #include <unistd.h>
 
 #define HEAD 512
-#define START "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"bench-session-1\",\"update\":" \
-    "{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"@"
+#define UPDATE "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"bench-session-1\",\"update\":" \
+    "{\"sessionUpdate\":"
+#define CHUNK "\"agent_message_chunk\","
+#define CONTENT "\"content\":{\"type\":\"text\",\"text\":\"@"
+#define STATE UPDATE "\"state_update\",\"state\":"
 #define END "\"}}}}\n"
 #define STAMP 20
 
 static char *line, *batch;
 static size_t size, batch_size, gathered;
-static long updates, pace;
+static const char *start = UPDATE CHUNK CONTENT;
+static long updates, pace, version;
 static long long began;
 
 static long long now(void)
@@ -51,7 +55,7 @@ static void update(void)
 {
     char stamp[STAMP + 1];
     snprintf(stamp, sizeof stamp, "%0*lld", STAMP, now());
-    memcpy(line + strlen(START), stamp, STAMP);
+    memcpy(line + strlen(start), stamp, STAMP);
     if (gathered + size > batch_size)
         flush();
     if (size > batch_size) {
@@ -83,14 +87,22 @@ static void answer(const char *head)
     char out[HEAD];
     const char *id = strstr(head, "\"id\":");
     long number = id ? atol(id + 5) : -1;
-    if (strstr(head, "\"initialize\""))
+    if (strstr(head, "\"initialize\"") && version == 2)
+        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"protocolVersion\":2,\"capabilities\":{\"session\":{}},"
+            "\"info\":{\"name\":\"bench\",\"version\":\"%lld\"}}}\n", number, began);
+    else if (strstr(head, "\"initialize\""))
         snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"protocolVersion\":1,\"agentCapabilities\":"
             "{\"loadSession\":false,\"sessionCapabilities\":{\"resume\":{}}},\"authMethods\":[],\"agentInfo\":{\"name\":\"bench\",\"version\":\"%lld\"}}}\n", number, began);
     else if (strstr(head, "\"session/new\""))
         snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"sessionId\":\"bench-session-1\"}}\n", number);
     else if (strstr(head, "\"session/resume\""))
         snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"_meta\":{\"answered\":%lld}}}\n", number, now());
-    else if (strstr(head, "\"session/prompt\"")) {
+    else if (strstr(head, "\"session/prompt\"") && version == 2) {
+        snprintf(out, HEAD, STATE "\"running\"}}}\n{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"messageId\":\"u%ld\"}}\n", number, number);
+        put(out, strlen(out));
+        turn();
+        snprintf(out, HEAD, STATE "\"idle\",\"stopReason\":\"end_turn\"}}}\n");
+    } else if (strstr(head, "\"session/prompt\"")) {
         turn();
         snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"stopReason\":\"end_turn\"}}\n", number);
     } else {
@@ -104,17 +116,21 @@ static void answer(const char *head)
 int main(int count, char **words)
 {
     static char buffer[64 * 1024], head[HEAD];
-    size_t known = 0, least = strlen(START) + STAMP + strlen(END);
+    size_t known = 0, least;
     ssize_t got;
     began = now();
     updates = count > 1 ? atol(words[1]) : 1;
     size = count > 2 ? strtoul(words[2], NULL, 10) : 200;
     batch_size = count > 3 ? strtoul(words[3], NULL, 10) : 0;
     pace = count > 4 ? atol(words[4]) : 0;
+    version = count > 5 ? atol(words[5]) : 1;
+    if (version == 2)
+        start = UPDATE CHUNK "\"messageId\":\"m1\"," CONTENT;
+    least = strlen(start) + STAMP + strlen(END);
     size = size < least ? least : size;
     line = malloc(size), batch = malloc(batch_size + 1);
     memset(line, 'x', size);
-    memcpy(line, START, strlen(START));
+    memcpy(line, start, strlen(start));
     memcpy(line + size - strlen(END), END, strlen(END));
     while ((got = read(0, buffer, sizeof buffer)) > 0) {
         char *at = buffer, *stop = buffer + got;

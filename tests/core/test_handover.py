@@ -93,7 +93,7 @@ def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
     assert step.to_client == b""
     assert step.kept == [
         BeginTranscript("s", "/w", [], record.PARTIAL),
-        RecordNote("s", opened_note("session/load", modes=modes, configOptions=[])),
+        RecordNote("s", opened_note("session/load", anew=True, modes=modes, configOptions=[])),
     ]
     talk.tells(1, chunk("s", "told"))
     step = talk.replay_ends(1, commands("s", "stored"), brief=BRIEF)

@@ -5,10 +5,10 @@ from typing import Any, Self
 
 import pytest
 
-from acp_proxy.core.capabilities import AGENT, STORE, Modes
+from acp_proxy.core.capabilities import AGENT, NEVER, STORE, Modes
 from acp_proxy.core.effects import BeginTurn, EndTurn, ProtocolVersion, RecordLine, RecordNote, StartReplay
 from acp_proxy.history.verdict import Rule
-from acp_proxy.wire import jsonrpc
+from acp_proxy.wire import jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
     AS_USUAL,
@@ -316,14 +316,6 @@ def test_with_load_store_the_agent_replays_in_vain() -> None:
     assert shown.endswith(line(state("idle"), result(1, {})))
 
 
-def test_an_unknown_session_is_the_agents_error_and_not_handed_over() -> None:
-    second = opened_again()
-    second.client(resume(1, "s", replayFrom=START))
-    refused = error(1, jsonrpc.RESOURCE_NOT_FOUND, "Session not found")
-    step = second.agent(refused)
-    assert (step.to_client, step.to_agent) == (line(refused), b"")
-
-
 def test_a_load_that_the_client_cancels_gets_the_state_behind_its_answer() -> None:
     second = opened_again()
     second.client(resume(1, "s", replayFrom=START))
@@ -337,3 +329,101 @@ def test_lines_of_version_2_do_not_end_turns_in_version_1() -> None:
     first.client(prompt(1, "s"))
     first.agent(chunk("s", "x"), state("idle"))
     assert first.core._notebook.is_live("s")
+
+
+# Handovers.
+
+BRIEF = "# what was said"
+NOT_FOUND = error(1, jsonrpc.RESOURCE_NOT_FOUND, "Session not found")
+DELIVERED = RecordNote("s", {"type": record.HANDOVER, "to": "n"})
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"type": "text", "text": said}
+
+
+def echoed(*blocks: str, session: str = "n") -> dict[str, Any]:
+    return update(session, "user_message", messageId="u", content=[text(each) for each in blocks])
+
+
+def asked_again() -> Second:
+    second = opened_again()
+    second.client(resume(1, "s", replayFrom=START))
+    return second
+
+
+def handed_over() -> Second:
+    second = asked_again()
+    second.agent(NOT_FOUND, result("acp-proxy/1", {"sessionId": "n"}))
+    second.replay_ends(1, rule=Rule.HANDED_OVER, brief=BRIEF)
+    return second
+
+
+def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one() -> None:
+    second = asked_again()
+    asked = json.loads(second.agent(NOT_FOUND).to_agent)
+    assert (asked["method"], asked["params"].keys()) == ("session/new", {"cwd", "mcpServers"})
+    [wanted] = second.agent(result("acp-proxy/1", {"sessionId": "n", "configOptions": []})).asked
+    assert isinstance(wanted, StartReplay)
+    assert (wanted.rule, wanted.record, wanted.protocol) == (Rule.HANDED_OVER, True, 2)
+    notice, idle, answer = second.replay_ends(1, rule=Rule.HANDED_OVER, brief=BRIEF).to_client.splitlines(True)
+    assert json.loads(notice)["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
+    assert idle == line(state("idle")), "a resume must tell the state before its answer; a new session need not"
+    assert json.loads(answer)["result"] == {"configOptions": [], "_meta": {"acp-proxy": {"handover": True}}}
+
+
+def test_without_handovers_an_unknown_session_is_the_agents_error() -> None:
+    second = opened_again(Modes(handover=NEVER))
+    second.client(resume(1, "s", replayFrom=START))
+    step = second.agent(NOT_FOUND)
+    assert (step.to_client, step.to_agent) == (line(NOT_FOUND), b"")
+
+
+def test_an_agent_without_sessions_is_asked_for_none() -> None:
+    second = Second().begins_second({})
+    second.stored["s"] = Stored()
+    asked = resume(1, "s", replayFrom=START)
+    assert second.client(asked).to_agent == line(asked)
+    assert second.agent(NOT_FOUND).to_client == line(NOT_FOUND)
+
+
+@pytest.mark.parametrize(
+    ("ends", "is_delivered"), [({}, True), ({"stopReason": "cancelled"}, True), ({"stopReason": "error"}, False)]
+)
+def test_the_record_is_delivered_when_a_turn_that_carried_it_ends_well(ends: Any, *, is_delivered: bool) -> None:
+    second = handed_over()
+    sent = json.loads(second.client(prompt(2, "s")).to_agent)
+    assert sent["params"] == {"sessionId": "n", "prompt": [text(BRIEF), text("hello")]}
+    second.agent(state("running", "n"), result(2, {"messageId": "u"}))
+    assert DELIVERED not in second.all.kept, "the agent has only accepted the prompt"
+    second.agent(state("idle", "n", **ends))
+    assert (DELIVERED in second.all.kept) is is_delivered
+    again = json.loads(second.client(prompt(3, "s")).to_agent)["params"]["prompt"]
+    assert again == [text("hello")] if is_delivered else [text(BRIEF), text("hello")]
+
+
+def test_a_turn_that_is_over_before_its_prompt_is_accepted_delivers_the_record() -> None:
+    second = handed_over()
+    second.client(prompt(2, "s"))
+    assert DELIVERED in second.agent(state("running", "n"), state("idle", "n"), result(2, {"messageId": "u"})).kept
+
+
+def test_the_client_does_not_see_the_record_that_the_agent_repeats() -> None:
+    second = handed_over()
+    second.client(prompt(2, "s"))
+    for said in (echoed(BRIEF, "hello"), echoed(f"{BRIEF}\nhello"), echoed("hello")):
+        step = second.agent(said)
+        assert step.to_client == line(echoed("hello", session="s"))
+        assert step.kept == [kept(echoed("hello", session="s"))]
+    assert second.agent(echoed(BRIEF)).to_client == b""
+
+
+def test_a_first_prompt_that_is_refused_is_sent_again_in_a_new_session() -> None:
+    second = asked_again()
+    second.agent(state("idle"), result(1, {}))
+    second.replay_ends(1, rule=Rule.LESS)
+    second.client(prompt(2, "s"))
+    opened = json.loads(second.agent(error(2, jsonrpc.RESOURCE_NOT_FOUND, "Session not found")).to_agent)
+    second.agent(result(opened["id"], {"sessionId": "n"}))
+    step = second.replay_ends(2, rule=Rule.HANDED_OVER, brief=BRIEF)
+    assert json.loads(step.to_agent)["params"] == {"sessionId": "n", "prompt": [text(BRIEF), text("hello")]}

@@ -102,6 +102,38 @@ say(id=2, result={})
     assert outcome(found) == ("loses", ("the user's words", "the agent's words", "1 of 1 tool call"))
 
 
+SECOND = """
+import json, sys
+def say(**message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+def tell(kind, **more):
+    say(method="session/update", params={"sessionId": "s", "update": {"sessionUpdate": kind, **more}})
+for line in sys.stdin:
+    asked = json.loads(line)
+    params = asked["params"]
+    if params.get("protocolVersion") == 1:
+        say(id=asked["id"], error={"code": -32022, "message": "Unsupported protocol version"})
+    elif asked["method"] == "initialize":
+        about = {"name": "scripted", "version": "2"}
+        say(id=asked["id"], result={"protocolVersion": 2, "info": about, "capabilities": {"session": {}}})
+    elif params.get("replayFrom") == {"type": "start"}:
+        tell("user_message", messageId="u", content=[{"type": "text", "text": "Mend it"}])
+        tell("agent_message", messageId="a", content=[{"type": "text", "text": sys.argv[1]}])
+        tell("tool_call_update", toolCallId="1", title="the tool", status="completed")
+        tell("state_update", state="idle")
+        say(id=asked["id"], result={})
+"""
+
+
+@pytest.mark.parametrize(("said", "expected"), [(SAID, "whole"), (SAID[:20], "loses")])
+def test_an_agent_that_only_speaks_version_2_is_checked(tmp_path: Path, store: Both, said: str, expected: str) -> None:
+    store_session(store, "s", ("Mend it", [chunk(SAID), CALL]), agent="scripted", cwd=str(tmp_path))
+    found, todo = looked_at(python(SECOND, said), store)
+    assert found.offer is not None
+    assert (found.problem, found.offer.version, found.folder is not None, todo) == (None, 2, True, [])
+    assert [one.name for one in found.abilities if one.by == OURS] == ["delete"]
+    assert outcome(found)[0] == expected
+
+
 def test_the_agent_gets_no_other_request(tmp_path: Path, store: Both) -> None:
     keep(store, tmp_path)
     loaded(tmp_path, store, [])

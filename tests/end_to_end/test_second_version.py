@@ -70,6 +70,28 @@ def test_the_official_client_and_agent_do_the_main_job_whatever_the_agent_loses(
     assert {entry.get("v") for entry in entries(place) if "message" in entry} == {2}
 
 
+def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one(proxied: Proxied, memory: Path) -> None:
+    report = main_job(proxied, agent(proxied, memory, "restarts"), deletes=False)
+    assert report["malformed"] == []
+    live = [update for turn in report["live"] for update in conversation(turn)]
+    *loaded, notice = conversation(report["loaded"])
+    assert json.loads(json.dumps(loaded).replace('"acp-proxy-0-', '"')) == live
+    further = {id for update in report["further"] if (id := update.get("messageId"))}
+    assert further <= {update.get("messageId") for update in live}, "the new session uses the ids of the old one again"
+    assert further.isdisjoint(update.get("messageId") for update in loaded)
+    assert "continues in a new session" in notice["content"]["text"]
+    assert report["loaded"][-1]["state"] == "idle"
+    [said] = [one for one in report["further"] if one["sessionUpdate"] == "user_message"]
+    assert said["content"] == [{"type": "text", "text": LAST_PROMPT}], "the record is not shown"
+    answered = report["further"][-2]["content"][0]["text"]
+    for prompt in PROMPTS:
+        assert answered.count(f"> {prompt}\n") == 1
+        assert answered.count(f"> {ANSWER}{prompt}\n") == 1, "in the last form of the message"
+    assert answered.endswith(LAST_PROMPT)
+    notes = [entry["note"] for entry in entries(proxied.transcript(report["session"])) if "note" in entry]
+    assert [note["type"] for note in notes][-1] == "handover"
+
+
 def test_a_session_gets_a_title_if_the_agent_gives_none(proxied: Proxied, memory: Path) -> None:
     report = main_job(proxied, agent(proxied, memory), deletes=False)
     assert report["malformed"] == []
@@ -195,6 +217,23 @@ def test_version_1_clients_see_what_was_recorded_in_version_2(proxied: Proxied, 
     calls = [one for one in updates if one["sessionUpdate"] == "tool_call"]
     assert [(one["status"], one["kind"]) for one in calls] == [("completed", "execute")] * 3
     assert "12 passed" in calls[0]["content"][0]["content"]["text"]
+
+
+def test_a_version_2_client_sees_what_was_recorded_in_version_1(proxied: Proxied, memory: Path) -> None:
+    command = agent(proxied, memory, "v1")
+    with Client(command) as client:
+        client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        session = client.request("session/new", {"cwd": str(proxied.project), "mcpServers": []})["sessionId"]
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "hello"}]}
+        assert client.request("session/prompt", prompt)["stopReason"] == "end_turn"
+        client.close_stdin()
+        assert client.wait() == 0
+    report = main_job(proxied, command, f"--session={session}", deletes=False)
+    assert report["malformed"] == []
+    said = [update for update in conversation(report["loaded"]) if update["messageId"] != "acp-proxy-handover"]
+    words = [(one["sessionUpdate"], one["content"]["text"]) for one in said]
+    assert words == [("user_message_chunk", "hello"), ("agent_message_chunk", "As version 1.")]
+    assert "> As version 1." in report["further"][-2]["content"][0]["text"], "the agent gets the record"
 
 
 def test_an_agent_that_exits_in_a_turn_leaves_a_failed_one(proxied: Proxied, memory: Path) -> None:

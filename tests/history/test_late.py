@@ -248,11 +248,36 @@ def test_an_echo_in_pieces_is_new() -> None:
     assert turn.told(user("go "), user("on"), "Well.") == (expected([user("go "), user("on"), "Well."]), [])
 
 
-def test_known_thoughts_and_calls_of_a_running_replay_are_not_new() -> None:
+PLAN: Update = {"sessionUpdate": "plan", "entries": []}
+
+
+def test_known_thoughts_plans_and_calls_of_a_running_replay_are_not_new() -> None:
     said: list[str | Update] = ["> a", "~ hm hm", call("1", "look"), "The answer to it, whole."]
     turn = Turn(laid(*said, *TWO), "> a")
-    assert turn.told(thought("hm hm"), call("1", "look"), call("1", kind="tool_call_update"))[0] == []
+    assert turn.told(PLAN, thought("hm hm"), call("1", "look"), call("1", kind="tool_call_update"))[0] == []
     assert turn.told(call("9", "look"))[0] == [call("9", "look")]
+
+
+@pytest.mark.parametrize("following", ["As you like.", call("9", "look"), {"sessionUpdate": "odd"}, "~ new", None])
+def test_a_plan_or_a_known_thought_that_begins_the_turn_is_new_if_what_follows_is(
+    following: str | Update | None,
+) -> None:
+    turn = Turn(laid("> mend it", "~ hm hm", *TALK[1:]), *ONE)
+    opening: list[str | Update] = [PLAN, "~ hm hm"]
+    said = [*opening, *([following] if following is not None else [])]
+    (now, again), (rest, _) = turn.told(*said), turn.rest()
+    assert (again, [*now, *rest]) == ([], expected(said))
+
+
+def test_a_plan_before_the_echo_is_the_end_of_the_replay() -> None:
+    turn = Turn(laid(*TALK), *ONE)
+    assert turn.told(PLAN, "> go on", "As you like.") == (expected(["> go on", "As you like."]), [PLAN])
+
+
+def test_plans_over_the_limit_do_not_wait() -> None:
+    turn = Turn(laid(*TALK), *ONE)
+    long: Update = {**PLAN, "entries": ["x" * WAITING_LIMIT]}
+    assert turn.told(PLAN, long) == ([PLAN, long], [])
 
 
 def test_short_words_after_a_known_call_are_not_new() -> None:

@@ -2,6 +2,7 @@
 //
 // MEMORY: a JSON file with the updates of each session, which survives the process. WHAT may have:
 //   v1: also speaks version 1, with a router    only1: speaks only version 1    forgets: replays and lists nothing    last: forgets the last turn
+//   restarts: remembers nothing of other processes
 //   deletes: serves session/delete    titles: its list has titles    nosessions: serves no sessions    exits: exits in a turn whose prompt says "exit"
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -13,7 +14,7 @@ import * as acp from "@agentclientprotocol/sdk/experimental/v2";
 const [memory, ...what] = process.argv.slice(2);
 const does = (word) => what.includes(word);
 const info = { name: "second", version: "2.0.0" };
-const sessions = existsSync(memory) ? JSON.parse(readFileSync(memory, "utf8")) : {};
+const sessions = existsSync(memory) && !does("restarts") ? JSON.parse(readFileSync(memory, "utf8")) : {};
 const keep = () => writeFileSync(memory, JSON.stringify(sessions));
 const { agent: methods, client: clients } = acp.methods;
 const text = (said) => ({ type: "text", text: said });

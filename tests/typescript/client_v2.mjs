@@ -1,7 +1,7 @@
 // The main job in protocol version 2, driven by the official TypeScript SDK's client: node client_v2.mjs CWD PROMPT… -- COMMAND…
 //
 // All prompts but the last, SIGKILL, a new process: list, resume with replay, the last prompt, delete (not with --keep
-// among the prompts). With --drafts among them: every draft that acp-proxy serves, in the new process. Prints one JSON report. Every line that comes is held against the SDK's own schemas, and `malformed` has what does not meet them.
+// among the prompts). With --session=ID among them: only the new process, with that session. With --drafts among them: every draft that acp-proxy serves, in the new process. Prints one JSON report. Every line that comes is held against the SDK's own schemas, and `malformed` has what does not meet them.
 
 import { spawn } from "node:child_process";
 import { Readable, Writable } from "node:stream";
@@ -18,7 +18,8 @@ const given = words.slice(0, split);
 const keeps = given.includes("--keep");
 const drafts = given.includes("--drafts");
 const [acp, schema] = drafts ? [unstableAcp, unstable] : [stableAcp, stable];
-const [cwd, ...prompts] = given.filter((word) => !["--keep", "--drafts"].includes(word));
+const old = given.find((word) => word.startsWith("--session="))?.slice("--session=".length);
+const [cwd, ...prompts] = given.filter((word) => !word.startsWith("--"));
 const [program, ...args] = words.slice(split + 1);
 const { agent, client } = acp.methods;
 const malformed = [];
@@ -97,8 +98,8 @@ async function useDrafts(ask, sessionId) {
   return said;
 }
 
-const report = { live: [], malformed };
-await connected(
+const report = { live: [], malformed, session: old };
+if (old === undefined) await connected(
   async (ask, prompt) => {
     report.initialized = (await initialize(ask)).result;
     report.session = (await ask(agent.session.new, { cwd }, schema.zNewSessionResponse)).result.sessionId;
