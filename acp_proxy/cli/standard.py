@@ -61,15 +61,15 @@ class _Talk(io.FileIO):
 
 
 class _Output(io.FileIO):
-    is_full = False
+    has_failed = False
 
     def write(self, data: "ReadableBuffer") -> int:
-        if not self.is_full:
+        if not self.has_failed:
             try:
                 return super().write(data)
-            except BrokenPipeError:
-                raise
             except OSError as problem:
-                self.is_full = True
+                self.has_failed = True
+                if isinstance(problem, BrokenPipeError):
+                    raise
                 raise NotWritable("the output", problem) from problem
         return memoryview(data).nbytes  # already reported: the flush at exit must not fail again

@@ -8,6 +8,7 @@ shows, and the state of its ``Summary`` at an offset, so that after a turn only 
 import json
 import sqlite3
 import time
+import weakref
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
@@ -98,9 +99,11 @@ class Index:
         except BaseException:
             self._database.close()
             raise
+        self._closing = weakref.finalize(self, self._database.close)  # nobody closes a store
+        self._closing.atexit = False  # a hanging disk must not delay the end
 
     def close(self) -> None:
-        self._database.close()
+        self._closing()
 
     def add(self, agent: str, name: str, reading: Reading) -> bool:
         """Bring one transcript's row up to date.

@@ -400,6 +400,15 @@ def test_an_index_in_memory_does_not_last() -> None:
     index.close()
 
 
+def test_a_dropped_index_is_closed(tmp_path: Path) -> None:
+    """Python 3.13 and newer warn of a connection that SQLite has to close."""
+    index = Index(tmp_path / "index.sqlite3")
+    database = index._database
+    del index
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        database.execute("SELECT 1")
+
+
 def test_an_index_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite3"
     with sqlite3.connect(path) as database:
