@@ -17,6 +17,7 @@ class SessionsGroup(Group):
         "stats": LazyCommand("acp_proxy.cli.stats", "stats"),
         "path": LazyCommand("acp_proxy.cli.path", "path"),
         "rename": LazyCommand("acp_proxy.cli.rename", "rename"),
+        "continue": LazyCommand("acp_proxy.cli.continue_session", "continue_session"),
         "archive": LazyCommand("acp_proxy.cli.archiving", "archive"),
         "unarchive": LazyCommand("acp_proxy.cli.archiving", "unarchive"),
         "delete": LazyCommand("acp_proxy.cli.delete", "delete"),

@@ -6,7 +6,7 @@ Source: AgentCapabilities in the protocol's schema.
 import json
 from collections.abc import Mapping
 
-from acp_proxy.wire import acp, dialect, splice
+from acp_proxy.wire import acp, dialect, foreign, splice
 from acp_proxy.wire.dialect import Dialect
 from acp_proxy.wire.value import Value
 
@@ -74,6 +74,12 @@ class Service(Value, frozen=False):
     directories: bool = False
     is_known: bool = False
     titles: bool = False
+
+    def deletes(self, params: object) -> bool:
+        """Whether acp-proxy answers a ``session/delete`` with these parameters. The agent does not know the ids of
+        other agents' sessions."""
+        is_foreign = foreign.is_foreign(acp.session_id(params) or "")
+        return DELETE in self.ours or (is_foreign and self.is_known and self.modes.delete != AGENT)
 
 
 def read_offer(result: object) -> Offer:

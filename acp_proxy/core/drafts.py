@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import EXCLUDE, INCLUDE, ONLY, refusal
-from acp_proxy.core.capabilities import ARCHIVE, CLOSE, LIST, STATUS, TITLE, Service
+from acp_proxy.core.capabilities import ARCHIVE, CLOSE, LIST, NEVER, STATUS, TITLE, Service
 from acp_proxy.core.effects import AmendList, AmendTitles, Effect, Forward, SetArchived, SetTitle, TellStatus
 from acp_proxy.core.events import PageEmptied
 from acp_proxy.core.handover import OWN_IDS
@@ -96,10 +96,13 @@ class Drafts:
     def listed(self, line: bytes, asked: Request, result: object) -> AmendList:
         """What to do with the agent's answer to ``session/list``. ``result``: of that answer."""
         self._remember(result)
-        if ARCHIVE not in self._service.ours:
-            return AmendList(line, titles=self._service.titles)
-        archived = acp.text(asked.params, "archived") or EXCLUDE
-        return AmendList(line, archived, asked, titles=self._service.titles)
+        service = self._service
+        joins = acp.text(asked.params, "cursor") is None and service.modes.handover != NEVER
+        cwd = acp.text(asked.params, "cwd") if joins else None
+        page = AmendList(line, titles=service.titles, joins=joins, cwd=cwd, directories=service.directories)
+        if ARCHIVE not in service.ours:
+            return page
+        return page.but(archived=acp.text(asked.params, "archived") or EXCLUDE, asked=asked)
 
     def page_emptied(self, event: PageEmptied) -> list[Effect]:
         """Ask the agent for the next page; after many, send the empty one."""

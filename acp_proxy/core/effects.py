@@ -149,7 +149,8 @@ class AmendList(Value):
 
     ``archived``: as for ``ListSessions``. ``asked``: the client's request, if a page of which nothing is left must not
     be sent; the event ``PageEmptied`` follows instead. ``pages``: how many pages were read for this request.
-    ``titles``: sessions without a title get the one that acp-proxy would list.
+    ``titles``: sessions without a title get the one that acp-proxy would list. ``joins``: sessions that only acp-proxy
+    can list join this page, those of the directory ``cwd`` if it is given.
     """
 
     raw: bytes
@@ -157,6 +158,9 @@ class AmendList(Value):
     asked: Request | None = None
     pages: int = 1
     titles: bool = False
+    joins: bool = False
+    cwd: str | None = None
+    directories: bool = False
 
 
 class AmendTitles(Value):

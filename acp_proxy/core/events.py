@@ -27,7 +27,8 @@ class SessionFound(Value):
 
     ``deleted``: the session was deleted here. ``trouble``: the name of an errno, if the store cannot be read.
     ``has_transcript``: there is a transcript. ``complete``: it has everything from the beginning on, without gaps.
-    ``alias``: the agent's id, if it differs. ``moved``: the session was handed over before.
+    ``alias``: the agent's id, if it differs. ``moved``: the session was handed over before. ``is_copy``: it
+    was copied from another agent, and this one has no session for it yet.
     """
 
     request: RequestId
@@ -37,6 +38,7 @@ class SessionFound(Value):
     complete: bool = False
     alias: str | None = None
     moved: bool = False
+    is_copy: bool = False
 
 
 class ReplayEnded(Value):

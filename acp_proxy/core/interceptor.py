@@ -239,7 +239,7 @@ class Interceptor:
                     raise acp.InvalidParams("cwd must be an absolute path")
                 archived = self._drafts.archive_filter(request.params)
                 return [ListSessions(request.id, cwd, cursor, self._service.directories, archived)]
-            if request.method == acp.DELETE and capabilities.DELETE in ours:
+            if request.method == acp.DELETE and self._service.deletes(request.params):
                 session = acp.required_text(request.params, "sessionId")
                 forgotten = self._notebook.deleted(session)
                 return [*forgotten, *self._loads.stopped(session), DeleteSession(session, request.id)]

@@ -10,6 +10,7 @@ from acp_proxy.core import aliases, handover
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.effects import (
     DecideLater,
+    DeleteSession,
     Effect,
     Forward,
     StopReplay,
@@ -23,7 +24,7 @@ from acp_proxy.core.planning import OpeningPlan
 from acp_proxy.core.under_way import HELD_LIMIT, UnderWay
 from acp_proxy.history.once import told_last
 from acp_proxy.history.past import block_letters
-from acp_proxy.wire import acp, jsonrpc, second
+from acp_proxy.wire import acp, foreign, jsonrpc, second
 from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId, Response
 
 _USER = b'"user_message'
@@ -245,7 +246,9 @@ class Loads:
         if (idle := self.life.dialect.idle(load.session)) is not None:
             load.held.insert(0, (idle, None))
             load.first = 1
-        return self.life.happens(load, Happens.AGREED, message)
+        # A copy joins the agent's own list in place of the session that the agent opened for it.
+        hidden = [DeleteSession(opened)] if foreign.is_foreign(load.session) and not self.life.titles else []
+        return [*hidden, *self.life.happens(load, Happens.AGREED, message)]
 
     def replay_ended(self, ended: ReplayEnded) -> list[Effect]:
         """The shell has compared and replayed."""

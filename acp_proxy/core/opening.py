@@ -17,7 +17,13 @@ from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 
-_TOO_MANY_LOADS = "Too many sessions are being opened at once. Try again when one of them is open."
+_REFUSALS = {
+    Refusal.TOO_MANY: "Too many sessions are being opened at once. Try again when one of them is open.",
+    Refusal.NO_HANDOVER: (
+        "This session is another agent's and continues here with a handover, which is not possible now. "
+        "It needs version 1 of the protocol, and acp-proxy without --handover never."
+    ),
+}
 
 
 class Opening:
@@ -72,8 +78,8 @@ class Opening:
             planned = Refusal.TOO_MANY if is_ours else OpeningPlan(request.method, passes=True)
         if found.trouble is not None and is_ours:
             return [unreadable(request.id, found.trouble)]
-        if planned is Refusal.TOO_MANY:
-            return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_LOADS)]
+        if isinstance(planned, Refusal) and planned in _REFUSALS:
+            return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned])]
         if isinstance(planned, Refusal):
             return [_not_found(request, session)]
         if found.alias is not None and self._names.client_of(found.alias) is None:

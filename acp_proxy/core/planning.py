@@ -17,6 +17,7 @@ class Refusal(enum.Enum):
 
     NOT_FOUND = "the agent cannot open sessions, and the store has no transcript"
     TOO_MANY = "too many sessions are being opened at once"
+    NO_HANDOVER = "the session is another agent's, and nothing may be handed over"
 
 
 class OpeningPlan(Value):
@@ -52,6 +53,9 @@ def plan(
     """
     hands_over = modes.handover if found.has_transcript else NEVER
     rule = Rule.HANDED_OVER if found.moved else None
+    if found.is_copy and not live and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
+        anew = OpeningPlan(acp.NEW, rule=rule, shows=method == acp.LOAD, hands_over=ALWAYS)
+        return anew if modes.handover != NEVER else Refusal.NO_HANDOVER
     if method != acp.LOAD:
         if RESUME in native or modes.resume != STORE or method != acp.RESUME:
             return OpeningPlan(method, passes=True)

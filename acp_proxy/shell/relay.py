@@ -387,10 +387,9 @@ class Relay:
                 telling=telling,
                 title=opened.title,
             )
-            alias, moved = opened.reading.alias, opened.reading.was_handed_over
-            return self._decide_locked(
-                SessionFound(request, has_transcript=True, complete=complete, alias=alias, moved=moved)
-            )
+            read = opened.reading
+            event = SessionFound(request, has_transcript=True, complete=complete, is_copy=read.is_copy)
+            return self._decide_locked(event.but(alias=read.alias, moved=read.was_handed_over))
 
         try:
             return opened.settled(self._core, found)

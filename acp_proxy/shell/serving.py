@@ -8,11 +8,12 @@ import queue
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from acp_proxy.core import answers
 from acp_proxy.core.effects import Acting, AmendList, Forward, ListSessions, SetArchived, SetTitle, TellStatus, Warn
 from acp_proxy.core.events import PageEmptied
+from acp_proxy.core.joining import joined
 from acp_proxy.errors import InvalidCursor, Unreadable, errno_name
 from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS
 from acp_proxy.recording.recorder import Recorder
@@ -21,6 +22,9 @@ from acp_proxy.shell.worker import Worker
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, RequestId
+
+if TYPE_CHECKING:
+    from acp_proxy.transcripts.store import Listed
 
 _ANSWER_SECONDS = 15.0
 """How long a list or a delete waits for the store. With a locked index a list takes less: it does without."""
@@ -92,14 +96,17 @@ class Serving:
             state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
             title_of = state.title if state.titles else None
             made = self._titles(answers.untitled(raw)) if page.titles else {}
+            rows = self._beside(page)
             if page.archived is None:
-                return [Forward(Peer.CLIENT, answers.amended(raw, state.hidden, title_of, made=made))]
+                line = answers.amended(raw, state.hidden, title_of, made=made)
+                return [Forward(Peer.CLIENT, joined(line, rows, directories=page.directories, archived=False))]
             archived = state.hidden - state.gone
             hidden = state.hidden if page.archived == answers.EXCLUDE else state.gone
             line = answers.amended(raw, hidden, title_of, archived, only=page.archived == answers.ONLY, made=made)
+            line = joined(line, rows, directories=page.directories, archived=True)
             cursor = answers.emptied(raw, line)
             return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
-        except (OSError, ValueError, RecursionError):
+        except (OSError, ValueError, KeyError, RecursionError):
             return [Forward(Peer.CLIENT, raw)]
 
     def amended_titles(self, data: bytes) -> bytes:
@@ -193,6 +200,20 @@ class Serving:
 
         return self._in_time(ask, None)
 
+    def _beside(self, page: AmendList) -> "list[Listed]":
+        """The sessions that join this page of the agent's list, if the index answers in time."""
+        recorder, archived = self._recorder, _ARCHIVED[page.archived or answers.EXCLUDE]
+        store, agent = recorder.store, recorder.agent
+
+        def ask() -> "list[Listed]":
+            try:
+                return store.copies(agent, page.cwd, recorder.run, archived=archived)
+            except (Unreadable, ImportError):
+                return []
+
+        has_any = page.joins and recorder.at_store(lambda: store.has_copies(agent))
+        return self._in_time(ask, [], PATIENCE_SECONDS) if has_any else []
+
     def _titles(self, sessions: list[str]) -> dict[str, str]:
         """The titles in the index of those of these sessions that have one."""
         recorder = self._recorder
@@ -205,15 +226,15 @@ class Serving:
 
         return self._in_time(ask, {}) if sessions else {}
 
-    def _in_time(self, ask: Callable[[], T], otherwise: T) -> T:
-        """What ``ask`` returns on the worker; ``otherwise`` if it takes too long. It must not raise.
+    def _in_time(self, ask: Callable[[], T], otherwise: T, seconds: float = STALL_SECONDS) -> T:
+        """What ``ask`` returns on the worker; ``otherwise`` if that takes more than ``seconds``. It must not raise.
 
         The lines after the current one wait, so that nothing overtakes it.
         """
         said: queue.SimpleQueue[T] = queue.SimpleQueue()
         self._worker.put(lambda: said.put(ask()))
         try:
-            return said.get(timeout=STALL_SECONDS)
+            return said.get(timeout=seconds)
         except queue.Empty:
             return otherwise
 

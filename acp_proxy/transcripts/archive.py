@@ -8,7 +8,7 @@ import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -36,7 +36,7 @@ from acp_proxy.transcripts.listing.queries import titled
 from acp_proxy.transcripts.lives import deleting
 from acp_proxy.transcripts.opened import Opened, default_root, lazily
 from acp_proxy.wire import clock
-from acp_proxy.wire.record import PARTIAL
+from acp_proxy.wire.record import PARTIAL, Header
 
 if TYPE_CHECKING:
     from acp_proxy.redaction.masking import Masking
@@ -225,6 +225,20 @@ class Archive(Opened):
             with contextlib.suppress(Unreadable):  # then its mark stays
                 self._bring_in(taken.agent, file_name(taken.session), can_wait=True)
         return taken
+
+    def continue_with(self, listed: Listed, agent: str, about: Mapping[str, object]) -> str:
+        """Copy a session for another agent to continue it. Returns the copy's id. Raises OSError (FileNotFoundError:
+        the session is gone).
+
+        ``agent``: that agent's folder. ``about``: its name and version, if they are known.
+        """
+        from acp_proxy.transcripts.lives.continuing import copied
+
+        header = Header(listed.session, listed.cwd, PARTIAL, "", listed.directories)
+        copy = copied(self._layout, (listed.agent, listed.name), header, agent, about, _now())
+        with contextlib.suppress(Unreadable):  # then its mark stays
+            self._bring_in(agent, file_name(copy), can_wait=True)
+        return copy
 
     # --- soft-deleted sessions
 

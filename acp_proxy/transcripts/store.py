@@ -20,21 +20,26 @@ from acp_proxy.transcripts.files.transcript import Transcript, sync
 from acp_proxy.transcripts.lives import beginning, deleting, forks
 from acp_proxy.transcripts.lives.beginning import Deleted
 from acp_proxy.transcripts.opened import Opened, default_root, lazily
+from acp_proxy.wire.foreign import PREFIX
 from acp_proxy.wire.record import Header
 
 if TYPE_CHECKING:
     from acp_proxy.transcripts.files.retold import retold
     from acp_proxy.transcripts.files.summary import Summary
-    from acp_proxy.transcripts.listing.index import Page
+    from acp_proxy.transcripts.listing.index import Listed, Page
     from acp_proxy.transcripts.lives.compressing import Terms
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
-__all__ += ["retold"]
+__all__ += ["Listed", "retold"]
 __all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest"]
 
 if not TYPE_CHECKING:
-    _LATER = {"files.retold": {"retold"}, "listing.index": {"Page"}, "lives.compressing": {"Terms"}}
+    _LATER = {"files.retold": {"retold"}, "listing.index": {"Listed", "Page"}, "lives.compressing": {"Terms"}}
     __getattr__ = lazily({"files.summary": {"Summary"}, **_LATER})
+
+
+_COPIES = file_name(PREFIX).rpartition("-")[0] + "-"
+"""The beginning of the names of copies' transcripts."""
 
 
 class Store(Opened):
@@ -165,6 +170,19 @@ class Store(Opened):
         page.rows[:] = current(self._layout, page.rows)
         return page
 
+    def has_copies(self, agent: str) -> bool:
+        """Whether an agent may have copies of other agents' sessions. Does not use the index."""
+        return any(name.startswith(_COPIES) for name in self._layout.names(agent))
+
+    def copies(self, agent: str, cwd: str | None, run: str, *, archived: bool | None = False) -> "list[Listed]":
+        """The newest copies of other agents' sessions in an agent's folder. Raises Unreadable.
+
+        ``cwd``, ``run``, ``archived``: as for ``page``.
+        """
+        from acp_proxy.transcripts.listing.beside import copies
+
+        return copies(self._layout, self._catalog.ask, agent, cwd, run, archived)
+
     def titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
         """The titles of those of these sessions that have one, by id, without the user's titles. Raises Unreadable."""
         from acp_proxy.transcripts.listing.queries import titles
@@ -201,6 +219,7 @@ def load_the_rest() -> None:
     A failed import is ignored; the code that needs the module fails later.
     """
     for module in (
+        "listing.beside",
         "listing.catalog",
         "listing.keeping",
         "listing.queries",

@@ -20,7 +20,7 @@ FIRST = 1
 RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
 OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "terminal"
-HANDOVER, ALIAS, REPLAY, COPIED = "handover", "alias", "replay", "copied"
+HANDOVER, ALIAS, REPLAY, COPIED, CONTINUED = "handover", "alias", "replay", "copied", "continued"
 """The values of a note's ``type``."""
 
 HEADER_START = b'{"acp-transcript":'
@@ -29,8 +29,10 @@ ANEW = "anew"
 GAP_MARK = b'"note":{"type":"gap"'
 """Bytes that every gap note contains, to find gaps without parsing."""
 
-MOVED_MARKS = (b'"from":"proxy","note":{"type":"handover"', b'"from":"proxy","note":{"type":"alias"')
-"""Bytes that the notes contain that name the agent's new id of the session."""
+HANDOVER_MARK = b'"from":"proxy","note":{"type":"handover"'
+CONTINUED_MARK = b'"from":"proxy","note":{"type":"continued"'
+MOVED_MARKS = (HANDOVER_MARK, b'"from":"proxy","note":{"type":"alias"', CONTINUED_MARK)
+"""Bytes that the notes contain that name the agent's new id of the session, or say that this agent has none yet."""
 REPLAY_MARK = b'"from":"proxy","note":{"type":"replay"'
 _TO = re.compile(rb'"note":\{"type":"[a-z]+","to":("(?:[^"\\]|\\.)*")')
 
@@ -191,7 +193,7 @@ def decode_header(line: bytes) -> Header | None:
 
 def moved_to(note: bytes) -> str | None:
     """The agent's new id in a note of ``MOVED_MARKS``, or None. ``note``: a line, or the part from the mark on."""
-    found = _TO.search(note)
+    found = _TO.search(note) if not note.startswith(CONTINUED_MARK) else None
     id = jsonrpc.look(found[1]) if found is not None else None
     return id if isinstance(id, str) else None
 

@@ -131,3 +131,20 @@ def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
 ) -> None:
     for found in (COMPLETE, LOSSY, UNKNOWN):
         assert planned(native, found, Modes(resume=resume), acp.RESUME) == expected
+
+
+COPY = COMPLETE.but(moved=True, is_copy=True)
+
+
+@pytest.mark.parametrize("method", [acp.LOAD, acp.RESUME])
+@pytest.mark.parametrize("native", EVERY_OFFER)
+def test_a_copy_of_another_agents_session_is_handed_over_whatever_the_agent_offers(
+    native: tuple[str, ...], method: str
+) -> None:
+    assert planned(native, COPY, method=method) == NEW.but(shows=method == acp.LOAD)
+    assert planned(native, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
+
+
+def test_the_answer_to_a_copys_load_is_left_to_the_agent_on_request() -> None:
+    assert planned(BOTH, COPY, Modes(load="agent")) == PASSED
+    assert planned(BOTH, COPY, Modes(resume="agent"), acp.RESUME) == OpeningPlan(acp.RESUME, passes=True)

@@ -28,6 +28,7 @@ _WRITING_SECONDS = 1.0  # far longer than one write takes: after that, a line wi
 _SEARCH_STEP = 4 * 1024 * 1024  # takes a moment even on a slow disk
 _FORMS = 2  # tries for each of the two forms of a file, which may turn into each other
 _COPY_STEP = 4 * 1024 * 1024  # the same, for a process that waits to append to the copy
+_OVERLAP = max(map(len, record.MOVED_MARKS)) - 1  # of two reads, so that neither misses a mark
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
 
@@ -286,7 +287,7 @@ class Reading:
 
         Returns False once the end is reached.
         """
-        overlap, until = len(record.MOVED_MARKS[0]) - 1, self._searched + _SEARCH_STEP
+        overlap, until = _OVERLAP, self._searched + _SEARCH_STEP
         while data := self._read(_READ_SIZE, self._searched):
             if self._searched >= until:
                 return True
@@ -303,12 +304,18 @@ class Reading:
         if at >= self._moved_at:
             self._moved_at = at
             self._moved = self._read(_READ_SIZE, at)
-        self.was_handed_over |= mark == record.MOVED_MARKS[0]
+        self.was_handed_over |= mark in (record.HANDOVER_MARK, record.CONTINUED_MARK)
 
     @property
     def alias(self) -> str | None:
         """The id the agent now uses for this session, if it is another one; as far as ``search`` has read."""
         return record.moved_to(self._moved) if self._moved is not None else None
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it was copied from another agent, and its own agent has no session for it yet; as far as ``search``
+        has read."""
+        return self._moved is not None and self._moved.startswith(record.CONTINUED_MARK)
 
     @property
     def _may_be_complete(self) -> bool:

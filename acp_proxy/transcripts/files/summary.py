@@ -127,6 +127,8 @@ class Summary(Value, frozen=False):
             self.failed = True
         elif kind == record.GAP:
             self.gaps += 1
+        elif kind == record.CONTINUED:  # a copy is as new as its making
+            self.last, self.agent_updated = entry.at, None
 
     def _prompt(self, entry: Entry) -> None:
         self.prompts += 1

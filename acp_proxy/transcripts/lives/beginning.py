@@ -1,4 +1,4 @@
-"""Opens a session's transcript to append to: the existing one, a new one, or a fork's.
+"""Opens a session's transcript to append to: the existing one, a new one, a fork's, or a copy's.
 
 Another process may delete, restore, compress or create the same file at the same moment; the later one tries again.
 """
@@ -12,6 +12,7 @@ from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import ASIDE, compressed, file_name
 from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.lives import deleting, forks
+from acp_proxy.wire import foreign
 from acp_proxy.wire.record import Header
 
 _TRIES = 100  # attempts while other processes delete, create or compress the same file
@@ -29,6 +30,10 @@ def begin(
 ) -> Transcript:
     """See ``Store.begin``."""
     path = layout.transcript(agent, file_name(header.session))
+    if parent == header.session and (source := foreign.original(parent)) is not None:
+        with contextlib.suppress(FileNotFoundError):  # the other agent's session is gone
+            return continued(layout, agent, header, source[0], file_name(source[1]))
+        return _resume(layout, agent, path, header)
     if parent is None and not fresh:
         return _resume(layout, agent, path, header)
     deleting.lift(layout, agent, header.session)
@@ -52,6 +57,33 @@ def begin(
         if transcript.is_begun or parent is not None:
             return transcript
         transcript.close()  # another process's: its agent gave the same id at the same moment
+
+
+def continued(layout: Layout, agent: str, header: Header, of: str, parent: str) -> Transcript:
+    """Open the copy of another agent's session to append to: the existing one, or a new one. Raises OSError
+    (FileNotFoundError: there is no such session).
+
+    ``header``: the copy's. ``of``, ``parent``: the other agent's folder, and the transcript's name. A new copy has the
+    user's title of the session. A long one is left to ``forks.finish``.
+    """
+    name = file_name(header.session)
+    path = layout.transcript(agent, name)
+    deleting.lift(layout, agent, header.session)
+    layout.make_folder(path.parent)
+    for _ in range(_TRIES):
+        forks.finish(layout, agent, name)
+        if layout.exists(agent, name):
+            return _resume(layout, agent, path, header)
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            left = forks.begin(layout, agent, parent, header, of=of)
+            transcript = Transcript(path)
+            transcript.beginning = left
+            title = layout.journal(of).state().titles.get(parent)
+            if title is not None:
+                with contextlib.suppress(OSError):  # the copy is there without it
+                    deleting.set_title(layout, agent, header.session, name, title)
+            return transcript
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
 
 def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcript:

@@ -1,5 +1,8 @@
 """Creates a fork's transcript: a copy of its parent's at the time of the fork, then what is said in the fork.
 
+The parent may be another agent's session, which continues with this agent. Then a note (``continued``) follows the
+copy.
+
 Until the copy is complete, the file has a name of its own (``names.forked``) and contains room for the copy. The fork
 appends after that room from the start; nobody reads the file yet. A process that wants to read it completes the copy
 first (``finish``), also after a crash: a note at the file's head says what belongs in the room. If the parent is gone
@@ -28,6 +31,8 @@ from acp_proxy.wire.value import Value
 
 AT_ONCE = 1024 * 1024
 """Bytes copied while the agent's answer waits, which takes a millisecond."""
+CONTINUED_RUN = "copied"
+"""The run of the note that ends the copy of another agent's session."""
 _RUN = "forked"
 """The run of the notes at a fork's beginning, since no connection sent them."""
 _GONE = "deleted"
@@ -39,10 +44,11 @@ _BLANK = b" " * (64 * 1024 - 1) + b"\n"
 class Room(Value):
     """The room in a fork's file.
 
-    ``parent``, ``created_at``: the name of the parent's transcript, and the time in its header.
+    ``agent``: the parent's folder. ``parent``, ``created_at``: its transcript's name, and the time in its header.
     ``size``: bytes to copy. ``at``: the room's offset. ``note``: where the note about it begins and ends.
     """
 
+    agent: str
     parent: str
     created_at: str
     size: int
@@ -50,17 +56,19 @@ class Room(Value):
     note: tuple[int, int]
 
 
-def begin(layout: Layout, agent: str, parent: str, header: Header, until: int | None = None) -> Reading | None:
+def begin(
+    layout: Layout, agent: str, parent: str, header: Header, until: int | None = None, of: str | None = None
+) -> Reading | None:
     """Begin a fork's transcript with a copy of its parent's. Does nothing if the parent has none.
 
     ``parent``: its transcript's name. ``header``: the fork's.
-    ``until``: the parent's size when it was forked; None: now.
+    ``until``: the parent's size when it was forked; None: now. ``of``: the parent's folder, if it is another agent's.
 
     Returns the parent's transcript if it is too long to be copied at once: pass it to ``finish``, then close it. Raises
     OSError; then nothing was created (FileExistsError: another process creates the fork, or a crash left it).
     """
     try:
-        source = Reading(layout.transcript(agent, parent), unfinished=True)
+        source = Reading(layout.transcript(of or agent, parent), unfinished=True)
     except (FileNotFoundError, NewerFormat):
         return None
     is_left = False
@@ -79,18 +87,23 @@ def _begun(layout: Layout, agent: str, source: Reading, header: Header) -> bool:
     """Create the file; returns whether there is still something to copy. Raises OSError."""
     size = max(source.size - source.entries_at, 0)
     is_large = size > AT_ONCE and sys.platform != "win32"  # Windows cannot rename an open file
-    head = _head(header, source, size, is_aligned=is_large)
+    head = _head(agent, header, source, size, is_aligned=is_large)
     name = names.file_name(header.session)
     path = forked(layout.transcript(agent, name))
+    of = source.path.parent.name
     with suppress(OSError):  # the mark only helps the next list to find what a crash left
         layout.mark(agent, name)
     out = access.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
         with os.fdopen(out, "wb", buffering=0):  # Windows cannot rename an open file
             access.lock(out)  # while this is locked, an incomplete head is not a crash's
-            access.write_at(out, head, 0)
             if size:  # marks the room's end; if the parent ends in a newline, this is that one
                 access.write_at(out, b"\n", len(head) + size - (not _is_torn(source)))
+            if of != agent:
+                end = max(os.fstat(out).st_size, len(head))
+                note = {"type": record.CONTINUED, "agent": of, "session": header.forked_from[0]}
+                access.write_at(out, record.encode_note(header.created_at, CONTINUED_RUN, note), end)
+            access.write_at(out, head, 0)  # last, because it makes the rest count
         if not is_large:
             with suppress(BlockingIOError):  # another process overwrites a file in the folder, or copies
                 finish(layout, agent, name, source, wait=False)
@@ -101,11 +114,12 @@ def _begun(layout: Layout, agent: str, source: Reading, header: Header) -> bool:
         raise
 
 
-def _head(header: Header, source: Reading, size: int, *, is_aligned: bool) -> bytes:
+def _head(agent: str, header: Header, source: Reading, size: int, *, is_aligned: bool) -> bytes:
     """The header and the note about the room; padded if the copy can share blocks with the parent."""
     assert source.header is not None
-    of = {"transcript": source.path.stem, "createdAt": source.header.created_at, "size": size}
-    note = record.encode_note(header.created_at, _RUN, {"type": record.COPIED, **of})
+    parent = {"transcript": source.path.stem, "createdAt": source.header.created_at, "size": size}
+    parent |= {"agent": source.path.parent.name} if source.path.parent.name != agent else {}
+    note = record.encode_note(header.created_at, _RUN, {"type": record.COPIED, **parent})
     head = record.encode_header(header) + note
     padding = (source.entries_at - len(head)) % access.BLOCK if is_aligned else 0
     return head[:-1] + b" " * padding + b"\n"
@@ -145,8 +159,8 @@ def finish(layout: Layout, agent: str, name: str, source: Reading | None = None,
     with suppress(FileNotFoundError):
         with _opened(path) as out:
             room = _room(out, path)
-        if room is not None and room.parent != name:
-            finish(layout, agent, room.parent, wait=wait)  # the parent may be an unfinished fork, too
+        if room is not None and (room.agent, room.parent) != (agent, name):
+            finish(layout, room.agent, room.parent, wait=wait)  # the parent may be an unfinished fork, too
         with access.alone_in(path.parent, wait=wait):
             # The same file under both names: a crash came between the link and the unlink.
             is_done = os.path.lexists(path) and os.path.samefile(path, forked(path))
@@ -179,15 +193,15 @@ def _is_made_whole(layout: Layout, agent: str, path: Path, source: Reading | Non
         if not _has_head(out, path):
             return False
         if (room := _room(out, path)) is not None:  # else the parent was gone when another process tried
-            _fill(layout, agent, path, out, room, source)
+            _fill(layout, path, out, room, source)
         return True
 
 
-def _fill(layout: Layout, agent: str, path: Path, out: int, room: Room, source: Reading | None) -> None:
+def _fill(layout: Layout, path: Path, out: int, room: Room, source: Reading | None) -> None:
     """Raises OSError (FileNotFoundError: the fork was deleted meanwhile)."""
     with ExitStack() as stack:
         if source is None or not _is_current(source):
-            source = _parent(layout, agent, room)
+            source = _parent(layout, room)
             stack.callback(lambda: source.close() if source is not None else None)
         left = room.size
         for copied in source.copy(room.size, out, room.at) if source is not None else ():
@@ -218,10 +232,10 @@ def _is_current(source: Reading) -> bool:
     return (source.compressed is None and not source.is_unfinished) or source.is_in_its_place
 
 
-def _parent(layout: Layout, agent: str, room: Room) -> Reading | None:
+def _parent(layout: Layout, room: Room) -> Reading | None:
     """The parent's transcript, even if it was set aside; None if it is gone. Raises OSError."""
-    deleted = layout.journal(agent).deleted()
-    for path in layout.named_after(layout.transcript(agent, room.parent)):
+    deleted = layout.journal(room.agent).deleted()
+    for path in layout.named_after(layout.transcript(room.agent, room.parent)):
         with suppress(FileNotFoundError, NewerFormat):
             reading = Reading(path)
             header = reading.header
@@ -242,9 +256,14 @@ def _room(out: int, path: Path) -> Room | None:
     """The room to fill; None if there is none, or it was given up. Raises OSError."""
     begin, end, note = _noted(out, path)
     parent, created, size = note.get("transcript"), note.get("createdAt"), note.get("size")
+    of = note.get("agent", path.parent.name)
     if note.get("type") != record.COPIED or not (isinstance(parent, str) and names.is_ours(parent)):
         return None
-    return Room(parent, created, size, end, (begin, end)) if isinstance(created, str) and type(size) is int else None
+    if not (isinstance(of, str) and os.path.basename(of) == of not in ("", ".", "..")):
+        return None
+    if not isinstance(created, str) or type(size) is not int:
+        return None
+    return Room(of, parent, created, size, end, (begin, end))
 
 
 def _has_head(out: int, path: Path) -> bool:

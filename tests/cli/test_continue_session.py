@@ -1,0 +1,90 @@
+"""A copy of a session for another agent: which agent is meant, and what the copy has."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from acp_proxy.cli.app import app
+from tests.cli.commands import printed, refused, run, told
+from tests.stored import Both, store_session
+
+SAID = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Mended."}}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    store = Both(tmp_path / "store")
+    store_session(store, "mine", ("mend it", [SAID]), agent="alpha", cwd="/here", at=2000.0)
+    store_session(store, "other", ("look", []), agent="beta", at=1000.0)
+    return store
+
+
+def test_the_copy_has_the_title_the_directory_and_the_conversation(store: Both) -> None:
+    result = run(store, "continue", "mine", "--with", "beta")
+    [copy] = result.stdout.split()
+    assert "from the list of beta's sessions" in result.stderr
+    first, second, third = told(store, "list")
+    assert (first["sessionId"], first["title"], first["cwd"]) == (copy, "mend it", "/here")
+    assert [second["sessionId"], third["sessionId"]] == ["mine", "other"]
+    assert "Mended." in printed(store, "show", copy)
+
+
+def test_the_original_does_not_change(store: Both) -> None:
+    path = Path(printed(store, "path", "mine").strip())
+    before = path.read_bytes()
+    run(store, "continue", "mine", "--with", "beta")
+    assert path.read_bytes() == before
+
+
+def test_the_copys_file_ends_with_what_it_continues(store: Both) -> None:
+    copy = printed(store, "continue", "mine", "--with", "beta").strip()
+    header, *entries = map(json.loads, Path(printed(store, "path", copy).strip()).read_bytes().splitlines())
+    assert (header["sessionId"], header["forkedFrom"], header["origin"]) == (copy, ["mine"], "recorded")
+    assert header["agent"]["id"].startswith("beta-")
+    assert entries[0]["note"]["agent"].startswith("alpha-")
+    assert entries[-1]["note"].pop("agent") == entries[0]["note"]["agent"]
+    assert entries[-1]["note"] == {"type": "continued", "session": "mine"}
+
+
+def test_each_copy_is_a_session_of_its_own(store: Both) -> None:
+    ids = [printed(store, "continue", "mine", "--with", "beta").strip() for _ in range(2)]
+    run(store, "delete", "--yes", ids[0])
+    ids.append(printed(store, "continue", "mine", "--with", "beta").strip())
+    assert len(set(ids)) == 3
+    assert {row["sessionId"] for row in told(store, "list")} == {"mine", "other", *ids[1:]}
+
+
+def test_a_compressed_session_can_be_copied(store: Both) -> None:
+    run(store, "compress", "mine", "--all")
+    copy = printed(store, "continue", "mine", "--with", "beta").strip()
+    assert "Mended." in printed(store, "show", copy)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "either --with NAME or -- AGENT"),
+        (("--with", "nobody"), "no agent called 'nobody'"),
+        (("--with", "alpha"), "one of alpha already"),
+    ],
+)
+def test_an_agent_that_cannot_be_meant_is_refused(store: Both, words: tuple[str, ...], said: str) -> None:
+    assert said in refused(store, "continue", "mine", *words)[1]
+    assert len(told(store, "list")) == 2
+
+
+def test_a_name_of_several_agents_is_refused(store: Both) -> None:
+    store_session(store, "third", ("look", []), agent="beta-two")
+    store_session(store, "fourth", ("look", []), agent="beta-three")
+    assert "beta-three, beta-two" in refused(store, "continue", "mine", "--with", "bet")[1]
+
+
+@pytest.mark.parametrize("command", [["/no/such/agent"], [sys.executable, "-c", "pass"]])
+def test_a_command_that_is_no_agent_is_refused(store: Both, command: list[str]) -> None:
+    words = ["sessions", "continue", "--store", str(store.root), "mine", "--", *command]
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "acp-proxy doctor AGENT" in result.stderr

@@ -1,0 +1,223 @@
+"""Sessions that continue with another agent: a copy is made, listed, replayed and handed over."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from acp_proxy.cli.app import app
+from acp_proxy.demo.display import ShownItem, tell
+from acp_proxy.replay.brief import END, INTRODUCTION
+from acp_proxy.transcripts.store import Store
+from tests.cli.commands import printed
+from tests.end_to_end.proxied import (
+    INTERNAL_ERROR,
+    NOT_FOUND,
+    Editor,
+    Proxied,
+    Updates,
+    entries,
+    say,
+    texts,
+)
+from tests.end_to_end.test_handover import CLOSING, given, notes, recorded, remembered
+
+ANSWERS: dict[str, Any] = {"turns": [[say("This is my answer.")]]}
+KINDS = [
+    ("--capabilities", "none"),
+    ("--capabilities", "resume"),
+    ("--capabilities", "load"),
+    ("--capabilities", "load,list"),
+    ("--capabilities", "load,resume,list,delete"),
+]
+"""What the second agent can do."""
+OFFERS_ALL = KINDS[-1]
+
+
+class Second(Proxied):
+    """Another agent with the same store and project."""
+
+    def __init__(self, first: Proxied) -> None:
+        (first.base / "second").mkdir()
+        super().__init__(first.base / "second")
+        self.store, self.project = first.store, first.project
+
+    def opened(self, agent: tuple[str, ...], script: Any = ANSWERS, *options: str) -> Editor:
+        return self.started(script, agent=("--name", "beta", *agent), options=options)
+
+
+@pytest.fixture
+def second(proxied: Proxied) -> Iterator[Second]:
+    place = Second(proxied)
+    yield place
+    place.close()
+
+
+def copied(proxied: Proxied, second: Second, session: str) -> str:
+    """Copy a session to the second agent, which has no folder yet. The copy's id."""
+    agent = second.bare_agent(agent=("--name", "beta"))
+    words = ["sessions", "continue", "--store", str(proxied.store), session, "--", *agent]
+    made = CliRunner().invoke(app, words)
+    assert made.exit_code == 0, made.stderr
+    return made.stdout.strip()
+
+
+def ids(editor: Editor) -> list[str]:
+    return [one["sessionId"] for one in editor.sessions(cwd=str(editor.project))]
+
+
+def shown(updates: Updates) -> list[ShownItem]:
+    return tell(updates)
+
+
+@pytest.mark.parametrize("agent", KINDS)
+def test_a_session_continues_with_another_agent(proxied: Proxied, second: Second, agent: tuple[str, ...]) -> None:
+    session, seen = recorded(proxied, "mend it", "and the other?")
+    before = proxied.transcript(session).read_bytes()
+    copy = copied(proxied, second, session)
+    with second.opened(agent) as editor:
+        [row] = editor.sessions()
+        assert (row["sessionId"], row["title"], row["cwd"]) == (copy, "mend it", str(proxied.project))
+        loaded = editor.load(copy)
+        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
+        editor.prompt(copy, "go on")
+        assert ids(editor) == [copy]
+        assert editor.end() == 0
+    [heard] = given(second, session)
+    assert heard.startswith(INTRODUCTION)
+    assert heard.endswith(f"{END}\n\ngo on")
+    for words in ["User:\n> mend it", "User:\n> and the other?"]:
+        assert words in heard
+    assert proxied.transcript(session).read_bytes() == before
+
+
+@pytest.mark.parametrize("agent", KINDS)
+def test_a_copy_is_one_session_for_later_processes(proxied: Proxied, second: Second, agent: tuple[str, ...]) -> None:
+    session, _ = recorded(proxied, "mend it", script=ANSWERS)
+    copy = copied(proxied, second, session)
+    with second.opened(agent) as editor:
+        editor.load(copy)
+        editor.prompt(copy, "go on")
+        assert editor.end() == 0
+    with second.opened(agent) as editor:
+        assert ids(editor) == [copy]
+        loaded = editor.load(copy)
+        said = [(item.kind, item.text) for item in tell(loaded.updates) if item.text != CLOSING]
+        answer = ("agent", "This is my answer.")
+        assert said == [("user", "mend it"), answer, ("user", "go on"), answer]
+        editor.prompt(copy, "and on")
+        assert ids(editor) == [copy]
+        assert editor.end() == 0
+    prompts = [exchange["prompt"] for one in remembered(second) for exchange in one["exchanges"]]
+    assert [words.splitlines()[-1] for words in prompts] == ["go on", "and on"]
+    [note] = [entry["note"] for entry in entries(proxied.transcript(copy)) if "continued" in str(entry.get("note"))]
+    assert (note["type"], note["session"]) == ("continued", session)
+
+
+def test_a_load_of_a_copy_asks_the_agent_for_a_new_session_only(proxied: Proxied, second: Second) -> None:
+    session, _ = recorded(proxied, "mend it")
+    copy = copied(proxied, second, session)
+    refuses = {"methods": {"session/load": {"error": {"code": INTERNAL_ERROR, "message": "service failure"}}}}
+    with second.opened(OFFERS_ALL, ANSWERS | refuses) as editor:
+        assert "result" in editor.load(copy).answer
+
+
+def test_a_resume_of_a_copy_hands_it_over_without_a_replay(proxied: Proxied, second: Second) -> None:
+    session, _ = recorded(proxied, "mend it")
+    copy = copied(proxied, second, session)
+    with second.opened(OFFERS_ALL) as editor:
+        since = editor.mark()
+        editor.request("session/resume", editor.place(copy))
+        assert texts(editor.updates(copy, since)) == [CLOSING]
+        editor.prompt(copy, "go on")
+        [heard] = given(second, session)
+        assert "> mend it" in heard
+
+
+def test_copies_join_the_first_page_of_the_agents_list_by_time(proxied: Proxied, second: Second) -> None:
+    session, _ = recorded(proxied, "mend it")
+    old = {"sessionId": "old", "cwd": str(proxied.project), "updatedAt": "2001-01-01T00:00:00Z"}
+    new = {"sessionId": "new", "cwd": str(proxied.project), "updatedAt": "2999-01-01T00:00:00Z"}
+    page = {"sessions": [new, old], "nextCursor": "more"}
+    lists = ANSWERS | {"methods": {"session/list": {"result": page}}}
+    copy = copied(proxied, second, session)
+    with second.opened(OFFERS_ALL, lists) as editor:
+        first = editor.request("session/list", {})
+        assert [one["sessionId"] for one in first["sessions"]] == ["new", copy, "old"]
+        assert first["nextCursor"] == "more"
+        further = editor.request("session/list", {"cursor": "more"})
+        assert [one["sessionId"] for one in further["sessions"]] == ["new", "old"]
+        elsewhere = editor.request("session/list", {"cwd": "/elsewhere"})
+        assert [one["sessionId"] for one in elsewhere["sessions"]] == ["new", "old"]
+
+
+@pytest.mark.parametrize("options", [("--list", "agent"), ("--no-synthesize",), ("--handover", "never")])
+def test_copies_do_not_join_a_list_from_which_they_cannot_be_opened(
+    proxied: Proxied, second: Second, options: tuple[str, ...]
+) -> None:
+    session, _ = recorded(proxied, "mend it")
+    copied(proxied, second, session)
+    with second.opened(OFFERS_ALL, ANSWERS, *options) as editor:
+        assert ids(editor) == []
+
+
+def test_a_copy_cannot_be_loaded_if_nothing_may_be_handed_over(proxied: Proxied, second: Second) -> None:
+    session, _ = recorded(proxied, "mend it")
+    copy = copied(proxied, second, session)
+    with second.opened(OFFERS_ALL, ANSWERS, "--handover", "never") as editor:
+        assert "--handover never" in editor.load(copy).answer["error"]["message"]
+
+
+@pytest.mark.parametrize("agent", [KINDS[0], OFFERS_ALL])
+def test_a_deleted_copy_is_gone_and_the_original_stays(
+    proxied: Proxied, second: Second, agent: tuple[str, ...]
+) -> None:
+    session, _ = recorded(proxied, "mend it")
+    copy = copied(proxied, second, session)
+    with second.opened(agent) as editor:
+        editor.load(copy)
+        editor.prompt(copy, "go on")
+        editor.request("session/delete", {"sessionId": copy})
+        assert ids(editor) == []
+        assert editor.load(copy).answer["error"]["code"] == NOT_FOUND
+    assert [path.name for path in proxied.transcripts()] == [proxied.transcript(session).name]
+
+
+def test_a_copy_of_a_copy_goes_back_to_the_first_agent(proxied: Proxied, second: Second) -> None:
+    session, _ = recorded(proxied, "mend it", script=ANSWERS)
+    copy = copied(proxied, second, session)
+    with second.opened(OFFERS_ALL) as editor:
+        editor.load(copy)
+        editor.prompt(copy, "go on")
+        assert editor.end() == 0
+    store = Store(proxied.store)
+    back = printed(store, "continue", copy, "--with", "acp-proxy-demo-agent").strip()
+    with proxied.started(ANSWERS, agent=("--capabilities", "load,list")) as editor:
+        assert sorted(ids(editor)) == sorted([session, back])
+        loaded = editor.load(back)
+        said = [item.text for item in tell(loaded.updates) if item.kind == "user"]
+        assert said == ["mend it", "go on"]
+        editor.prompt(back, "and back")
+        assert editor.end() == 0
+    assert "> go on" in remembered(proxied)[-1]["exchanges"][-1]["prompt"]
+
+
+def test_a_long_session_is_copied_whole(proxied: Proxied, second: Second) -> None:
+    long = {"turns": [[say("x" * 700_000), say("y" * 700_000)]]}
+    session, _ = recorded(proxied, "tell me much", script=long)
+    copy = copied(proxied, second, session)
+    original, its = proxied.transcript(session).read_bytes(), proxied.transcript(copy).read_bytes()
+    assert original.split(b"\n", 1)[1] in its
+    assert notes(proxied.transcript(copy), "continued")[0]["agent"].startswith("acp-proxy-demo-agent")
+    with second.opened(KINDS[0]) as editor:
+        assert len("".join(texts(editor.load(copy).updates))) == 1_400_000 + len(CLOSING)
+
+
+def test_the_users_title_goes_with_the_copy(proxied: Proxied, second: Second) -> None:
+    session, _ = recorded(proxied, "mend it")
+    printed(Store(proxied.store), "rename", session, "Mine")
+    copy = copied(proxied, second, session)
+    with second.opened(OFFERS_ALL) as editor:
+        [row] = editor.sessions()
+        assert (row["sessionId"], row["title"]) == (copy, "Mine")
