@@ -33,13 +33,20 @@ def told_once(lines: list[bytes]) -> list[bytes]:
 
 
 def told_last(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
-    """The last of several replays in a row: the lines from the last repetition of the first user message on.
+    """The last of several replays in a row.
 
-    ``lines``: updates of the conversation, each with whether it came after the agent's answer.
+    It begins with the last repetition of the first user message, or of the first line if there is none, and with what
+    comes before that each time. ``lines``: updates of the conversation, each with whether it came after the agent's
+    answer.
     """
-    users = [_user_letters(line) for line, _ in lines]
-    first = next(filter(None, users), None)
-    return lines[len(users) - 1 - users[::-1].index(first) :] if first is not None else lines
+    marks: list[object] = [_user_letters(line) for line, _ in lines]
+    if not any(marks):
+        marks = [line for line, _ in lines]
+    first = next((at for at, mark in enumerate(marks) if mark), 0)
+    begin = next((at for at in range(len(marks) - 1, first, -1) if marks[at] == marks[first]), 0)
+    while begin and first and lines[begin - 1][0] == lines[first - 1][0]:
+        begin, first = begin - 1, first - 1
+    return lines[begin:]
 
 
 def _user_letters(line: bytes) -> str:

@@ -151,6 +151,17 @@ def test_a_load_that_was_cancelled_and_is_repeated_doubles_nothing(
         stage.load(session, proxy)
 
 
+def test_an_agent_that_forgets_what_the_user_said_and_replays_twice_for_a_cancelled_load_is_shown_once(
+    tmp_path: Path,
+) -> None:
+    with _talk(tmp_path, Habits(forgets=frozenset({"users"}), never_answers=frozenset({"loads"}))) as (stage, session):
+        proxy = stage.start()
+        stage.elsewhere(session)
+        for known in (session, stage.known_to_agent_alone()):
+            stage.load(known, proxy, cancel=True, again=True)
+            stage.load(known, proxy)
+
+
 @pytest.mark.parametrize("tells", ["before", "after"])
 def test_a_cancelled_load_that_is_still_answered_doubles_nothing(tmp_path: Path, tells: str) -> None:
     with _talk(tmp_path, Habits(tells=tells, answers_cancelled=True)) as (stage, session):
