@@ -20,8 +20,8 @@ from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 _REFUSALS = {
     Refusal.TOO_MANY: "Too many sessions are being opened at once. Try again when one of them is open.",
     Refusal.NO_HANDOVER: (
-        "This session is another agent's and continues here with a handover, which is not possible now. "
-        "It needs version 1 of the protocol, and acp-proxy without --handover never."
+        "This session is another agent's, and continuing it here is a handover. "
+        "Start acp-proxy without --handover never."
     ),
 }
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from acp_proxy import __version__
 from acp_proxy.agent_command import command_name, may_run_others
 from acp_proxy.core.capabilities import AGENT, LOAD, Modes, Offer, read_offer
 from acp_proxy.diagnosis import replay_check
@@ -25,7 +24,6 @@ from acp_proxy.wire.dialect import Dialect
 from acp_proxy.wire.jsonrpc import Notification
 
 AUTHENTICATION_REQUIRED = -32000
-UNSUPPORTED_VERSION = -32022
 _MESSAGE_LENGTH = 300
 _HEARD_BYTES = 64 * 1024 * 1024
 REFUSED, SILENT, UNTRIED = "refused", "no answer", "not tried"
@@ -118,12 +116,7 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
     """Raises NoAnswer."""
     say(f"Starting {wish.command[0]} and asking what it offers (at most {wish.seconds:g} s)")
     began = time.monotonic()
-    about = {"name": "acp-proxy doctor", "version": __version__}
-    params = {"protocolVersion": acp.VERSION, "clientCapabilities": {}, "clientInfo": about}
-    answer = probe.ask(acp.INITIALIZE, params, wish.seconds)
-    if acp.member(answer.error, "code") == UNSUPPORTED_VERSION:
-        params = {"protocolVersion": dialect.SECOND.version, "capabilities": {}, "info": about}
-        answer = probe.ask(acp.INITIALIZE, params, wish.seconds)
+    answer = probe.initialize("acp-proxy doctor", wish.seconds)
     seconds = time.monotonic() - began
     if answer.error is not None:
         text = f"the agent answered initialize with an error: {_error(answer.error)}"

@@ -1,12 +1,10 @@
 """Asks an agent for its name, which chooses the folder of its sessions."""
 
-from acp_proxy import __version__
 from acp_proxy.agent_command import command_name, may_run_others
 from acp_proxy.core.capabilities import read_offer
 from acp_proxy.diagnosis.probe import NoAnswer, Probe
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.transcripts.archive import Archive
-from acp_proxy.wire import acp
 
 
 def folder_of(
@@ -16,19 +14,19 @@ def folder_of(
 
     ``agent_id``: the user's own name for it. ``umask``: the user's own. Raises AcpProxyError.
     """
-    about = {"name": "acp-proxy", "version": __version__}
-    params = {"protocolVersion": acp.VERSION, "clientCapabilities": {}, "clientInfo": about}
     advice = "Check its command with: acp-proxy doctor AGENT"
     try:
         with Probe(command, umask) as probe:
-            answer = probe.ask(acp.INITIALIZE, params, seconds)
+            answer = probe.initialize("acp-proxy", seconds)
     except OSError as problem:
         raise AcpProxyError(f"{command[0]} cannot be started: {problem.strerror}. {advice}") from problem
     except NoAnswer as problem:
         raise AcpProxyError(f"at initialize, the agent {problem}. {advice}") from problem
     offer = read_offer(answer.result)
-    if answer.error is not None or offer.version != acp.VERSION:
-        what = "answers initialize with an error" if answer.error is not None else "does not speak version 1 of ACP"
+    if answer.error is not None or offer.dialect is None:
+        what = (
+            "answers initialize with an error" if answer.error is not None else "does not speak version 1 or 2 of ACP"
+        )
         raise AcpProxyError(f"the agent {what}, so it cannot continue a session. {advice}")
     name, others = command_name(command), may_run_others(command)
     folder = store.choose_agent(agent_id, offer.name, name, may_run_others=others)

@@ -16,8 +16,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from acp_proxy import __version__
 from acp_proxy.shell import agent_process as processes
 from acp_proxy.shell import process_tree
+from acp_proxy.wire import acp, dialect
 from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.jsonrpc import Notification, Opaque, Request, Response, dump, printable, read_message
 
@@ -34,6 +36,7 @@ _LINE_BYTES = 64 * 1024 * 1024  # of a line that does not end: more than any age
 _KEPT_LINES = 20
 _KEPT_CHARACTERS = 300
 _METHOD_NOT_FOUND = -32601
+_UNSUPPORTED_VERSION = -32022
 _MANY_REQUESTS = 30
 """For an agent that asks on and on and reads none of the answers: so many fit into any pipe."""
 
@@ -103,6 +106,19 @@ class Probe:
                     case Opaque(is_json=False) if message.raw.strip():
                         self.stray.append(_shown(message.raw))
             self._take(until, seconds)
+
+    def initialize(self, client: str, seconds: float) -> Response:
+        """The answer to ``initialize``: in version 2 if the agent refuses version 1. Raises NoAnswer.
+
+        ``client``: the name of this client.
+        """
+        about = {"name": client, "version": __version__}
+        first = {"protocolVersion": acp.VERSION, "clientCapabilities": {}, "clientInfo": about}
+        answer = self.ask(acp.INITIALIZE, first, seconds)
+        if acp.member(answer.error, "code") != _UNSUPPORTED_VERSION:
+            return answer
+        second = {"protocolVersion": dialect.SECOND.version, "capabilities": {}, "info": about}
+        return self.ask(acp.INITIALIZE, second, seconds)
 
     def _take(self, until: float, seconds: float) -> None:
         try:

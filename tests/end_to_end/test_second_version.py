@@ -11,6 +11,7 @@ from acp_proxy.demo.client import RequestFailed
 from acp_proxy.transcripts.archive import Archive
 from tests.client import Client
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Proxied, entries
+from tests.end_to_end.test_handover import recorded
 from tests.end_to_end.test_official_clients import TYPESCRIPT, TYPESCRIPT_TIMEOUT, node, typescript
 
 PROMPTS = ("Mend the failing test", "And the other one?")
@@ -46,7 +47,7 @@ def titles(updates: list[dict[str, Any]]) -> list[str]:
 
 def told(proxied: Proxied, *words: str) -> str:
     """What a command prints about the store."""
-    command = [*PROXY, *words, "--store", str(proxied.store)]
+    command = [*PROXY, *words[:2], "--store", str(proxied.store), *words[2:]]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=TYPESCRIPT_TIMEOUT).stdout
 
 
@@ -234,6 +235,21 @@ def test_a_version_2_client_sees_what_was_recorded_in_version_1(proxied: Proxied
     words = [(one["sessionUpdate"], one["content"]["text"]) for one in said]
     assert words == [("user_message_chunk", "hello"), ("agent_message_chunk", "As version 1.")]
     assert "> As version 1." in report["further"][-2]["content"][0]["text"], "the agent gets the record"
+
+
+def test_an_agent_of_version_2_continues_a_session_of_another_agent(proxied: Proxied, memory: Path) -> None:
+    session, _ = recorded(proxied, "mend it", "and the other?")
+    command = agent(proxied, memory)
+    made = told(proxied, "sessions", "continue", session, "--", *command[command.index("--") + 1 :])
+    report = main_job(proxied, command, f"--session={made.strip()}", deletes=False)
+    assert report["malformed"] == []
+    said = [
+        one["content"]["text"] for one in conversation(report["loaded"]) if one["sessionUpdate"] == "user_message_chunk"
+    ]
+    assert said == ["mend it", "and the other?"]
+    answered = report["further"][-2]["content"][0]["text"]
+    assert "> and the other?" in answered, "the agent gets the record"
+    assert answered.endswith(LAST_PROMPT)
 
 
 def test_an_agent_that_exits_in_a_turn_leaves_a_failed_one(proxied: Proxied, memory: Path) -> None:
