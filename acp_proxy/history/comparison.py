@@ -114,6 +114,12 @@ class Comparison:
         return self._rewrites
 
     @property
+    def may_begin_again(self) -> bool:
+        """Whether the user message that is coming may begin another replay."""
+        run = self._run
+        return run is not None and run.kind == acp.USER_CHUNK and self._begins_again(run.text, whole=False) is not None
+
+    @property
     def is_before_known_turn(self) -> bool:
         """Whether the last that was told is a user message that the transcript has, with its answer and a turn behind
         it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``)."""
@@ -319,11 +325,12 @@ class Comparison:
         last = self.past.users[self.user - 1]
         return self.at == last.start and run.text in last.forms
 
-    def _begins_again(self, said: str) -> int | None:
+    def _begins_again(self, said: str, *, whole: bool = True) -> int | None:
         """The index of the message that begins another replay: the first one of the transcript, or the first one that
-        the agent sent."""
-        for number in (0, self._anchor) if self.past.users else ():
-            if number is not None and self._is_placed and said in self.past.users[number].forms:
+        the agent sent. ``whole``: the message is complete."""
+        for number in (0, self._anchor) if self.past.users and self._is_placed else ():
+            forms = self.past.users[number].forms if number is not None else ()
+            if any(form == said if whole else form.startswith(said) for form in forms):
                 return number
         return None
 

@@ -42,7 +42,8 @@ class Sieve:
         if self._size > WAITING_LIMIT:
             return self._let_go()
         if kind in (acp.USER_CHUNK, acp.THOUGHT_CHUNK, PLAN):
-            return []
+            may_be_seen = self._ours or comparison.begins_again or comparison.may_begin_again
+            return [] if may_be_seen else self._let_go()
         if kind in CALLS or shown_by(update) is not None:
             return self._let_go() if number is None or not self._was_shown_call(number) else self._drop()
         if kind == acp.AGENT_CHUNK and run is not None:

@@ -123,8 +123,17 @@ def test_a_user_message_passes_or_not_with_the_agents_next_words(answer: str) ->
 def test_an_unanswered_user_message_passes_only_if_the_agents_replay_is_shown() -> None:
     for ours, out in ((True, []), (False, expected(["> and test it"]))):
         late = Late(laid(*TALK), *TALK, ours=ours)
-        assert late.told("> and test it") == []
-        assert (late.rest(), new(late.comparison)) == (out, [])
+        assert late.told("> and test it") == out
+        assert (late.rest(), new(late.comparison)) == ([], [])
+
+
+def test_a_user_message_that_may_begin_the_agents_replay_again_waits() -> None:
+    late = Late(laid(*TALK), *TALK, ours=False)
+    assert late.told("> mend", user(" it")) == []
+    assert late.told(*TALK[1:]) == []
+    late = Late(laid(*TALK), *TALK, ours=False)
+    assert late.told("> mend") == []
+    assert late.told(user(" the other")) == expected(["> mend", user(" the other")])
 
 
 def test_updates_that_waited_at_the_answer_pass_with_the_agents_next_words() -> None:
