@@ -69,8 +69,8 @@ class Negotiation:
         service.ours = capabilities.additions(offer, service.modes) if service.is_wanted else ()
         service.is_known = service.is_wanted and offer.has_sessions
         self._life.titles = capabilities.LIST in service.ours
-        store = self._settings.store if self._settings.is_chained else None
-        if service.ours or store is not None:
+        store = self._settings.store
+        if service.ours or (store is not None and self._settings.is_chained):
             try:
                 release = self._settings.release
                 line = capabilities.amended(line, service.ours, offer.native, release, self.dialect, store)

@@ -11,6 +11,7 @@ The session's own turns come first. If several turns have the same words, each p
 from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Literal
 
 from acp_proxy.mock.steps import RecordedTurn
@@ -29,8 +30,11 @@ class Matching:
     def __init__(self, turns: Sequence[RecordedTurn], match: Match) -> None:
         self._turns = turns
         self._match = match
-        self._texts = [text_of(turn.prompt) for turn in turns]
         self._played: Counter[tuple[str, str]] = Counter()
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return [text_of(turn.prompt) for turn in self._turns]
 
     def find(self, prompt: object, session: str) -> RecordedTurn | None:
         """The turn to play now in this session; None if there is none."""

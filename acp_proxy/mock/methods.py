@@ -10,9 +10,10 @@ from typing import Literal
 from acp_proxy import __version__
 from acp_proxy.mock.course import Course, retold
 from acp_proxy.mock.played import PlayedSession, PlayedSessions
-from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire import acp, dialect, jsonrpc
 from acp_proxy.wire.acp import InvalidParams
 from acp_proxy.wire.jsonrpc import Request
+from acp_proxy.wire.record import Entry
 
 Capabilities = Literal["resume-only", "none", "full"]
 
@@ -53,6 +54,8 @@ class Methods:
         self._sessions = sessions
         self._offered = _OFFERED[capabilities]
         self._kinds: frozenset[str] = frozenset()
+        self.is_second = False
+        """Whether the client speaks version 2."""
         always: dict[str, Callable[[object], Reply]] = {
             acp.INITIALIZE: self._initialize,
             acp.NEW: self._new,
@@ -64,8 +67,9 @@ class Methods:
 
     def reply(self, request: Request) -> Reply:
         """The answer to a request. Raises Refused, InvalidParams."""
-        serve = self._all.get(request.method)
-        if serve is None:
+        meant = dialect.SECOND.meant(request) if self.is_second else request
+        serve = self._all.get(meant.method) if isinstance(meant, Request) else None
+        if serve is None or (self.is_second and request.method == acp.LOAD):
             raise RequestRefused(METHOD_NOT_FOUND, f"Method not found: {request.method}")
         return serve(request.params)
 
@@ -78,8 +82,12 @@ class Methods:
         return session
 
     def _initialize(self, params: object) -> Reply:
-        if type(acp.member(params, "protocolVersion")) is not int:
+        version = acp.member(params, "protocolVersion")
+        if type(version) is not int:
             raise InvalidParams("protocolVersion must be an integer")
+        about = {"name": NAME, "title": "Mock agent", "version": __version__}
+        if version >= dialect.SECOND.version:
+            return self._initialize_second(about)
         self._kinds = acp.optional_kinds(acp.member(params, "clientCapabilities"))
         capabilities = {
             "loadSession": acp.LOAD in self._offered,
@@ -87,18 +95,26 @@ class Methods:
             "mcpCapabilities": _ANY_SERVER,
             "sessionCapabilities": {method.split("/")[1]: {} for method in self._offered if method != acp.LOAD},
         }
-        about = {"name": NAME, "title": "Mock agent", "version": __version__}
         result = {"protocolVersion": acp.VERSION, "agentCapabilities": capabilities}
         return Reply({**result, "agentInfo": about, "authMethods": []})
+
+    def _initialize_second(self, about: object) -> Reply:
+        self.is_second = True
+        self._sessions.speak_second()
+        del self._all[acp.SET_MODE]
+        self._all |= {acp.LIST: self._list, acp.LOAD: self._load, acp.RESUME: self._resume, acp.CLOSE: self._close}
+        deletes: dict[str, object] = {"delete": {}} if acp.DELETE in self._offered else {}
+        session = {"prompt": {name: {} for name in _ANY_PROMPT}, **deletes}
+        return Reply({"protocolVersion": dialect.SECOND.version, "info": about, "capabilities": {"session": session}})
 
     def _new(self, params: object) -> Reply:
         session = self._sessions.new(_directory(params), acp.strings(params, "additionalDirectories"))
         course, behind = Course(session.id), []
         for entry in self._sessions.announced:
-            if (line := course.told(entry)) is not None:
+            if (line := course.told(entry)) is not None and not (self.is_second and _is_mode(entry)):
                 behind.append(line)
                 session.take(retold(entry, line))
-        return Reply({"sessionId": session.id} | session.state.result(), behind=behind)
+        return Reply({"sessionId": session.id} | self._state(session), behind=behind)
 
     def _list(self, params: object) -> Reply:
         cwd = acp.optional_text(params, "cwd")
@@ -110,12 +126,23 @@ class Methods:
 
     def _load(self, params: object) -> Reply:
         session = self._open(params)
-        before, behind = session.told(self._kinds)
-        return Reply(session.state.result(), before, behind)
+        before, behind = session.told_in_second() if self.is_second else session.told(self._kinds)
+        return Reply(self._state(session), before, behind)
 
     def _resume(self, params: object) -> Reply:
         session = self._open(params)
-        return Reply(session.state.result(), behind=session.told()[1])
+        idle = dialect.SECOND.idle(session.id) if self.is_second else None
+        behind = session.told_in_second()[1] if self.is_second else session.told()[1]
+        return Reply(self._state(session), [idle] if idle is not None else [], behind)
+
+    def _close(self, params: object) -> Reply:
+        self._opened(params).is_open = False
+        return Reply({})
+
+    def _state(self, session: PlayedSession) -> dict[str, object]:
+        """What an answer says about modes, which version 2 does not have, and options."""
+        state = session.state.result()
+        return {name: value for name, value in state.items() if not (self.is_second and name == "modes")}
 
     def _delete(self, params: object) -> Reply:
         self._sessions.delete(acp.required_text(params, "sessionId"))
@@ -153,6 +180,10 @@ class Methods:
         if session is None:
             raise RequestRefused(jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {id}")
         return session
+
+
+def _is_mode(entry: Entry) -> bool:
+    return acp.update_kind(acp.member(acp.member(entry.value, "params"), "update")) == acp.CURRENT_MODE
 
 
 def _directory(params: object) -> str:

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 
 from acp_proxy.mock.state import PlayedState
 from acp_proxy.mock.steps import RecordedTurn, cut, is_prompt
+from acp_proxy.replay.either import EitherVersion, handovers
 from acp_proxy.replay.telling import Telling
+from acp_proxy.replay.verbatim import Verbatim
 from acp_proxy.transcripts.archive import Summary
-from acp_proxy.wire import acp, jsonrpc, record
+from acp_proxy.wire import acp, dialect, jsonrpc, record
 from acp_proxy.wire.record import Entry, Header
 from acp_proxy.wire.retelling import Retelling
 
@@ -28,6 +30,10 @@ class PlayedSession:
     summary: Summary
     state: PlayedState = field(default_factory=PlayedState)
     entries: list[Entry] = field(default_factory=list)
+    recorded: list[Entry] = field(default_factory=list)
+    """The entries of the transcript; those of version 2 are retold in ``entries``, unless a client speaks that."""
+    played: int = 0
+    """How many prompts were played."""
     is_open: bool = False
 
     @property
@@ -56,6 +62,15 @@ class PlayedSession:
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
         return [*lines, *telling.end()], [*telling.states(), *self._named()]
 
+    def told_in_second(self) -> tuple[list[bytes], list[bytes]]:
+        """The same for a client of version 2."""
+        also = frozenset(self.header.forked_from)
+        first = Telling(self.id, run=RUN, also=also, kinds=acp.OPTIONAL_KINDS)
+        telling = EitherVersion(self.id, first, Verbatim(self.id, run=RUN, also=also))
+        telling.handovers = handovers(self.entries)
+        lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
+        return [*lines, *telling.end(), dialect.SECOND.idle(self.id) or b""], self._named()
+
     def _named(self) -> list[bytes]:
         if not (info := self.summary.info()):
             return []
@@ -64,9 +79,10 @@ class PlayedSession:
 
 
 def recorded(header: Header, entries: Iterable[Entry]) -> PlayedSession:
-    """The session of a transcript. Turns of version 2 become turns of version 1, which the agent speaks."""
+    """The session of a transcript. Turns of version 2 are also read as turns of version 1, for clients of that."""
     session, retelling = PlayedSession(header, Summary.begun(header)), Retelling(at_once=True)
     for entry in entries:
+        session.recorded.append(entry)
         is_first = entry.protocol == record.FIRST and retelling.is_idle
         for told in [entry] if is_first else retelling.add(entry):
             session.take(told)
@@ -84,6 +100,12 @@ class PlayedSessions:
         self.announced: list[Entry] = [*_announced(found[0].entries)] if found else []
         """The first updates of a new session, such as commands: those of the first transcript."""
         self._state = next((state for session in found if (state := _begun(session.entries)).is_known), PlayedState())
+
+    def speak_second(self) -> None:
+        """The client speaks version 2: play what was recorded in it as it came."""
+        for session in self._all.values():
+            session.entries = list(session.recorded)
+        self.turns[:] = [turn for session in self._all.values() for turn in cut(session.id, session.entries)]
 
     def new(self, cwd: str, directories: list[str]) -> PlayedSession:
         """A session with the modes and options of the first recorded session that had any."""

@@ -67,16 +67,22 @@ class Playing:
             case Answer():
                 await self._pause(step.wait)
                 at = step.entry.at if step.entry is not None else self.session.summary.last or ""
-                await self._answer(self._course.answer(step, self.request.id), at)
+                await self._answer(self._ending(step), at)
         if sum(len(line) for line, _ in self._out) > _BATCH:
             await self._flush()
 
     def _ask(self, step: Ask) -> None:
         id = self._connection.question()
-        line = self._course.question(step, id)
+        line = self._question(step, id)
         if line is not None:
             self._asked[step.number] = step, id
-            self._retell(step.entry, line)
+            self._out.append((line, retold(step.entry, line)))
+
+    def _question(self, step: Ask, id: RequestId) -> bytes | None:
+        return self._course.question(step, id)
+
+    def _ending(self, step: Answer) -> bytes:
+        return self._course.answer(step, self.request.id)
 
     async def _hear(self, step: Await) -> None:
         asked = self._asked.pop(step.number, None)

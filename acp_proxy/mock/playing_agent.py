@@ -16,6 +16,7 @@ from acp_proxy.mock.matching import Match, Matching
 from acp_proxy.mock.methods import Capabilities, Methods, RequestRefused
 from acp_proxy.mock.played import PlayedSession, PlayedSessions
 from acp_proxy.mock.playing import Playing
+from acp_proxy.mock.playing_second import PlayingSecond
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.acp import InvalidParams
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Request, RequestId, Response
@@ -110,7 +111,8 @@ class MockAgent:
 
     def _prompted(self, request: Request, tasks: TaskGroup) -> None:
         session = self._methods.prompted(request.params)
-        playing = Playing(self._connection, session, request, self._speed)
+        play = PlayingSecond if self._methods.is_second else Playing
+        playing = play(self._connection, session, request, self._speed)
         self._playing.append(playing)
         tasks.start_soon(self._play, playing)
 

@@ -8,10 +8,12 @@ of the client) are left out.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from acp_proxy.wire import acp, clock, jsonrpc, record
+from acp_proxy.wire import acp, clock, dialect, jsonrpc, record, second
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 
+_OWN = frozenset({acp.STATE, acp.USER_CHUNK, second.USER})
+"""Kinds of version 2 that the mock agent sends by itself: its state, and the repeated prompt."""
 NO_END = "The recording of this turn has no end."
 
 
@@ -85,11 +87,26 @@ def cut(session: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
             found.append(_OpenTurn(entry))
             open_turns[_key(entry)] = found[-1]
         elif entry.of == acp.PROMPT and entry.peer is Peer.AGENT:
-            if (turn := open_turns.pop(_key(entry), None)) is not None:
+            if not _accepts(entry) and (turn := open_turns.pop(_key(entry), None)) is not None:
                 turn.end(entry)
+        elif _is_idle(entry):
+            for key in [key for key in open_turns if key[0] == entry.run]:
+                open_turns.pop(key).end(entry)
         elif found:
             found[-1].add(entry)
     return [turn.whole(session) for turn in found]
+
+
+def _accepts(entry: Entry) -> bool:
+    """Whether an answer to a prompt only accepts it, as in version 2."""
+    return entry.protocol == dialect.SECOND.version and acp.member(entry.value, "error") is None
+
+
+def _is_idle(entry: Entry) -> bool:
+    """Whether the agent says that nothing is under way, which ends a turn of version 2."""
+    update = acp.member(acp.member(entry.value, "params"), "update")
+    is_second = entry.peer is Peer.AGENT and entry.protocol == dialect.SECOND.version
+    return is_second and dialect.SECOND.state(update) in (dialect.IDLE, dialect.FAILED)
 
 
 def is_prompt(entry: Entry) -> bool:
@@ -118,6 +135,8 @@ class _OpenTurn:
             return
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
             update = acp.member(acp.member(value, "params"), "update")
+            if entry.protocol == dialect.SECOND.version and acp.update_kind(update) in _OWN:
+                return
             self.steps.append(Send(self._waited(entry), entry, acp.text(update, "toolCallId")))
         elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
             self._ask(entry)
@@ -151,7 +170,8 @@ class _OpenTurn:
         found = acp.member(params, "options")
         options = {acp.text(option, "optionId"): acp.text(option, "kind") for option in _items(found)}
         kinds = {id: kind or "" for id, kind in options.items() if id is not None}
-        call = acp.text(acp.member(params, "toolCall"), "toolCallId")
+        about = params if entry.protocol == record.FIRST else acp.member(params, "subject")
+        call = acp.text(acp.member(about, "toolCall"), "toolCallId")
         ask = Ask(self._waited(entry), entry, sum(isinstance(step, Ask) for step in self.steps), call, kinds)
         self.asked[_key(entry)] = ask
         self.steps.append(ask)

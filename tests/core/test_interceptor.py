@@ -542,6 +542,14 @@ def test_in_a_chain_the_answer_to_initialize_always_says_who_records_and_where(s
     assert told == everything | {"_meta": {"acp-proxy": {"version": RELEASE, "serves": [], "store": "ours"}}}
 
 
+def test_outside_a_chain_it_says_so_only_if_it_serves_something() -> None:
+    everything = {"loadSession": True, "sessionCapabilities": {"list": {}, "delete": {}}}
+    passed = in_chain(is_chained=False).begins(everything)
+    assert passed.all.to_client == line(initialized("initialize", everything))
+    told = json.loads(in_chain(is_chained=False).begins({}).all.to_client)["result"]["agentCapabilities"]
+    assert told["_meta"]["acp-proxy"]["store"] == "ours"
+
+
 @pytest.mark.parametrize("is_chained", [True, False])
 def test_of_two_with_one_store_the_one_farther_from_the_agent_passes_everything(is_chained: bool) -> None:
     meta = {"_meta": {"acp-proxy": {"version": RELEASE, "serves": ["list", "delete"], "store": "ours"}}}

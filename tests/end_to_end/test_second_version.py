@@ -9,10 +9,10 @@ import pytest
 
 from acp_proxy.demo.client import RequestFailed
 from acp_proxy.transcripts.archive import Archive
-from tests.client import Client
+from tests.client import NO_ANSWER, Client
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Proxied, entries
 from tests.end_to_end.test_handover import recorded
-from tests.end_to_end.test_official_clients import TYPESCRIPT, TYPESCRIPT_TIMEOUT, node, typescript
+from tests.end_to_end.test_official_clients import ROOT, TYPESCRIPT, TYPESCRIPT_TIMEOUT, node, typescript
 
 PROMPTS = ("Mend the failing test", "And the other one?")
 LAST_PROMPT = "What did I ask you first?"
@@ -277,3 +277,76 @@ def test_the_mock_agent_plays_turns_of_version_2_to_a_client_of_version_1(proxie
         assert client.wait() == 0
     assert {"user_message_chunk", "agent_thought_chunk", "plan", "tool_call", "agent_message_chunk"} <= set(kinds)
     assert not any(kind in ("user_message", "agent_message", "plan_update", "state_update") for kind in kinds)
+
+
+# The mock agent.
+
+
+def state(name: str, session: str, **more: Any) -> dict[str, Any]:
+    update = {"sessionUpdate": "state_update", "state": name, **more}
+    return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": update}}
+
+
+ABOUT = {"protocolVersion": 2, "info": {"name": "editor", "version": "1"}, "capabilities": {}}
+FIXTURE = ROOT / "fixtures" / "transcripts" / "v1" / "conversation.jsonl"
+
+
+def mock(*words: str) -> list[str]:
+    return [*PROXY, "mock-agent", "--speed", "0", *words]
+
+
+def without_ids(updates: list[dict[str, Any]]) -> Any:
+    return json.loads(json.dumps(updates).replace('"mock-1-', '"'))
+
+
+def test_the_mock_agent_plays_version_2_as_it_was_recorded(proxied: Proxied, memory: Path) -> None:
+    recorded = main_job(proxied, agent(proxied, memory), deletes=False)
+    session = recorded["session"]
+    report = main_job(proxied, mock(str(proxied.transcript(session))), f"--session={session}")
+    assert report["malformed"] == []
+    everything = [update for turn in recorded["live"] for update in conversation(turn)]
+    everything += conversation(recorded["further"])
+    assert conversation(report["loaded"]) == everything
+    states = [update["state"] for update in report["loaded"] if update["sessionUpdate"] == "state_update"]
+    assert (states, report["left"], report["status"]) == (["idle"], [], 0)
+    echo, *played = conversation(report["further"])
+    assert echo["content"] == [{"type": "text", "text": LAST_PROMPT}]
+    assert without_ids(played) == conversation(recorded["further"])[1:]
+    ids = {update["messageId"] for update in everything if "messageId" in update}
+    again = {update["messageId"] for update in played if "messageId" in update}
+    assert ids.isdisjoint(again), "what is played does not replace the past"
+
+
+def test_the_mock_agent_plays_version_1_to_a_client_of_version_2(proxied: Proxied) -> None:
+    with Client(mock(str(FIXTURE))) as client:
+        assert client.request("initialize", ABOUT)["capabilities"]["session"].keys() == {"prompt", "delete"}
+        session = client.request("session/new", {"cwd": str(proxied.project)})["sessionId"]
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "Fix the login"}]}
+        assert client.request("session/prompt", prompt) == {"messageId": "mock-1"}
+        asked = client.wait_for_method("session/request_permission")["params"]
+        assert asked["subject"] == {"type": "tool_call", "toolCall": {"toolCallId": "mock-1-call-1"}}
+        client.wait_for(state("idle", session, stopReason="end_turn").__eq__)
+        updates = [one["params"]["update"] for one in client.messages() if one.get("method") == "session/update"]
+        kinds = [update["sessionUpdate"] for update in updates]
+        client.close_stdin()
+        assert client.wait() == 0
+    begins = ["available_commands_update", "state_update", "user_message", "agent_thought_chunk", "plan_update"]
+    says = ["agent_message_chunk", "agent_message_chunk", "tool_call_update", "tool_call_update", "state_update"]
+    assert kinds[:10] == [*begins, *says]
+
+
+def test_a_turn_of_the_mock_agent_ends_with_a_state_when_it_is_cancelled_or_unknown(proxied: Proxied) -> None:
+    with Client(mock(str(FIXTURE)), on_request=lambda request: NO_ANSWER) as client:
+        client.request("initialize", ABOUT)
+        session = client.request("session/new", {"cwd": str(proxied.project)})["sessionId"]
+        for text, ends in (("Fix the login", "cancelled"), ("Something else", "end_turn")):
+            client.request("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]})
+            if ends == "cancelled":
+                client.wait_for_method("session/request_permission")
+                client.notify("session/cancel", {"sessionId": session})
+            ended = state("idle", session, stopReason=ends)
+            client.wait_for(ended.__eq__)
+        with pytest.raises(RequestFailed, match="-32601"):
+            client.request("session/load", {"sessionId": session, "cwd": str(proxied.project)})
+        client.close_stdin()
+        assert client.wait() == 0

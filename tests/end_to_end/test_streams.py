@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy import __version__
+from acp_proxy.transcripts.store import Store
 from tests.client import Client
 from tests.end_to_end.proxied import PROXY
 from tests.passage import is_for_the_client, lines
@@ -147,13 +148,13 @@ ASKED = (
 ANSWERED = (
     '{"jsonrpc":"2.0","id":1.0,"result":{"sessionId":"second", "models":1e2}}\n'
     '{"result":{"agentCapabilities":{"loadSession" : §false§«true»,"big":18446744073709551616,"big":1.0'
-    '«,"_meta":{"acp-proxy":{"version":"VERSION","serves":["list","delete","load"]}},'
+    '«,"_meta":{"acp-proxy":{"version":"VERSION","serves":["list","delete","load"],"store":"STORE"}},'
     '"sessionCapabilities":{"list":{},"delete":{}}»},"protocolVersion":1 , "agentInfo":null},'
     '"id":"0","jsonrpc":"2.0"}\r\n'
     '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"first","_meta":{"\\ud800":0}}}\n'
     '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"sessionCapabilities":{"resume":{ }'
     '«,"list":{},"delete":{}»},"_meta":{"agent":"\\udfff"'
-    '«,"acp-proxy":{"version":"VERSION","serves":["list","delete","load"]}»}«,"loadSession":true»},'
+    '«,"acp-proxy":{"version":"VERSION","serves":["list","delete","load"],"store":"STORE"}»}«,"loadSession":true»},'
     '"authMethods":[ ]}}\n'
 )
 
@@ -173,7 +174,8 @@ def test_answers_out_of_order_pass_and_only_those_to_initialize_change(out_of_or
     out_of_order.wait_for_end()
     assert out_of_order.wait() == 0
     assert (tmp_path / "asked").read_bytes() == ASKED
-    amended = re.sub("§.*?§|[«»]", "", ANSWERED.replace("VERSION", __version__))
+    store = Store(tmp_path / "store").id
+    amended = re.sub("§.*?§|[«»]", "", ANSWERED.replace("VERSION", __version__).replace("STORE", store))
     assert [line.raw for line in out_of_order.lines] == lines(amended.encode())
 
 

@@ -9,6 +9,7 @@ from acp_proxy.demo.display import tell
 from tests.end_to_end.proxied import (
     ASK,
     NOT_FOUND,
+    PROXY,
     Editor,
     Permission,
     Proxied,
@@ -165,3 +166,16 @@ def test_new_sessions_of_one_editor_are_listed_by_the_other(proxied: Proxied) ->
         assert other.sessions()[0]["sessionId"] == session
     assert len(other.sessions()) == 3
     assert kinds(conversation(other.load(session).updates))[0] == "user_message_chunk"
+
+
+def test_one_proxy_in_front_of_another_with_the_same_store_records_nothing(proxied: Proxied) -> None:
+    command = [*PROXY, "run", "--store", str(proxied.store), "--", *proxied.command("conversation")]
+    with Editor(command, cwd=proxied.project) as editor:
+        editor.project = proxied.project
+        session = editor.open()
+        editor.prompt(session, "hello")
+        assert editor.end() == 0
+        assert editor.stderr().count("nothing is recorded: another acp-proxy, nearer to the agent") == 1
+    [place] = proxied.transcripts()
+    prompts = [entry for entry in entries(place) if entry.get("message", {}).get("method") == "session/prompt"]
+    assert len(prompts) == 1

@@ -3,7 +3,7 @@
 Each was seen in an agent that people use. The defaults are those of an agent that does everything right.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 REFUSALS: dict[str, tuple[int, str]] = {
@@ -35,6 +35,8 @@ class Habits:
     """How words are replayed: as they were said, joined, or split."""
     injects: bool = False
     """A replay begins with a user message that nobody typed."""
+    version: str = "1"
+    """Of: 1, 2, both (every other process). See ``in_version_2``."""
     echoes: str = "never"
     """Of: never, plain, expanded, chunks, id."""
     refuses: str = ""
@@ -68,6 +70,18 @@ class Habits:
     @property
     def is_late(self) -> bool:
         return {self.tells, self.tells_resumed} & {"after", "split"} != set()
+
+    def in_version_2(self, version: str = "2") -> "Habits":
+        """The same agent in version 2, which requires some habits. There, ``second`` repeats the prompts."""
+        return replace(
+            self,
+            version=version,
+            offers=self.offers | {"load", "resume", "list", "close"},
+            tells_resumed="never",
+            echoes="never",
+            renames=False,
+            never_answers=self.never_answers - {"prompts"},
+        )
 
     def __repr__(self) -> str:
         """The habits that are not the defaults, so that a failure shows what matters."""

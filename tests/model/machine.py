@@ -60,6 +60,7 @@ _HABITS: dict[str, st.SearchStrategy[Any]] = {
     "rewords": st.booleans(),
     "pieces": st.sampled_from(["said", "joined", "split"]),
     "injects": st.booleans(),
+    "version": st.sampled_from(["1", "2", "both"]),
     "echoes": st.sampled_from(["never", "plain", "expanded", "chunks", "id"]),
     "refuses": st.sampled_from(["", "", *REFUSALS]),
     "refuses_prompt": st.booleans(),
@@ -101,6 +102,8 @@ def _habits(draw: st.DrawFn) -> Habits:
         habits = replace(habits, tells_resumed="never", warns="never")
     if habits.pieces == "joined" and "users" in habits.forgets:  # a known answer and a new one would be one message
         habits = replace(habits, pieces="said")
+    if habits.version != "1":
+        habits = habits.in_version_2(habits.version)
     if habits.injects:  # user messages are counted, not read
         habits = replace(habits, forgets=frozenset())
     return habits
@@ -167,7 +170,8 @@ class Conversations(RuleBasedStateMachine):
     @rule(which=_which, turn=_turns, later=_turns)
     def prompt_of_a_long_turn(self, which: int, turn: str, later: str) -> None:
         """A turn that continues later; a prompt during a turn is queued."""
-        is_late = self.stage.habits.is_late  # the order of such turns in the transcript is not the agent's
+        habits = self.stage.habits  # the order of such turns in the transcript is not the agent's
+        is_late = habits.is_late or habits.version != "1"  # in version 2, a queued prompt is said when it is accepted
         if (session := self._pick(which, _is_open)) and not (is_late and session.has_turn):
             self.stage.prompt(session, turn, later or "s")
 

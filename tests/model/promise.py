@@ -7,7 +7,7 @@ from typing import Any
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
-from tests.model import views, world
+from tests.model import second, views, world
 from tests.model.proxies import Proxied
 from tests.model.views import Before, Opening
 from tests.model.world import Line, Telling, Token, Update, normal
@@ -149,8 +149,8 @@ def _told(entry: Entry) -> Update | None:
     if entry.peer is Peer.CLIENT and value.get("method") == "session/prompt":
         return {"prompt": "".join(block["text"] for block in params["prompt"])}
     if entry.peer is Peer.AGENT and value.get("method") == "session/update":
-        update: Update = params["update"]
-        return update if world.is_conversation(update) else None
+        update = second.first(params["update"])
+        return update if update is not None and world.is_conversation(update) else None
     return None
 
 

@@ -19,6 +19,7 @@ from acp_proxy.replay.telling import TOOL_LIMIT
 from acp_proxy.shell.relay import Relay, ReplayOptions
 from acp_proxy.transcripts.store import Store
 from tests.model.agents import Agent, Message, Said
+from tests.model.second import Forms
 from tests.model.world import shown
 
 SECONDS = 30.0
@@ -41,8 +42,11 @@ class _Patient(Recorder):
 
 
 class Proxied:
-    def __init__(self, store: Store, agent: Agent, name: str, note: Callable[[str], None]) -> None:
-        """``note`` is called with every line that passes one of the ends."""
+    def __init__(
+        self, store: Store, agent: Agent, name: str, note: Callable[[str], None], *, is_second: bool = False
+    ) -> None:
+        """``note`` is called with every line that passes one of the ends. ``is_second``: they speak version 2."""
+        self._forms = Forms(is_second=is_second)
         self.agent = agent
         self.name = name
         self.heard: list[Message] = []
@@ -90,7 +94,7 @@ class Proxied:
         numbered = {} if id is None else {"id": id}
         message = {"jsonrpc": "2.0", **numbered, "method": method, "params": params}
         self._note(f"editor {self.name} → {shown(message)}")
-        self._write(self._editor_writes, message)
+        self._write(self._editor_writes, self._forms.from_editor(message))
 
     def settle(self) -> None:
         """Wait until everything has passed. Then each request has one answer, except those the agent leaves open."""
@@ -196,7 +200,10 @@ class Proxied:
             (self._editor_hears if end == self._editor_reads else self._agent_hears)(json.loads(line))
         return bool(data)
 
-    def _editor_hears(self, message: Message) -> None:
+    def _editor_hears(self, heard: Message) -> None:
+        message = self._forms.to_editor(heard)
+        if message is None:
+            return
         id = message.get("id")
         if "method" not in message:
             self.answers.setdefault(id, []).append(message)
@@ -210,7 +217,7 @@ class Proxied:
         """The agent gets what reached it at ``_sync``, and what the proxy asks on its own at the next one."""
         if message.get("method") != _SYNC:
             self._note(f"    agent {self.name} ← {shown(message)}")
-            self._inbox.append(message)
+            self._inbox.append(self._forms.to_agent(message))
             return
         inbox, self._inbox = self._inbox, []
         self.agent.hear(inbox)
@@ -220,7 +227,8 @@ class Proxied:
     def _agent_says(self) -> None:
         for said in self.agent.said:
             self._note(f"    agent {self.name} → {shown(said.message)}")
-            self._write(self._agent_writes, said.message)
+        for message in self._forms.from_agent(self.agent.said):
+            self._write(self._agent_writes, message)
         self.said += self.agent.said
         self.agent.said = []
 

@@ -42,7 +42,8 @@ class Stage:
     def start(self) -> Proxied:
         self._started += 1
         agent = Agent(self.habits, self.disk, self._plans)
-        proxy = Proxied(self.store, agent, str(self._started), self.journal.append)
+        is_second = self.habits.version == "2" or (self.habits.version == "both" and self._started % 2 == 0)
+        proxy = Proxied(self.store, agent, str(self._started), self.journal.append, is_second=is_second)
         self.proxies.append(proxy)
         with self._step(proxy):
             proxy.ask("initialize", protocolVersion=1, clientCapabilities={})
