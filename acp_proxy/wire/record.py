@@ -20,7 +20,7 @@ FIRST = 1
 RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
 OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "terminal"
-HANDOVER, ALIAS, REPLAY, COPIED = "handover", "alias", "replay", "copied"
+HANDOVER, ALIAS, REPLAY, COPIED, ADOPTED = "handover", "alias", "replay", "copied", "adopted"
 """The values of a note's ``type``."""
 
 HEADER_START = b'{"acp-transcript":'
