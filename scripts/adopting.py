@@ -86,10 +86,11 @@ def tried(name: str, number: int, base: Path, port: int) -> Tried:
     kept = dict(transcripts(base / "store"))
     out.adopted = len(kept)
     for session, theirs in own.items():
+        ours = parts(kept.get(session, Shown()))
         out.replayed += parts(theirs).total()
-        out.equal += (parts(theirs) & parts(kept.get(session, Shown()))).total()
-        if parts(theirs) != parts(kept.get(session, Shown())):
-            print(name, session, theirs, kept.get(session), sep="\n", file=sys.stderr)
+        out.equal += (parts(theirs) & ours).total()
+        if session in kept and parts(theirs) != ours:
+            print(name, session, parts(theirs) - ours, ours - parts(theirs), sep="\n", file=sys.stderr)
     return out
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from acp_proxy.adoption.calling import CalledAgent, NotLoaded, Replayed, StartWords
+from acp_proxy.adoption.calling import CalledAgent, NotLoaded, Replayed, StartWords, Unable
 from acp_proxy.adoption.choosing import Choice, ListedSession, Wanted, chosen, starts_anew
 from acp_proxy.adoption.composing import composed, conversation, parted
 from acp_proxy.agent_command import command_name, may_run_others
@@ -110,14 +110,22 @@ class Adoption:
         return Outcome(listed, Result.ADOPTED if taken.is_new else Result.GROWN)
 
     def _has_grown(self, session: str, made: bytes) -> bool:
-        with self._store.open_session(self.folder, session) as reading:
-            before = b"".join(reading.bytes_from(0))
+        try:
+            with self._store.open_session(self.folder, session) as reading:
+                before = b"".join(reading.bytes_from(0))
+        except FileNotFoundError:  # it was deleted meanwhile, as the store will say
+            return True
         return continues(conversation(before), conversation(made))
 
     def _agent(self) -> CalledAgent:
         """Raises Unable."""
         if self._called is None:
-            self._called = CalledAgent(self._start)
+            try:
+                self._called = CalledAgent(self._start)
+            except Unable:
+                if not self._about:
+                    raise
+                self._called = CalledAgent(self._start)  # it has started before: a busy machine must not end it all
         return self._called
 
     def _end(self) -> None:

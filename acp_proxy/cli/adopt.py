@@ -154,6 +154,7 @@ class _Work:
         results: Counter[Result] = Counter()
         try:
             with advanced(f"Adopting from {terminal.line(name)}") as tell:
+                tell(0, len(choice.loads))
                 for outcome in adoption.load(choice):
                     results[outcome.result] += 1
                     if outcome.result is Result.FAILED:

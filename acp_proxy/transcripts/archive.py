@@ -233,7 +233,7 @@ class Archive(Opened):
         return taken
 
     def standing(self, agent: str, session: str) -> "KnownHere":
-        """What is known of a session that an agent lists. Raises OSError, NewerFormat."""
+        """What is known of a session that an agent lists. Raises OSError."""
         from acp_proxy.transcripts.lives.adoptions import standing
 
         return standing(self._layout, agent, session)

@@ -1,13 +1,15 @@
 """Adopting goes on after an agent that hangs, and refuses what the store does not allow."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from acp_proxy.adoption import calling
 from acp_proxy.adoption.adopting import Adoption, Result
-from acp_proxy.adoption.calling import StartWords
+from acp_proxy.adoption.calling import CalledAgent, StartWords, Unable
 from acp_proxy.adoption.choosing import Wanted
+from acp_proxy.core.capabilities import Offer
 from acp_proxy.transcripts.archive import file_name
 from tests.adoption.listing_agent import ListingAgent, entry, told
 from tests.stored import Both
@@ -73,3 +75,22 @@ def test_a_replay_that_is_too_large_is_given_up(
     with Adoption(store, StartWords(agent.command), Wanted(), None) as adoption:
         [outcome] = adoption.load(adoption.choose())
     assert (outcome.result, outcome.why) == (Result.FAILED, "its replay is larger than 256 MiB")
+
+
+def test_an_agent_that_does_not_start_again_is_given_one_more_try(
+    store: Both, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: dict[str, dict[str, Any]] = {"s1": {"dies": 1}, "s2": HELLO, "s3": HELLO}
+    agent.plan([entry(name, tmp_path) for name in loads], loads=loads)
+    offered, fails = CalledAgent._offered, [False, True, False]
+
+    def flaky(self: CalledAgent) -> Offer:
+        if fails and fails.pop(0):
+            raise Unable("the agent does not answer")
+        return offered(self)
+
+    monkeypatch.setattr(CalledAgent, "_offered", flaky)
+    with Adoption(store, StartWords(agent.command), Wanted(), None) as adoption:
+        outcomes = [*adoption.load(adoption.choose())]
+    assert [each.result for each in outcomes] == [Result.FAILED, Result.ADOPTED, Result.ADOPTED]
+    assert fails == []

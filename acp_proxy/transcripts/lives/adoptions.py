@@ -5,13 +5,14 @@ a later replay may replace the transcript. A session that was deleted here is ne
 """
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from acp_proxy.errors import NotImported
+from acp_proxy.errors import NewerFormat, NotImported
 from acp_proxy.transcripts.files import access, names
 from acp_proxy.transcripts.files.layout import Layout, remove_file
 from acp_proxy.transcripts.files.reading import Reading
@@ -33,7 +34,7 @@ class KnownHere:
 
 
 def standing(layout: Layout, agent: str, session: str) -> KnownHere:
-    """Raises OSError, NewerFormat."""
+    """Raises OSError."""
     if session in layout.journal(agent).deleted():
         return KnownHere(is_deleted=True)
     path = layout.transcript(agent, names.file_name(session))
@@ -41,6 +42,8 @@ def standing(layout: Layout, agent: str, session: str) -> KnownHere:
         return KnownHere(is_here=True, note=_note(path))
     except FileNotFoundError:
         return KnownHere()
+    except (OSError, NewerFormat):  # it cannot be read now, so it is left alone
+        return KnownHere(is_here=True)
 
 
 def adopt(layout: Layout, data: bytes, prepare: Callable[[Path], None]) -> Taken:
@@ -76,6 +79,8 @@ def _replace(into: Path, new: Path) -> None:
             raise NotImported("an editor has it open now")
         if _note(into) is None:
             raise NotImported("something was recorded in it meanwhile")
+        if sys.platform == "win32":  # it replaces no open file; the agent still has the session
+            remove_file(into)
         new.replace(into)
     if os.path.lexists(names.compressed(into)):
         remove_file(names.compressed(into))

@@ -209,13 +209,17 @@ def on_disk(into: Path, source: Source) -> Iterator[Path]:
     Call it only while holding the lock on its folder. Raises NotImported, OSError.
     """
     new = unfinished(into)
-    with ExitStack() as stack:
-        fd = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        stack.callback(os.close, fd)
-        stack.callback(lambda: new.unlink(missing_ok=True))
-        if written(fd, pieces(source.read, source.size)) != source.size:
+    fd = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    try:
+        try:
+            size = written(fd, pieces(source.read, source.size))
+        finally:
+            os.close(fd)  # Windows cannot rename an open file
+        if size != source.size:
             raise NotImported("it became shorter while it was being read. Try again")
         yield new
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def give_name(new: Path, into: Path) -> None:
