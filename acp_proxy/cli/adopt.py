@@ -13,7 +13,7 @@ from acp_proxy.cli import periods
 from acp_proxy.cli.progress import advanced
 from acp_proxy.cli.storing import INTERRUPTED, StoreOption, YesOption, agreed, directory, explained, store_of
 from acp_proxy.cli.wrapping import fitted
-from acp_proxy.errors import AcpProxyError, NewerFormat, UsageError
+from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.transcripts.archive import Archive, called
 from acp_proxy.views import figures, terminal
 
@@ -98,7 +98,7 @@ def adopt(
         except KeyboardInterrupt:
             typer.echo("Interrupted. What was adopted by then stays.", err=True)
             raise typer.Exit(INTERRUPTED) from None
-    if work.has_failed or (texts and not agent and not work.is_done):
+    if work.has_failed:
         raise typer.Exit(1)
 
 
@@ -115,7 +115,6 @@ class _Work:
         self._redact = redact
         self._dry_run = dry_run
         self.has_failed = False
-        self.is_done = False
 
     def of(self, candidate: "AskedAgent") -> None:
         from acp_proxy.adoption.adopting import Adoption
@@ -135,11 +134,9 @@ class _Work:
                     self._show(name, choice)
                 else:
                     self._load(name, adoption, choice)
-            except (AcpProxyError, NewerFormat) as problem:
+            except AcpProxyError as problem:
                 self.has_failed = True
                 _complain(f"{candidate.name}: {problem}")
-                return
-        self.is_done = True
 
     def _show(self, name: str, choice: "Choice") -> None:
         for listed in choice.loads:
