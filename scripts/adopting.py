@@ -45,6 +45,8 @@ WITH_A_TOOL, WITH_TWO_TURNS = 10, 5
 """Every tenth session uses a tool, every fifth has a second turn."""
 TOGETHER = 20
 """Sessions loaded by one process of the agent."""
+PATIENTLY = ("--timeout", "600")
+"""For a busy machine."""
 
 
 @dataclass
@@ -163,7 +165,18 @@ def client_of(name: str, state: Path, port: int) -> Iterator[Client]:
 
 def adopted(base: Path, name: str, state: Path, port: int) -> subprocess.CompletedProcess[str]:
     shutil.rmtree(base / "store", ignore_errors=True)
-    command = [sys.executable, "-m", "acp_proxy", "sessions", "adopt", "--store", str(base / "store"), "--yes", "--"]
+    command = [
+        sys.executable,
+        "-m",
+        "acp_proxy",
+        "sessions",
+        "adopt",
+        "--store",
+        str(base / "store"),
+        "--yes",
+        *PATIENTLY,
+        "--",
+    ]
     return subprocess.run(
         [*command, *launched(name)],
         env=environment(port, state),
