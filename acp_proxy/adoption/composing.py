@@ -57,6 +57,6 @@ def composed(
             case RecordNote(_, note):
                 lines.append(record.encode_note(at, run, note))
     adopted: dict[str, object] = {"type": record.ADOPTED}
-    adopted |= {"title": cleaned(listed.title, AGENT_TITLE_LENGTH), "updatedAt": listed.updated}
-    lines.append(record.encode_note(now, run, adopted))
+    adopted |= {"title": cleaned(listed.title, AGENT_TITLE_LENGTH), "updatedAt": listed.updated, "adoptedAt": now}
+    lines.append(record.encode_note(at, run, adopted))
     return b"".join(lines)

@@ -33,7 +33,8 @@ def test_the_state_follows_the_conversation_and_the_note_comes_last() -> None:
     assert [entry.raw for entry in found if entry is not None and entry.note is None] == lines(*past[1:], past[0])
     opened, adopted = [entry.note for entry in found if entry is not None and entry.note is not None]
     assert (opened["type"], opened["modes"]) == (record.OPENED, {"x": 1})
-    assert adopted == {"type": record.ADOPTED, "title": "Title", "updatedAt": OLD}
+    assert adopted == {"type": record.ADOPTED, "title": "Title", "updatedAt": OLD, "adoptedAt": NOW}
+    assert {entry.at for entry in found if entry is not None} == {OLD}
     assert conversation(b"\n".join([head, *entries])) == lines(*past[1:])
 
 

@@ -73,6 +73,10 @@ def transcript(store: Both, session: str) -> list[dict[str, Any]]:
     return entries(store.path(row))
 
 
+def exported(store: Both, session: str) -> Any:
+    return json.loads(printed(store, "export", session, "--format", "json"))["turns"]
+
+
 # What is kept.
 
 
@@ -93,9 +97,10 @@ def test_a_session_is_kept_with_the_time_the_title_and_the_directory_of_the_list
         "additionalDirectories": [],
         "mcpServers": [],
     }
+    assert note["note"].pop("adoptedAt") > LATER
     assert note["note"] == {"type": record.ADOPTED, "title": "The login", "updatedAt": OLD}
-    assert {line["at"] for line in (first, second, opened)} == {OLD}
-    assert note["at"] > LATER
+    assert {line["at"] for line in (first, second, opened, note)} == {OLD}
+    assert [turn["startedAt"] for turn in exported(store, "s1")] == [OLD]
     assert printed(store, "verify")
 
 

@@ -1,12 +1,16 @@
 """A history from before the proxy, adopted from real processes, and what an editor sees of it afterwards."""
 
+import json
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from acp_proxy.wire import clock
 from tests.adoption.listing_agent import ListingAgent, entry, told
+from tests.cli.commands import printed
 from tests.cli.commands import told as told_json
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Editor, Proxied, conversation, texts
 from tests.stored import Both
@@ -83,6 +87,7 @@ def test_an_adopted_session_is_listed_loaded_continued_and_deleted_like_any_othe
     session = lived(proxied, "first", "second")
     lived(proxied, "other")
     assert adopt(proxied.store, proxied.bare_agent(agent=ALL)).endswith(": 2 adopted\n")
+    since = clock.stamp(time.time())
     with proxied.started(agent=ALL) as editor:
         assert len(editor.sessions()) == 2
         loaded = editor.load(session)
@@ -92,6 +97,8 @@ def test_an_adopted_session_is_listed_loaded_continued_and_deleted_like_any_othe
     store = Both(proxied.store)
     [row] = [row for row in store.sessions() if row.session == session]
     assert (row.title, row.prompts) == ("first", 3)
+    turns = json.loads(printed(store, "export", session, "--format", "json"))["turns"]
+    assert [turn["startedAt"] < since for turn in turns] == [True, True, False]
     assert adopt(proxied.store, proxied.bare_agent(agent=ALL)).endswith(": 0 adopted, 2 here already\n")
     with proxied.started(agent=ALL) as editor:
         editor.request("session/delete", {"sessionId": session})
