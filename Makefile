@@ -15,7 +15,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test test-windows check coverage format docs pictures agents editors bench bench-quick torture fuzz model release conductor clean real-agents browser
+.PHONY: demo test test-windows check coverage format docs pictures agents adopting editors bench bench-quick torture fuzz model release conductor clean real-agents browser
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -88,6 +88,10 @@ agents: $(VENV)
 # Makes what a release publishes, in dist/ and build/packages/, and tries it on every Python of this machine.
 release: $(VENV) $(RELEASE)
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python -m scripts.release
+
+# Has real agents make sessions alone, adopts those for half an hour, and makes the table in docs/adopt.md.
+adopting: $(VENV)
+	@PATH="$$PATH:$(CURDIR)/.venv/bin" .venv/bin/python -m scripts.adopting $(if $(ONLY),--only $(ONLY))
 
 # Builds the official conductor of proxy chains with cargo, once, for tests/end_to_end/test_chain.py: many minutes.
 conductor: .venv/conductor/bin/agent-client-protocol-conductor

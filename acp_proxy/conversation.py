@@ -205,6 +205,8 @@ class _Parts:
         self._stop: str | None = None
         self._error: str | None = None
         self._answered_at = ""
+        self._since = ""
+        """When the first update came that the telling still holds back."""
         self._model: str | None = None
 
     def read(self, lines: Iterable[Line | AlikeLines]) -> Iterator[Part]:
@@ -217,7 +219,12 @@ class _Parts:
             if entry is None:
                 continue
             at = entry.at
-            yield from self._take(self._telling.add(line.number, entry), at)
+            if not self._since and _is_update(entry):
+                self._since = at
+            told = self._telling.add(line.number, entry)
+            yield from self._take(told, self._since or at)
+            if told:
+                self._since = ""
             self._model = models.chosen(entry) or self._model
             if entry.note is not None:
                 self._note(entry.note, at)
@@ -227,7 +234,7 @@ class _Parts:
                 yield self._begun(at)
             elif entry.of == acp.PROMPT and self._prompted == (entry.run, acp.member(entry.value, "id")):
                 self._answered(entry.value, at)
-        yield from self._take(self._telling.end(live=True), at)
+        yield from self._take(self._telling.end(live=True), self._since or at)
         yield from self._ended()
 
     def _begun(self, at: str) -> Begun:
@@ -293,6 +300,12 @@ def words(block: Mapping[str, object]) -> str:
     resource = acp.member(block, "resource")
     name = acp.text(block, "name") or acp.text(block, "uri") or acp.text(resource, "uri") or acp.text(block, "mimeType")
     return f"[{kind or 'content'}{f': {name}' if name else ''}]"
+
+
+def _is_update(entry: Entry) -> bool:
+    if entry.peer is not Peer.AGENT or acp.text(entry.value, "method") != acp.UPDATE:
+        return False
+    return acp.is_conversation(acp.update_kind(acp.member(acp.member(entry.value, "params"), "update")))
 
 
 def _is_prompt(entry: Entry) -> bool:

@@ -31,6 +31,7 @@ MORE = {
     "restore": "store.md#deletes-titles-and-archived-sessions",
     "export": "export.md",
     "import": "export.md#import",
+    "adopt": "adopt.md",
     "verify": "store.md#check-and-repair",
     "repair": "store.md#check-and-repair",
     "redact": "redaction.md",

@@ -31,6 +31,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"config_file"},
     "diagnosis": {"editors", "shell", "core", "history", "replay", "transcripts", "agent_command", "wire", "errors"}
     | {"options", "config_file"},
+    "adoption": {"diagnosis", "editors", "core", "history", "redaction", "transcripts", "agent_command", "titles"}
+    | {"wire", "errors"},
     "conversation": {"replay", "transcripts", "wire"},
     "api": {"conversation", "transcripts", "wire", "errors", "config_file"},
     "mock": {"replay", "transcripts", "wire", "errors"},
@@ -38,6 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {
         "shell",
         "views",
+        "adoption",
         "conversation",
         "diagnosis",
         "editors",
@@ -65,7 +68,7 @@ STORE_PACKAGES: dict[str, set[str]] = {
 """The packages of transcripts/, and its two interfaces."""
 INTERFACES = {
     "store": {"recording", "shell"},
-    "archive": {"api", "cli", "conversation", "diagnosis", "mock", "views"},
+    "archive": {"adoption", "api", "cli", "conversation", "diagnosis", "mock", "views"},
 }
 """Who uses which interface of the store: a running proxy, and everything else."""
 ONLY_IN = {

@@ -88,7 +88,10 @@ def nothing(store: Archive, *, narrowed: bool, archived: bool = False) -> str:
         return "All sessions are archived. To see them: acp-proxy sessions list --archived"
     if store.agents():
         return "No recorded session has a prompt yet. If you expect one, run: acp-proxy sessions verify"
-    return "No sessions are recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT"
+    return (
+        "No sessions are recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT. To take over older ones:"
+        " acp-proxy sessions adopt"
+    )
 
 
 def _table(store: Archive, rows: Iterator[Listed], target: Screen) -> Iterator[str]:

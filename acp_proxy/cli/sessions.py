@@ -25,6 +25,7 @@ class SessionsGroup(Group):
         "prune": LazyCommand("acp_proxy.cli.prune", "prune"),
         "export": LazyCommand("acp_proxy.cli.export", "export"),
         "import": LazyCommand("acp_proxy.cli.import_transcripts", "take_in"),
+        "adopt": LazyCommand("acp_proxy.cli.adopt", "adopt", in_front=True),
         "verify": LazyCommand("acp_proxy.cli.verify_repair", "verify"),
         "repair": LazyCommand("acp_proxy.cli.verify_repair", "repair"),
         "redact": LazyCommand("acp_proxy.cli.redact", "redact"),

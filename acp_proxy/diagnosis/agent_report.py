@@ -119,7 +119,7 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
     answer = probe.initialize("acp-proxy doctor", wish.seconds)
     seconds = time.monotonic() - began
     if answer.error is not None:
-        text = f"the agent answered initialize with an error: {_error(answer.error)}"
+        text = f"the agent answered initialize with an error: {error_text(answer.error)}"
         advice = explained(None, [acp.text(answer.error, "message") or ""]) or ARGUMENTS
         return Examined(wish.command, text, seconds=seconds), [Todo(f"{_capital(text)}. {advice}")]
     offer = read_offer(answer.result)
@@ -178,7 +178,7 @@ def _loaded(
 
 
 def _refused(error: object, session: str) -> tuple[LoadResult, list[Todo]]:
-    text = f"it refuses to load the newest recorded session: {_error(error)}"
+    text = f"it refuses to load the newest recorded session: {error_text(error)}"
     if acp.member(error, "code") == AUTHENTICATION_REQUIRED:
         return LoadResult(REFUSED, text, session), [
             Todo("The agent needs a login. Log in with its own command.", False)
@@ -221,7 +221,7 @@ def _what_to_do(probe: Probe, status: int | None) -> str:
     return f"It wrote nothing. {ARGUMENTS}{slow}"
 
 
-def _error(error: object) -> str:
+def error_text(error: object) -> str:
     message = (acp.text(error, "message") or "no message")[:_MESSAGE_LENGTH]
     return f"{message} ({acp.member(error, 'code')})"
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -21,7 +21,7 @@ from acp_proxy.shell import agent_process as processes
 from acp_proxy.shell import process_tree
 from acp_proxy.wire import acp, dialect
 from acp_proxy.wire.framing import LineFramer
-from acp_proxy.wire.jsonrpc import Notification, Opaque, Request, Response, dump, printable, read_message
+from acp_proxy.wire.jsonrpc import Message, Notification, Opaque, Request, Response, dump, printable, read_message
 
 GRACE_SECONDS = 1.0
 """From the end of its input to SIGTERM: nothing is under way."""
@@ -54,8 +54,11 @@ class NoAnswer(Exception):
 class Probe:
     """Use it in a ``with``, which ends the agent."""
 
-    def __init__(self, command: list[str], umask: int = -1) -> None:
-        """``umask``: the agent's, where ours is not the user's own. Raises OSError where it cannot be started."""
+    def __init__(self, command: list[str], umask: int = -1, environment: Mapping[str, str] | None = None) -> None:
+        """``umask``: the agent's, where ours is not the user's own. ``environment``: the agent's; None: ours.
+
+        Raises OSError where it cannot be started.
+        """
         pipe = subprocess.PIPE
         program: str | None = None
         arguments: str | list[str] = command
@@ -64,7 +67,14 @@ class Probe:
 
             program, arguments = startable(command)
         self._process = subprocess.Popen(
-            arguments, executable=program, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, umask=umask
+            arguments,
+            executable=program,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            bufsize=0,
+            umask=umask,
+            env=environment,
         )
         self.stray: deque[str] = deque(maxlen=_KEPT_LINES)
         """What it wrote to its stdout that is none of the protocol."""
@@ -91,6 +101,7 @@ class Probe:
     ) -> Response:
         """The answer; ``hear`` gets each notification that comes before it. Raises NoAnswer."""
         self._asked += 1
+        self._refused = 0
         self._write({"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params})
         until = time.monotonic() + seconds
         while True:
@@ -99,12 +110,8 @@ class Probe:
                 match message:
                     case Response() if message.id == str(self._asked):
                         return message
-                    case Request():
-                        self._refuse(message)
-                    case Notification():
-                        hear(message)
-                    case Opaque(is_json=False) if message.raw.strip():
-                        self.stray.append(_shown(message.raw))
+                    case _:
+                        self._heed(message, hear)
             self._take(until, seconds)
 
     def initialize(self, client: str, seconds: float) -> Response:
@@ -120,6 +127,37 @@ class Probe:
         second = {"protocolVersion": dialect.SECOND.version, "capabilities": {}, "info": about}
         return self.ask(acp.INITIALIZE, second, seconds)
 
+    def listen(self, quiet: float, seconds: float, hear: Callable[[Notification], None]) -> None:
+        """Hear what comes until nothing has come for ``quiet`` seconds, or until it ends; at most ``seconds`` long.
+
+        Raises NoAnswer if it writes a line that does not end.
+        """
+        until = time.monotonic() + seconds
+        while True:
+            while self._unread:
+                self._heed(read_message(self._unread.popleft()), hear)
+            now = time.monotonic()
+            try:
+                data = self._output.get(timeout=max(0.0, min(quiet, until - now)))
+            except queue.Empty:
+                return
+            if not data:
+                self._output.put(data)  # the next question finds that it is over
+                return
+            self._unread.extend(self._framer.feed(data))
+            self._check_line()
+            if now > until:
+                return
+
+    def _heed(self, message: Message, hear: Callable[[Notification], None]) -> None:
+        match message:
+            case Request():
+                self._refuse(message)
+            case Notification():
+                hear(message)
+            case Opaque(is_json=False) if message.raw.strip():
+                self.stray.append(_shown(message.raw))
+
     def _take(self, until: float, seconds: float) -> None:
         try:
             data = self._output.get(timeout=max(0.0, until - time.monotonic()))
@@ -134,6 +172,9 @@ class Probe:
             self._output.put(b"")  # it is over, as we shall see again
         else:
             raise self._ended()
+        self._check_line()
+
+    def _check_line(self) -> None:
         if self._framer.waiting > _LINE_BYTES:
             raise NoAnswer("writes a line that does not end")
 

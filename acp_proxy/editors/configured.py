@@ -122,7 +122,7 @@ def _agent(name: str, entry: object) -> ConfiguredAgent:
         if command_line.lacks_run(words):
             return ConfiguredAgent(name, Way.REFUSED, program, command_line.MISSING_RUN)
         return ConfiguredAgent(name, Way.DIRECT)
-    environment = _texts(acp.member(entry, "env"))
+    environment = texts(acp.member(entry, "env"))
     try:
         file, _ = config_file.of_user({**os.environ, **environment})
         given, command = options.parse(behind, environment, file)
@@ -132,7 +132,7 @@ def _agent(name: str, entry: object) -> ConfiguredAgent:
     return ConfiguredAgent(name, Way.PROXIED, program, None, given["store"] or None, not given["no-record"], missing)
 
 
-def _texts(value: object) -> dict[str, str]:
+def texts(value: object) -> dict[str, str]:
     return {key: text for key, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
 
 

@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.files.summary import Summary
     from acp_proxy.transcripts.listing.catalog import Progress
     from acp_proxy.transcripts.listing.glance import Glance
+    from acp_proxy.transcripts.lives.adoptions import KnownHere
     from acp_proxy.transcripts.lives.compressing import Made, Terms
     from acp_proxy.transcripts.lives.importing import Taken
+    from acp_proxy.transcripts.lives.redacting import masked_bytes
     from acp_proxy.transcripts.search.phrases import question
     from acp_proxy.transcripts.search.searching import Hit, SearchResult, Sought
     from acp_proxy.transcripts.search.words import Excerpt
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 __all__ = ["BY_HAND", "COMPRESSED_SUFFIX", "IN_USE", "MODE", "PRIVATE_UMASK", "REPAIR", "SUFFIX", "AgentUsed"]
 __all__ += ["AlikeLines", "Archive", "Beside", "Candidate", "DeletedSession", "Excerpt", "Finding", "Glance", "Hit"]
 __all__ += [
+    "KnownHere",
     "Limits",
     "Line",
     "Listed",
@@ -66,6 +69,7 @@ __all__ += [
     "Summary",
     "Taken",
     "Terms",
+    "masked_bytes",
     "retold",
 ]
 __all__ += ["Used", "beyond", "called", "default_root", "file_name", "is_windows", "kept_name", "meant", "question"]
@@ -74,8 +78,10 @@ __all__ += ["grouped", "readable", "titled", "totals"]
 _LATER = {
     "files.summary": {"Summary"},
     "listing.glance": {"Glance"},
+    "lives.adoptions": {"KnownHere"},
     "lives.importing": {"Taken"},
     "lives.compressing": {"Made", "Terms"},
+    "lives.redacting": {"masked_bytes"},
     "search.phrases": {"question"},
     "search.searching": {"Hit", "SearchResult", "Sought"},
     "search.words": {"Excerpt"},
@@ -239,6 +245,28 @@ class Archive(Opened):
         with contextlib.suppress(Unreadable):  # then its mark stays
             self._bring_in(agent, file_name(copy), can_wait=True)
         return copy
+
+    def standing(self, agent: str, session: str) -> "KnownHere":
+        """What is known of a session that an agent lists. Raises OSError."""
+        from acp_proxy.transcripts.lives.adoptions import standing
+
+        return standing(self._layout, agent, session)
+
+    def adopt(self, transcript: bytes) -> "Taken":
+        """Keep an agent's replay as an imported transcript, which ends with an ``adopted`` note. It replaces one that
+        ends so too. Raises NotImported, NewerFormat, OSError."""
+        from acp_proxy.transcripts.lives.adoptions import adopt
+
+        taken = adopt(self._layout, transcript, self._layout.make_folder)
+        with contextlib.suppress(Unreadable):  # then its mark stays
+            self._bring_in(taken.agent, file_name(taken.session), can_wait=True)
+        return taken
+
+    @contextlib.contextmanager
+    def open_session(self, agent: str, session: str) -> Iterator[Reading]:
+        """Yields a session's transcript for reading. Raises OSError, NewerFormat."""
+        with contextlib.closing(Reading(self._layout.transcript(agent, file_name(session)))) as reading:
+            yield reading
 
     # --- soft-deleted sessions
 

@@ -21,6 +21,7 @@ RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
 OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "terminal"
 HANDOVER, ALIAS, REPLAY, COPIED, CONTINUED = "handover", "alias", "replay", "copied", "continued"
+ADOPTED = "adopted"
 """The values of a note's ``type``."""
 
 HEADER_START = b'{"acp-transcript":'

@@ -13,7 +13,10 @@ from tests.cli.commands import printed, refused, titles, told
 from tests.cli.commands import run as answered
 from tests.stored import EPOCH, Both, store_session
 
-NONE_YET = "No sessions are recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT\n"
+NONE_YET = (
+    "No sessions are recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT. To take over older ones:"
+    " acp-proxy sessions adopt\n"
+)
 NO_SESSION = "acp-proxy: no session is recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT\n"
 WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "list"): (0, "", NONE_YET),
@@ -67,7 +70,10 @@ def run(*words: str) -> Result:
 
 
 def test_every_command_on_sessions_is_tested_here() -> None:
-    assert {words[1] for words in WITHOUT_ANY if words[0] == "sessions"} == set(SessionsGroup.table) - {"import"}
+    assert {words[1] for words in WITHOUT_ANY if words[0] == "sessions"} == set(SessionsGroup.table) - {
+        "import",
+        "adopt",
+    }
 
 
 @commands

@@ -133,3 +133,32 @@ def test_a_missing_program_or_directory_cannot_be_started(tmp_path: Path) -> Non
         Probe([str(tmp_path / "nothing")])
     with pytest.raises(PermissionError):
         Probe([str(tmp_path)])
+
+
+def test_listening_hears_what_comes_after_an_answer_until_it_is_quiet() -> None:
+    late = '{"jsonrpc":"2.0","method":"late"}'
+    source = f"import time; print({ANSWER!r}); print({late!r}, flush=True); time.sleep(1000)"
+    heard: list[str] = []
+    with Probe(python(source)) as probe:
+        probe.ask("initialize", {}, SECONDS)
+        probe.listen(SOON, SECONDS, lambda told: heard.append(told.method))
+    assert heard == ["late"]
+
+
+def test_listening_ends_with_the_agent_and_the_next_question_says_so() -> None:
+    with Probe(python(f"print({ANSWER!r})")) as probe:
+        probe.ask("initialize", {}, SECONDS)
+        probe.listen(SECONDS, SECONDS, lambda told: None)
+        with pytest.raises(NoAnswer, match="exited with status 0"):
+            probe.ask("session/list", {}, SECONDS)
+
+
+def test_listening_to_an_agent_that_is_never_quiet_is_bounded() -> None:
+    with Probe(python('while True: print(\'{"jsonrpc":"2.0","method":"x"}\')')) as probe:
+        probe.listen(SECONDS, SOON, lambda told: None)
+
+
+def test_an_agent_may_have_another_environment() -> None:
+    answer = '{"jsonrpc":"2.0","id":1,"result":"%s"}'
+    with Probe(python(f"import os; print({answer!r} % os.environ['WHO'])"), environment={"WHO": "me"}) as probe:
+        assert probe.ask("initialize", {}, SECONDS).result == "me"

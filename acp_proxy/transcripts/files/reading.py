@@ -233,6 +233,13 @@ class Reading:
             at += len(data)
             yield data
 
+    def last_line(self, longest: int) -> bytes:
+        """The last line without its newline, if that ends it and it is at most ``longest`` bytes; else b"". Raises
+        OSError."""
+        at = max(0, self.size - longest - 2)
+        before, _, line = self._read(self.size - at, at).removesuffix(b"\n").rpartition(b"\n")
+        return line if before or not at else b""
+
     def copy(self, size: int, out: int, at: int) -> Iterator[int]:
         """Copy the first ``size`` bytes of the entries to offset ``at`` of the open file ``out``, in steps.
 

@@ -130,6 +130,12 @@ def _copy(stream: IO[bytes], into: IO[bytes]) -> None:
         at += len(data)
 
 
+def examined(source: Source) -> tuple[Header, int]:
+    """A transcript's header and its number of turns. Raises NotImported, NewerFormat."""
+    header = _header(source)
+    return header, _checked(source, header, damaged=False)
+
+
 def _header(source: Source) -> Header:
     """Raises NotImported, NewerFormat."""
     line, newline, _ = source.read(min(source.size, _LONGEST_HEADER), 0).partition(b"\n")
@@ -188,22 +194,35 @@ def _same(source: Source, here: Iterator[bytes]) -> Iterator[bool]:
 
 def _write(layout: Layout, agent: str, into: Path, header: Header, source: Source, stamp: str) -> None:
     """Write the file and give it its name. Raises NotImported, OSError."""
+    known = layout.journal(agent)
+    with on_disk(into, source) as new, known.alone():
+        if header.session in known.deleted():
+            known.append(journal.LIFTED, header.session, stamp)
+        layout.mark(agent, into.stem)
+        give_name(new, into)
+
+
+@contextmanager
+def on_disk(into: Path, source: Source) -> Iterator[Path]:
+    """Yields a new file with the source's content, which can get the name ``into``; else it is removed afterwards.
+
+    Call it only while holding the lock on its folder. Raises NotImported, OSError.
+    """
     new = unfinished(into)
-    with ExitStack() as stack:
-        fd = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        stack.callback(os.close, fd)
-        stack.callback(lambda: new.unlink(missing_ok=True))
-        if written(fd, pieces(source.read, source.size)) != source.size:
+    fd = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    try:
+        try:
+            size = written(fd, pieces(source.read, source.size))
+        finally:
+            os.close(fd)  # Windows cannot rename an open file
+        if size != source.size:
             raise NotImported("it became shorter while it was being read. Try again")
-        known = layout.journal(agent)
-        with known.alone():
-            if header.session in known.deleted():
-                known.append(journal.LIFTED, header.session, stamp)
-            layout.mark(agent, into.stem)
-            _name(new, into)
+        yield new
+    finally:
+        new.unlink(missing_ok=True)
 
 
-def _name(new: Path, into: Path) -> None:
+def give_name(new: Path, into: Path) -> None:
     """Give the file its name if that is free. Raises NotImported, OSError.
 
     Without hard links, another process may still take the name between the check and the rename.

@@ -119,6 +119,11 @@ def masked(reading: Reading, masking: Masking, title: str | None) -> Iterator[tu
             copy.close()
 
 
+def masked_bytes(data: bytes, masking: Masking) -> bytes:
+    """A whole transcript with secrets masked."""
+    return changed(data, _changes(lambda size, at: data[at : at + size], masking))
+
+
 def _masked_text(text: str, masking: Masking) -> str | None:
     line = jsonrpc.dump({"title": text})
     return acp.text(jsonrpc.parse(changed(line, masking.changes(line))), "title")

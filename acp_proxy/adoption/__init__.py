@@ -1,0 +1,1 @@
+"""Takes over sessions that agents have from before acp-proxy."""

@@ -1,0 +1,229 @@
+"""Adopts sessions that real agents made without acp-proxy, and writes the table in docs/adopt.md: `make adopting`.
+
+    python -m scripts.adopting                                            # the table in the page
+    python -m scripts.adopting --only copilot --sessions 10 --keep DIR    # these agents, and no page
+
+Each agent makes its sessions alone. Then copies of what it keeps are loaded by a client, and adopted; the messages of
+both are compared. Ends with 1 if anything is missing.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.transcripts.archive import Archive
+from scripts.real_agents import (
+    PATIENCE,
+    Bench,
+    environment,
+    initialize,
+    kill_all,
+    launched,
+    offers,
+    settle,
+    stand_in_model,
+)
+from scripts.shown import Shown, shown
+from tests.client import Client
+
+PAGE = Path(__file__).parent.parent / "docs" / "adopt.md"
+BEGIN, END = "<!-- agents: made by `make adopting` -->\n", "<!-- end of the agents -->\n"
+HEADER = "|agent|sessions made|listed|adopted|messages and tool calls in its own replay|equal in the transcripts|\n"
+NAMES = ("opencode", "vibe", "copilot", "zedcodex", "pydanticacp", "gemini", "openhands")
+SESSIONS = 100
+DIRECTORIES = 5
+WITH_A_TOOL, WITH_TWO_TURNS = 10, 5
+"""Every tenth session uses a tool, every fifth has a second turn."""
+TOGETHER = 20
+"""Sessions loaded by one process of the agent."""
+PATIENTLY = ("--timeout", "600")
+"""For a busy machine."""
+
+
+@dataclass
+class Tried:
+    """``said``: what happened, if the agent's sessions cannot be adopted."""
+
+    name: str
+    made: int
+    listed: int = 0
+    adopted: int = 0
+    replayed: int = 0
+    equal: int = 0
+    said: str = ""
+
+    def row(self) -> str:
+        cells = [self.made, self.listed, self.adopted, self.replayed, self.equal]
+        return f"|{'|'.join([self.name, *map(str, cells)])}|\n" if not self.said else f"|{self.name}|{self.said}|||||\n"
+
+    @property
+    def is_well(self) -> bool:
+        return self.adopted == self.listed and self.equal == self.replayed
+
+
+def tried(name: str, number: int, base: Path, port: int) -> Tried:
+    ids = base / "sessions.json"
+    if not ids.exists():
+        sessions = made(Bench(base, name, port, None), number)
+        ids.write_text(json.dumps(sessions))
+    out = Tried(name, len(json.loads(ids.read_text())))
+    entries = listed(name, copied(base, "listed"), port)
+    if entries is None:
+        done = adopted(base, name, copied(base, "refused"), port)
+        out.said = done.stderr.strip().rpartition("acp-proxy: ")[2]
+        return out
+    out.listed = len(entries)
+    own = replays(name, entries, copied(base, "replayed"), port)
+    done = adopted(base, name, copied(base, "adopted"), port)
+    print(done.stdout, done.stderr, sep="", end="", file=sys.stderr)
+    kept = dict(transcripts(base / "store"))
+    out.adopted = len(kept)
+    for session, theirs in own.items():
+        ours = parts(kept.get(session, Shown()))
+        out.replayed += parts(theirs).total()
+        out.equal += (parts(theirs) & ours).total()
+        if session in kept and parts(theirs) != ours:
+            print(name, session, parts(theirs) - ours, ours - parts(theirs), sep="\n", file=sys.stderr)
+    return out
+
+
+def made(bench: Bench, number: int) -> list[str]:
+    """The ids of new sessions, made by the agent alone, in several directories."""
+    sessions = []
+    with bench.client() as client:
+        initialize(client)
+        for at in range(number):
+            project = bench.project / f"part-{at % DIRECTORIES}"
+            project.mkdir(exist_ok=True)
+            params = {"cwd": str(project), "mcpServers": []}
+            session = str(client.request("session/new", params, PATIENCE)["sessionId"])
+            texts = [f"session {at}: {'hello' if at % WITH_A_TOOL else 'please TOOL now'}"]
+            texts += [] if at % WITH_TWO_TURNS else [f"the second prompt of session {at}"]
+            for text in texts:
+                blocks = [{"type": "text", "text": text}]
+                client.request("session/prompt", {"sessionId": session, "prompt": blocks}, PATIENCE)
+            sessions.append(session)
+        settle(client)
+    return sessions
+
+
+def copied(base: Path, use: str) -> Path:
+    """A copy of what the agent keeps: a load may change it."""
+    copy = base / f"state-{use}"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(base / "state", copy, symlinks=True)
+    return copy
+
+
+def listed(name: str, state: Path, port: int) -> list[dict[str, Any]] | None:
+    """The agent's own list, all pages; None if it has no list or no load."""
+    with client_of(name, state, port) as client:
+        if not {"list", "load"} <= set(offers(initialize(client))):
+            return None
+        found: list[dict[str, Any]] = []
+        params: dict[str, Any] = {}
+        while True:
+            page = client.request("session/list", params, PATIENCE)
+            found += page["sessions"]
+            if not page.get("nextCursor"):
+                return found
+            params = {"cursor": page["nextCursor"]}
+
+
+def replays(name: str, entries: Sequence[dict[str, Any]], state: Path, port: int) -> dict[str, Shown]:
+    """What the agent itself replays of each session."""
+    found = {}
+    for start in range(0, len(entries), TOGETHER):
+        with client_of(name, state, port) as client:
+            initialize(client)
+            for entry in entries[start : start + TOGETHER]:
+                params = {"sessionId": entry["sessionId"], "cwd": entry["cwd"], "mcpServers": []}
+                client.request("session/load", params, PATIENCE)
+                settle(client)
+                found[str(entry["sessionId"])] = shown(client.messages(), entry["sessionId"])
+    return found
+
+
+@contextmanager
+def client_of(name: str, state: Path, port: int) -> Iterator[Client]:
+    """A client of the agent alone. At its end, the agent and all its descendants are killed."""
+    with Client(launched(name), env=environment(port, state)) as client:
+        try:
+            yield client
+        finally:
+            kill_all(client, state)
+
+
+def adopted(base: Path, name: str, state: Path, port: int) -> subprocess.CompletedProcess[str]:
+    shutil.rmtree(base / "store", ignore_errors=True)
+    command = [
+        sys.executable,
+        "-m",
+        "acp_proxy",
+        "sessions",
+        "adopt",
+        "--store",
+        str(base / "store"),
+        "--yes",
+        *PATIENTLY,
+        "--",
+    ]
+    return subprocess.run(
+        [*command, *launched(name)],
+        env=environment(port, state),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE * 10,
+        check=False,
+    )
+
+
+def transcripts(root: Path) -> Iterator[tuple[str, Shown]]:
+    store = Archive(root, make=False)
+    for row in store.sessions():
+        reading = store.open_listed(row)
+        entries = [line.entry for line in reading.lines() if line.entry is not None]
+        reading.close()
+        yield row.session, shown([entry.value for entry in entries], row.session)
+
+
+def parts(told: Shown) -> Counter[tuple[str, str]]:
+    """Its messages, and its tool calls with their last status."""
+    return Counter([*((speaker, text) for speaker, text in told.messages if text), *told.tools.items()])
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="adopting", description="Adopts sessions that real agents made alone.")
+    parser.add_argument("--only", metavar="AGENT,…", default=",".join(NAMES), help=f"of {', '.join(NAMES)}")
+    parser.add_argument("--sessions", type=int, default=SESSIONS, metavar="N", help="of each, default %(default)s")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="keep everything there, and reuse sessions made before"
+    )
+    given = parser.parse_args(words)
+    with stand_in_model() as port, tempfile.TemporaryDirectory(prefix="acp-proxy-adopting-") as passing:
+        base = (given.keep or Path(passing)).resolve()
+        rows = [tried(name, given.sessions, base / name, port) for name in given.only.split(",")]
+    print(HEADER, *(row.row() for row in rows), sep="", end="")
+    if given.only == parser.get_default("only") and given.sessions == SESSIONS:
+        PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
+    return 0 if all(row.is_well for row in rows) else 1
+
+
+def page(text: str, rows: Sequence[Tried]) -> str:
+    """The page with a new table."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{HEADER}|-|-|-|-|-|-|\n{''.join(row.row() for row in rows)}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Adopting sessions that agents have from before acp-proxy."""

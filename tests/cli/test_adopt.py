@@ -1,0 +1,434 @@
+"""``sessions adopt`` takes over what an agent has from before, and says what it did."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from acp_proxy.adoption import calling
+from acp_proxy.cli.app import app
+from acp_proxy.transcripts.archive import Listed
+from acp_proxy.wire import record
+from tests.adoption.listing_agent import ListingAgent, entry, told
+from tests.cli.commands import printed, run
+from tests.cli.commands import told as told_json
+from tests.end_to_end.proxied import entries
+from tests.stored import Both, chunk, store_session
+
+OLD, LATER = "2026-01-02T03:04:05.000Z", "2026-01-03T00:00:00.000Z"
+LOGIN = {"code": -32000, "message": "Authentication required"}
+HELLO = {"before": told("Mend the login", "Mended.")}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_proxy.diagnosis.probe.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(calling, "_QUIET_SECONDS", 0.05)  # the agent answers the close only after everything else
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home of a user without editors."""
+    for name in ("XDG_CONFIG_HOME", "NVIM_APPNAME"):
+        monkeypatch.delenv(name, raising=False)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> ListingAgent:
+    return ListingAgent(tmp_path)
+
+
+def adopt(store: Both, *words: str, answer: str | None = None) -> Result:
+    result = CliRunner().invoke(app, ["sessions", "adopt", "--store", str(store.root), *words], input=answer)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def adopted(store: Both, agent: ListingAgent, *options: str) -> str:
+    """What a successful command says."""
+    result = adopt(store, "--yes", *options, "--", *agent.command)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def rows(store: Both) -> list[Listed]:
+    return store.sessions()
+
+
+def transcript(store: Both, session: str) -> list[dict[str, Any]]:
+    [row] = [row for row in rows(store) if row.session == session]
+    return entries(store.path(row))
+
+
+def exported(store: Both, session: str) -> Any:
+    return json.loads(printed(store, "export", session, "--format", "json"))["turns"]
+
+
+# What is kept.
+
+
+def test_a_session_is_kept_with_the_time_the_title_and_the_directory_of_the_list(
+    store: Both, agent: ListingAgent, tmp_path: Path
+) -> None:
+    agent.plan([entry("s1", tmp_path, "2026-01-02T04:04:05+01:00", title="The login")], loads={"s1": HELLO})
+    assert adopted(store, agent) == "scripted: 1 adopted\n"
+    [row] = rows(store)
+    assert (row.session, row.title, row.cwd, row.updated, row.created) == ("s1", "The login", str(tmp_path), OLD, OLD)
+    head, first, second, opened, note = transcript(store, "s1")
+    assert (head["origin"], head["agent"]["name"], head["agent"]["version"]) == ("imported", "scripted", "1.2.3")
+    assert [line["message"]["params"]["update"] for line in (first, second)] == HELLO["before"]
+    assert opened["note"] | {"cwd": ""} == {
+        "type": "opened",
+        "method": "session/load",
+        "cwd": "",
+        "additionalDirectories": [],
+        "mcpServers": [],
+    }
+    assert note["note"].pop("adoptedAt") > LATER
+    assert note["note"] == {"type": record.ADOPTED, "title": "The login", "updatedAt": OLD}
+    assert {line["at"] for line in (first, second, opened, note)} == {OLD}
+    assert [turn["startedAt"] for turn in exported(store, "s1")] == [OLD]
+    assert printed(store, "verify")
+
+
+def test_lists_and_searches_use_the_time_of_the_agents_list(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+    loads = {"s1": HELLO, "s2": {"before": told("Now the logout")}}
+    agent.plan([entry("s1", tmp_path, OLD), entry("s2", tmp_path, LATER)], loads=loads)
+    adopted(store, agent)
+    store_session(store, "recorded", ("Mend the login too", [chunk("yes")]))
+    assert [row["sessionId"] for row in told_json(store, "list")] == ["s2", "s1", "recorded"]
+    assert [row["sessionId"] for row in told_json(store, "list", "--since", "2026-01-02T12:00:00Z")] == ["s2"]
+    since = told_json(store, "search", "--since", "2026-01-01", "login")
+    assert [found["sessionId"] for found in since] == ["s1"]
+    assert "Nothing matches" in run(store, "search", "--since", "2026-01-03", "login").stderr
+
+
+def test_a_replay_after_the_answer_and_one_that_comes_twice_are_kept_once(
+    store: Both, agent: ListingAgent, tmp_path: Path
+) -> None:
+    whole = HELLO["before"]
+    agent.plan(
+        [entry("late", tmp_path), entry("twice", tmp_path)],
+        loads={"late": {"after": whole}, "twice": {"before": whole, "after": whole}},
+    )
+    adopted(store, agent)
+    for session in ("late", "twice"):
+        updates = [line["message"]["params"]["update"] for line in transcript(store, session) if "message" in line]
+        assert updates == whole
+
+
+def test_all_pages_are_read_and_the_newest_session_is_loaded_first(
+    store: Both, agent: ListingAgent, tmp_path: Path
+) -> None:
+    pages = [[entry("s1", tmp_path, OLD)], [entry("none", tmp_path)], [entry("s2", tmp_path, LATER)]]
+    agent.plan(*pages, loads=dict.fromkeys(("s1", "s2", "none"), HELLO))
+    assert adopted(store, agent) == "scripted: 3 adopted\n"
+    assert [params["sessionId"] for params in agent.asked("session/load")] == ["s2", "s1", "none"]
+
+
+def test_secrets_are_masked_also_if_they_are_spread(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+    key = "sk-ant-api03-" + "a1B2c3D4" * 12
+    past = [*told("My key", f"It is {key}."), chunk(f"again {key[:20]}"), chunk(key[20:])]
+    agent.plan([entry("s1", tmp_path, OLD, title=f"About {key}")], loads={"s1": {"before": past}})
+    adopted(store, agent, "--redact", "keys")
+    [row] = rows(store)
+    data = store.path(row).read_text()
+    assert data.count("[redacted]") >= 3
+    assert not any(part in data for part in (key, key[:20], key[20:]))
+
+
+def test_an_empty_session_is_not_kept_and_no_failure(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+    state = [{"sessionUpdate": "available_commands_update", "availableCommands": []}]
+    agent.plan([entry("empty", tmp_path)], loads={"empty": {"before": state}})
+    assert adopted(store, agent) == "scripted: 0 adopted, 1 without messages\n"
+    assert rows(store) == []
+
+
+# Again.
+
+
+def test_a_second_run_takes_only_what_is_new(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+    first, second = entry("s1", tmp_path, OLD), entry("s2", tmp_path, LATER)
+    agent.plan([first], loads={"s1": HELLO, "s2": HELLO})
+    adopted(store, agent)
+    agent.plan([second, first], loads={"s1": HELLO, "s2": HELLO})
+    assert adopted(store, agent) == "scripted: 1 adopted, 1 here already\n"
+    assert [params["sessionId"] for params in agent.asked("session/load")] == ["s1", "s2"]
+
+
+def test_a_session_that_has_grown_replaces_what_was_adopted(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+    agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
+    adopted(store, agent)
+    more = [*HELLO["before"], *told("And now?", "Now too.")]
+    agent.plan([entry("s1", tmp_path, LATER, title="Later")], loads={"s1": {"before": more}})
+    assert adopted(store, agent) == "scripted: 0 adopted, 1 updated\n"
+    [row] = rows(store)
+    assert (row.updated, row.title, row.prompts) == (LATER, "Later", 2)
+    assert len([line for line in transcript(store, "s1") if "message" in line]) == 4
+    assert adopted(store, agent) == "scripted: 0 adopted, 1 here already\n"
+
+
+def test_a_compressed_session_that_has_grown_is_replaced_too(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+    long = told("Tell", "a long story " * 50_000)
+    agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": {"before": long}})
+    adopted(store, agent)
+    os.utime(store.path(rows(store)[0]), (0, 0))  # else the agent might still be replaying it
+    printed(store, "list")
+    printed(store, "compress", "--older-than", "0s")
+    assert store.path(rows(store)[0]).suffix == ".zst"
+    agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*long, *told("More", "The end.")]}})
+    assert adopted(store, agent) == "scripted: 0 adopted, 1 updated\n"
+    [row] = rows(store)
+    assert (store.path(row).suffix, row.prompts) == (".jsonl", 2)
+    assert not list(store.root.rglob("*.zst"))
+
+
+@pytest.mark.parametrize("past", [HELLO["before"], told("Something", "else"), HELLO["before"][:1]])
+def test_a_replay_that_has_nothing_more_or_lacks_something_replaces_nothing(
+    store: Both, agent: ListingAgent, tmp_path: Path, past: list[dict[str, Any]]
+) -> None:
+    agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
+    adopted(store, agent)
+    before = transcript(store, "s1")
+    agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": past}})
+    assert adopted(store, agent) == "scripted: 0 adopted, 1 unchanged\n"
+    assert transcript(store, "s1") == before
+
+
+def test_a_session_in_which_something_was_recorded_is_left_alone(
+    store: Both, agent: ListingAgent, tmp_path: Path
+) -> None:
+    agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
+    adopted(store, agent)
+    [row] = rows(store)
+    with store.path(row).open("ab") as file:
+        file.write(record.encode_note(LATER, "run111", {"type": record.OPENED, "method": "session/load"}))
+    agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*HELLO["before"], *told("More", "More.")]}})
+    assert adopted(store, agent) == "scripted: 0 adopted, 1 here already\n"
+    assert len(agent.asked("session/load")) == 1
+
+
+@pytest.mark.parametrize("soft", [[], ["--soft"]])
+def test_a_session_that_was_deleted_here_is_never_adopted(
+    store: Both, agent: ListingAgent, tmp_path: Path, soft: list[str]
+) -> None:
+    agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
+    adopted(store, agent)
+    printed(store, "delete", "s1", "--yes", *soft)
+    agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": HELLO})
+    assert adopted(store, agent) == "scripted: 0 adopted, 1 deleted here\n"
+    assert (rows(store), len(agent.asked("session/load"))) == ([], 1)
+
+
+# What the user wants of the list.
+
+
+def test_options_narrow_the_list(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    agent.plan(
+        [entry("s1", tmp_path, OLD), entry("s2", elsewhere, LATER), entry("s3", tmp_path, LATER), entry("s4", tmp_path)]
+    )
+
+    def chosen(*options: str) -> tuple[list[str], str]:
+        *lines, last = adopted(store, agent, "--dry-run", *options).splitlines()
+        return [line.split("  ")[1] for line in lines], last.removeprefix("scripted: ")
+
+    assert chosen() == (["s2", "s3", "s1", "s4"], "4 of 4 would be loaded")
+    assert chosen("--cwd", str(elsewhere)) == (["s2"], "1 of 4 would be loaded")
+    untimed = "1 without a time, so left out by --since"
+    assert chosen("--since", "2026-01-02T12:00:00Z") == (["s2", "s3"], f"2 of 4 would be loaded, {untimed}")
+    assert chosen("--limit", "1") == (["s2"], "1 of 4 would be loaded, 3 left for another time by --limit")
+
+
+def test_a_dry_run_loads_nothing_and_creates_no_store(agent: ListingAgent, tmp_path: Path) -> None:
+    agent.plan([entry("s1", tmp_path, OLD, title="The\x1b[31m login")], loads={"s1": HELLO})
+    command = ["sessions", "adopt", "--dry-run", "--store", str(tmp_path / "none"), "--", *agent.command]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0
+    assert "\x1b" not in result.stdout
+    assert "s1" in result.stdout
+    assert not (tmp_path / "none").exists()
+    assert [line["method"] for line in agent.asked()] == ["initialize", "session/list"]
+
+
+# Trouble.
+
+
+def test_a_session_that_fails_or_ends_the_agent_is_named_and_the_rest_continues(
+    store: Both, agent: ListingAgent, tmp_path: Path
+) -> None:
+    loads: dict[str, dict[str, Any]] = {
+        "s1": HELLO,
+        "refused": {"error": {"code": -32603, "message": "Internal error"}},
+        "dies": {"dies": 3},
+        "s2": HELLO,
+    }
+    agent.plan([entry(name, tmp_path, title=f"Title {name}") for name in loads], loads=loads)
+    result = adopt(store, "--yes", "--", *agent.command)
+    assert result.exit_code == 1
+    assert result.stdout == "scripted: 2 adopted, 2 failed\n"
+    assert [line for line in result.stderr.splitlines() if line] == [
+        "acp-proxy: not adopted: refused (Title refused): the agent refuses to load it: Internal error (-32603).",
+        "acp-proxy: not adopted: dies (Title dies): the agent exited with status 3.",
+    ]
+    assert sorted(row.session for row in rows(store)) == ["s1", "s2"]
+    assert agent.starts == 2
+
+
+def test_the_agent_is_started_anew_after_twenty_sessions(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+    names = [f"s{number}" for number in range(41)]
+    agent.plan([entry(name, tmp_path) for name in names], loads=dict.fromkeys(names, HELLO))
+    assert adopted(store, agent) == "scripted: 41 adopted\n"
+    assert (agent.starts, len(agent.asked("session/list"))) == (3, 1)
+
+
+def test_requests_of_the_agent_are_refused_however_many_there_are(
+    store: Both, agent: ListingAgent, tmp_path: Path
+) -> None:
+    names = [f"s{number}" for number in range(4)]
+    agent.plan([entry(name, tmp_path) for name in names], loads={name: {**HELLO, "asks": 20} for name in names})
+    assert adopted(store, agent) == "scripted: 4 adopted\n"
+    refusals = [line["error"]["code"] for line in agent.asked() if "error" in line]
+    assert refusals == [-32601] * 80
+
+
+@pytest.mark.parametrize(
+    ("offer", "reason"),
+    [
+        ({"loadSession": True}, "the agent cannot list its sessions, so acp-proxy cannot find them. If your editor"),
+        ({"sessionCapabilities": {"list": {}}}, "the agent lists its sessions, but cannot load them"),
+    ],
+)
+def test_an_agent_that_cannot_list_or_load_gets_a_message_that_says_what_to_do(
+    store: Both, tmp_path: Path, offer: dict[str, Any], reason: str
+) -> None:
+    result = adopt(store, "--yes", "--", *ListingAgent(tmp_path, offer).command)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert reason in result.stderr
+
+
+def test_an_agent_that_needs_a_login_is_asked_no_further(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+    agent.plan([entry("s1", tmp_path), entry("s2", tmp_path)], loads={name: {"error": LOGIN} for name in ("s1", "s2")})
+    result = adopt(store, "--yes", "--", *agent.command)
+    assert (result.exit_code, result.stdout) == (1, "scripted: 0 adopted, 2 not tried\n")
+    assert "needs a login. Log in with its own command, then adopt again." in result.stderr
+    assert len(agent.asked("session/load")) == 1
+    agent.plan(refuses_list=LOGIN)
+    result = adopt(store, "--yes", "--", *agent.command)
+    assert (result.exit_code, "needs a login" in result.stderr) == (1, True)
+
+
+def test_an_agent_that_is_not_there_gives_an_error(store: Both) -> None:
+    result = adopt(store, "--yes", "--", "/no/such/agent")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "/no/such/agent cannot be started: No such file or directory. Check the command." in result.stderr
+
+
+def test_without_a_yes_nothing_is_started(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+    result = adopt(store, "--", *agent.command, answer="n\n")
+    assert (result.exit_code, "adopted" in result.stdout) == (1, False)
+    assert "Loading may make an agent run its hooks and MCP servers" in result.stderr
+    assert not (tmp_path / "notes.jsonl").exists()
+
+
+def test_ctrl_c_keeps_what_is_done(
+    store: Both, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent.plan([entry(name, tmp_path) for name in ("s1", "s2")], loads={"s1": HELLO, "s2": HELLO})
+    load = calling.CalledAgent.load
+
+    def interrupted(self: calling.CalledAgent, listed: Any) -> Any:
+        if listed.session == "s2":
+            raise KeyboardInterrupt
+        return load(self, listed)
+
+    monkeypatch.setattr(calling.CalledAgent, "load", interrupted)
+    result = adopt(store, "--yes", "--", *agent.command)
+    assert (result.exit_code, result.stdout) == (130, "scripted: 1 adopted, 1 not tried\n")
+    assert "Interrupted. What was adopted by then stays." in result.stderr
+    assert [row.session for row in rows(store)] == ["s1"]
+
+
+# The agents of the editors.
+
+
+def configure(home: Path, **agents: Any) -> None:
+    path = home / ".config" / "zed" / "settings.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("// mine\n" + json.dumps({"agent_servers": agents}))
+
+
+def as_settings(command: list[str], **more: Any) -> dict[str, Any]:
+    return {"command": command[0], "args": command[1:], **more}
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> ListingAgent:
+    base = tmp_path / "other"
+    base.mkdir()
+    return ListingAgent(base)
+
+
+def test_without_an_agent_those_of_the_editors_are_asked(
+    store: Both, agent: ListingAgent, other: ListingAgent, tmp_path: Path, home: Path
+) -> None:
+    agent.plan([entry("s1", tmp_path)], loads={"s1": HELLO})
+    other.plan([entry("s2", tmp_path)], loads={"s2": HELLO})
+    proxied = [sys.executable, "-m", "acp_proxy", "run", "--agent-id", "mine", *other.command]
+    configure(
+        home,
+        One=as_settings(agent.command, env={"SECRET": "sk-1"}),
+        Two=as_settings(proxied),
+        Registry={"type": "registry"},
+        Elsewhere=as_settings([sys.executable, "-m", "acp_proxy", "run", "--store", "/other", *other.command]),
+        Private=as_settings([sys.executable, "-m", "acp_proxy", "run", "--no-record", *other.command]),
+    )
+    result = adopt(store, "--yes")
+    assert (result.exit_code, result.stdout) == (0, "scripted: 1 adopted\nmine: 1 adopted\n")
+    assert "Registry (Zed): only the editor knows how to start it." in result.stderr
+    assert "Elsewhere (Zed): its sessions are in another store. Add: --store /other" in result.stderr
+    assert "Private (Zed): not asked, because its sessions are not to be recorded" in result.stderr
+    assert "sk-1" not in result.stderr
+    assert {row.session: row.agent.split("-")[0] for row in rows(store)} == {"s1": "scripted", "s2": "mine"}
+
+
+def test_a_failing_agent_does_not_keep_the_others_from_being_asked(
+    store: Both, agent: ListingAgent, tmp_path: Path, home: Path
+) -> None:
+    agent.plan([entry("s1", tmp_path)], loads={"s1": HELLO})
+    configure(home, Gone={"command": "/no/such/agent"}, One=as_settings(agent.command))
+    result = adopt(store, "--yes")
+    assert (result.exit_code, result.stdout) == (1, "scripted: 1 adopted\n")
+    assert "Gone (Zed): /no/such/agent cannot be started" in result.stderr
+
+
+def test_without_an_agent_and_without_editors_the_error_says_what_to_give(store: Both) -> None:
+    result = adopt(store, "--yes")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "acp-proxy sessions adopt -- AGENT" in result.stderr
+
+
+def test_only_these_requests_are_sent(store: Both, agent: ListingAgent, tmp_path: Path) -> None:
+    agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
+    adopted(store, agent)
+    first, listing, load, close = agent.asked()
+    assert (first["method"], first["params"]["clientCapabilities"]) == ("initialize", {})
+    assert (listing["method"], listing["params"]) == ("session/list", {})
+    assert (load["method"], load["params"]) == (
+        "session/load",
+        {"sessionId": "s1", "cwd": str(tmp_path), "mcpServers": []},
+    )
+    assert (close["method"], close["params"]) == ("session/close", {"sessionId": "s1"})
