@@ -54,8 +54,10 @@ def test_the_agent_gets_a_server_that_finds_what_was_said_to_another_agent(proxi
     assert [servers[:-1] for servers in given] == [[USERS]] * 4
     [server] = {str(servers[-1]): servers[-1] for servers in given}.values()
     assert (server["name"], server["env"]) == ("acp-proxy", [])
+    for module in ("acp_proxy", "mcp"):  # the agent may start the server in a repository with such files
+        (proxied.project / f"{module}.py").write_text("raise SystemExit(1)\n")
     _, results = asked(
-        ("search_history", {"query": "heron"}), command=[server["command"], *server["args"]], cwd=proxied.base
+        ("search_history", {"query": "heron"}), command=[server["command"], *server["args"]], cwd=proxied.project
     )
     [found] = texts(results)
     assert "Session other/old ·" in found
