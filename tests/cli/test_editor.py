@@ -190,7 +190,7 @@ def test_a_missing_agent_is_noted() -> None:
 def test_a_start_as_a_module_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["/x/acp_proxy/__main__.py"])
     assert entry("agent")["command"] == sys.executable
-    assert f"{sys.executable} -m acp_proxy" in editor("zed", "agent").stderr
+    assert f"{sys.executable} -P -m acp_proxy" in editor("zed", "agent").stderr
 
 
 @pytest.mark.parametrize(
