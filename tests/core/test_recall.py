@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given as any_of
+from hypothesis import strategies as st
 
 from acp_proxy.core import capabilities
 from acp_proxy.wire import dialect, jsonrpc
@@ -22,6 +24,7 @@ from tests.conversation import (
     spaced,
 )
 from tests.conversation import Stored as Known
+from tests.strategies import values
 
 COMMAND = ("/python", "-m", "acp_proxy", "mcp")
 SERVER = {"name": "acp-proxy", "command": "/python", "args": [*COMMAND[1:], "--cwd", "/p"], "env": []}
@@ -141,3 +144,12 @@ def test_a_load_that_waits_is_given_the_server_once() -> None:
     step = talked.client(opens("session/load"), load(2, "t"))
     first, *_ = step.to_agent.splitlines()
     assert servers(first) == [SERVER]
+
+
+@any_of(st.sampled_from(OPENING), st.dictionaries(st.sampled_from(["cwd", "mcpServers", "sessionId", "x"]), values))
+def test_any_request_keeps_its_values_and_has_at_most_one_server_more(method: str, params: dict[str, Any]) -> None:
+    said = request(1, method, {"cwd": "/p"} | params)
+    before, after = json.loads(line(said))["params"], json.loads(given(said))["params"]
+    own, more = before.pop("mcpServers", None), after.pop("mcpServers", None)
+    assert before == after
+    assert more == own or more == [*(own or []), SERVER | {"args": [*COMMAND[1:], "--cwd", before["cwd"]]}]
