@@ -104,6 +104,8 @@ class NotImported(AcpProxyError):
     """The file is not a transcript, or cannot be imported as it is."""
 
 
+NO_MCP = "recall needs the package mcp. Install acp-proxy with it: pip install 'acp-proxy[mcp]' (in a clone: '.[mcp]')"
+"""Why an agent cannot look up earlier sessions, if acp-proxy was installed without that."""
 REPLACED = "acp-proxy was upgraded or removed"
 """Used instead of an errno's name if a module that is needed is missing or belongs to another version."""
 

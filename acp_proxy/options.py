@@ -62,6 +62,13 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
         "If the agent can neither load nor resume a session, continue it in a new one, with a record of the old one.",
     ),
     (
+        "recall",
+        "ACP_PROXY_RECALL",
+        (),
+        "",
+        "Let the agent look up earlier sessions of the same directory, by an MCP server (needs acp-proxy[mcp]).",
+    ),
+    (
         "unstable",
         "ACP_PROXY_UNSTABLE",
         (),

@@ -289,8 +289,10 @@ class _Replay:
 
 
 class Talk:
-    def __init__(self, *, records: bool = True, serves: bool = True, modes: Modes = AS_USUAL) -> None:
-        self.core = Interceptor(Settings(records=records, serves=serves, release=RELEASE, modes=modes))
+    def __init__(
+        self, *, records: bool = True, serves: bool = True, modes: Modes = AS_USUAL, recall: tuple[str, ...] = ()
+    ) -> None:
+        self.core = Interceptor(Settings(records=records, serves=serves, release=RELEASE, modes=modes, recall=recall))
         self.all = Step()
         """All effects since the beginning."""
         self.stored: dict[str, Stored] = {}

@@ -36,6 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "conversation": {"replay", "transcripts", "wire"},
     "api": {"conversation", "transcripts", "wire", "errors", "config_file"},
     "mock": {"replay", "transcripts", "wire", "errors"},
+    "recall": {"api", "transcripts", "wire", "errors", "__init__"},
     "views": {"conversation", "diagnosis", "editors", "replay", "transcripts", "titles", "wire", "errors"},
     "cli": {
         "shell",
@@ -46,6 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "editors",
         "demo",
         "mock",
+        "recall",
         "core",
         "redaction",
         "replay",
@@ -68,12 +70,15 @@ STORE_PACKAGES: dict[str, set[str]] = {
 """The packages of transcripts/, and its two interfaces."""
 INTERFACES = {
     "store": {"recording", "shell"},
-    "archive": {"adoption", "api", "cli", "conversation", "diagnosis", "mock", "views"},
+    "archive": {"adoption", "api", "cli", "conversation", "diagnosis", "mock", "recall", "views"},
 }
 """Who uses which interface of the store: a running proxy, and everything else."""
 ONLY_IN = {
     "anyio": {"mock"},
     "typer": {"cli", "views"},
+    "mcp": {"recall"},
+    "mcp_types": {"recall"},
+    "pydantic": {"recall"},
     "rich": {"cli", "views"},
     "sqlite3": {"transcripts", "shell", "cli", "diagnosis"},
 }

@@ -19,6 +19,7 @@ class Main(Group):
         "config": LazyCommand("acp_proxy.cli.config", "config"),
         "replay": LazyCommand("acp_proxy.cli.replay", "replay"),
         "chain": LazyCommand("acp_proxy.cli.chain", "chain", in_front=True),
+        "mcp": LazyCommand("acp_proxy.cli.mcp", "mcp"),
         "mock-agent": LazyCommand("acp_proxy.cli.mock_agent", "mock_agent"),
         "demo": LazyCommand("acp_proxy.cli.demo", "demo"),
     }

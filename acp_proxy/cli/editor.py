@@ -85,6 +85,9 @@ def editor(
     _say("")
     for text in (*found.also, f"Then: {made.then}", "To check the setup: acp-proxy doctor"):
         _say(text)
+    if "--recall" not in given:
+        server = shlex.join([*we.words, "mcp"])
+        _say(f"To let an agent look up earlier sessions: put --recall before it, or give it this MCP server: {server}")
     if we.note is not None:
         _say(f"Note: {' '.join(we.words)}: {we.note}")
     if shutil.which(command[0]) is None:

@@ -29,7 +29,7 @@ _METAVARS = {
     "grace": "SECONDS",
 }
 
-COMMON = ("store", "agent-id", "no-record", "redact", "load", "handover")
+COMMON = ("store", "agent-id", "no-record", "redact", "load", "handover", "recall")
 PANELS = {
     "Requests": ("no-synthesize", "list", "resume", "delete", "delete-mode", "unstable"),
     "Replay": ("replay", "replay-tool-limit"),

@@ -1,5 +1,7 @@
 """Reads what the agent offers, decides what acp-proxy adds, and writes that into the answer to ``initialize``.
 
+Also adds the server of recall to requests that open a session.
+
 Source: AgentCapabilities in the protocol's schema.
 """
 
@@ -8,6 +10,7 @@ from collections.abc import Mapping
 
 from acp_proxy.wire import acp, dialect, foreign, splice
 from acp_proxy.wire.dialect import Dialect
+from acp_proxy.wire.jsonrpc import Message, Request
 from acp_proxy.wire.value import Value
 
 LIST, LOAD, DELETE, RESUME = "list", "load", "delete", "resume"
@@ -19,6 +22,8 @@ CLOSE = "close"
 _SESSION_CAPABILITIES = (LIST, DELETE, RESUME, CLOSE, "fork", TITLE, ARCHIVE, STATUS)
 _MARK = "acp-proxy"
 """The member of ``agentCapabilities._meta`` by which acp-proxy can be recognised."""
+RECALL = "acp-proxy"
+"""The name of the MCP server with which an agent looks up earlier sessions (``acp-proxy mcp``)."""
 
 
 class Modes(Value):
@@ -41,7 +46,7 @@ class Offer(Value):
     ``version``: its ``protocolVersion``, unchecked. ``native``: what it serves itself (``list``, ``load``, …).
     ``name``, ``release``: its name and version. ``directories``: it supports additional directories.
     ``has_sessions``: False if it says that it serves no sessions. ``store``: the id of the store into which an
-    acp-proxy nearer to the agent records, if that is part of a chain.
+    acp-proxy nearer to the agent records, if that is part of a chain. ``starts_servers``: it starts MCP servers.
     """
 
     version: object
@@ -51,6 +56,7 @@ class Offer(Value):
     directories: bool
     has_sessions: bool = True
     store: str | None = None
+    starts_servers: bool = True
 
     @property
     def dialect(self) -> Dialect | None:
@@ -101,6 +107,7 @@ def read_offer(result: object) -> Offer:
         directories=acp.offers(sessions, "additionalDirectories"),
         has_sessions=has_sessions,
         store=acp.text(acp.member(acp.member(capabilities, "_meta"), _MARK), "store"),
+        starts_servers=form.starts_servers(sessions),
     )
 
 
@@ -165,6 +172,28 @@ def amended(
     text = splice.decode(raw)
     result = splice.members(text, splice.whole(text)[0])["result"]
     return splice.encode(splice.replaced(text, _set(text, result, {form.capabilities: wanted})))
+
+
+def with_recall(line: bytes, message: Message, command: tuple[str, ...], form: Dialect) -> bytes:
+    """A client's line with the MCP server of recall, for the session's directory, if it opens a session.
+
+    ``message``: the line, parsed. ``command``: the server's. ``form``: of the connection's version of the protocol. A
+    server of the user's with the same name is used instead.
+    """
+    if not isinstance(message, Request) or message.method not in acp.OPENING:
+        return line
+    cwd, servers = acp.text(message.params, "cwd"), acp.member(message.params, "mcpServers")
+    if cwd is None or not acp.is_absolute(cwd):
+        return line
+    if isinstance(servers, list) and any(acp.text(server, "name") == RECALL for server in servers):
+        return line
+    program, *words = command
+    server: dict[str, object] = {"type": form.server_type} if form.server_type is not None else {}
+    server |= {"name": RECALL, "command": program, "args": [*words, "--cwd", cwd], "env": []}
+    try:
+        return acp.with_server(line, server)
+    except (ValueError, KeyError):  # the agent will refuse it
+        return line
 
 
 def _set(text: str, span: splice.Span, values: Mapping[str, object]) -> list[tuple[splice.Span, str]]:

@@ -178,7 +178,7 @@ class Interceptor:
     def _client_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
         for at, line in enumerate(lines, 1):
-            message = self._negotiation.dialect.meant(jsonrpc.read_message(line))
+            line, message = self._negotiation.read(line)
             if not isinstance(message, Notification):
                 self._passing = None
             if unread := self._unread(message):

@@ -8,7 +8,7 @@ from acp_proxy.core.life import Life
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.wire import dialect, jsonrpc
 from acp_proxy.wire.dialect import Dialect
-from acp_proxy.wire.jsonrpc import Peer, Response
+from acp_proxy.wire.jsonrpc import Message, Peer, Response
 from acp_proxy.wire.value import Value
 
 
@@ -17,7 +17,8 @@ class Settings(Value):
 
     ``records``: there is a store, and the user wants to record. ``serves``: the user wants acp-proxy to add
     capabilities. ``release``: acp-proxy's version. ``modes``: who answers what. ``store``: an id of the store.
-    ``is_chained``: part of a chain, in which others may record into the same store.
+    ``is_chained``: part of a chain, in which others may record into the same store. ``recall``: the command of the MCP
+    server that looks up earlier sessions; empty: none is wanted.
     """
 
     records: bool
@@ -26,6 +27,7 @@ class Settings(Value):
     modes: Modes = Modes()
     store: str | None = None
     is_chained: bool = False
+    recall: tuple[str, ...] = ()
 
 
 class Negotiation:
@@ -40,6 +42,15 @@ class Negotiation:
         self._life = life
         self._initialize: object = None
         """The parameters of the client's ``initialize``."""
+        self._recall: tuple[str, ...] = ()
+        """The command of recall's server, as soon as the agent has said that it starts servers."""
+
+    def read(self, line: bytes) -> tuple[bytes, Message]:
+        """A client's line, with recall's server if it opens a session, and what it means in version 1."""
+        message = self.dialect.meant(jsonrpc.read_message(line))
+        if not self._recall or (given := capabilities.with_recall(line, message, self._recall, self.dialect)) is line:
+            return line, message
+        return given, self.dialect.meant(jsonrpc.read_message(given))
 
     def asked(self, params: object) -> None:
         """The client has sent ``initialize`` with these parameters."""
@@ -53,6 +64,7 @@ class Negotiation:
         service = self._service
         service.native, service.directories = offer.native, offer.directories
         service.is_known = service.titles = False
+        self._recall = ()
         if offer.dialect is None:
             # Lines of another version may mean something else, so nothing is recorded and nothing is served.
             said = jsonrpc.printable(jsonrpc.dump(offer.version).decode()) if offer.version is not None else "none"
@@ -61,6 +73,7 @@ class Negotiation:
             )
         if offer.store is not None and offer.store == self._settings.store:
             return self._stood_aside(line, "another acp-proxy, nearer to the agent, has the same store. Remove one.")
+        self._recall = self._settings.recall if offer.starts_servers else ()
         if self._settings.records:
             self._notebook.start()
         effects: list[Effect] = self._speaks(offer.dialect)

@@ -22,7 +22,7 @@ def ourselves(invoked: str, python: str) -> Ourselves:
     """``invoked``: the name that started this process (``sys.argv[0]``). ``python``: its interpreter."""
     if Path(invoked).name.lower() not in _COMMANDS:
         return Ourselves(
-            [python, "-m", "acp_proxy"],
+            [python, "-P", "-m", "acp_proxy"],  # -P: import nothing from the project in which the editor starts it
             "this starts acp-proxy as a Python module. To get a command: uv tool install, or pipx install.",
         )
     found = invoked if os.path.dirname(invoked) else shutil.which(invoked) or invoked

@@ -13,7 +13,7 @@ from acp_proxy import __version__, options
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.core.negotiation import Settings
-from acp_proxy.errors import REPLACED, StoreRefused, UsageError
+from acp_proxy.errors import NO_MCP, REPLACED, StoreRefused, UsageError
 from acp_proxy.recording.gate import STALL_SECONDS
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.shell import lasting, signals
@@ -47,7 +47,10 @@ def build(
     answerers = {name: given[name] for name in ("list", "load", "delete", "resume", "handover")}
     modes = Modes(**answerers, unstable=bool(given["unstable"]))
     store = recorder.store.id if recorder is not None else None
-    settings = Settings(recorder is not None, not given["no-synthesize"], __version__, modes, store, not command)
+    recall = _recall(recorder.store.root) if given["recall"] and recorder is not None else ()
+    settings = Settings(
+        recorder is not None, not given["no-synthesize"], __version__, modes, store, not command, recall
+    )
     mode: Literal["full", "compact"] = "full" if given["replay"] == "full" else "compact"
     relay = Relay(
         Interceptor(settings),
@@ -119,6 +122,19 @@ def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:
         case _:
             warn(f"nothing is recorded: {root} does not answer. Choose another place with --store.")
     return None
+
+
+def _recall(root: Path) -> tuple[str, ...]:
+    """The command of the MCP server that looks up sessions in this store; empty if its package is missing.
+
+    ``-P``: the agent may start it in a repository, from which Python must not import anything.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("mcp") is None:
+        warn(NO_MCP)
+        return ()
+    return sys.executable, "-P", "-m", "acp_proxy", "mcp", "--store", os.path.abspath(root)
 
 
 def _mask(given: dict[str, str]) -> Callable[[bytes], bytes] | None:

@@ -31,7 +31,7 @@ from acp_proxy.transcripts.files.retold import retold
 from acp_proxy.transcripts.listing import keeping, queries
 from acp_proxy.transcripts.listing.index import Listed
 from acp_proxy.transcripts.listing.keeping import DeletedSession
-from acp_proxy.transcripts.listing.places import is_windows
+from acp_proxy.transcripts.listing.places import canonical, is_inside, is_windows
 from acp_proxy.transcripts.listing.queries import titled
 from acp_proxy.transcripts.lives import deleting
 from acp_proxy.transcripts.opened import Opened, default_root, lazily
@@ -73,7 +73,7 @@ __all__ += [
     "retold",
 ]
 __all__ += ["Used", "beyond", "called", "default_root", "file_name", "is_windows", "kept_name", "meant", "question"]
-__all__ += ["grouped", "readable", "titled", "totals"]
+__all__ += ["canonical", "grouped", "is_inside", "readable", "titled", "totals"]
 
 _LATER = {
     "files.summary": {"Summary"},

@@ -240,6 +240,23 @@ def with_session(raw: bytes, session: str) -> bytes:
     return splice.encode(splice.replaced(line, [(span, jsonrpc.dump(session).decode())]))
 
 
+def with_server(raw: bytes, server: Mapping[str, object]) -> bytes:
+    """The request with one more MCP server, after its own. Raises ValueError, KeyError."""
+    line = splice.decode(raw)
+    params = splice.members(line, splice.whole(line)[0])["params"]
+    members, entry = splice.members(line, params[0]), jsonrpc.dump(server).decode()
+    if "mcpServers" not in members:
+        at = params[1] - 1
+        change = (at, at), f'{"," if members else ""}"mcpServers":[{entry}]'
+    elif line[slice(*(span := members["mcpServers"]))] == "null":
+        change = span, f"[{entry}]"
+    else:
+        own = splice.elements(line, span[0])
+        at = own[-1][1] if own else span[0] + 1
+        change = (at, at), f",{entry}" if own else entry
+    return splice.encode(splice.replaced(line, [change]))
+
+
 def with_title(raw: bytes, new: str) -> bytes:
     """The ``session_info_update`` with another ``params.update.title``. Raises ValueError, KeyError."""
     line = splice.decode(raw)

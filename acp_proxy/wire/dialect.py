@@ -33,6 +33,8 @@ class Dialect(Protocol):
     echo of a prompt ends whatever an agent replays too late."""
     state_mark: bytes | None
     """Bytes in every update for which ``state`` may return something; None if there are none."""
+    server_type: str | None
+    """The ``type`` of an MCP server that the agent starts, if requests must name it."""
 
     def meant(self, message: Message) -> Message:
         """A client's message as version 1 would have it: only its method differs."""
@@ -49,6 +51,9 @@ class Dialect(Protocol):
     def kinds(self, client: object) -> frozenset[str]:
         """The optional kinds of updates that the client takes. ``client``: the parameters of ``initialize``."""
 
+    def starts_servers(self, sessions: object) -> bool:
+        """Whether the agent starts MCP servers. ``sessions``: its capabilities for sessions."""
+
 
 class FirstDialect:
     """Version 1."""
@@ -58,6 +63,7 @@ class FirstDialect:
     always: frozenset[str] = frozenset()
     needs_sessions = fills_titles = states_first = False
     state_mark: bytes | None = None
+    server_type: str | None = None
 
     def meant(self, message: Message) -> Message:
         return message
@@ -74,6 +80,9 @@ class FirstDialect:
     def kinds(self, client: object) -> frozenset[str]:
         return acp.optional_kinds(acp.member(client, "clientCapabilities"))
 
+    def starts_servers(self, sessions: object) -> bool:
+        return True  # every agent must
+
 
 class SecondDialect:
     """Version 2. A resume that asks for a replay from the start is a load. A prompt's answer only accepts it; the turn
@@ -84,6 +93,7 @@ class SecondDialect:
     always = frozenset({"list", "load", "resume", "close"})
     needs_sessions = fills_titles = states_first = True
     state_mark: bytes | None = b'"' + acp.STATE.encode() + b'"'
+    server_type: str | None = "stdio"
 
     def meant(self, message: Message) -> Message:
         if not isinstance(message, Request) or message.method != acp.RESUME:
@@ -107,6 +117,9 @@ class SecondDialect:
 
     def kinds(self, client: object) -> frozenset[str]:
         return acp.OPTIONAL_KINDS
+
+    def starts_servers(self, sessions: object) -> bool:
+        return acp.offers(acp.member(sessions, "mcp"), "stdio")
 
 
 FIRST: Dialect = FirstDialect()

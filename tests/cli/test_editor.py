@@ -190,7 +190,7 @@ def test_a_missing_agent_is_noted() -> None:
 def test_a_start_as_a_module_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["/x/acp_proxy/__main__.py"])
     assert entry("agent")["command"] == sys.executable
-    assert f"{sys.executable} -m acp_proxy" in editor("zed", "agent").stderr
+    assert f"{sys.executable} -P -m acp_proxy" in editor("zed", "agent").stderr
 
 
 @pytest.mark.parametrize(
@@ -257,3 +257,10 @@ def test_neovim_is_answered_with_its_plugins(word: str) -> None:
     result = editor(word, "opencode", "acp")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "give the name of your Neovim plugin: codecompanion, avante, agentic." in result.stderr
+
+
+def test_recall_is_offered_with_the_command_of_its_server_until_it_is_chosen() -> None:
+    assert f"give it this MCP server: {COMMAND} mcp\n" in editor("zed", "opencode", "acp").stderr
+    chosen = editor("zed", "--recall", "opencode", "acp")
+    assert "MCP server" not in chosen.stderr
+    assert '"--recall"' in chosen.stdout

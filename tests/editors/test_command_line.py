@@ -18,6 +18,7 @@ from acp_proxy.errors import UsageError
         ("uvx acp-proxy@0.1 run x", "x"),
         ("uvx --from acp-proxy==1.2 acp-proxy run x", "x"),
         ("python3 -m acp_proxy run x", "x"),
+        ("python3 -P -m acp_proxy run x", "x"),
         ("cmd /c acp-proxy.cmd run x", "x"),
     ],
 )

@@ -36,7 +36,7 @@ def test_an_installed_command_needs_no_note() -> None:
 
 def test_a_module_gets_a_note() -> None:
     found = ourselves("/somewhere/acp_proxy/__main__.py", PYTHON)
-    assert found.words == [PYTHON, "-m", "acp_proxy"]
+    assert found.words == [PYTHON, "-P", "-m", "acp_proxy"]
     assert found.note is not None
 
 

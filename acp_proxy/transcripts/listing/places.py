@@ -39,6 +39,12 @@ def spelled(path: str) -> str:
     return tidy[1:] if tidy.startswith("//") and sys.platform != "win32" else tidy
 
 
+def is_inside(path: str, other: str) -> bool:
+    """Whether a ``canonical`` directory is another one, or below it."""
+    first, end = below(other)
+    return path == other or first <= path < end
+
+
 def below(path: str) -> tuple[str, str]:
     """All directories below a ``canonical`` or ``spelled`` one are, as text, from the first result to the second."""
     mark = "\\" if is_windows(f"{path}\\") or sys.platform == "win32" else "/"
