@@ -25,6 +25,7 @@ _METAVARS = {
     "store": "DIR",
     "agent-id": "NAME",
     "replay-tool-limit": "BYTES",
+    "record-size": "BYTES",
     "redact": "off|keys|FILE",
     "grace": "SECONDS",
 }
@@ -32,7 +33,7 @@ _METAVARS = {
 COMMON = ("store", "agent-id", "no-record", "redact", "load", "handover")
 PANELS = {
     "Requests": ("no-synthesize", "list", "resume", "delete", "delete-mode", "unstable"),
-    "Replay": ("replay", "replay-tool-limit"),
+    "Replay": ("replay", "replay-tool-limit", "record-size"),
     "Files and processes": ("fsync", "compress", "grace"),
 }
 """The options that only --help-all shows."""

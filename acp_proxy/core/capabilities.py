@@ -17,6 +17,8 @@ AUTO, AGENT, STORE = "auto", "agent", "store"
 ALWAYS, NEVER = "always", "never"
 CLOSE = "close"
 _SESSION_CAPABILITIES = (LIST, DELETE, RESUME, CLOSE, "fork", TITLE, ARCHIVE, STATUS)
+_TAKEN = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
+"""Types of content blocks, and the capability that an agent takes them with."""
 _MARK = "acp-proxy"
 """The member of ``agentCapabilities._meta`` by which acp-proxy can be recognised."""
 
@@ -41,7 +43,8 @@ class Offer(Value):
     ``version``: its ``protocolVersion``, unchecked. ``native``: what it serves itself (``list``, ``load``, …).
     ``name``, ``release``: its name and version. ``directories``: it supports additional directories.
     ``has_sessions``: False if it says that it serves no sessions. ``store``: the id of the store into which an
-    acp-proxy nearer to the agent records, if that is part of a chain.
+    acp-proxy nearer to the agent records, if that is part of a chain. ``takes``: the types of content blocks that it
+    takes in a prompt, beside those that every agent takes.
     """
 
     version: object
@@ -51,6 +54,7 @@ class Offer(Value):
     directories: bool
     has_sessions: bool = True
     store: str | None = None
+    takes: frozenset[str] = frozenset()
 
     @property
     def dialect(self) -> Dialect | None:
@@ -91,6 +95,7 @@ def read_offer(result: object) -> Offer:
     native = {name for name in _SESSION_CAPABILITIES if acp.offers(sessions, name)}
     if acp.offers(capabilities, "loadSession"):
         native.add(LOAD)
+    prompts = acp.member(capabilities, "promptCapabilities")
     has_sessions = isinstance(sessions, Mapping) or not form.needs_sessions
     info = acp.member(result, form.about)
     return Offer(
@@ -101,6 +106,7 @@ def read_offer(result: object) -> Offer:
         directories=acp.offers(sessions, "additionalDirectories"),
         has_sessions=has_sessions,
         store=acp.text(acp.member(acp.member(capabilities, "_meta"), _MARK), "store"),
+        takes=frozenset(type for type, name in _TAKEN.items() if acp.offers(prompts, name)),
     )
 
 

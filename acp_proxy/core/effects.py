@@ -247,6 +247,7 @@ class StartReplay(Value):
     ``record``: make the record of a handover, of everything up to the prompt ``before``.
     ``titles``: also send the title made from the prompts.
     ``kinds``: the optional kinds of updates that the client understands. ``protocol``: the protocol's version.
+    ``takes``: the types of content blocks that may be attached to the record.
     """
 
     request: RequestId
@@ -259,6 +260,7 @@ class StartReplay(Value):
     titles: bool = True
     kinds: frozenset[str] = frozenset()
     protocol: int = 1
+    takes: frozenset[str] = frozenset()
 
 
 class StopReplay(Value):

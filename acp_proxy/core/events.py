@@ -46,7 +46,7 @@ class ReplayEnded(Value):
 
     ``rule``: the rule that decided. ``comparison``: None if the transcript could not be read, or was replayed without
     a comparison (``is_unread``). ``states``: lines with the latest recorded state. ``record``: the record for the
-    agent, if it was asked for.
+    agent, if it was asked for. ``attached``: content blocks that follow it, as JSON.
     """
 
     request: RequestId
@@ -54,6 +54,7 @@ class ReplayEnded(Value):
     comparison: Comparison | None
     states: list[bytes]
     record: str = ""
+    attached: tuple[bytes, ...] = ()
     is_unread: bool = False
 
 

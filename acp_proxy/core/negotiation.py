@@ -52,6 +52,7 @@ class Negotiation:
         offer = capabilities.read_offer(message.result)
         service = self._service
         service.native, service.directories = offer.native, offer.directories
+        self._life.takes = offer.takes
         service.is_known = service.titles = False
         if offer.dialect is None:
             # Lines of another version may mean something else, so nothing is recorded and nothing is served.

@@ -57,7 +57,7 @@ def build(
         from_agent=from_agent,
         to_agent=to_agent,
         warn=warn,
-        replay=ReplayOptions(mode, options.size(given["replay-tool-limit"])),
+        replay=ReplayOptions(mode, options.size(given["replay-tool-limit"]), options.record_size(given["record-size"])),
         idle_seconds=IDLE_SECONDS if given["compress"] == "daily" else None,
     )
     return recorder, relay

@@ -67,10 +67,12 @@ IDLE_SECONDS = 5 * 60.0
 
 
 class ReplayOptions(Value):
-    """How to replay. ``tool_limit``: bytes per tool call in a compact replay; 0: no limit."""
+    """How to replay. ``tool_limit``: bytes per tool call in a compact replay; 0: no limit. ``record_size``: the most
+    bytes of a handover's record."""
 
     mode: "Mode"
     tool_limit: int
+    record_size: int = 64 * 1024
 
 
 class Relay:
@@ -384,6 +386,7 @@ class Relay:
                 run=recorder.run,
                 telling=telling,
                 title=opened.title,
+                record_size=self._replay.record_size,
             )
             read = opened.reading
             event = SessionFound(request, has_transcript=True, complete=complete, is_copy=read.is_copy)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from acp_proxy.demo.display import ShownItem, tell
-from acp_proxy.replay.brief import END, INTRODUCTION
+from acp_proxy.replay.brief import ATTACHED, END, INTRODUCTION
 from acp_proxy.transcripts.store import Store
 from tests.cli.commands import printed
 from tests.end_to_end.proxied import (
@@ -17,6 +17,7 @@ from tests.end_to_end.proxied import (
     Editor,
     Proxied,
     Updates,
+    conversation,
     entries,
     say,
     texts,
@@ -221,3 +222,30 @@ def test_the_users_title_goes_with_the_copy(proxied: Proxied, second: Second) ->
     with second.opened(OFFERS_ALL) as editor:
         [row] = editor.sessions()
         assert (row["sessionId"], row["title"]) == (copy, "Mine")
+
+
+def test_images_follow_the_record_and_their_echo_is_not_shown(proxied: Proxied, second: Second) -> None:
+    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    with proxied.started(ANSWERS, agent=("--capabilities", "none")) as editor:
+        session = editor.new_session()
+        editor.request("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "look"}, image]})
+        assert editor.end() == 0
+    copy = copied(proxied, second, session)
+    with second.opened(KINDS[0], {"turns": [[{"echo_prompt": True}]]}) as editor:
+        editor.load(copy)
+        heard = [update["content"] for update in conversation(editor.prompt(copy, "go on"))]
+        assert heard == [{"type": "text", "text": "go on"}]
+    [record] = given(second, session)
+    assert "> look[image 1: image/png]" in record
+    assert f"{ATTACHED}image 1." in record
+
+
+def test_the_size_of_the_record_can_be_limited(proxied: Proxied, second: Second) -> None:
+    session, _ = recorded(proxied, "x" * 5000, "and the other?", script=ANSWERS)
+    copy = copied(proxied, second, session)
+    with second.opened(KINDS[0], ANSWERS, "--record-size", "1024") as editor:
+        editor.load(copy)
+        editor.prompt(copy, "go on")
+    [record] = given(second, session)
+    assert len(record.removesuffix("\n\ngo on").encode()) <= 1024
+    assert "> and the other?" in record
