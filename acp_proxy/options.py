@@ -62,6 +62,13 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
         "If the agent can neither load nor resume a session, continue it in a new one, with a record of the old one.",
     ),
     (
+        "also-list",
+        "ACP_PROXY_ALSO_LIST",
+        None,
+        "",
+        "Also list the sessions of these agents (NAME,NAME or all). A prompt continues one here, in a copy.",
+    ),
+    (
         "record-size",
         "ACP_PROXY_RECORD_SIZE",
         None,

@@ -26,13 +26,14 @@ _METAVARS = {
     "agent-id": "NAME",
     "replay-tool-limit": "BYTES",
     "record-size": "BYTES",
+    "also-list": "NAMES|all",
     "redact": "off|keys|FILE",
     "grace": "SECONDS",
 }
 
 COMMON = ("store", "agent-id", "no-record", "redact", "load", "handover")
 PANELS = {
-    "Requests": ("no-synthesize", "list", "resume", "delete", "delete-mode", "unstable"),
+    "Requests": ("no-synthesize", "list", "also-list", "resume", "delete", "delete-mode", "unstable"),
     "Replay": ("replay", "replay-tool-limit", "record-size"),
     "Files and processes": ("fsync", "compress", "grace"),
 }

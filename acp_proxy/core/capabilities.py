@@ -79,6 +79,11 @@ class Service(Value, frozen=False):
     is_known: bool = False
     titles: bool = False
 
+    @property
+    def continues(self) -> bool:
+        """Whether sessions of other agents can be opened."""
+        return self.modes.handover != NEVER and self.modes.load != AGENT
+
     def deletes(self, params: object) -> bool:
         """Whether acp-proxy answers a ``session/delete`` with these parameters. The agent does not know the ids of
         other agents' sessions."""

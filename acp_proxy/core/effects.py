@@ -134,6 +134,7 @@ class ListSessions(Value):
 
     ``cwd``: list only sessions of this directory. ``directories``: the agent supports additional directories.
     ``archived``: which sessions to list by archive state, if each must say its own (``answers.EXCLUDE``, …).
+    ``also``: sessions of other agents may be listed too.
     """
 
     request: RequestId
@@ -141,6 +142,7 @@ class ListSessions(Value):
     cursor: str | None
     directories: bool
     archived: str | None = None
+    also: bool = True
 
 
 class AmendList(Value):

@@ -28,7 +28,8 @@ class SessionFound(Value):
     ``deleted``: the session was deleted here. ``trouble``: the name of an errno, if the store cannot be read.
     ``has_transcript``: there is a transcript. ``complete``: it has everything from the beginning on, without gaps.
     ``alias``: the agent's id, if it differs. ``moved``: the session was handed over before. ``is_copy``: it
-    was copied from another agent, and this one has no session for it yet.
+    was copied from another agent, and this one has no session for it yet. ``is_foreign``: not even the copy
+    exists; it is made with the first prompt.
     """
 
     request: RequestId
@@ -39,6 +40,7 @@ class SessionFound(Value):
     alias: str | None = None
     moved: bool = False
     is_copy: bool = False
+    is_foreign: bool = False
 
 
 class ReplayEnded(Value):

@@ -112,7 +112,14 @@ def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:
         case [Store() as store]:
             softly = given["delete-mode"] == "soft"
             return Recorder(
-                store, command, given["agent-id"] or None, given["fsync"], warn, mask, deletes_softly=softly
+                store,
+                command,
+                given["agent-id"] or None,
+                given["fsync"],
+                warn,
+                mask,
+                deletes_softly=softly,
+                also=[name.strip() for name in given["also-list"].split(",") if name.strip()],
             )
         case [StoreRefused() as problem]:
             warn(f"nothing is recorded: {problem}")

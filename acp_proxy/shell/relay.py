@@ -388,9 +388,7 @@ class Relay:
                 title=opened.title,
                 record_size=self._replay.record_size,
             )
-            read = opened.reading
-            event = SessionFound(request, has_transcript=True, complete=complete, is_copy=read.is_copy)
-            return self._decide_locked(event.but(alias=read.alias, moved=read.was_handed_over))
+            return self._decide_locked(opened.found(request, complete=complete))
 
         try:
             return opened.settled(self._core, found)
