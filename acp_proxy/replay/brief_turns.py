@@ -1,6 +1,5 @@
 """A turn of the record of a handover: what was said and done in it, in as much detail as there is room for."""
 
-from difflib import unified_diff
 from enum import IntEnum
 
 from acp_proxy.wire import acp
@@ -158,6 +157,8 @@ def _difference(item: object) -> str:
     path, old, new = acp.text(item, "path") or "", acp.text(item, "oldText") or "", acp.text(item, "newText") or ""
     if max(len(old), len(new)) > _DIFFERENCE:
         return f"[diff: {path}]"
+    from difflib import unified_diff  # few records need it
+
     lines = unified_diff(old.splitlines(), new.splitlines(), path, path, n=1, lineterm="")
     return "\n".join(lines)
 
