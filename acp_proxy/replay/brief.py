@@ -72,7 +72,7 @@ class Brief:
         attached = [f"{ATTACHED}{names}."] if names else []
         failed = [item.text for item in self._turns[-1].items if item.is_failed] if self._turns else []
         sections = self._facts.sections(failed)
-        room = self._limit - _size(_joined([LEFT_OUT, "", *attached]))
+        room = self._limit - _size(_joined([SHORTENED, "", *attached]))
         while sections and sum(map(_size, sections)) + 2 * len(sections) > room // 4:
             sections.pop(0)
         behind = [*sections, *attached]

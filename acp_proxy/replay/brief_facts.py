@@ -106,20 +106,24 @@ class Attachments:
         places = acp.text(block, "name"), acp.text(block, "uri"), acp.text(acp.member(block, "resource"), "uri")
         about = " ".join(dict.fromkeys(filter(None, places))) or acp.text(block, "mimeType")
         if kind in _NUMBERED:
-            self._count += 1
-            self._keep(f"{kind} {self._count}", kind, block)
-            kind = f"{kind} {self._count}"
+            kind = self._numbered(kind, block)
         return f"[{kind}: {about}]" if about else f"[{kind}]"
 
     def in_order(self) -> Iterator[tuple[str, bytes]]:
         """What is attached, in the order of the conversation: its name, and the block as JSON."""
         yield from self._kept
 
-    def _keep(self, name: str, kind: str, block: object) -> None:
+    def _numbered(self, kind: str, block: object) -> str:
+        """A block's type with a number. The block is kept if the agent takes it; the same block is kept once."""
         data = jsonrpc.dump(block) if kind in self._takes else b""
-        if not data or len(data) > ATTACHED_BYTES:
-            return
-        self._kept.append((name, data))
-        self._size += len(data)
+        known = next((name for name, kept in self._kept if kept == data), None)
+        if known is not None:
+            return known
+        self._count += 1
+        name = f"{kind} {self._count}"
+        if data and len(data) <= ATTACHED_BYTES:
+            self._kept.append((name, data))
+            self._size += len(data)
         while self._size > ATTACHED_BYTES or len(self._kept) > ATTACHED_MOST:
             self._size -= len(self._kept.popleft()[1])
+        return name

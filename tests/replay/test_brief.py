@@ -295,12 +295,27 @@ IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 
 def test_what_the_agent_takes_is_attached_newest_first_within_a_limit() -> None:
     large = {"type": "image", "data": "a" * (ATTACHED_BYTES // 2), "mimeType": "image/png"}
+    older = large | {"mimeType": "image/gif"}
     made = Brief(takes=frozenset({"image"}))
-    for block in (large, large, {"type": "audio", "data": "b"}, IMAGE):
+    for block in (older, large, {"type": "audio", "data": "b"}, IMAGE):
         made.add(line({"sessionUpdate": "user_message_chunk", "content": block}))
     assert [json.loads(each) for each in made.attached] == [large, IMAGE]
     assert f"{ATTACHED}image 2, image 4.\n\n{END}\n" in made.text()
     assert "[audio 3]" in made.text()
+
+
+def test_the_same_image_is_attached_once() -> None:
+    made = Brief(takes=frozenset({"image"}))
+    for _ in range(2):
+        made.add(line({"sessionUpdate": "user_message_chunk", "content": IMAGE}))
+    assert len(made.attached) == 1
+    assert made.text().count("[image 1: image/png]") == 2
+
+
+@pytest.mark.parametrize("limit", range(1024, 1224))
+def test_a_shortened_record_stays_within_the_limit(limit: int) -> None:
+    talk = [each for n in range(9) for each in (user(f"do {n}"), call(f"{n}", "x" * 300), said(f"did {n}"))]
+    assert len(brief(talk, limit).encode()) <= limit
 
 
 def test_images_of_tool_calls_are_named_in_the_output() -> None:
