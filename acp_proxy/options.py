@@ -69,6 +69,20 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
         "Let the agent look up earlier sessions of the same directory, by an MCP server (needs acp-proxy[mcp]).",
     ),
     (
+        "also-list",
+        "ACP_PROXY_ALSO_LIST",
+        None,
+        "",
+        "Also list the sessions of these agents (NAME,NAME or all). A prompt continues one here, in a copy.",
+    ),
+    (
+        "record-size",
+        "ACP_PROXY_RECORD_SIZE",
+        None,
+        "65536",
+        "Maximum bytes of the record that an agent gets when a session continues in a new one.",
+    ),
+    (
         "unstable",
         "ACP_PROXY_UNSTABLE",
         (),
@@ -121,6 +135,8 @@ _HELP = ("-h", "--help", "--help-all")
 _TRUE = ("1", "true", "t", "yes", "y", "on")
 _FALSE = ("", "0", "false", "f", "no", "n", "off")
 
+LEAST_RECORD = 1024
+"""Bytes: the introduction and the end of a record take half of it."""
 RUN, CHAIN = "run", "chain"
 NOT_IN_CHAIN = ("grace",)
 """Options of ``run`` that ``chain`` lacks, because it starts no agent."""
@@ -214,6 +230,13 @@ def size(text: str) -> int:
     return int(text)
 
 
+def record_size(text: str) -> int:
+    """Read the value of ``--record-size``, in bytes. Raises UsageError."""
+    if not (text.isascii() and text.isdigit() and int(text) >= LEAST_RECORD):
+        raise UsageError(f"--record-size takes a number of bytes, at least {LEAST_RECORD}, not {text!r}")
+    return int(text)
+
+
 def patterns(text: str) -> list[str] | None:
     """Read the value of ``--redact``: the user's own patterns, in addition to the known forms of secrets.
 
@@ -241,6 +264,7 @@ def patterns(text: str) -> list[str] | None:
 _READERS: "Mapping[str, Callable[[str], object]]" = {
     "grace": seconds,
     "replay-tool-limit": size,
+    "record-size": record_size,
     "redact": patterns,
 }
 """Functions that check a value that is not one of a few. They raise UsageError."""

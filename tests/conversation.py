@@ -365,21 +365,25 @@ class Talk:
         self.all.add(step)
         return step
 
-    def replay_ends(self, id: object, *states: Said, rule: Rule | None = None, brief: str = "") -> Step:
+    def replay_ends(
+        self, id: object, *states: Said, rule: Rule | None = None, brief: str = "", attached: tuple[bytes, ...] = ()
+    ) -> Step:
         """``rule``: the verdict; by default that of the transcript in ``stored``."""
-        return self.replay_ends_by_id(requested(id), *states, rule=rule, brief=brief)
+        return self.replay_ends_by_id(requested(id), *states, rule=rule, brief=brief, attached=attached)
 
-    def replay_ends_by_id(self, id: RequestId, *states: Said, rule: Rule | None = None, brief: str = "") -> Step:
+    def replay_ends_by_id(
+        self, id: RequestId, *states: Said, rule: Rule | None = None, brief: str = "", attached: tuple[bytes, ...] = ()
+    ) -> Step:
         replay = self._replays.pop(id)
         assert replay.wanted is not None, f"nobody asked to replay {id}"
         wanted = replay.wanted
         comparison = self.stored.get(replay.session, Stored()).compared(wanted.told)
         decided = verdict(comparison) if wanted.compares else Rule.LESS
         rule, told = rule or wanted.rule or decided, [line(state) for state in states]
-        unread = ReplayEnded(id, rule, None, told, brief, is_unread=True)
+        unread = ReplayEnded(id, rule, None, told, brief, attached, is_unread=True)
         if not wanted.compares and not self.core.is_told_again(unread):
             return self._step(unread)
-        return self._step(ReplayEnded(id, rule, comparison, told, brief))
+        return self._step(ReplayEnded(id, rule, comparison, told, brief, attached))
 
     def output_is_free(self) -> Step:
         """Everything that waited for the client's output gets it, in order."""

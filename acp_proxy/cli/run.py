@@ -25,14 +25,16 @@ _METAVARS = {
     "store": "DIR",
     "agent-id": "NAME",
     "replay-tool-limit": "BYTES",
+    "record-size": "BYTES",
+    "also-list": "NAMES|all",
     "redact": "off|keys|FILE",
     "grace": "SECONDS",
 }
 
 COMMON = ("store", "agent-id", "no-record", "redact", "load", "handover", "recall")
 PANELS = {
-    "Requests": ("no-synthesize", "list", "resume", "delete", "delete-mode", "unstable"),
-    "Replay": ("replay", "replay-tool-limit"),
+    "Requests": ("no-synthesize", "list", "also-list", "resume", "delete", "delete-mode", "unstable"),
+    "Replay": ("replay", "replay-tool-limit", "record-size"),
     "Files and processes": ("fsync", "compress", "grace"),
 }
 """The options that only --help-all shows."""

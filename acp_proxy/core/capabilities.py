@@ -20,6 +20,8 @@ AUTO, AGENT, STORE = "auto", "agent", "store"
 ALWAYS, NEVER = "always", "never"
 CLOSE = "close"
 _SESSION_CAPABILITIES = (LIST, DELETE, RESUME, CLOSE, "fork", TITLE, ARCHIVE, STATUS)
+_TAKEN = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
+"""Types of content blocks, and the capability that an agent takes them with."""
 _MARK = "acp-proxy"
 """The member of ``agentCapabilities._meta`` by which acp-proxy can be recognised."""
 RECALL = "acp-proxy"
@@ -46,7 +48,9 @@ class Offer(Value):
     ``version``: its ``protocolVersion``, unchecked. ``native``: what it serves itself (``list``, ``load``, …).
     ``name``, ``release``: its name and version. ``directories``: it supports additional directories.
     ``has_sessions``: False if it says that it serves no sessions. ``store``: the id of the store into which an
-    acp-proxy nearer to the agent records, if that is part of a chain. ``starts_servers``: it starts MCP servers.
+    acp-proxy nearer to the agent records, if that is part of a chain.
+    ``starts_servers``: it starts MCP servers. ``takes``: the types of content blocks that it takes in a prompt, beside
+    those that every agent takes.
     """
 
     version: object
@@ -57,6 +61,7 @@ class Offer(Value):
     has_sessions: bool = True
     store: str | None = None
     starts_servers: bool = True
+    takes: frozenset[str] = frozenset()
 
     @property
     def dialect(self) -> Dialect | None:
@@ -81,6 +86,11 @@ class Service(Value, frozen=False):
     is_known: bool = False
     titles: bool = False
 
+    @property
+    def continues(self) -> bool:
+        """Whether sessions of other agents can be opened."""
+        return self.modes.handover != NEVER and self.modes.load != AGENT
+
     def deletes(self, params: object) -> bool:
         """Whether acp-proxy answers a ``session/delete`` with these parameters. The agent does not know the ids of
         other agents' sessions."""
@@ -97,6 +107,7 @@ def read_offer(result: object) -> Offer:
     native = {name for name in _SESSION_CAPABILITIES if acp.offers(sessions, name)}
     if acp.offers(capabilities, "loadSession"):
         native.add(LOAD)
+    prompts = acp.member(capabilities, "promptCapabilities")
     has_sessions = isinstance(sessions, Mapping) or not form.needs_sessions
     info = acp.member(result, form.about)
     return Offer(
@@ -108,6 +119,7 @@ def read_offer(result: object) -> Offer:
         has_sessions=has_sessions,
         store=acp.text(acp.member(acp.member(capabilities, "_meta"), _MARK), "store"),
         starts_servers=form.starts_servers(sessions),
+        takes=frozenset(type for type, name in _TAKEN.items() if acp.offers(prompts, name)),
     )
 
 

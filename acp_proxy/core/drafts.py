@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import EXCLUDE, INCLUDE, ONLY, refusal
-from acp_proxy.core.capabilities import ARCHIVE, CLOSE, LIST, NEVER, STATUS, TITLE, Service
+from acp_proxy.core.capabilities import ARCHIVE, CLOSE, LIST, STATUS, TITLE, Service
 from acp_proxy.core.effects import AmendList, AmendTitles, Effect, Forward, SetArchived, SetTitle, TellStatus
 from acp_proxy.core.events import PageEmptied
 from acp_proxy.core.handover import OWN_IDS
@@ -97,7 +97,7 @@ class Drafts:
         """What to do with the agent's answer to ``session/list``. ``result``: of that answer."""
         self._remember(result)
         service = self._service
-        joins = acp.text(asked.params, "cursor") is None and service.modes.handover != NEVER
+        joins = acp.text(asked.params, "cursor") is None and service.continues
         cwd = acp.text(asked.params, "cwd") if joins else None
         page = AmendList(line, titles=service.titles, joins=joins, cwd=cwd, directories=service.directories)
         if ARCHIVE not in service.ours:

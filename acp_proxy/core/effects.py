@@ -134,6 +134,7 @@ class ListSessions(Value):
 
     ``cwd``: list only sessions of this directory. ``directories``: the agent supports additional directories.
     ``archived``: which sessions to list by archive state, if each must say its own (``answers.EXCLUDE``, …).
+    ``also``: sessions of other agents may be listed too.
     """
 
     request: RequestId
@@ -141,6 +142,7 @@ class ListSessions(Value):
     cursor: str | None
     directories: bool
     archived: str | None = None
+    also: bool = True
 
 
 class AmendList(Value):
@@ -247,6 +249,7 @@ class StartReplay(Value):
     ``record``: make the record of a handover, of everything up to the prompt ``before``.
     ``titles``: also send the title made from the prompts.
     ``kinds``: the optional kinds of updates that the client understands. ``protocol``: the protocol's version.
+    ``takes``: the types of content blocks that may be attached to the record.
     """
 
     request: RequestId
@@ -259,6 +262,7 @@ class StartReplay(Value):
     titles: bool = True
     kinds: frozenset[str] = frozenset()
     protocol: int = 1
+    takes: frozenset[str] = frozenset()
 
 
 class StopReplay(Value):

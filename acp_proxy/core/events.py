@@ -28,7 +28,8 @@ class SessionFound(Value):
     ``deleted``: the session was deleted here. ``trouble``: the name of an errno, if the store cannot be read.
     ``has_transcript``: there is a transcript. ``complete``: it has everything from the beginning on, without gaps.
     ``alias``: the agent's id, if it differs. ``moved``: the session was handed over before. ``is_copy``: it
-    was copied from another agent, and this one has no session for it yet.
+    was copied from another agent, and this one has no session for it yet. ``is_foreign``: not even the copy
+    exists; it is made with the first prompt.
     """
 
     request: RequestId
@@ -39,6 +40,7 @@ class SessionFound(Value):
     alias: str | None = None
     moved: bool = False
     is_copy: bool = False
+    is_foreign: bool = False
 
 
 class ReplayEnded(Value):
@@ -46,7 +48,7 @@ class ReplayEnded(Value):
 
     ``rule``: the rule that decided. ``comparison``: None if the transcript could not be read, or was replayed without
     a comparison (``is_unread``). ``states``: lines with the latest recorded state. ``record``: the record for the
-    agent, if it was asked for.
+    agent, if it was asked for. ``attached``: content blocks that follow it, as JSON.
     """
 
     request: RequestId
@@ -54,6 +56,7 @@ class ReplayEnded(Value):
     comparison: Comparison | None
     states: list[bytes]
     record: str = ""
+    attached: tuple[bytes, ...] = ()
     is_unread: bool = False
 
 

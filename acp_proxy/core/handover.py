@@ -4,6 +4,7 @@
 """
 
 import re
+from collections.abc import Sequence
 
 from acp_proxy.wire import acp, jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Request, RequestId
@@ -81,15 +82,18 @@ def notice(session: str) -> bytes:
     return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": update})
 
 
-def with_brief(line: bytes, brief: str) -> bytes:
-    """A prompt with the record (``brief``) as a block before the user's. Raises ValueError, KeyError."""
+def with_brief(line: bytes, brief: str, attached: Sequence[bytes] = ()) -> bytes:
+    """A prompt with the record (``brief``) and what is attached to it as blocks before the user's.
+
+    Raises ValueError, KeyError.
+    """
     text = splice.decode(line)
     params = splice.members(text, splice.whole(text)[0])["params"]
     start, _ = splice.members(text, params[0])["prompt"]
     blocks = splice.elements(text, start)
-    block = jsonrpc.dump({"type": "text", "text": brief}).decode()
+    new = ",".join(each.decode() for each in (jsonrpc.dump({"type": "text", "text": brief}), *attached))
     at = blocks[0][0] if blocks else start + 1
-    return splice.encode(splice.replaced(text, [((at, at), f"{block}," if blocks else block)]))
+    return splice.encode(splice.replaced(text, [((at, at), f"{new}," if blocks else new)]))
 
 
 def without_record(line: bytes, briefed: "Briefed") -> bytes | None:
@@ -107,6 +111,8 @@ def without_record(line: bytes, briefed: "Briefed") -> bytes | None:
 
 
 def _block_without_record(block: str, briefed: "Briefed") -> str | None:
+    if briefed.is_attached(jsonrpc.look(splice.encode(block))):
+        return None
     said = acp.text(jsonrpc.look(splice.encode(block)), "text") or ""
     left = briefed.message(said)
     if left == said:
@@ -118,9 +124,10 @@ def _block_without_record(block: str, briefed: "Briefed") -> str | None:
 class Briefed:
     """Finds what an agent repeats of the record that it was given, since clients must not see it."""
 
-    def __init__(self, brief: str) -> None:
+    def __init__(self, brief: str, attached: Sequence[bytes] = ()) -> None:
         self._folded = " ".join(brief.split())
         self._brief = self._left = brief
+        self._attached = [_content(jsonrpc.parse(block)) for block in attached]
         self._heard = ""
 
     def words(self, text: str) -> str:
@@ -138,7 +145,21 @@ class Briefed:
         """The text of a whole user message, or of its first text block, without the record."""
         return text[len(self._brief) :].lstrip() if text.startswith(self._brief) else text
 
+    def is_attached(self, block: object) -> bool:
+        """Whether the content of a user chunk repeats what was attached to the record. Each is repeated once."""
+        if (content := _content(block)) not in self._attached:
+            return False
+        self._attached.remove(content)
+        return True
+
     def is_title(self, title: str) -> bool:
         """Whether a title was made from the record, since agents take the first words of a prompt."""
         words = " ".join(title.split()).rstrip(".… ")
         return bool(words) and self._folded.startswith(words)
+
+
+def _content(block: object) -> tuple[object, ...]:
+    """What identifies a content block: agents drop its other members."""
+    resource = acp.member(block, "resource")
+    inner = tuple(acp.member(resource, key) for key in ("uri", "text", "blob"))
+    return (acp.member(block, "type"), acp.member(block, "data"), *inner)

@@ -6,6 +6,7 @@ its first prompt because it does not know the session, that prompt is sent again
 """
 
 import contextlib
+from collections.abc import Sequence
 
 from acp_proxy.core import handover
 from acp_proxy.core.aliases import Aliases
@@ -18,6 +19,8 @@ from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId
 
 AT_MOST = 1000
 """The most handovers in one process. Each may hold a record of 64 KiB that waits for a prompt."""
+ATTACHED_LIMIT = 8 * 1024 * 1024
+"""The most bytes of images and files that wait with records."""
 RESENT_LIMIT = 1024 * 1024
 """The most bytes of a prompt that can be sent again. The agent's refusal of a longer one passes."""
 
@@ -57,8 +60,8 @@ class Handovers:
         self.unnamed = Unnamed()
         self.unwanted: set[str] = set()
         """The agent's ids of sessions that it opened for cancelled loads. The client never sees them."""
-        self._records: dict[str, str] = {}
-        """By session: the record that its next prompt carries."""
+        self._records: dict[str, tuple[str, Sequence[bytes]]] = {}
+        """By session: the record that its next prompt carries, and the blocks attached to it."""
         self._carried: dict[RequestId, str] = {}
         """By prompt: the session whose record it carries. Only unanswered prompts."""
         self._briefed: dict[str, Briefed] = {}
@@ -108,13 +111,24 @@ class Handovers:
         """Whether the session continues in a new one that has not got its record yet."""
         return session in self._opened
 
-    def keep(self, session: str, record: str) -> None:
-        """Keep the record for the session's next prompt. Empty: nothing was said, so the prompt goes out unchanged."""
-        self._records[session] = record
+    def keep(self, session: str, record: str, attached: Sequence[bytes] = ()) -> None:
+        """Keep the record for the session's next prompt. Empty: nothing was said, so the prompt goes out unchanged.
+
+        ``attached``: blocks that follow it. If too many bytes of them wait, those of the oldest record are dropped.
+        """
+        self._records.pop(session, None)
+        self._records[session] = record, attached
+        sizes = {each: sum(map(len, blocks)) for each, (_, blocks) in self._records.items() if blocks}
+        waiting = sum(sizes.values())
+        for each, size in sizes.items():
+            if waiting <= ATTACHED_LIMIT:
+                break
+            self._records[each] = self._records[each][0], ()
+            waiting -= size
 
     def has_record(self, session: str) -> bool:
         """Whether a record that says something waits for the session's next prompt."""
-        return bool(self._records.get(session))
+        return bool(self._records.get(session, ("", ()))[0])
 
     def drop(self, session: str) -> None:
         """Forget a session, since it was deleted."""
@@ -124,7 +138,7 @@ class Handovers:
     def carried(self, line: bytes, prompt: Request, session: str) -> bytes:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
         waits. ``prompt``: the same line, parsed."""
-        record = self._records.get(session)
+        record, attached = self._records.get(session, (None, ()))
         if record is None or session in self._carried.values():
             return line
         if not record:
@@ -133,9 +147,9 @@ class Handovers:
         if handover.is_command(acp.member(prompt.params, "prompt")):
             return line
         with contextlib.suppress(ValueError, KeyError):  # not a valid prompt: the agent will refuse it
-            line = handover.with_brief(line, record)
+            line = handover.with_brief(line, record, attached)
             self._carried[prompt.id] = session
-            self._briefed[session] = Briefed(record)
+            self._briefed[session] = Briefed(record, attached)
         return line
 
     def delivered(self, prompt: RequestId, *, succeeded: bool) -> tuple[str, str] | None:
@@ -183,6 +197,8 @@ def _without_record(line: bytes, message: Notification, briefed: Briefed) -> tup
     update = acp.member(message.params, "update")
     kind, title = acp.update_kind(update), acp.text(update, "title")
     if kind == acp.SESSION_INFO and title is not None and briefed.is_title(title):
+        return None
+    if kind == acp.USER_CHUNK and briefed.is_attached(acp.member(update, "content")):
         return None
     try:
         if kind == second.USER:

@@ -127,7 +127,7 @@ class Interceptor:
                 effects = self._agent_ended(how)
         if not self._filing.is_named:
             effects = self._filing.filed(effects)
-        effects = self._drafts.titled(effects)
+        effects = self._opening.shown.held(self._drafts.titled(effects))
         if self._notebook.is_crowded and not self._said_crowded:
             self._said_crowded = True
             effects.append(
@@ -237,8 +237,8 @@ class Interceptor:
                 cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
                 if cwd is not None and not acp.is_absolute(cwd):
                     raise acp.InvalidParams("cwd must be an absolute path")
-                archived = self._drafts.archive_filter(request.params)
-                return [ListSessions(request.id, cwd, cursor, self._service.directories, archived)]
+                archived, service = self._drafts.archive_filter(request.params), self._service
+                return [ListSessions(request.id, cwd, cursor, service.directories, archived, service.continues)]
             if request.method == acp.DELETE and self._service.deletes(request.params):
                 session = acp.required_text(request.params, "sessionId")
                 forgotten = self._notebook.deleted(session)

@@ -42,6 +42,8 @@ class Life:
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
         self.kinds: frozenset[str] = frozenset()
         """The optional kinds of updates that the client understands."""
+        self.takes: frozenset[str] = frozenset()
+        """The types of content blocks that the agent takes in a prompt, beside those that every agent takes."""
         self.dialect = dialect.FIRST
         """The connection's version of the protocol."""
         self.resent: dict[RequestId, tuple[Request, bytes]] = {}
@@ -193,6 +195,7 @@ class Life:
                 titles=self.titles,
                 kinds=self.kinds,
                 protocol=self.dialect.version,
+                takes=self.takes if load.is_handed_over else frozenset(),
             )
         ]
 

@@ -260,7 +260,7 @@ class Loads:
             load.compared(ended.comparison, ours=ended.rule.is_ours)
         load.is_ours = ended.rule.is_ours
         if load.is_handed_over and not self._notebook.is_deleted(load.session):
-            self._handovers.keep(load.session, ended.record)
+            self._handovers.keep(load.session, ended.record, ended.attached)
         return self.life.happens(load, Happens.TOLD, ended)
 
     def past_read(self, read: PastRead) -> list[Effect]:

@@ -63,6 +63,7 @@ class Negotiation:
         offer = capabilities.read_offer(message.result)
         service = self._service
         service.native, service.directories = offer.native, offer.directories
+        self._life.takes = offer.takes
         service.is_known = service.titles = False
         self._recall = ()
         if offer.dialect is None:

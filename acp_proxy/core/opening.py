@@ -13,6 +13,7 @@ from acp_proxy.core.load import Load
 from acp_proxy.core.loads import Loads
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.core.planning import OpeningPlan, Refusal, plan
+from acp_proxy.core.shown_sessions import ShownSessions
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
@@ -35,6 +36,7 @@ class Opening:
         self._notebook = notebook
         self._loads = loads
         self._names = names
+        self.shown = ShownSessions()
         self._finding: dict[RequestId, tuple[Request, bytes]] = {}
         self._resending: dict[RequestId, tuple[Load, Request, bytes]] = {}
 
@@ -84,6 +86,8 @@ class Opening:
             return [_not_found(request, session)]
         if found.alias is not None and self._names.client_of(found.alias) is None:
             self._names.add(session, found.alias)
+        if found.is_foreign:
+            self.shown.show(session)
         unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes else []
         return [*unused, *self._asked(line, Load(request, session, planned, has_transcript=found.has_transcript))]
 

@@ -1,7 +1,8 @@
 """Check whether an agent's load replays everything: its replay of a session against the transcript.
 
-The check asks only for a session with a complete transcript of moderate size, without a failed or unfinished turn, in a
-directory that exists. It costs no tokens and creates no session: an editor that opens an old session does the same.
+The check asks only for a session of the agent's own with a complete transcript of moderate size, without a failed or
+unfinished turn, in a directory that exists. It costs no tokens and creates no session: an editor that opens an old
+session does the same.
 """
 
 import os
@@ -15,7 +16,7 @@ from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.verdict import Rule, verdict
 from acp_proxy.shell.replaying import compare as compared_with
 from acp_proxy.transcripts.archive import Archive, Listed, Reading
-from acp_proxy.wire import acp, record
+from acp_proxy.wire import acp, foreign, record
 
 _MAX_BYTES = 16 * 1024 * 1024
 """Bytes of a transcript: the user waits while it is read."""
@@ -92,7 +93,7 @@ def _is_complete(reading: Reading) -> bool:
 
 
 def _is_suitable(row: Listed) -> bool:
-    is_whole = not row.failed and not row.is_running
+    is_whole = not row.failed and not row.is_running and not foreign.is_foreign(row.session)
     return is_whole and row.size <= _MAX_BYTES and row.cwd is not None and os.path.isdir(row.cwd)
 
 

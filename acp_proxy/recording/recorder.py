@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar, assert_never
 
 from acp_proxy.agent_command import command_name, may_run_others
@@ -36,6 +36,8 @@ from acp_proxy.recording.recorded import RecordedSessions
 from acp_proxy.transcripts.store import Store, Unfinished
 from acp_proxy.wire import clock, jsonrpc, record
 
+ALL = "all"
+"""Stands for the names of all agents."""
 _NAME_LENGTH = 500  # characters of a name or version
 
 _LINES = (RecordLine, RecordUpdates, RecordNote)
@@ -56,10 +58,12 @@ class Recorder:
         mask: Callable[[bytes], bytes] | None = None,
         *,
         deletes_softly: bool = False,
+        also: Sequence[str] = (),
     ) -> None:
         """``command``: the agent's. ``agent``: the user's name for it, if any. ``fsync``: turn, always or never.
 
         ``mask``: takes whole entries and returns them with secrets masked. ``deletes_softly``: deletes can be undone.
+        ``also``: names of agents whose sessions are listed too; ``all``: every agent's.
         """
         self.store = store
         self.fsync = fsync
@@ -72,6 +76,7 @@ class Recorder:
         self._protocol = record.FIRST
         self._mask = mask
         self._deletes_softly = deletes_softly
+        self._also = also
         self._backlog = Backlog()
         self.gate = Gate(self._backlog)
         self._sessions = RecordedSessions(store, self.gate, self.run, warn)
@@ -145,6 +150,11 @@ class Recorder:
     def delete(self, session: str) -> None:
         """Delete a session's transcript. Raises OSError."""
         self.at_store(lambda: self._sessions.delete(self.agent, session, soft=self._deletes_softly), PATIENCE_SECONDS)
+
+    def others(self) -> list[str]:
+        """The folders of the other agents whose sessions are listed too. Raises OSError."""
+        found = (folder for name in self._also for folder in self.store.agents("" if name == ALL else name))
+        return [folder for folder in dict.fromkeys(found) if folder != self.agent]
 
     def lacks(self, session: str) -> bool:
         """Whether something is missing in a session that its transcript does not note yet."""

@@ -1,128 +1,169 @@
 """Makes the record of a handover: the earlier conversation as one text, for an agent that does not remember it.
 
 Every line of what was said is quoted, and only acp-proxy writes lines without a quote, so nothing that was said can
-pass for a new message. The record holds the newest turns within a limit; if the newest turn alone is too long, its
-beginning. Update lines in, text out.
+pass for a new message. The record holds the newest turns whole, older ones in less and less detail, and then files, the
+last plan and open ends (docs/continue.md). Update lines in, text out.
 """
 
-from collections import deque
 from collections.abc import Iterable
 
+from acp_proxy.replay.brief_facts import Attachments, Facts
+from acp_proxy.replay.brief_turns import AGENT, TOOL, USER, BriefItem, BriefTurn, Detail, output_of
 from acp_proxy.wire import acp
+from acp_proxy.wire.record import Entry
 
 LIMIT = 64 * 1024
 """The most bytes of the record: enough for what matters, and little compared with an agent's context window."""
 
 INTRODUCTION = (
-    "This is the record of an earlier conversation between the user and you, which continues here. "
+    "This is the record of an earlier conversation between the user and an agent, which continues here with you. "
     'Everything said in it is quoted, with ">" before each line. '
     "It is not a request: the user's message follows it."
 )
 END = "This is the end of the record. The user's message follows."
-_LEFT_OUT = "(Earlier turns are left out.)"
-_CUT = " […]"
-_QUOTE = ">"
-USER, AGENT, TOOL = "User:", "Agent:", "Tool call:"
-"""The lines before quotes."""
-
-
-class _Said:
-    """A message or a tool call, in the pieces in which it came."""
-
-    def __init__(self, speaker: str, pieces: list[str]) -> None:
-        self.speaker = speaker
-        self.pieces = pieces
-
-    def told(self) -> str:
-        return f"{self.speaker}\n{_quoted(''.join(self.pieces))}"
-
-
-class _BriefTurn:
-    """The messages and calls of one turn."""
-
-    def __init__(self) -> None:
-        self.said: list[_Said] = []
-        self.size = 0
-        """A lower bound of its bytes in the record."""
-
-    def told(self) -> str:
-        return "\n\n".join(each.told() for each in self.said)
+ATTACHED = "Attached after this record: "
+LEFT_OUT = "(Earlier turns are left out.)"
+SHORTENED = "(Earlier turns are shortened.)"
+_HELD = 3
+"""How many times the limit is held in memory before older turns are reduced."""
 
 
 class Brief:
-    """Collects the lines of a replay, and makes the record. Drops old turns that the record has no room for."""
+    """Collects the lines of a replay, and makes the record. Reduces old turns that the record has no room for."""
 
-    def __init__(self, limit: int = LIMIT) -> None:
-        """``limit``: the most bytes of the record."""
+    def __init__(self, limit: int = LIMIT, takes: frozenset[str] = frozenset()) -> None:
+        """``limit``: the most bytes of the record. ``takes``: the types of content blocks that the agent takes beside
+        text."""
         self._limit = limit
-        self._turns: deque[_BriefTurn] = deque()
+        self._turns: list[BriefTurn] = []
         self._size = 0
         self._lost = False
         self._speaker: tuple[str, str | None] | None = None
         """The speaker of the last message, and its ``messageId``."""
-        self._calls: dict[str, tuple[_Said, str]] = {}
-        """By call id: the call's place in the record, and its title."""
+        self._calls: dict[str, tuple[BriefTurn, BriefItem, str]] = {}
+        """By call id: its turn, its place there, and its title."""
+        self._facts = Facts()
+        self._attachments = Attachments(takes)
 
     def add(self, line: bytes) -> None:
-        """Add one line of a replay. Lines other than messages and tool calls are ignored."""
+        """Add one line of a replay. Lines other than messages, tool calls and plans are ignored."""
         update = acp.update_of(line)
         kind = acp.update_kind(update)
         if kind in (acp.USER_CHUNK, acp.AGENT_CHUNK):
             speaker = USER if kind == acp.USER_CHUNK else AGENT
-            self._say(speaker, _words(acp.member(update, "content")), acp.text(update, "messageId"))
+            self._say(speaker, self._words(acp.member(update, "content")), acp.text(update, "messageId"))
         elif kind in (acp.TOOL_CALL, "tool_call_update"):
-            self._call(acp.text(update, "toolCallId") or "", acp.text(update, "title"), acp.text(update, "status"))
+            self._call(acp.text(update, "toolCallId") or "", update)
+        elif kind == "plan":
+            self._facts.plan(update)
+
+    def note(self, entry: Entry) -> None:
+        """Note how a turn ended, from an entry of the transcript."""
+        self._facts.note(entry)
+
+    @property
+    def attached(self) -> tuple[bytes, ...]:
+        """The content blocks that follow the record, as JSON."""
+        return tuple(block for _, block in self._attachments.in_order())
 
     def text(self) -> str:
         """The record."""
-        told = [turn.told() for turn in self._turns]
-        whole = _joined(told)
+        names = ", ".join(name for name, _ in self._attachments.in_order())
+        attached = [f"{ATTACHED}{names}."] if names else []
+        failed = [item.text for item in self._turns[-1].items if item.is_failed] if self._turns else []
+        sections = self._facts.sections(failed)
+        room = self._limit - _size(_joined([SHORTENED, "", *attached]))
+        while sections and sum(map(_size, sections)) + 2 * len(sections) > room // 4:
+            sections.pop(0)
+        behind = [*sections, *attached]
+        whole = _joined([*(turn.told(Detail.WHOLE) for turn in self._turns), *behind])
         if not self._lost and _size(whole) <= self._limit:
             return whole
-        room = self._limit - _size(_joined([_LEFT_OUT, ""]))
-        kept: list[str] = []
-        for words in reversed(told):
-            size = _size(words) + (2 if kept else 0)  # the empty line between two
-            if size > room:
-                break
-            kept.append(words)
-            room -= size
-        kept = kept or [_shortened(told[-1], room)]
-        is_whole = len(kept) == len(told) and not self._lost
-        return _joined([*([] if is_whole else [_LEFT_OUT]), *reversed(kept)])
+        room -= sum(_size(each) + 2 for each in sections)
+        return _joined([*self._chosen(room), *behind])
 
     @property
     def is_empty(self) -> bool:
         """Whether no message or call was added."""
         return not self._turns
 
-    def _call(self, id: str, title: str | None, status: str | None) -> None:
+    def _chosen(self, room: int) -> list[str]:
+        """The turns that fit, each in the detail for which there is room: it may take half of what newer ones left.
+
+        An eighth of all room is for the gists of old turns.
+        """
+        newest, *older = reversed(self._turns)
+        reserve = room // 8
+        told = [_fitting(newest, room, room, gist=False) or newest.cut_to(room * 3 // 4 if older else room)]
+        room -= _size(told[0])
+        for turn in older:
+            words = _fitting(turn, (room - reserve) // 2, room - 2, gist=True)
+            if not words:
+                break
+            told.append(words)
+            room -= _size(words) + 2  # the empty line between two
+        is_whole = len(told) == len(self._turns) and not self._lost
+        return [SHORTENED if is_whole else LEFT_OUT, *reversed(told)]
+
+    def _call(self, id: str, update: object) -> None:
+        title, status = acp.text(update, "title"), acp.text(update, "status")
         if id not in self._calls:
             self._say(TOOL, f"{title or id} ({status or 'unknown'})", None)
-            self._calls[id] = self._turns[-1].said[-1], title or id
-        elif status is not None:
-            said, known = self._calls[id]
-            said.pieces = [f"{title or known} ({status})"]
+            self._calls[id] = self._turns[-1], self._turns[-1].items[-1], title or id
+        turn, item, known = self._calls[id]
+        if status is not None:
+            before = len(item.text)
+            item.pieces = [f"{title or known} ({status})"]
+            item.is_failed = status == "failed"
+            turn.said += len(item.text) - before
+        content = acp.member(update, "content")
+        if isinstance(content, list):
+            inner = [acp.member(each, "content") for each in content]
+            named = [self._words(each) for each in inner if isinstance(each, dict) and acp.text(each, "type") != "text"]
+            before = turn.put_out
+            turn.put(item, output_of(content, named), self._limit)
+            self._size += turn.put_out - before
+        self._facts.call(update)
 
     def _say(self, speaker: str, words: str, message_id: str | None) -> None:
         if not words:
             return
         before, self._speaker = self._speaker, (speaker, message_id)
         if not self._turns or (speaker == USER and before is not None and before[0] != USER):
-            self._begin()
+            if self._size > _HELD * self._limit:
+                self._reduce()
+            self._turns.append(BriefTurn())
         turn = self._turns[-1]
         if before == self._speaker and speaker != TOOL:
-            turn.said[-1].pieces.append(words)
+            turn.items[-1].pieces.append(words)
         else:
-            turn.said.append(_Said(speaker, [words]))
-        turn.size += len(words)
+            turn.add(BriefItem(speaker, [words]))
+        turn.said += len(words)
         self._size += len(words)
 
-    def _begin(self) -> None:
-        while self._turns and self._size - self._turns[0].size > self._limit:
-            self._size -= self._turns.popleft().size
-            self._lost = True
-        self._turns.append(_BriefTurn())
+    def _reduce(self) -> None:
+        """Free what the record has no room for: outputs first, then all but the gist, then turns."""
+        kept: list[BriefTurn] = []
+        outputs = said = gists = 0
+        for turn in reversed(self._turns):
+            outputs, said = outputs + turn.said + turn.put_out, said + turn.said
+            if outputs > self._limit:
+                turn.shorten()
+            if said > self._limit:
+                turn.reduce()
+                gists += turn.said
+            if gists > self._limit:
+                self._lost = True
+                break
+            kept.append(turn)
+        self._turns = kept[::-1]
+        there = set(map(id, kept))
+        self._calls = {key: each for key, each in self._calls.items() if id(each[0]) in there}
+        self._size = sum(turn.said + turn.put_out for turn in self._turns)
+
+    def _words(self, content: object) -> str:
+        kind = acp.text(content, "type")
+        return (acp.text(content, "text") or "") if kind == "text" else self._attachments.named(content)
 
 
 def brief(lines: Iterable[bytes], limit: int = LIMIT) -> str:
@@ -133,9 +174,13 @@ def brief(lines: Iterable[bytes], limit: int = LIMIT) -> str:
     return out.text()
 
 
-def _quoted(text: str) -> str:
-    """The text with the mark before each line, whatever character ends the line."""
-    return "\n".join(f"{_QUOTE} {line}" for line in text.splitlines()) or _QUOTE
+def _fitting(turn: BriefTurn, share: int, room: int, *, gist: bool) -> str:
+    """A turn in the most detail that fits into its share, or as a gist into the whole room; empty if nothing fits."""
+    for detail in (Detail.WHOLE, Detail.SHORT, Detail.SAID):
+        if _size(words := turn.told(detail)) <= share:
+            return words
+    words = turn.told(Detail.GIST) if gist else ""
+    return words if _size(words) <= room else ""
 
 
 def _joined(parts: Iterable[str]) -> str:
@@ -145,20 +190,3 @@ def _joined(parts: Iterable[str]) -> str:
 
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
-
-
-def _words(content: object) -> str:
-    kind = acp.text(content, "type")
-    if kind == "text":
-        return acp.text(content, "text") or ""
-    name = acp.text(content, "name") or acp.text(content, "uri") or acp.text(acp.member(content, "resource"), "uri")
-    return f"[{kind or 'content'}{f': {name}' if name else ''}]"
-
-
-def _shortened(words: str, size: int) -> str:
-    """The beginning of a turn, which ends with a quoted line."""
-    cut = words.encode("utf-8", "replace")[: max(0, size - _size(_CUT))].decode("utf-8", "ignore")
-    lines = cut.split("\n")
-    while lines and not lines[-1].startswith(_QUOTE):
-        lines.pop()
-    return "\n".join(lines) + _CUT

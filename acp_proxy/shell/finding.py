@@ -12,20 +12,34 @@ from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.recording.gate import PATIENCE_SECONDS
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.transcripts.store import Reading
+from acp_proxy.wire.jsonrpc import RequestId
 
 
 class OpenedTranscript:
     """A transcript that can be replayed.
 
-    ``also``: other ids that its entries may have. ``title``: the user's title, if there is one.
+    ``also``: other ids that its entries may have. ``title``: the user's title, if there is one. ``is_foreign``: it is
+    another agent's, and this one has no copy of it.
     """
 
-    def __init__(self, recorder: Recorder, session: str, reading: Reading, title: str | None) -> None:
+    def __init__(
+        self, recorder: Recorder, session: str, reading: Reading, title: str | None, *, is_foreign: bool = False
+    ) -> None:
         self.reading = reading
         self.title = title
-        self.also = reading.also
+        self.is_foreign = is_foreign
+        own = reading.header.session if is_foreign and reading.header is not None else session
+        self.also = reading.also | {own}
         self._recorder = recorder
         self._session = session
+
+    def found(self, request: RequestId, *, complete: bool) -> SessionFound:
+        """What the core needs to know about it."""
+        read = self.reading
+        found = SessionFound(request, has_transcript=True, complete=complete)
+        if self.is_foreign:
+            return found.but(moved=True, is_copy=True, is_foreign=True)
+        return found.but(alias=read.alias, moved=read.was_handed_over, is_copy=read.is_copy)
 
     def settled(self, core: threading.Lock, act: Callable[[bool], list[Acting]]) -> list[Acting]:
         """Run ``act`` under the core's lock once all decided entries are in the transcript, and fix its size there.
@@ -68,7 +82,8 @@ def look_up(
         except FileNotFoundError:
             if session in recorder.store.deleted(recorder.agent):  # another process deleted it between our two checks
                 return SessionFound(request, deleted=True)
-            raise
+            reading = recorder.store.read_original(session, recorder.others())
+            return OpenedTranscript(recorder, session, reading, state.title(session), is_foreign=True)
 
     try:
         return recorder.at_store(look, PATIENCE_SECONDS)

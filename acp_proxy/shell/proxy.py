@@ -60,7 +60,7 @@ def build(
         from_agent=from_agent,
         to_agent=to_agent,
         warn=warn,
-        replay=ReplayOptions(mode, options.size(given["replay-tool-limit"])),
+        replay=ReplayOptions(mode, options.size(given["replay-tool-limit"]), options.record_size(given["record-size"])),
         idle_seconds=IDLE_SECONDS if given["compress"] == "daily" else None,
     )
     return recorder, relay
@@ -115,7 +115,14 @@ def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:
         case [Store() as store]:
             softly = given["delete-mode"] == "soft"
             return Recorder(
-                store, command, given["agent-id"] or None, given["fsync"], warn, mask, deletes_softly=softly
+                store,
+                command,
+                given["agent-id"] or None,
+                given["fsync"],
+                warn,
+                mask,
+                deletes_softly=softly,
+                also=[name.strip() for name in given["also-list"].split(",") if name.strip()],
             )
         case [StoreRefused() as problem]:
             warn(f"nothing is recorded: {problem}")

@@ -67,10 +67,12 @@ IDLE_SECONDS = 5 * 60.0
 
 
 class ReplayOptions(Value):
-    """How to replay. ``tool_limit``: bytes per tool call in a compact replay; 0: no limit."""
+    """How to replay. ``tool_limit``: bytes per tool call in a compact replay; 0: no limit. ``record_size``: the most
+    bytes of a handover's record."""
 
     mode: "Mode"
     tool_limit: int
+    record_size: int = 64 * 1024
 
 
 class Relay:
@@ -386,10 +388,9 @@ class Relay:
                 run=recorder.run,
                 telling=telling,
                 title=opened.title,
+                record_size=self._replay.record_size,
             )
-            read = opened.reading
-            event = SessionFound(request, has_transcript=True, complete=complete, is_copy=read.is_copy)
-            return self._decide_locked(event.but(alias=read.alias, moved=read.was_handed_over))
+            return self._decide_locked(opened.found(request, complete=complete))
 
         try:
             return opened.settled(self._core, found)

@@ -17,7 +17,7 @@ from acp_proxy.errors import errno_name
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.past import Laying
 from acp_proxy.history.verdict import Rule, verdict
-from acp_proxy.replay.brief import Brief
+from acp_proxy.replay.brief import LIMIT, Brief
 from acp_proxy.replay.either import EitherVersion, handovers
 from acp_proxy.replay.telling import Telling
 from acp_proxy.shell.output import WIDE, Output
@@ -45,11 +45,13 @@ class Replay:
         run: str,
         telling: Callable[[StartReplay], Telling | EitherVersion],
         title: str | None = None,
+        record_size: int = LIMIT,
     ) -> None:
         """``session``: the client's id. ``reading``: the transcript; this closes it. ``run``: this connection's.
 
         ``end``: called at the end with the result; returns False if updates arrived that must be compared first.
         ``telling``: begins the telling of this session. ``title``: the user's title, if there is one.
+        ``record_size``: the most bytes of a handover's record.
         """
         self._session = session
         self._reading = reading
@@ -59,6 +61,7 @@ class Replay:
         self._own_run = run
         self._begin_telling = telling
         self._title = title
+        self._record_size = record_size
         self._wanted = StartReplay(RequestId("null"))
         self._brief: Brief | None = None
         self._stopped = False
@@ -70,7 +73,7 @@ class Replay:
     def start(self, wanted: StartReplay) -> None:
         """Start the thread."""
         self._wanted = wanted
-        self._brief = Brief() if wanted.record else None
+        self._brief = Brief(self._record_size, wanted.takes) if wanted.record else None
         self._thread.start()
 
     def stop(self) -> None:
@@ -107,10 +110,11 @@ class Replay:
             self._warn(f"a replay ended early: {errno_name(problem)}")
         except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
             self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
-        record = "" if self._brief is None or self._brief.is_empty else self._brief.text()
+        brief = self._brief if self._brief is not None and not self._brief.is_empty else None
+        record, attached = (brief.text(), brief.attached) if brief is not None else ("", ())
         states = self._states(telling, summary) if rule.is_ours and wanted.shows else []
         is_unread = is_told and comparison is None
-        self._ends(ReplayEnded(wanted.request, rule, comparison, states, record, is_unread=is_unread))
+        self._ends(ReplayEnded(wanted.request, rule, comparison, states, record, attached, is_unread))
 
     def _ends(self, ended: ReplayEnded) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""
@@ -144,6 +148,8 @@ class Replay:
                 return False
             if isinstance(line, Line) and line.entry is not None:
                 summary.add(line.entry)  # only its title and _meta are used
+                if self._brief is not None:
+                    self._brief.note(line.entry)
             self._tell(_told_of(telling, line))
             if self._waiting and time.monotonic() - self._taken > _PATIENCE:
                 self._take()

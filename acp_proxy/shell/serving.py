@@ -68,7 +68,9 @@ class Serving:
         recorder = self._recorder
         try:
             archived = _ARCHIVED[wanted.archived or answers.EXCLUDE]
-            page = recorder.store.page(recorder.agent, wanted.cwd, wanted.cursor, recorder.run, archived=archived)
+            others = recorder.others() if wanted.also else []
+            store, agent = recorder.store, recorder.agent
+            page = store.page(agent, wanted.cwd, wanted.cursor, recorder.run, archived=archived, others=others)
             return answers.listed(
                 wanted.request,
                 page.rows,
@@ -207,11 +209,12 @@ class Serving:
 
         def ask() -> "list[Listed]":
             try:
-                return store.copies(agent, page.cwd, recorder.run, archived=archived)
+                return store.joining(agent, page.cwd, recorder.run, archived=archived, others=others)
             except (Unreadable, ImportError):
                 return []
 
-        has_any = page.joins and recorder.at_store(lambda: store.has_copies(agent))
+        others = recorder.at_store(recorder.others) if page.joins else []
+        has_any = page.joins and (others or recorder.at_store(lambda: store.has_copies(agent)))
         return self._in_time(ask, [], PATIENCE_SECONDS) if has_any else []
 
     def _titles(self, sessions: list[str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ this module. The index and compression are imported on first use, or all at once
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +20,7 @@ from acp_proxy.transcripts.files.transcript import Transcript, sync
 from acp_proxy.transcripts.lives import beginning, deleting, forks
 from acp_proxy.transcripts.lives.beginning import Deleted
 from acp_proxy.transcripts.opened import Opened, default_root, lazily
-from acp_proxy.wire.foreign import PREFIX
+from acp_proxy.wire.foreign import PREFIX, original
 from acp_proxy.wire.record import Header
 
 if TYPE_CHECKING:
@@ -127,8 +127,10 @@ class Store(Opened):
     # --- titles and archived sessions
 
     def has(self, agent: str, session: str) -> bool:
-        """Whether there is a transcript of this session."""
-        return self._layout.exists(agent, file_name(session))
+        """Whether there is a transcript of this session, or of the other agent's session that it would be a copy of."""
+        source = original(session)
+        is_there = self._layout.exists(agent, file_name(session))
+        return is_there or (source is not None and self._layout.exists(source[0], file_name(source[1])))
 
     def set_title(self, agent: str, session: str, title: str) -> None:
         """Set the user's title, even of a session without a transcript. Raises OSError (FileNotFoundError: the session
@@ -146,6 +148,16 @@ class Store(Opened):
 
     # --- loads and lists
 
+    def read_original(self, session: str, others: Sequence[str]) -> Reading:
+        """Open the transcript of another agent's session by the id of its row. Raises as ``read`` does.
+
+        ``others``: the folders of agents whose sessions are listed.
+        """
+        source = original(session)
+        if source is None or source[0] not in others or source[1] in self.deleted(source[0]):
+            raise FileNotFoundError(session)
+        return self.read(*source)
+
     def read(self, agent: str, session: str) -> Reading:
         """Open a session's transcript for reading.
 
@@ -154,13 +166,20 @@ class Store(Opened):
         return Reading(self._path(agent, session))
 
     def page(
-        self, agent: str, cwd: str | None, cursor: str | None, run: str, *, archived: bool | None = False
+        self,
+        agent: str,
+        cwd: str | None,
+        cursor: str | None,
+        run: str,
+        *,
+        archived: bool | None = False,
+        others: Sequence[str] = (),
     ) -> "Page":
         """One page of an agent's sessions, newest first. Raises InvalidCursor, Unreadable.
 
         ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: the caller's
         run, whose unanswered prompts do not count as failed. ``archived``: only those that are archived, or only those
-        that are not; None: both.
+        that are not; None: both. ``others``: the folders of agents whose sessions are listed too.
         """
         from acp_proxy.transcripts.listing.keeping import current, state_of
 
@@ -168,20 +187,27 @@ class Store(Opened):
         hidden, only = (names if archived is False else ()), (names if archived else None)
         page = self._catalog.ask(lambda index: index.page(agent, cwd, cursor, run, hidden=hidden, only=only), agent)
         page.rows[:] = current(self._layout, page.rows)
-        return page
+        if not others:
+            return page
+        from acp_proxy.transcripts.listing.beside import Rows, with_others
+
+        rows = Rows(self._layout, agent, archived)
+        return with_others(self._layout, self._catalog.ask, page, agent, cwd, cursor, rows, others)
 
     def has_copies(self, agent: str) -> bool:
         """Whether an agent may have copies of other agents' sessions. Does not use the index."""
         return any(name.startswith(_COPIES) for name in self._layout.names(agent))
 
-    def copies(self, agent: str, cwd: str | None, run: str, *, archived: bool | None = False) -> "list[Listed]":
-        """The newest copies of other agents' sessions in an agent's folder. Raises Unreadable.
+    def joining(
+        self, agent: str, cwd: str | None, run: str, *, archived: bool | None = False, others: Sequence[str] = ()
+    ) -> "list[Listed]":
+        """What joins an agent's own list: copies of other agents' sessions, and rows of ``others``. Raises Unreadable.
 
-        ``cwd``, ``run``, ``archived``: as for ``page``.
+        The other parameters are as for ``page``.
         """
-        from acp_proxy.transcripts.listing.beside import copies
+        from acp_proxy.transcripts.listing.beside import joining
 
-        return copies(self._layout, self._catalog.ask, agent, cwd, run, archived)
+        return joining(self._layout, self._catalog.ask, agent, cwd, run, archived, others)
 
     def titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
         """The titles of those of these sessions that have one, by id, without the user's titles. Raises Unreadable."""

@@ -32,8 +32,10 @@ GAP_MARK = b'"note":{"type":"gap"'
 
 HANDOVER_MARK = b'"from":"proxy","note":{"type":"handover"'
 CONTINUED_MARK = b'"from":"proxy","note":{"type":"continued"'
-MOVED_MARKS = (HANDOVER_MARK, b'"from":"proxy","note":{"type":"alias"', CONTINUED_MARK)
-"""Bytes that the notes contain that name the agent's new id of the session, or say that this agent has none yet."""
+FORKED_MARK = b'"from":"proxy","note":{"type":"opened","method":"session/fork"'
+MOVED_MARKS = (HANDOVER_MARK, b'"from":"proxy","note":{"type":"alias"', CONTINUED_MARK, FORKED_MARK)
+"""Bytes that the notes contain that name the agent's new id of the session, or end such a name: a copy has no session
+of the agent yet, and a fork one of its own."""
 REPLAY_MARK = b'"from":"proxy","note":{"type":"replay"'
 _TO = re.compile(rb'"note":\{"type":"[a-z]+","to":("(?:[^"\\]|\\.)*")')
 
@@ -194,7 +196,7 @@ def decode_header(line: bytes) -> Header | None:
 
 def moved_to(note: bytes) -> str | None:
     """The agent's new id in a note of ``MOVED_MARKS``, or None. ``note``: a line, or the part from the mark on."""
-    found = _TO.search(note) if not note.startswith(CONTINUED_MARK) else None
+    found = _TO.search(note) if not note.startswith((CONTINUED_MARK, FORKED_MARK)) else None
     id = jsonrpc.look(found[1]) if found is not None else None
     return id if isinstance(id, str) else None
 

@@ -7,9 +7,10 @@ import pytest
 
 from acp_proxy.core.capabilities import ALWAYS, NEVER, Modes
 from acp_proxy.core.effects import BeginTranscript, BeginTurn, RecordLine, RecordNote, StartReplay, StopReplay
+from acp_proxy.core.handovers import ATTACHED_LIMIT, Handovers
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import record
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.jsonrpc import Peer, Request
 from tests.conversation import (
     AS_USUAL,
     LOADS,
@@ -514,3 +515,42 @@ def test_a_title_made_from_the_record_is_dropped_and_other_titles_pass() -> None
     assert talk.agent(update("n", "session_info_update", title="# what was said über…")).to_client == b""
     named = talk.agent(update("n", "session_info_update", title="Mend it"))
     assert named.to_client == line(update("s", "session_info_update", title="Mend it"))
+
+
+# What is attached to the record.
+
+IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+TAKES_IMAGES = {"promptCapabilities": {"image": True, "embeddedContext": False}}
+
+
+def attached() -> Talk:
+    """The agent has the first prompt after the handover, with the record and an image."""
+    talk = about_to_load(capabilities=TAKES_IMAGES)
+    talk.client(load(1, "s"))
+    wanted = StartReplay(ONE, rule=Rule.HANDED_OVER, record=True, takes=frozenset({"image"}))
+    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [wanted]
+    talk.replay_ends(1, brief=BRIEF, attached=(raw(IMAGE),))
+    return talk
+
+
+def test_what_is_attached_follows_the_record_and_precedes_the_users_blocks() -> None:
+    told = json.loads(attached().client(prompt(5, "s", "go on")).to_agent)["params"]["prompt"]
+    assert told == [{"type": "text", "text": BRIEF}, IMAGE, {"type": "text", "text": "go on"}]
+
+
+def test_an_echo_of_what_is_attached_is_neither_shown_nor_recorded() -> None:
+    talk = attached()
+    talk.client(prompt(5, "s", "go on"))
+    echo = update("n", "user_message_chunk", content={"type": "image", "data": "aGk=", "mimeType": "image/png", "x": 1})
+    step = talk.agent(user_chunk("n", BRIEF), echo)
+    assert (step.to_client, step.kept) == (b"", [])
+    assert talk.agent(echo).to_client == line(echo | {"params": echo["params"] | {"sessionId": "s"}})
+
+
+def test_too_much_that_is_attached_is_dropped_with_the_oldest_record_first() -> None:
+    waiting = Handovers()
+    half = b"x" * (ATTACHED_LIMIT // 2)
+    for session in ("a", "b", "c"):
+        waiting.keep(session, "record", (half,))
+    sent = {each: waiting.carried(line(prompt(1, each)), Request(b"", requested(each), "", {}), each) for each in "abc"}
+    assert [half in sent[each] for each in "abc"] == [False, True, True]

@@ -9,9 +9,9 @@ import pytest
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.diagnosis.abilities import OURS
 from acp_proxy.diagnosis.agent_report import Examined, Wish, examine
-from acp_proxy.diagnosis.replay_check import LastLoad
+from acp_proxy.diagnosis.replay_check import LastLoad, newest_session
 from acp_proxy.diagnosis.todo import Todo
-from acp_proxy.wire import record
+from acp_proxy.wire import foreign, record
 from tests.agents import asked, offering, python, scripted
 from tests.stored import EPOCH, Both, chunk, store_session
 
@@ -262,3 +262,8 @@ def test_an_error_at_initialize_is_explained() -> None:
     error = {"code": -32000, "message": "Authentication required"}
     source = f"import json; input(); print(json.dumps({{'jsonrpc': '2.0', 'id': 1, 'error': {error}}})); input()"
     assert "Log in with its own command" in advice(python(source))
+
+
+def test_a_copy_of_another_agents_session_is_not_loaded(tmp_path: Path, store: Both) -> None:
+    store_session(store, foreign.id_of("other", "s"), ("Mend it", ANSWER), agent="scripted", cwd=str(tmp_path))
+    assert newest_session(store, store.agents("scripted")[0]) is None

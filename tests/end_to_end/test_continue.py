@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from acp_proxy.demo.display import ShownItem, tell
-from acp_proxy.replay.brief import END, INTRODUCTION
+from acp_proxy.replay.brief import ATTACHED, END, INTRODUCTION
 from acp_proxy.transcripts.store import Store
 from tests.cli.commands import printed
 from tests.end_to_end.proxied import (
@@ -17,11 +17,12 @@ from tests.end_to_end.proxied import (
     Editor,
     Proxied,
     Updates,
+    conversation,
     entries,
     say,
     texts,
 )
-from tests.end_to_end.test_handover import CLOSING, given, notes, recorded, remembered
+from tests.end_to_end.test_handover import CLOSING, NOTHING, given, notes, recorded, remembered
 
 ANSWERS: dict[str, Any] = {"turns": [[say("This is my answer.")]]}
 KINDS = [
@@ -221,3 +222,160 @@ def test_the_users_title_goes_with_the_copy(proxied: Proxied, second: Second) ->
     with second.opened(OFFERS_ALL) as editor:
         [row] = editor.sessions()
         assert (row["sessionId"], row["title"]) == (copy, "Mine")
+
+
+def test_images_follow_the_record_and_their_echo_is_not_shown(proxied: Proxied, second: Second) -> None:
+    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    with proxied.started(ANSWERS, agent=("--capabilities", "none")) as editor:
+        session = editor.new_session()
+        editor.request("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "look"}, image]})
+        assert editor.end() == 0
+    copy = copied(proxied, second, session)
+    with second.opened(KINDS[0], {"turns": [[{"echo_prompt": True}]]}) as editor:
+        editor.load(copy)
+        heard = [update["content"] for update in conversation(editor.prompt(copy, "go on"))]
+        assert heard == [{"type": "text", "text": "go on"}]
+    [record] = given(second, session)
+    assert "> look[image 1: image/png]" in record
+    assert f"{ATTACHED}image 1." in record
+
+
+def test_the_size_of_the_record_can_be_limited(proxied: Proxied, second: Second) -> None:
+    session, _ = recorded(proxied, "x" * 5000, "and the other?", script=ANSWERS)
+    copy = copied(proxied, second, session)
+    with second.opened(KINDS[0], ANSWERS, "--record-size", "1024") as editor:
+        editor.load(copy)
+        editor.prompt(copy, "go on")
+    [record] = given(second, session)
+    assert len(record.removesuffix("\n\ngo on").encode()) <= 1024
+    assert "> and the other?" in record
+
+
+# Sessions of other agents in the list.
+
+
+ALSO = ("--also-list", "acp-proxy-demo-agent")
+
+
+@pytest.mark.parametrize("agent", KINDS)
+@pytest.mark.parametrize("also", ["all", "nobody,acp-proxy-demo"])
+def test_a_session_of_another_agent_is_listed_shown_and_continued(
+    proxied: Proxied, second: Second, agent: tuple[str, ...], also: str
+) -> None:
+    session, seen = recorded(proxied, "mend it", "and the other?")
+    with second.opened(agent, ANSWERS, "--also-list", also) as editor:
+        [row] = editor.sessions(cwd=str(proxied.project))
+        id = row["sessionId"]
+        assert (row["title"], row["cwd"]) == ("mend it · acp-proxy-demo-agent", str(proxied.project))
+        assert row["_meta"]["acp-proxy"] == {"agent": "acp-proxy-demo-agent"}
+        loaded = editor.load(id)
+        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
+        assert len(proxied.transcripts()) == 1
+        assert [one["title"] for one in editor.sessions()] == [row["title"]]
+        editor.prompt(id, "go on")
+        [copy] = editor.sessions()
+        assert (copy["sessionId"], copy["title"]) == (id, "mend it")
+        assert "acp-proxy" not in copy["_meta"]
+        assert editor.end() == 0
+    [heard] = given(second, session)
+    assert "> and the other?" in heard
+    path = proxied.transcript(id)
+    assert proxied.transcript(session).read_bytes().split(b"\n", 1)[1] in path.read_bytes()
+    assert [entry["note"]["type"] for entry in entries(path) if "note" in entry][-4:] == [
+        "continued",
+        "opened",
+        "replay",
+        "handover",
+    ]
+    with second.opened(agent, ANSWERS, "--also-list", also) as editor:
+        assert ids(editor) == [id]
+        said = [item.text for item in tell(editor.load(id).updates) if item.kind == "user"]
+        assert said == ["mend it", "and the other?", "go on"]
+
+
+@pytest.mark.parametrize("agent", [KINDS[0], OFFERS_ALL])
+def test_a_row_that_was_only_opened_leaves_nothing_behind(
+    proxied: Proxied, second: Second, agent: tuple[str, ...]
+) -> None:
+    session, _ = recorded(proxied, "mend it")
+    with second.opened(agent, ANSWERS, *ALSO) as editor:
+        [id] = ids(editor)
+        editor.load(id)
+        editor.load(id)
+        assert ids(editor) == [id]
+        assert editor.end() == 0
+    assert [path.name for path in proxied.transcripts()] == [proxied.transcript(session).name]
+
+
+@pytest.mark.parametrize("agent", [KINDS[0], OFFERS_ALL])
+def test_a_deleted_row_is_hidden_here_only(proxied: Proxied, second: Second, agent: tuple[str, ...]) -> None:
+    session, _ = recorded(proxied, "mend it")
+    with second.opened(agent, ANSWERS, *ALSO) as editor:
+        [id] = ids(editor)
+        editor.request("session/delete", {"sessionId": id})
+        assert ids(editor) == []
+        assert editor.load(id).answer["error"]["code"] == NOT_FOUND
+        assert editor.end() == 0
+    with second.opened(agent, ANSWERS, *ALSO) as editor:
+        assert ids(editor) == []
+    assert proxied.transcript(session).exists()
+    with proxied.started(agent=NOTHING) as editor:
+        assert ids(editor) == [session]
+
+
+@pytest.mark.parametrize("agent", [KINDS[0], OFFERS_ALL])
+def test_a_deleted_copy_does_not_bring_its_row_back(proxied: Proxied, second: Second, agent: tuple[str, ...]) -> None:
+    recorded(proxied, "mend it")
+    with second.opened(agent, ANSWERS, *ALSO) as editor:
+        [id] = ids(editor)
+        editor.load(id)
+        editor.prompt(id, "go on")
+        editor.request("session/delete", {"sessionId": id})
+        assert ids(editor) == []
+
+
+def test_nothing_of_another_agent_is_listed_by_default(proxied: Proxied, second: Second) -> None:
+    recorded(proxied, "mend it")
+    for agent, options in ((NOTHING, ()), (OFFERS_ALL, ()), (NOTHING, (*ALSO, "--load", "agent"))):
+        with second.opened(agent, ANSWERS, *options) as editor:
+            assert ids(editor) == []
+
+
+def test_a_copy_that_nobody_continued_is_not_listed_as_another_agents(proxied: Proxied, second: Second) -> None:
+    session, _ = recorded(proxied, "mend it")
+    copy = copied(proxied, second, session)
+    with proxied.started(ANSWERS, agent=NOTHING, options=["--also-list", "all"]) as editor:
+        assert ids(editor) == [session]
+    with second.opened(NOTHING, ANSWERS, "--also-list", "all") as editor:
+        assert ids(editor) == [copy]
+        editor.load(copy)
+        editor.prompt(copy, "go on")
+        assert editor.end() == 0
+    with proxied.started(ANSWERS, agent=NOTHING, options=["--also-list", "all"]) as editor:
+        assert [one["title"] for one in editor.sessions()] == ["mend it · beta", "mend it"]
+
+
+def test_archived_and_other_directories_sessions_are_not_listed(proxied: Proxied, second: Second) -> None:
+    session, _ = recorded(proxied, "mend it")
+    with second.opened(NOTHING, ANSWERS, *ALSO) as editor:
+        assert editor.sessions(cwd="/elsewhere") == []
+        printed(Store(proxied.store), "archive", session)
+        assert ids(editor) == []
+
+
+def test_two_windows_that_continue_one_row_share_its_copy(proxied: Proxied, second: Second) -> None:
+    recorded(proxied, "mend it")
+    with (
+        second.opened(NOTHING, ANSWERS, *ALSO) as one,
+        second.opened(NOTHING, ANSWERS, *ALSO) as other,
+    ):
+        [id] = ids(one)
+        for editor in (one, other):
+            editor.load(id)
+        for editor in (one, other):
+            editor.prompt(id, "go on")
+        assert ids(one) == ids(other) == [id]
+        assert one.end() == other.end() == 0
+    path = proxied.transcript(id)
+    assert len(notes(path, "continued")) == 1
+    assert len(proxied.transcripts()) == 2

@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.replay.brief import AGENT, END, INTRODUCTION, LIMIT, TOOL, USER, Brief, brief
+from acp_proxy.replay.brief import ATTACHED, END, INTRODUCTION, LEFT_OUT, LIMIT, SHORTENED, Brief, brief
+from acp_proxy.replay.brief_facts import ATTACHED_BYTES, CHANGED, OPEN, PLAN, READ
+from acp_proxy.replay.brief_turns import AGENT, CUT, OUTPUT, SHORT_OUTPUT, TOOL, USER
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
 from tests.replay.test_compact import held_by
 from tests.strategies import messages, one_line, values
 
@@ -56,9 +60,10 @@ def test_messages_are_quoted_in_order_after_an_introduction() -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ({"type": "image", "data": "aGk="}, "[image]"),
-        ({"type": "resource_link", "name": "a.py", "uri": "file:///w/a.py"}, "[resource_link: a.py]"),
-        ({"type": "resource", "resource": {"uri": "file:///w/b.py", "text": "secret"}}, "[resource: file:///w/b.py]"),
+        ({"type": "image", "data": "aGk="}, "[image 1]"),
+        ({"type": "image", "data": "aGk=", "mimeType": "image/png"}, "[image 1: image/png]"),
+        ({"type": "resource_link", "name": "a.py", "uri": "file:///w/a.py"}, "[resource_link: a.py file:///w/a.py]"),
+        ({"type": "resource", "resource": {"uri": "file:///w/b.py", "text": "secret"}}, "[resource 1: file:///w/b.py]"),
     ],
 )
 def test_content_that_is_not_text_is_named(content: object, told: str) -> None:
@@ -67,7 +72,7 @@ def test_content_that_is_not_text_is_named(content: object, told: str) -> None:
     )
 
 
-def test_thoughts_plans_and_states_are_left_out() -> None:
+def test_thoughts_states_and_empty_plans_are_left_out() -> None:
     others = [
         said("thought", "agent_thought_chunk"),
         line({"sessionUpdate": "plan", "entries": []}),
@@ -107,7 +112,7 @@ def test_a_record_stays_within_the_limit_and_keeps_its_introduction(turns: list[
     assert len(text.encode("utf-8", "replace")) <= limit
     assert text.startswith(INTRODUCTION)
     assert (text == whole) == (len(whole.encode("utf-8", "replace")) <= limit)
-    if text != whole and " […]" not in text:
+    if text != whole and CUT not in text:
         kept = text.split("\n\n", 2)[-1]
         assert whole.endswith(kept)
 
@@ -169,7 +174,7 @@ def test_only_our_own_lines_are_unquoted(talk: list[tuple[Any, str]], limit: int
     text = brief([speak(words) for speak, words in talk], limit)
     ours = [line for line in lines_of_ours(text) if line]
     assert (ours[0], ours[-1], ours.count(END)) == (INTRODUCTION, END, 1)
-    assert set(ours[1:-1]) <= {USER, AGENT, "(Earlier turns are left out.)", " […]"}
+    assert set(ours[1:-1]) <= {USER, AGENT, LEFT_OUT, SHORTENED}
     assert text.endswith(f"\n\n{END}\n")
     spoken = [(speak, words) for speak, words in talk if words]
     speakers = [speak for at, (speak, _) in enumerate(spoken) if not at or spoken[at - 1][0] is not speak]
@@ -182,7 +187,7 @@ def test_turns_that_no_longer_fit_are_released() -> None:
     for number in range(2000):
         made.add(user(f"question {number}"))
         made.add(said("x" * 1000))
-    assert held_by(made) < 2 * LIMIT
+    assert held_by(made) < 8 * LIMIT
     assert "question 1999" in made.text()
     assert "left out" in made.text()
 
@@ -192,3 +197,130 @@ def test_a_message_in_a_hundred_thousand_chunks_is_one_message() -> None:
     for _ in range(100_000):
         made.add(said("ab\n"))
     assert made.text() == "\n\n".join([INTRODUCTION, "Agent:\n" + "\n".join(["> ab"] * 100_000), f"{END}\n"])
+
+
+def call(id: str, output: str, **more: object) -> bytes:
+    content = [{"type": "content", "content": {"type": "text", "text": output}}]
+    return line({"sessionUpdate": "tool_call", "toolCallId": id, "title": f"run {id}", "content": content, **more})
+
+
+def test_the_newest_turns_are_whole_and_older_ones_lose_their_output_first() -> None:
+    lines = [each for n in range(99) for each in (user(f"do {n}"), call(str(n), f"{n} " * 3000), said(f"did {n}"))]
+    text = brief(lines)
+    assert len(text.encode()) <= LIMIT
+    for number in range(99):
+        assert f"> do {number}\n" in text
+        assert f"> did {number}\n" in text
+    turns = text.split(f"{USER}\n")[1:]
+    sizes = [len(turn) for turn in turns]
+    assert sizes == sorted(sizes)
+    assert "98 " * 3000 in turns[-1]
+    assert OUTPUT not in turns[0]
+    middles = [turn for turn in turns if OUTPUT in turn and CUT in turn]
+    assert middles
+    assert all(len(turn) < SHORT_OUTPUT + 200 for turn in middles)
+
+
+def test_the_oldest_turns_keep_the_users_words_and_the_last_answer() -> None:
+    talk = [each for n in range(40) for each in (user(f"do {n}"), said("x" * 2900), tool(f"c{n}"), said(f"did {n}"))]
+    text = brief(talk)
+    oldest = text[text.index("> do 0\n") :].split(f"{USER}\n")[0]
+    assert "> did 0" in oldest
+    assert "xxx" not in oldest
+    assert TOOL not in oldest
+    assert SHORTENED in text
+
+
+def test_a_newest_turn_that_is_too_long_keeps_the_prompt_and_its_end() -> None:
+    text = brief([user("old"), said("hm"), user("mend it"), said("first" + "x" * LIMIT), call("c", "y"), said("last")])
+    assert len(text.encode()) <= LIMIT
+    assert "> mend it" in text
+    assert "> last" in text
+    assert "first" not in text
+
+
+def test_files_the_last_plan_and_open_ends_follow_the_turns() -> None:
+    diff = {"type": "diff", "path": "/w/b.py", "oldText": "a\n", "newText": "b\n"}
+    entries = [{"content": "mend", "status": "completed"}, {"content": "test", "status": "pending"}]
+    made = Brief()
+    for each in [
+        user("go"),
+        call("1", "x", kind="read", locations=[{"path": "/w/a.py"}, {"path": "/w/b.py"}], status="completed"),
+        line({"sessionUpdate": "plan", "entries": entries[:1]}),
+        line({"sessionUpdate": "plan", "entries": entries}),
+        line({"sessionUpdate": "tool_call", "toolCallId": "2", "title": "edit", "content": [diff], "status": "failed"}),
+    ]:
+        made.add(each)
+    made.note(answer({"stopReason": "cancelled"}))
+    assert made.text().split("\n\n")[-5:-1] == [
+        f"{READ}\n> /w/a.py",
+        f"{CHANGED}\n> /w/b.py",
+        f"{PLAN}\n> [completed] mend\n> [pending] test",
+        f"{OPEN}\n> The user cancelled the last turn.\n> A tool call failed: edit (failed)",
+    ]
+    assert "> -a\n> +b" in made.text()
+
+
+def answer(result: object) -> Entry:
+    return Entry("", "", Peer.AGENT, "session/prompt", b"", {"result": result})
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        (answer({"stopReason": "max_tokens"}), "The last turn broke off: the most tokens were used."),
+        (answer({"stopReason": "early"}), "The last turn ended early"),
+        (
+            Entry("", "", Peer.CLIENT, None, b"", {"method": "session/prompt"}),
+            "The user's last message was not answered.",
+        ),
+        (
+            Entry("", "", Peer.AGENT, "session/prompt", b"", {"error": {"message": "limit"}}),
+            "The last turn ended with an error: limit",
+        ),
+        (Entry("", "", None, note={"type": "failed"}), "The last turn broke off: the agent ended."),
+    ],
+)
+def test_the_end_of_the_last_turn_is_told_unless_it_is_the_usual_one(entry: Entry, told: str) -> None:
+    made = Brief()
+    made.add(user("go"))
+    made.note(entry)
+    assert f"{OPEN}\n> {told}\n" in made.text()
+    made.note(answer({"stopReason": "end_turn"}))
+    assert OPEN not in made.text()
+
+
+IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+
+
+def test_what_the_agent_takes_is_attached_newest_first_within_a_limit() -> None:
+    large = {"type": "image", "data": "a" * (ATTACHED_BYTES // 2), "mimeType": "image/png"}
+    older = large | {"mimeType": "image/gif"}
+    made = Brief(takes=frozenset({"image"}))
+    for block in (older, large, {"type": "audio", "data": "b"}, IMAGE):
+        made.add(line({"sessionUpdate": "user_message_chunk", "content": block}))
+    assert [json.loads(each) for each in made.attached] == [large, IMAGE]
+    assert f"{ATTACHED}image 2, image 4.\n\n{END}\n" in made.text()
+    assert "[audio 3]" in made.text()
+
+
+def test_the_same_image_is_attached_once() -> None:
+    made = Brief(takes=frozenset({"image"}))
+    for _ in range(2):
+        made.add(line({"sessionUpdate": "user_message_chunk", "content": IMAGE}))
+    assert len(made.attached) == 1
+    assert made.text().count("[image 1: image/png]") == 2
+
+
+@pytest.mark.parametrize("limit", range(1024, 1224))
+def test_a_shortened_record_stays_within_the_limit(limit: int) -> None:
+    talk = [each for n in range(9) for each in (user(f"do {n}"), call(f"{n}", "x" * 300), said(f"did {n}"))]
+    assert len(brief(talk, limit).encode()) <= limit
+
+
+def test_images_of_tool_calls_are_named_in_the_output() -> None:
+    made = Brief(takes=frozenset({"image"}))
+    content = [{"type": "content", "content": IMAGE}]
+    made.add(line({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "look", "content": content}))
+    assert "Its output:\n> [image 1: image/png]" in made.text()
+    assert len(made.attached) == 1

@@ -5,7 +5,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -184,7 +184,16 @@ def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
 
 
 class Broken(Store):
-    def page(self, agent: str, cwd: str | None, cursor: str | None, run: str, *, archived: bool | None = False) -> Page:
+    def page(
+        self,
+        agent: str,
+        cwd: str | None,
+        cursor: str | None,
+        run: str,
+        *,
+        archived: bool | None = False,
+        others: Sequence[str] = (),
+    ) -> Page:
         raise RuntimeError("a bug")
 
 

@@ -1,30 +1,141 @@
-"""The sessions that join an agent's own list, because only acp-proxy can list them: copies of other agents'."""
+"""Sessions that lists show beside an agent's own: copies of other agents' sessions, and rows of sessions of others.
 
-from collections.abc import Sequence
+A row has an id of ours (``foreign``) and the other agent's name. It is left out if this agent has the copy that it
+would become, or if it was deleted or archived on either side.
+"""
 
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.listing import keeping
-from acp_proxy.transcripts.listing.index import COLUMNS, PAGE, Index, Listed, blob, listed
+from acp_proxy.transcripts.files.names import called, file_name
+from acp_proxy.transcripts.listing import cursors, keeping
+from acp_proxy.transcripts.listing.index import COLUMNS, PAGE, Index, Listed, Page, blob, listed, text
 from acp_proxy.transcripts.listing.queries import AskIndex, inside
+from acp_proxy.transcripts.lives.forks import CONTINUED_RUN
 from acp_proxy.wire import foreign
 
+_MARK = " · "
+"""Stands between a row's title and the other agent's name."""
+_COPIES = blob(foreign.PREFIX), blob(foreign.PREFIX[:-1] + chr(ord(foreign.PREFIX[-1]) + 1))
+"""The ids of copies are from the first to before the second."""
+_Position = tuple[str, bytes]
 
-def copies(layout: Layout, ask: AskIndex, agent: str, cwd: str | None, run: str, archived: bool | None) -> list[Listed]:
-    """An agent's copies, newest first, at most a page. Raises Unreadable.
 
-    ``cwd``, ``run``, ``archived``: as for ``Store.page``.
+def joining(
+    layout: Layout, ask: AskIndex, agent: str, cwd: str | None, run: str, archived: bool | None, others: Sequence[str]
+) -> list[Listed]:
+    """What joins the first page of an agent's own list, newest first, at most a page. Raises Unreadable.
+
+    ``cwd``, ``run``, ``archived``: as for ``Store.page``. ``others``: the folders of other agents.
     """
-    found = ask(lambda index: _copies(index, agent, cwd, run), agent)
-    rows = keeping.current(layout, found)
-    return [row for row in rows if archived is None or row.is_archived == archived]
+    rows = Rows(layout, agent, archived)
+
+    def found(index: Index) -> list[Listed]:
+        copies = keeping.current(layout, _copies(index, agent, cwd, run))
+        kept = [row for row in copies if archived is None or row.is_archived == archived]
+        return [*kept, *rows.of(index, others, cwd, None, PAGE)]
+
+    return sorted(ask(found, agent, *others), key=_position, reverse=True)[:PAGE]
+
+
+def with_others(
+    layout: Layout,
+    ask: AskIndex,
+    own: Page,
+    agent: str,
+    cwd: str | None,
+    cursor: str | None,
+    rows: "Rows",
+    others: Sequence[str],
+) -> Page:
+    """A page of an agent's list with the rows of others among its own. Raises Unreadable.
+
+    ``own``: the same page without them.
+    """
+    binding = cursors.binding(agent, cwd)
+    before = cursors.read(cursor, binding) if cursor is not None else None
+
+    def found(index: Index) -> list[Listed]:
+        return list(rows.of(index, others, cwd, before, PAGE + 1))
+
+    all = sorted([*own.rows, *ask(found, *others)], key=_position, reverse=True)
+    is_last = len(all) <= PAGE and own.next is None
+    return Page(all[:PAGE], None if is_last else cursors.written(binding, *_position(all[:PAGE][-1])))
+
+
+class Rows:
+    """The rows of other agents' sessions in one agent's list."""
+
+    def __init__(self, layout: Layout, agent: str, archived: bool | None) -> None:
+        self._layout = layout
+        self._agent = agent
+        self._archived = archived
+        self._state = keeping.state_of(layout, agent)
+
+    def of(
+        self,
+        index: Index,
+        others: Iterable[str],
+        cwd: str | None,
+        before: _Position | None,
+        size: int,
+    ) -> Iterator[Listed]:
+        """At most ``size`` rows of each agent. ``before``: only those that follow this place in the list."""
+        if self._archived is True:
+            return  # what is archived here is not listed again as another agent's
+        hidden = set(self._state.hidden if self._archived is False else self._state.gone) | _ids(index, self._agent)
+        gone = [source for each in hidden if (source := foreign.original(each)) is not None]
+        for other in others:
+            names = {file_name(session) for folder, session in gone if folder == other}
+            theirs = keeping.state_of(self._layout, other)
+            for row in keeping.current(
+                self._layout, _others(index, other, cwd, before, size, names.union(theirs.archived))
+            ):
+                id = foreign.id_of(other, row.session)
+                if foreign.original(id) is not None:  # else the folder has a name that no id can have
+                    yield _row(row, id, self._state)
+
+
+def _row(row: Listed, id: str, state: JournalState) -> Listed:
+    name = called(row.agent)
+    title = state.titles.get(file_name(id)) or (f"{row.title}{_MARK}{name}" if row.title else name)
+    return replace(row, session=id, title=title, meta={"acp-proxy": {"agent": name}})
 
 
 def _copies(index: Index, agent: str, cwd: str | None, run: str) -> list[Listed]:
-    end = foreign.PREFIX[:-1] + chr(ord(foreign.PREFIX[-1]) + 1)
     test, values = inside(index, agent, cwd, below=False) if cwd is not None else ("1", list[object]())
     query = (
         f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND session >= ? AND session < ? AND {test}"
         " ORDER BY updated DESC, session DESC LIMIT ?"
     )
-    bounds: Sequence[object] = [agent, blob(foreign.PREFIX), blob(end)]
-    return [listed(row, run) for row in index.select(query, [*bounds, *values, PAGE])]
+    return [listed(row, run) for row in index.select(query, [agent, *_COPIES, *values, PAGE])]
+
+
+def _ids(index: Index, agent: str) -> set[str]:
+    """The ids of an agent's copies, also of those that no list shows."""
+    query = "SELECT session FROM transcripts WHERE agent = ? AND session >= ? AND session < ?"
+    return {text(session) for (session,) in index.select(query, [agent, *_COPIES])}
+
+
+def _others(
+    index: Index, agent: str, cwd: str | None, before: _Position | None, size: int, hidden: Collection[str]
+) -> list[Listed]:
+    """Another agent's listed sessions, newest first; without copies that nobody has continued yet."""
+    test, values = inside(index, agent, cwd, below=False) if cwd is not None else ("1", list[object]())
+    query = [
+        f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}",
+        "AND name NOT IN (SELECT value FROM json_each(?))",
+        "AND NOT (session >= ? AND session < ? AND json_extract(info, '$.lastRun') = ?)",
+        "AND updated <= ? AND (updated, CAST(? || session AS BLOB)) < (?, ?)" if before is not None else "",
+        "ORDER BY updated DESC, session DESC LIMIT ?",
+    ]
+    given = [agent, *values, json.dumps(list(hidden)), *_COPIES, CONTINUED_RUN]
+    after = [before[0], foreign.id_of(agent, ""), *before] if before is not None else []
+    return [listed(row, "") for row in index.select(" ".join(query), [*given, *after, size])]
+
+
+def _position(row: Listed) -> _Position:
+    return row.updated, blob(row.session)

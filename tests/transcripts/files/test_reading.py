@@ -263,3 +263,26 @@ def test_a_header_with_another_id_than_the_file_name_is_broken(tmp_path: Path) -
 def test_entries_on_one_line_are_all_read(path: Path) -> None:
     path.write_bytes(HEADER[:-1] + talk.said("one")[:-1] + b"\0" + talk.said("two")[:-1] + talk.said("three"))
     assert told(path) == ["one", "two", "three"]
+
+
+HANDED_OVER = talk.note("handover", to="theirs")
+
+
+@pytest.mark.parametrize(
+    ("lines", "alias", "is_copy"),
+    [
+        ([HANDED_OVER], "theirs", False),
+        ([HANDED_OVER, talk.note("continued", agent="a", session="s")], None, True),
+        ([HANDED_OVER, talk.note("continued", agent="a"), HANDED_OVER], "theirs", False),
+        ([HANDED_OVER, talk.note("opened", method="session/fork")], None, False),
+        ([HANDED_OVER, talk.note("opened", method="session/load")], "theirs", False),
+    ],
+)
+def test_a_copy_and_a_fork_have_no_id_of_what_they_were_copied_from(
+    path: Path, lines: list[bytes], alias: str | None, is_copy: bool
+) -> None:
+    path.write_bytes(HEADER + b"".join(lines))
+    with reading(path) as opened:
+        while opened.search():
+            pass
+        assert (opened.alias, opened.is_copy, opened.was_handed_over) == (alias, is_copy, True)
