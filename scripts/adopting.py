@@ -156,7 +156,7 @@ def replays(name: str, entries: Sequence[dict[str, Any]], state: Path, port: int
 @contextmanager
 def client_of(name: str, state: Path, port: int) -> Iterator[Client]:
     """A client of the agent alone. At its end, the agent and all its descendants are killed."""
-    with Client(launched(name), env=environment(port, state)) as client:
+    with Client(launched(name), env=environment(port, state), cwd=state.parent) as client:
         try:
             yield client
         finally:
@@ -180,6 +180,7 @@ def adopted(base: Path, name: str, state: Path, port: int) -> subprocess.Complet
     return subprocess.run(
         [*command, *launched(name)],
         env=environment(port, state),
+        cwd=base,
         capture_output=True,
         text=True,
         timeout=PATIENCE * 10,

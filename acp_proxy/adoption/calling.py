@@ -4,7 +4,7 @@ It gets ``initialize`` without capabilities, ``session/list``, ``session/load`` 
 ``session/close``, and nothing else. What it asks is refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -83,19 +83,22 @@ class CalledAgent:
     ) -> None:
         self._probe.__exit__(kind, error, traceback)
 
-    def sessions(self) -> list[ListedSession]:
-        """All pages of its list. Raises Unable."""
-        found: list[ListedSession] = []
+    def sessions(self, cwd: str | None = None) -> list[ListedSession]:
+        """All pages of its list; with ``cwd``, also of its list for that directory: without one, some agents list only
+        the project in which they were started (opencode). Raises Unable.
+        """
+        return [*self._pages({}), *(self._pages({"cwd": cwd}) if cwd is not None else ())]
+
+    def _pages(self, wanted: Mapping[str, object]) -> Iterator[ListedSession]:
         cursors: set[str] = set()
-        params: dict[str, object] = {}
+        params = wanted
         while len(cursors) < _MANY_PAGES:
             page, cursor = read_page(self._asked(acp.LIST, params).result)
-            found += page
+            yield from page
             if cursor is None or cursor in cursors:
                 break
             cursors.add(cursor)
-            params = {"cursor": cursor}
-        return found
+            params = {**wanted, "cursor": cursor}
 
     def load(self, listed: ListedSession) -> Replayed:
         """Load a session, and close it if the agent can do that. Raises NotLoaded, Unable (a login), NoAnswer."""

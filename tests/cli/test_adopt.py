@@ -248,6 +248,7 @@ def test_options_narrow_the_list(store: Both, agent: ListingAgent, tmp_path: Pat
 
     assert chosen() == (["s2", "s3", "s1", "s4"], "4 of 4 would be loaded")
     assert chosen("--cwd", str(elsewhere)) == (["s2"], "1 of 4 would be loaded")
+    assert agent.asked("session/list") == [{}, {}, {"cwd": str(elsewhere)}]
     untimed = "1 without a time, so left out by --since"
     assert chosen("--since", "2026-01-02T12:00:00Z") == (["s2", "s3"], f"2 of 4 would be loaded, {untimed}")
     assert chosen("--limit", "1") == (["s2"], "1 of 4 would be loaded, 3 left for another time by --limit")
