@@ -14,7 +14,7 @@ from acp_proxy.cli.app import app
 from acp_proxy.transcripts.archive import Listed
 from acp_proxy.wire import record
 from tests.adoption.listing_agent import ListingAgent, entry, told
-from tests.cli.commands import printed, run
+from tests.cli.commands import printed, run, words_in
 from tests.cli.commands import told as told_json
 from tests.end_to_end.proxied import entries
 from tests.stored import Both, chunk, store_session
@@ -403,6 +403,7 @@ def test_without_an_agent_those_of_the_editors_are_asked(
     assert "Elsewhere (Zed): its sessions are in another store. Add: --store /other" in result.stderr
     assert "Private (Zed): not asked, because its sessions are not to be recorded" in result.stderr
     assert "sk-1" not in result.stderr
+    assert words_in(store, "sk-1") == []
     assert {row.session: row.agent.split("-")[0] for row in rows(store)} == {"s1": "scripted", "s2": "mine"}
 
 
