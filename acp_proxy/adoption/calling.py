@@ -21,7 +21,7 @@ from acp_proxy.wire.jsonrpc import Notification, Response
 _MANY_PAGES = 10_000
 _LONGEST_REPLAY = 256 * 1024 * 1024
 """Bytes: it is held in memory, to be compared and masked."""
-_QUIET_SECONDS = 0.3
+_QUIET_SECONDS = 0.5
 """Agents replay before or after their answer, in parts, or not at all; nothing says when a replay is over."""
 _SILENT_SECONDS = 2.0
 """For the beginning of a replay that has not begun before the answer."""
@@ -112,7 +112,7 @@ class CalledAgent:
             if acp.member(answer.error, "code") == AUTHENTICATION_REQUIRED:
                 raise Unable(_LOGIN)
             raise NotLoaded(f"the agent refuses to load it: {error_text(answer.error)}")
-        self._probe.listen(_QUIET_SECONDS if heard.updates else _SILENT_SECONDS, _LISTENING_SECONDS, heard.hear)
+        self._probe.listen(_QUIET_SECONDS if heard.has_begun else _SILENT_SECONDS, _LISTENING_SECONDS, heard.hear)
         is_broken = False
         if CLOSE in self.offer.native:
             try:
@@ -164,10 +164,14 @@ class _Replay:
     def __init__(self, session: str) -> None:
         self.updates: list[bytes] = []
         self.size = 0
+        self.has_begun = False
+        """Whether something that was said came, and not only the session's state."""
         self._session = session
 
     def hear(self, message: Notification) -> None:
         if message.method == acp.UPDATE and acp.session_id(message.params) == self._session:
+            kind = acp.update_kind(acp.member(message.params, "update"))
+            self.has_begun |= acp.is_conversation(kind)
             self.size += len(message.raw)
             if self.size <= _LONGEST_REPLAY:
                 self.updates.append(message.raw)

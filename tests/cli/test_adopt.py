@@ -120,14 +120,15 @@ def test_a_replay_after_the_answer_and_one_that_comes_twice_are_kept_once(
     store: Both, agent: ListingAgent, tmp_path: Path
 ) -> None:
     whole = HELLO["before"]
+    state = {"sessionUpdate": "available_commands_update", "availableCommands": []}
     agent.plan(
         [entry("late", tmp_path), entry("twice", tmp_path)],
-        loads={"late": {"after": whole}, "twice": {"before": whole, "after": whole}},
+        loads={"late": {"before": [state], "after": whole}, "twice": {"before": whole, "after": whole}},
     )
     adopted(store, agent)
-    for session in ("late", "twice"):
+    for session, expected in (("late", [*whole, state]), ("twice", whole)):
         updates = [line["message"]["params"]["update"] for line in transcript(store, session) if "message" in line]
-        assert updates == whole
+        assert updates == expected
 
 
 def test_all_pages_are_read_and_the_newest_session_is_loaded_first(
