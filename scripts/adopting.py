@@ -71,16 +71,16 @@ class Tried:
 
 
 def tried(name: str, number: int, base: Path, port: int) -> Tried:
+    base.mkdir(parents=True, exist_ok=True)
+    if not can_be_asked(name, base / "state-empty", port):
+        done = adopted(base, name, base / "state-empty", port)
+        return Tried(name, 0, said=done.stderr.strip().rpartition(": ")[2].partition(". ")[0])
     ids = base / "sessions.json"
     if not ids.exists():
         sessions = made(Bench(base, name, port, None), number)
         ids.write_text(json.dumps(sessions))
     out = Tried(name, len(json.loads(ids.read_text())))
     entries = listed(name, copied(base, "listed"), port)
-    if entries is None:
-        done = adopted(base, name, copied(base, "refused"), port)
-        out.said = done.stderr.strip().rpartition("acp-proxy: ")[2]
-        return out
     out.listed = len(entries)
     own = replays(name, entries, copied(base, "replayed"), port)
     done = adopted(base, name, copied(base, "adopted"), port)
@@ -124,11 +124,16 @@ def copied(base: Path, use: str) -> Path:
     return copy
 
 
-def listed(name: str, state: Path, port: int) -> list[dict[str, Any]] | None:
-    """The agent's own list, all pages; None if it has no list or no load."""
+def can_be_asked(name: str, state: Path, port: int) -> bool:
+    """Whether the agent can list and load."""
     with client_of(name, state, port) as client:
-        if not {"list", "load"} <= set(offers(initialize(client))):
-            return None
+        return {"list", "load"} <= set(offers(initialize(client)))
+
+
+def listed(name: str, state: Path, port: int) -> list[dict[str, Any]]:
+    """The agent's own list, all pages."""
+    with client_of(name, state, port) as client:
+        initialize(client)
         found: list[dict[str, Any]] = []
         params: dict[str, Any] = {}
         while True:
@@ -156,7 +161,7 @@ def replays(name: str, entries: Sequence[dict[str, Any]], state: Path, port: int
 @contextmanager
 def client_of(name: str, state: Path, port: int) -> Iterator[Client]:
     """A client of the agent alone. At its end, the agent and all its descendants are killed."""
-    with Client(launched(name), env=environment(port, state)) as client:
+    with Client(launched(name), env=environment(port, state), cwd=state.parent) as client:
         try:
             yield client
         finally:
@@ -180,6 +185,7 @@ def adopted(base: Path, name: str, state: Path, port: int) -> subprocess.Complet
     return subprocess.run(
         [*command, *launched(name)],
         env=environment(port, state),
+        cwd=base,
         capture_output=True,
         text=True,
         timeout=PATIENCE * 10,

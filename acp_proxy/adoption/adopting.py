@@ -70,7 +70,9 @@ class Adoption:
             self._agent_id, called.offer.name, name, may_run_others=may_run_others(self._start.command)
         )
         self._about = {"id": self.folder, "name": called.offer.name, "version": called.offer.release}
-        return chosen(called.sessions(), lambda session: self._store.standing(self.folder, session), self._wanted)
+        return chosen(
+            called.sessions(self._wanted.cwd), lambda session: self._store.standing(self.folder, session), self._wanted
+        )
 
     def load(self, choice: Choice) -> Iterator[Outcome]:
         """Adopt the chosen sessions, one after the other. Each is kept as soon as it was loaded.

@@ -4,7 +4,7 @@ It gets ``initialize`` without capabilities, ``session/list``, ``session/load`` 
 ``session/close``, and nothing else. What it asks is refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -21,7 +21,7 @@ from acp_proxy.wire.jsonrpc import Notification, Response
 _MANY_PAGES = 10_000
 _LONGEST_REPLAY = 256 * 1024 * 1024
 """Bytes: it is held in memory, to be compared and masked."""
-_QUIET_SECONDS = 0.3
+_QUIET_SECONDS = 0.5
 """Agents replay before or after their answer, in parts, or not at all; nothing says when a replay is over."""
 _SILENT_SECONDS = 2.0
 """For the beginning of a replay that has not begun before the answer."""
@@ -83,19 +83,22 @@ class CalledAgent:
     ) -> None:
         self._probe.__exit__(kind, error, traceback)
 
-    def sessions(self) -> list[ListedSession]:
-        """All pages of its list. Raises Unable."""
-        found: list[ListedSession] = []
+    def sessions(self, cwd: str | None = None) -> list[ListedSession]:
+        """All pages of its list; with ``cwd``, also of its list for that directory: without one, some agents list only
+        the project in which they were started (opencode). Raises Unable.
+        """
+        return [*self._pages({}), *(self._pages({"cwd": cwd}) if cwd is not None else ())]
+
+    def _pages(self, wanted: Mapping[str, object]) -> Iterator[ListedSession]:
         cursors: set[str] = set()
-        params: dict[str, object] = {}
+        params = wanted
         while len(cursors) < _MANY_PAGES:
             page, cursor = read_page(self._asked(acp.LIST, params).result)
-            found += page
+            yield from page
             if cursor is None or cursor in cursors:
                 break
             cursors.add(cursor)
-            params = {"cursor": cursor}
-        return found
+            params = {**wanted, "cursor": cursor}
 
     def load(self, listed: ListedSession) -> Replayed:
         """Load a session, and close it if the agent can do that. Raises NotLoaded, Unable (a login), NoAnswer."""
@@ -109,7 +112,7 @@ class CalledAgent:
             if acp.member(answer.error, "code") == AUTHENTICATION_REQUIRED:
                 raise Unable(_LOGIN)
             raise NotLoaded(f"the agent refuses to load it: {error_text(answer.error)}")
-        self._probe.listen(_QUIET_SECONDS if heard.updates else _SILENT_SECONDS, _LISTENING_SECONDS, heard.hear)
+        self._probe.listen(_QUIET_SECONDS if heard.has_begun else _SILENT_SECONDS, _LISTENING_SECONDS, heard.hear)
         is_broken = False
         if CLOSE in self.offer.native:
             try:
@@ -161,10 +164,14 @@ class _Replay:
     def __init__(self, session: str) -> None:
         self.updates: list[bytes] = []
         self.size = 0
+        self.has_begun = False
+        """Whether something that was said came, and not only the session's state."""
         self._session = session
 
     def hear(self, message: Notification) -> None:
         if message.method == acp.UPDATE and acp.session_id(message.params) == self._session:
+            kind = acp.update_kind(acp.member(message.params, "update"))
+            self.has_begun |= acp.is_conversation(kind)
             self.size += len(message.raw)
             if self.size <= _LONGEST_REPLAY:
                 self.updates.append(message.raw)

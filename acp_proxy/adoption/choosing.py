@@ -26,11 +26,12 @@ class ListedSession:
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What the user wants of a list. ``is_wanted_place``: of a directory. ``since``: in transcript format, or empty.
-    ``limit``: at most so many sessions, the newest."""
+    ``limit``: at most so many sessions, the newest. ``cwd``: the directory that is wanted, if there is only one."""
 
     is_wanted_place: Callable[[str], bool] = lambda cwd: True
     since: str = ""
     limit: int | None = None
+    cwd: str | None = None
 
 
 class LeftOut(enum.Enum):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # imported late: no other command needs them
 _SECONDS = 60.0
 """For each answer of an agent: a long session takes a while to load."""
 _DAY = 24 * 60 * 60.0
+_ELSEWHERE = "Some agents list only those of the project in which they start: try it there, or with --cwd DIR"
 
 
 def adopt(
@@ -76,7 +77,8 @@ def adopt(
 
     os.umask(own := os.umask(0))
     with explained():
-        wanted = Wanted(_is_in(directory(cwd, here=False)), periods.since(since), limit)
+        place = directory(cwd, here=False)
+        wanted = Wanted(_is_in(place), periods.since(since), limit, place)
         asked, texts = _candidates(agent or [], root_of(store))
         if redact:
             options.checked("redact", redact)
@@ -211,7 +213,7 @@ def _summary(name: str, choice: "Choice", done: dict[str, int]) -> str:
     counts = {**done, **{why.value: count for why, count in choice.left_out.items()}}
     counts |= {"left for another time by --limit": choice.over} if choice.over else {}
     if not choice.listed:
-        return terminal.line(f"{name}: the agent lists no sessions")
+        return terminal.line(f"{name}: the agent lists no sessions. {_ELSEWHERE}")
     return terminal.line(f"{name}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
 
 

@@ -14,7 +14,7 @@ from acp_proxy.cli.app import app
 from acp_proxy.transcripts.archive import Listed
 from acp_proxy.wire import record
 from tests.adoption.listing_agent import ListingAgent, entry, told
-from tests.cli.commands import printed, run
+from tests.cli.commands import printed, run, words_in
 from tests.cli.commands import told as told_json
 from tests.end_to_end.proxied import entries
 from tests.stored import Both, chunk, store_session
@@ -120,14 +120,15 @@ def test_a_replay_after_the_answer_and_one_that_comes_twice_are_kept_once(
     store: Both, agent: ListingAgent, tmp_path: Path
 ) -> None:
     whole = HELLO["before"]
+    state = {"sessionUpdate": "available_commands_update", "availableCommands": []}
     agent.plan(
         [entry("late", tmp_path), entry("twice", tmp_path)],
-        loads={"late": {"after": whole}, "twice": {"before": whole, "after": whole}},
+        loads={"late": {"before": [state], "after": whole}, "twice": {"before": whole, "after": whole}},
     )
     adopted(store, agent)
-    for session in ("late", "twice"):
+    for session, expected in (("late", [*whole, state]), ("twice", whole)):
         updates = [line["message"]["params"]["update"] for line in transcript(store, session) if "message" in line]
-        assert updates == whole
+        assert updates == expected
 
 
 def test_all_pages_are_read_and_the_newest_session_is_loaded_first(
@@ -248,6 +249,7 @@ def test_options_narrow_the_list(store: Both, agent: ListingAgent, tmp_path: Pat
 
     assert chosen() == (["s2", "s3", "s1", "s4"], "4 of 4 would be loaded")
     assert chosen("--cwd", str(elsewhere)) == (["s2"], "1 of 4 would be loaded")
+    assert agent.asked("session/list") == [{}, {}, {"cwd": str(elsewhere)}]
     untimed = "1 without a time, so left out by --since"
     assert chosen("--since", "2026-01-02T12:00:00Z") == (["s2", "s3"], f"2 of 4 would be loaded, {untimed}")
     assert chosen("--limit", "1") == (["s2"], "1 of 4 would be loaded, 3 left for another time by --limit")
@@ -402,6 +404,7 @@ def test_without_an_agent_those_of_the_editors_are_asked(
     assert "Elsewhere (Zed): its sessions are in another store. Add: --store /other" in result.stderr
     assert "Private (Zed): not asked, because its sessions are not to be recorded" in result.stderr
     assert "sk-1" not in result.stderr
+    assert words_in(store, "sk-1") == []
     assert {row.session: row.agent.split("-")[0] for row in rows(store)} == {"s1": "scripted", "s2": "mine"}
 
 

@@ -54,16 +54,19 @@ class Agent:
 asyncio.run(acp.run_agent(Agent()))
 """
 WATCHED = """
-import sys
+import os, sys
 def watch(event, arguments):
     if event.startswith("socket."):
         print("SOCKET", event, arguments, file=sys.stderr)
+    if event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and not isinstance(arguments[0], int):
+        if not os.fsdecode(arguments[0]).startswith(sys.argv[4]) and "__pycache__" not in str(arguments[0]):
+            print("WROTE", arguments, file=sys.stderr)
 sys.addaudithook(watch)
 from acp_proxy.__main__ import main
 sys.argv = ["acp-proxy", *sys.argv[1:]]
 main()
 """
-"""Runs acp-proxy, and says when its process makes or uses a socket."""
+"""Runs acp-proxy, and says when its process makes or uses a socket, or writes to a file outside the store."""
 
 
 def adopt(store: Path, command: list[str], *options: str, by: tuple[str, ...] = PROXY) -> str:
@@ -151,7 +154,9 @@ def test_adopt_sends_nothing_to_anyone_but_the_agent(proxied: Proxied) -> None:
     assert [set(line) - {"jsonrpc", "id"} for line in agent.asked() if "method" not in line] == [{"error"}] * 2
 
 
-def test_the_watch_for_sockets_sees_one() -> None:
-    source = WATCHED.partition("from acp_proxy")[0] + "import socket; socket.socket().close()"
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=SECONDS, check=True)
+def test_the_watch_sees_a_socket_and_a_file(tmp_path: Path) -> None:
+    source = WATCHED.partition("from acp_proxy")[0] + "import socket; socket.socket().close(); open(sys.argv[5], 'w')"
+    words = [sys.executable, "-c", source, "1", "2", "3", "/store", str(tmp_path / "file")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=True)
     assert "SOCKET socket.__new__" in done.stderr
+    assert "WROTE" in done.stderr
