@@ -55,12 +55,13 @@ def installed() -> frozenset[str]:
 
 
 @contextmanager
-def stand_in_model() -> Iterator[int]:
-    """Start a stand-in model. Its port."""
+def stand_in_model(log: Path | None = None) -> Iterator[int]:
+    """Start a stand-in model. Its port. ``log``: the file for what it is asked, as lines of JSON."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    with Client([sys.executable, AGENTS / "fake-llm", str(port)]) as served:
+    logs = ["--log", str(log)] if log is not None else []
+    with Client([sys.executable, AGENTS / "fake-llm", str(port), *logs]) as served:
         served.wait_for(lambda _: True)  # it prints its address
         yield port
 
