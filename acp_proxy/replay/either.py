@@ -1,7 +1,8 @@
 """Replays a transcript to a client of version 2, whatever version its parts are of.
 
-A part of version 2 is replayed by ``Verbatim``. A part of version 1 is replayed as to a client of version 1, and
-restated. A part ends where the next line is of the other version. Notes belong to the part in which they are.
+A part of version 2 is replayed by ``Verbatim``, and folded by ``Upserting`` turn by turn if that is wanted. A part of
+version 1 is replayed as to a client of version 1, and restated. A part ends where the next line is of the other
+version. Notes belong to the part in which they are.
 
 After a handover, the ids from before it are changed, since the agent's new session may use them again.
 """
@@ -11,8 +12,9 @@ from collections.abc import Iterable
 from acp_proxy.replay.renaming import renamed
 from acp_proxy.replay.restating import Restating
 from acp_proxy.replay.telling import Telling
+from acp_proxy.replay.upserting import Upserting
 from acp_proxy.replay.verbatim import Verbatim
-from acp_proxy.wire import record
+from acp_proxy.wire import acp, record
 from acp_proxy.wire.record import FIRST, Entry
 from acp_proxy.wire.streams import Stream
 
@@ -20,8 +22,9 @@ from acp_proxy.wire.streams import Stream
 class EitherVersion:
     """One replay. The methods are those of ``Telling``."""
 
-    def __init__(self, session: str, first: Telling, verbatim: Verbatim) -> None:
-        """``first``, ``verbatim``: of the same session, and new."""
+    def __init__(self, session: str, first: Telling, verbatim: Verbatim, folding: Upserting | None = None) -> None:
+        """``first``, ``verbatim``: of the same session, and new. ``folding``: folds parts of version 2."""
+        self._folding = folding
         self._first = first
         self._second = verbatim
         self._restating = Restating(session)
@@ -39,19 +42,39 @@ class EitherVersion:
             told = self.end()
             self._is_first = is_first
             self._handovers += begins_anew
-        return told + self._told(self._first.add(number, entry) if is_first else self._second.add(number, entry))
+        if is_first:
+            return told + self._told(self._first.add(number, entry))
+        if acp.text(entry.value, "method") == acp.PROMPT:
+            told += self._told(self._folded())
+        return told + self._told(self._fold(self._second.add(number, entry)))
 
     def go_on(self, number: int, stream: Stream) -> list[bytes]:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
-        return self._told((self._first if self._is_first else self._second).go_on(number, stream))
+        if self._is_first:
+            return self._told(self._first.go_on(number, stream))
+        if self._folding is not None and self._folding.go_on(stream):
+            return []
+        return self._told(self._fold(self._second.go_on(number, stream)))
 
     def end(self) -> list[bytes]:
         """End the replay, or a part of it."""
-        return self._told((self._first if self._is_first else self._second).end())
+        if self._is_first:
+            return self._told(self._first.end())
+        return self._told([*self._fold(self._second.end()), *self._folded()])
 
     def states(self) -> list[bytes]:
         """Nothing: in version 2 the agent itself has sent its state before its answer."""
         return []
+
+    def _fold(self, lines: list[bytes]) -> list[bytes]:
+        """Fold these lines of a turn, or return them if nothing is folded."""
+        if self._folding is None:
+            return lines
+        self._folding.add(lines)
+        return []
+
+    def _folded(self) -> list[bytes]:
+        return self._folding.end_turn() if self._folding is not None else []
 
     def _told(self, lines: list[bytes]) -> list[bytes]:
         told = self._restating.all(lines) if self._is_first else lines

@@ -356,6 +356,7 @@ class Relay:
         """Look a session up, and fix what a replay of it will show: what is recorded up to now."""
         from acp_proxy.replay.either import EitherVersion
         from acp_proxy.replay.telling import Telling
+        from acp_proxy.replay.upserting import Upserting
         from acp_proxy.replay.verbatim import Verbatim
         from acp_proxy.shell.finding import look_up
         from acp_proxy.shell.replaying import Replay
@@ -376,7 +377,10 @@ class Relay:
             )
             if start.protocol == FIRST:
                 return first
-            return EitherVersion(wanted.session, first, Verbatim(wanted.session, run=recorder.run, also=opened.also))
+            verbatim = Verbatim(wanted.session, run=recorder.run, also=opened.also)
+            is_folded = self._replay.mode == "compact"
+            folding = Upserting(wanted.session, self._replay.tool_limit) if is_folded else None
+            return EitherVersion(wanted.session, first, verbatim, folding)
 
         def found(complete: bool) -> list[Acting]:
             self._replays[request] = Replay(

@@ -17,6 +17,7 @@ from tests.end_to_end.test_official_clients import ROOT, TYPESCRIPT, TYPESCRIPT_
 PROMPTS = ("Mend the failing test", "And the other one?")
 LAST_PROMPT = "What did I ask you first?"
 ANSWER = "All tests pass. You said: "
+FULL = ("--replay", "full")
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def told(proxied: Proxied, *words: str) -> str:
 def test_the_official_client_and_agent_do_the_main_job_whatever_the_agent_loses(
     proxied: Proxied, memory: Path, loses: tuple[str, ...]
 ) -> None:
-    report = main_job(proxied, agent(proxied, memory, *loses), deletes=False)
+    report = main_job(proxied, agent(proxied, memory, *loses, options=FULL), deletes=False)
     assert report["malformed"] == []
     assert report["initialized"]["capabilities"]["session"] == {"delete": {}}
     live = [update for turn in report["live"] for update in conversation(turn)]
@@ -71,8 +72,20 @@ def test_the_official_client_and_agent_do_the_main_job_whatever_the_agent_loses(
     assert {entry.get("v") for entry in entries(place) if "message" in entry} == {2}
 
 
+def test_a_replay_of_the_transcript_is_folded_unless_the_options_say_otherwise(proxied: Proxied, memory: Path) -> None:
+    report = main_job(proxied, agent(proxied, memory, "forgets"), deletes=False)
+    assert report["malformed"] == []
+    loaded = conversation(report["loaded"])
+    turn = ["user_message", "agent_thought_chunk", "plan_update", "tool_call_update"]
+    turn += ["terminal_update", "terminal_output_chunk", "agent_message"]
+    assert [update["sessionUpdate"] for update in loaded] == turn * len(PROMPTS)
+    ran = loaded[3]
+    assert (ran["title"], ran["status"], ran["rawInput"]) == ("Run the tests", "completed", None)
+    assert ran["content"] == [{"type": "terminal", "terminalId": "x-1"}]
+
+
 def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one(proxied: Proxied, memory: Path) -> None:
-    report = main_job(proxied, agent(proxied, memory, "restarts"), deletes=False)
+    report = main_job(proxied, agent(proxied, memory, "restarts", options=FULL), deletes=False)
     assert report["malformed"] == []
     live = [update for turn in report["live"] for update in conversation(turn)]
     *loaded, notice = conversation(report["loaded"])

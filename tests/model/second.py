@@ -1,8 +1,8 @@
 """Version 2 of the protocol around an editor and an agent that speak version 1.
 
-What the agent says goes to the proxy in the forms of version 2, each with its form of version 1 in ``_meta``, by which
-the editor and the transcript's reader know it again. A prompt is accepted and repeated when its turn begins, and a
-state ends the turn; a load is a resume with a replay from the start, and a state comes before its answer.
+What the agent says goes to the proxy in the forms of version 2. The ids of its messages show what they are in version
+1, so that the editor and the transcript's reader know them again. A prompt is accepted and repeated when its turn
+begins, and a state ends the turn; a load is a resume with a replay from the start, and a state comes before its answer.
 """
 
 import re
@@ -14,32 +14,27 @@ from typing import Any
 from tests.model.agents import Message, Said
 from tests.model.world import KINDS, USER, Update, words
 
-_MARK, _OWN = "first", "own"
-"""Members of ``_meta``: the form of version 1; and that it is the echo of a prompt, which the model knows already."""
 _ECHO = "user_message"
 _STATE = "state_update"
 _BEFORE = re.compile("^(acp-proxy-[0-9]+-)+")
 """What ids from before a handover begin with."""
+_ITS = re.compile("m[0-9]+")
+"""The ids of messages that version 1 sends without one."""
 
 
 def first(update: Update) -> Update | None:
-    """An update of either version as version 1 has it. None: a state, or the echo of a prompt."""
-    meta = update.get("_meta") or {}
-    if _MARK in meta:
-        form: Update = meta[_MARK]
-        return form
-    if update.get("sessionUpdate") == _STATE or _OWN in meta:
-        return None
-    return _told(update)
+    """An update of either version as version 1 has it. None: a state, or the echo of a prompt, which is known."""
+    return _told(update) if update.get("sessionUpdate") not in (_STATE, _ECHO) else None
 
 
 def _told(update: Update) -> Update:
     if "toolCallId" in update:
         kind = "tool_call" if "title" in update else update["sessionUpdate"]
         return {**update, "sessionUpdate": kind, "toolCallId": _BEFORE.sub("", update["toolCallId"])}
-    if update.get("sessionUpdate") != _ECHO:
-        return update
-    return words(USER, "".join(block["text"] for block in update["content"]), update["messageId"])
+    if update.get("sessionUpdate") == _ECHO:
+        return words(USER, "".join(block["text"] for block in update["content"]), update["messageId"])
+    is_its = _ITS.fullmatch(_BEFORE.sub("", update.get("messageId", ""))) is not None
+    return {name: value for name, value in update.items() if not (is_its and name == "messageId")}
 
 
 @dataclass
@@ -107,11 +102,10 @@ class Forms:
         update = (message.get("params") or {}).get("update") if message.get("method") == "session/update" else None
         if update is None:
             return message
-        if _OWN in (update.get("_meta") or {}) and update["messageId"] not in self._echoed:  # of a replay
-            told: Update | None = _told(update)
-        else:
-            self._echoed.discard(update.get("messageId", ""))
-            told = first(update)
+        id = update.get("messageId", "")
+        is_echo = update["sessionUpdate"] == _ECHO and id in self._echoed  # otherwise it is of a replay
+        self._echoed -= {id} if is_echo else set()
+        told = None if is_echo or update["sessionUpdate"] == _STATE else _told(update)
         return {**message, "params": {**message["params"], "update": told}} if told is not None else None
 
     def _answered(self, message: Message) -> Iterator[Message]:
@@ -143,7 +137,7 @@ class Forms:
         if not turn.is_begun:
             turn.is_begun = True
             self._echoed.add(turn.message)
-            echo = {"sessionUpdate": _ECHO, "messageId": turn.message, "content": turn.blocks, "_meta": {_OWN: True}}
+            echo = {"sessionUpdate": _ECHO, "messageId": turn.message, "content": turn.blocks}
             yield self._state(turn.session)
             yield {"jsonrpc": "2.0", "id": turn.id, "result": {"messageId": turn.message}}
             yield _update(turn.session, echo)
@@ -156,8 +150,7 @@ def _update(session: str, update: Update) -> Message:
 def _second(update: Update, said: Said) -> Update:
     """An update of version 1 in the forms of version 2; a compaction is the same in both."""
     kind = update["sessionUpdate"]
-    marked = {**update, "_meta": {_MARK: update}}
     if kind in KINDS.values():
         assert said.item is not None
-        return {**marked, "messageId": f"m{said.item.number}"}
-    return {**marked, "sessionUpdate": "tool_call_update"} if "toolCallId" in update else update
+        return {**update, "messageId": f"m{said.item.number}"}
+    return {**update, "sessionUpdate": "tool_call_update"} if "toolCallId" in update else update

@@ -1,0 +1,210 @@
+"""A folded replay in version 2 leaves a client in the same state as every update would, with fewer of them."""
+
+import base64
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.replay.either import EitherVersion
+from acp_proxy.replay.telling import Telling
+from acp_proxy.replay.upserting import Upserting
+from acp_proxy.replay.verbatim import Verbatim
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
+from acp_proxy.wire.streams import Stream, Streams
+from tests.conversation import line, update
+from tests.wire.test_retelling import AT, RUN, accepted, asked, chunk, data, state, text, told, whole
+
+Update = dict[str, Any]
+
+
+def folded(*updates: Update, limit: int = 0) -> list[Update]:
+    folding = Upserting("s", limit)
+    folding.add([line(update("s", one.pop("sessionUpdate"), **one)) for one in map(dict, updates)])
+    return [json.loads(each)["params"]["update"] for each in b"".join(folding.end_turn()).splitlines()]
+
+
+def part(words: str, id: str = "a", kind: str = "agent_message_chunk") -> Update:
+    return {"sessionUpdate": kind, "messageId": id, "content": text(words)}
+
+
+def message(*words: str, id: str = "a", kind: str = "agent_message") -> Update:
+    return {"sessionUpdate": kind, "messageId": id, "content": [text(each) for each in words]}
+
+
+def call(**more: Any) -> Update:
+    return {"sessionUpdate": "tool_call_update", "toolCallId": "c", **more}
+
+
+def item(words: str) -> Update:
+    return {"type": "content", "content": text(words)}
+
+
+def grows(words: str) -> Update:
+    return {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c", "content": item(words)}
+
+
+def output(said: bytes) -> Update:
+    return {"sessionUpdate": "terminal_output_chunk", "terminalId": "x", "data": data(said)}
+
+
+def terminal(**more: Any) -> Update:
+    return {"sessionUpdate": "terminal_update", "terminalId": "x", **more}
+
+
+def plan(id: str, *entries: str) -> Update:
+    return {"sessionUpdate": "plan_update", "plan": {"type": "items", "planId": id, "entries": list(entries)}}
+
+
+def test_texts_of_a_message_are_joined_in_its_first_place() -> None:
+    assert folded(part("a"), part("b"), call(title="T"), part("c")) == [part("abc"), call(title="T")]
+    other = part("t", "t", "agent_thought_chunk")
+    assert folded(part("a"), other, part("b")) == [part("ab"), other]
+
+
+def test_a_replaced_message_has_only_its_last_content() -> None:
+    assert folded(part("pss"), message("one"), message("two"), part("!")) == [message("two"), part("!")]
+
+
+def test_a_chunk_with_more_than_text_keeps_its_bytes() -> None:
+    odd = {**part("b"), "_meta": {"x": 1.0}}
+    assert folded(part("a"), odd, part("c")) == [part("a"), odd, part("c")]
+    assert folded(odd, message("all")) == [odd, message("all")]
+
+
+def test_a_call_is_one_update_with_the_last_value_of_each_field() -> None:
+    begun = call(title="Run", status="pending", rawInput={"x": 1})
+    done = call(status="completed", rawInput=None)
+    assert folded(begun, grows("a"), grows("b"), done) == [
+        call(title="Run", status="completed", rawInput=None, content=[item("a"), item("b")])
+    ]
+    assert folded(begun, grows("a"), call(content=[item("c")])) == [
+        call(title="Run", status="pending", rawInput={"x": 1}, content=[item("c")])
+    ]
+
+
+def test_in_a_later_turn_a_call_only_grows() -> None:
+    folding = Upserting("s", 0)
+    folding.add([line(update("s", "tool_call_update", toolCallId="c", content=[item("a")]))])
+    folding.end_turn()
+    later = [line(update("s", "tool_call_content_chunk", toolCallId="c", content=item("b")))]
+    folding.add(later)
+    assert folding.end_turn() == later
+
+
+def test_a_terminal_is_one_update_and_its_output() -> None:
+    parts = (terminal(command="make"), output(b"a"), output(b"b"), terminal(exitStatus={"exitCode": 0}))
+    assert folded(*parts) == [terminal(command="make", exitStatus={"exitCode": 0}), output(b"ab")]
+    assert folded(output(b"a"), terminal(output={"data": data(b"c")}), output(b"d")) == [
+        terminal(output={"data": data(b"c")}),
+        output(b"d"),
+    ]
+
+
+def test_each_plan_is_told_once_and_other_kinds_as_they_came() -> None:
+    odd = {"sessionUpdate": "_odd", "x": 1.0}
+    assert folded(plan("p", "1"), plan("q"), odd, odd, plan("p", "2")) == [plan("p", "2"), plan("q"), odd, odd]
+
+
+def test_what_is_longer_than_the_limit_is_cut_and_a_message_is_not() -> None:
+    [cut] = folded(call(title="T", content=[item("x" * 5000)]), limit=1000)
+    assert len(json.dumps(cut)) < 1500
+    assert "bytes are left out here" in cut["content"][-1]["content"]["text"]
+    [shown] = folded(output(b"x" * 5000 + b"the end"), limit=1000)
+    kept = base64.b64decode(shown["data"])
+    assert kept.startswith(b"[4007 bytes are left out here")
+    assert kept.endswith(b"the end")
+    assert folded(part("x" * 5000), limit=1000) == [part("x" * 5000)]
+
+
+class _Client:
+    """What a client of version 2 shows."""
+
+    def __init__(self, updates: list[Update]) -> None:
+        self.messages: dict[tuple[str, str], list[Any]] = {}
+        self.calls: dict[str, Update] = {}
+        self.output = b""
+        self.plans: dict[str, Any] = {}
+        self.order: list[Any] = []
+        for one in updates:
+            self._take(dict(one))
+
+    def _take(self, one: Update) -> None:
+        kind = one.pop("sessionUpdate")
+        self.order += [id for id in (one.get("messageId") or one.get("toolCallId"),) if id and id not in self.order]
+        if "messageId" in one:
+            key = kind.removesuffix("_chunk"), one["messageId"]
+            before = self.messages.get(key, []) if kind.endswith("_chunk") else []
+            new = [one["content"]] if kind.endswith("_chunk") else one["content"]
+            self.messages[key] = [*before, *new]
+        elif kind == "tool_call_content_chunk":
+            self._call(one).setdefault("content", []).append(one["content"])
+        elif kind == "tool_call_update":
+            known = self._call(one)
+            known.update({**one, **({"content": list(one["content"])} if "content" in one else {})})
+        elif kind == "terminal_output_chunk":
+            self.output += base64.b64decode(one["data"])
+        elif kind == "terminal_update" and "output" in one:
+            self.output = base64.b64decode(one["output"]["data"])
+        elif kind == "plan_update":
+            self.plans[one["plan"]["planId"]] = one["plan"]
+
+    def _call(self, one: Update) -> Update:
+        return self.calls.setdefault(one.pop("toolCallId"), {})
+
+    def shows(self) -> Any:
+        words = {key: "".join(block["text"] for block in blocks) for key, blocks in self.messages.items()}
+        return words, self.calls, self.output, self.plans, self.order
+
+
+words = st.sampled_from(["a", "bc", ""])
+said = st.one_of(
+    st.builds(part, words, st.sampled_from(["a", "b"])),
+    st.builds(message, words),
+    st.builds(grows, words),
+    st.builds(lambda title: call(title=title), words),
+    st.builds(lambda said: call(content=[item(said)], status="completed"), words),
+    st.builds(lambda said: output(said.encode()), words),
+    st.builds(lambda said: terminal(output={"data": data(said.encode())}), words),
+    st.builds(plan, st.sampled_from("pq"), words),
+)
+
+
+@given(st.lists(said, max_size=20))
+def test_a_client_shows_the_same(updates: list[Update]) -> None:
+    assert _Client(folded(*updates)).shows() == _Client(updates).shows()
+
+
+def replay(*, is_folded: bool) -> EitherVersion:
+    folding = Upserting("s", 0) if is_folded else None
+    return EitherVersion("s", Telling("s", run="own"), Verbatim("s", run="own"), folding)
+
+
+def shown(either: EitherVersion, entries: list[Entry]) -> list[Update]:
+    lines = [each for number, one in enumerate(entries) for each in either.add(number, one)] + either.end()
+    return [json.loads(each)["params"]["update"] for each in b"".join(lines).splitlines()]
+
+
+def test_turns_are_folded_apart() -> None:
+    turn = [asked(), state("running"), whole("hello", id="u1", kind="user_message"), accepted()]
+    turn += [told("tool_call_update", toolCallId="c", title="T"), chunk("a"), chunk("b"), state("idle")]
+    kinds = [one["sessionUpdate"] for one in shown(replay(is_folded=True), turn * 2)]
+    assert kinds == ["user_message", "tool_call_update", "agent_message_chunk"] * 2
+    assert len(shown(replay(is_folded=False), turn)) == 5, "with the call, which has failed in the end"
+
+
+def test_many_chunks_at_once_are_folded_as_one_by_one() -> None:
+    lines = [record.encode_message(AT, RUN, Peer.AGENT, chunk(f"{n} ").raw or b"", protocol=2) for n in range(40)]
+    first = record.decode_entry(lines[0])
+    assert first is not None
+    streams = Streams()
+    streams.last = lines[0], first
+    stream = streams.stream(lines[1:], 0)
+    assert isinstance(stream, Stream)
+    either = replay(is_folded=True)
+    out = either.add(0, first) + either.go_on(stream.count, stream) + either.end()
+    [one] = [json.loads(each)["params"]["update"] for each in out]
+    assert one["content"]["text"] == "0 " + stream.text
