@@ -55,7 +55,7 @@ class Opened:
         Without ``make``, a missing store reads as empty and is not created, and one that cannot be written is opened
         for reading. Raises StoreRefused.
         """
-        self.root = root
+        self.root = root = access.reachable(root)
         self.filling: Filling = lambda: contextlib.nullcontext(lambda done, total: None)
         self._layout = Layout(root)
         self.is_made = make or self._layout.is_made

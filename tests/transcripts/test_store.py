@@ -14,10 +14,12 @@ import pytest
 from acp_proxy.errors import InvalidCursor, NewerFormat, StoreRefused
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.listing.glance import Glance
 from acp_proxy.transcripts.lives.beginning import Deleted
 from acp_proxy.wire import acp, record
 from tests.stored import Both
 from tests.transcripts import talk
+from tests.transcripts.searches import found, keep
 from tests.transcripts.talk import answer, prompt
 from tests.transcripts.writing import AGENT, run_together
 
@@ -44,6 +46,19 @@ def files(root: Path) -> list[str]:
 
 
 # The directory.
+
+
+def test_a_store_may_have_a_long_path(tmp_path: Path) -> None:
+    """Windows finds no file with such a path in its usual form."""
+    root = tmp_path / ("a" * 150) / ("b" * 150)
+    store = Both(root)
+    keep(store, "s", "hello")
+    assert listed(store) == ["s"]
+    assert found(store, "hello") == [("s", [1])]
+    assert [seen.named for seen in Glance(root).sessions("")] == ["s"]
+    store.delete(AGENT, "s")
+    assert found(store, "hello") == []
+    assert listed(store) == []
 
 
 def test_every_file_is_private_under_an_open_umask(root: Path) -> None:
@@ -352,7 +367,8 @@ def test_a_session_is_reopened_on_a_disk_that_cannot_be_read(store: Both, root: 
         raise OSError(errno.EIO, "made up")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "pread", unreadable)
+        patch.setattr(os, "pread", unreadable, raising=False)
+        patch.setattr(os, "read", unreadable)
         transcript = store.begin(AGENT, talk.header("1"), fresh=True)
         identity = transcript.identity
         transcript.close()

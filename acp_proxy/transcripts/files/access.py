@@ -29,6 +29,15 @@ else:
     append_to = os.write  # to a file opened with O_APPEND; lines of several processes do not mix
 
 
+def reachable(root: Path) -> Path:
+    """The path of a store by which every file in it is found, however long its path is."""
+    if sys.platform == "win32":
+        from acp_proxy.transcripts.files import windows_files
+
+        return Path(windows_files.reachable(str(root)))
+    return root
+
+
 def prepare(root: Path) -> None:
     """Create the store's directory if it is missing, and check that this user, and no other, can write to it.
 
@@ -172,6 +181,13 @@ def check_database(path: Path) -> None:
         number = errno.EACCES
     if number:
         raise OSError(number, os.strerror(number), str(path))
+
+
+def database_uri(path: Path, options: str) -> str:
+    """The URI that opens an SQLite database with options such as ``mode=ro``."""
+    from urllib.parse import quote  # most processes of ``run`` open none
+
+    return f"file:{quote(os.fsencode(os.path.abspath(path)), safe='')}?{options}"
 
 
 def make_private(path: Path) -> None:

@@ -1,11 +1,13 @@
-"""Opens and locks files on Windows as POSIX systems do.
+"""Opens, locks and names files on Windows as POSIX systems do.
 
 ``open_shared``: others may remove or rename a file while it is open, and an append goes to the file's end whoever
 else appends. ``lock``: shared and exclusive locks between processes. They are on one byte far behind any file's end,
-because Windows lets nobody write, or nobody else read, what is locked. Used on Windows only.
+because Windows lets nobody write, or nobody else read, what is locked. ``reachable``: paths of any length. Used on
+Windows only.
 """
 
 import ctypes
+import ntpath
 import os
 import sys
 from typing import Any
@@ -21,6 +23,21 @@ _LOCKED = 0x7FFFFFFF
 """The upper half of the locked byte's offset."""
 FILE, FOLDER, END = 0, 1, 2
 """What a locked byte stands for: the file, the folder that it is in, or the file's end."""
+
+
+_LONGEST_PATH = 247
+"""Characters of the longest path of a directory in the usual form; that of a file may have 12 more."""
+_INSIDE = 180
+"""How much longer than the store's the path of a file in it can be."""
+_UNLIMITED = "\\\\?\\"
+
+
+def reachable(root: str) -> str:
+    """The path of a store in the form by which Windows finds every file in it: one without a limit if it is long."""
+    path = ntpath.abspath(root)
+    if len(path) + _INSIDE <= _LONGEST_PATH or path.startswith(_UNLIMITED):
+        return root
+    return f"{_UNLIMITED}UNC{path[1:]}" if path.startswith("\\\\") else f"{_UNLIMITED}{path}"
 
 
 class _Overlapped(ctypes.Structure):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.transcripts.files import names
+from acp_proxy.transcripts.files import access, names
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.listing.index import SCHEMA
 from acp_proxy.transcripts.listing.keeping import DeletedSession, kept
@@ -40,7 +40,7 @@ class Glance:
     """Completion's view of the store at ``root``."""
 
     def __init__(self, root: Path) -> None:
-        self._layout = Layout(root)
+        self._layout = Layout(access.reachable(root))
 
     def agents(self) -> list[str]:
         """The folders of all agents."""
@@ -59,7 +59,7 @@ class Glance:
             if not path.is_file():
                 return []
             alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
-            uri = f"{path.absolute().as_uri()}?mode=ro{alone}"  # if nobody has it open, this creates no side files
+            uri = access.database_uri(path, f"mode=ro{alone}")  # if nobody has it open, this creates no side files
             with closing(sqlite3.connect(uri, uri=True, timeout=0)) as index:
                 if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
                     return []

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.transcripts.files import names
+from acp_proxy.transcripts.files import access, names
 from acp_proxy.transcripts.files.reading import AlikeLines, Reading
 from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.transcripts.listing import cursors, places
@@ -261,7 +261,7 @@ class Index:
         """Copy the rows of a complete index at ``path`` into this one. Only reads that file: waits for no writer."""
         with (
             suppress(sqlite3.Error),
-            closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as other,
+            closing(sqlite3.connect(access.database_uri(path, "mode=ro"), uri=True)) as other,
         ):
             if other.execute("PRAGMA user_version").fetchone() == (SCHEMA,):
                 other.backup(self._database)

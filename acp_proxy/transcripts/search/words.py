@@ -123,7 +123,7 @@ class WordTable:
             self._database = self._opened(path)
 
     def _opened(self, path: Path) -> sqlite3.Connection:
-        there = f"{path.absolute().as_uri()}?mode=rw"  # does not recreate a removed file
+        there = access.database_uri(path, "mode=rw")  # does not recreate a removed file
         database = sqlite3.connect(there, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
         try:
             database.execute("PRAGMA synchronous = NORMAL")

@@ -33,6 +33,21 @@ def test_flags_become_an_access_and_a_disposition(flags: int, access: int, dispo
     assert windows_files.wanted(flags) == (access, disposition)
 
 
+@pytest.mark.parametrize(
+    ("root", "reached"),
+    [
+        (r"C:\Users\me\AppData\Local\acp-proxy", r"C:\Users\me\AppData\Local\acp-proxy"),
+        (rf"C:\{'x' * 64}", rf"C:\{'x' * 64}"),
+        (rf"C:\{'x' * 65}", rf"\\?\C:\{'x' * 65}"),
+        (rf"C:/{'x' * 65}/a/../b", rf"\\?\C:\{'x' * 65}\b"),
+        (rf"\\server\share\{'x' * 65}", rf"\\?\UNC\server\share\{'x' * 65}"),
+        (rf"\\?\C:\{'x' * 65}", rf"\\?\C:\{'x' * 65}"),
+    ],
+)
+def test_a_long_path_gets_the_form_without_a_limit(root: str, reached: str) -> None:
+    assert windows_files.reachable(root) == reached
+
+
 class Opened:
     """A file, opened as often as a test likes."""
 
