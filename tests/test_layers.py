@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "replay": {"wire", "errors"},
     "redaction": {"wire", "errors"},
     "transcripts": {"redaction", "titles", "wire", "errors"},
+    "sync": {"transcripts", "wire", "errors"},
     "recording": {"core", "transcripts", "agent_command", "wire", "errors"},
     "demo": set(),
     "editors": {"wire", "errors", "options", "config_file"},
@@ -51,6 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core",
         "redaction",
         "replay",
+        "sync",
         "transcripts",
     }
     | {"agent_command", "titles", "wire", "errors", "options", "config_file"},
@@ -66,13 +68,15 @@ STORE_PACKAGES: dict[str, set[str]] = {
     "opened": {"files", "lives", "listing"},
     "store": {"files", "lives", "listing", "opened"},
     "archive": {"files", "lives", "listing", "search", "upkeep", "opened"},
+    "sharing": {"files", "lives", "listing", "opened"},
 }
-"""The packages of transcripts/, and its two interfaces."""
+"""The packages of transcripts/, and its three interfaces."""
 INTERFACES = {
     "store": {"recording", "shell"},
     "archive": {"adoption", "api", "cli", "conversation", "diagnosis", "mock", "recall", "views"},
+    "sharing": {"sync"},
 }
-"""Who uses which interface of the store: a running proxy, and everything else."""
+"""Who uses which interface of the store: a running proxy, commands, and sync."""
 ONLY_IN = {
     "anyio": {"mock"},
     "typer": {"cli", "views"},
@@ -80,7 +84,9 @@ ONLY_IN = {
     "mcp_types": {"recall"},
     "pydantic": {"recall"},
     "rich": {"cli", "views"},
-    "sqlite3": {"transcripts", "shell", "cli", "diagnosis"},
+    "sqlite3": {"transcripts", "shell", "cli", "diagnosis", "sync"},
+    "obstore": {"sync"},
+    "nacl": {"sync"},
 }
 WORLD = {"asyncio", "datetime", "io", "os", "pathlib", "random", "secrets", "shutil", "socket", "sqlite3"}
 WORLD |= {"subprocess", "tempfile", "threading", "time", "uuid"}

@@ -16,6 +16,7 @@ class Main(Group):
         "doctor": LazyCommand("acp_proxy.cli.doctor", "doctor", in_front=True),
         "sessions": LazyCommand("acp_proxy.cli.sessions", "app"),
         "browse": LazyCommand("acp_proxy.cli.browse", "browse"),
+        "sync": LazyCommand("acp_proxy.cli.sync_group", "app"),
         "config": LazyCommand("acp_proxy.cli.config", "config"),
         "replay": LazyCommand("acp_proxy.cli.replay", "replay"),
         "chain": LazyCommand("acp_proxy.cli.chain", "chain", in_front=True),

@@ -47,6 +47,9 @@ def prune(
         typer.Option("--deleted", help="Only soft-deleted sessions, by the time of the delete. Without a limit: all."),
     ] = False,
     soft: Annotated[bool, typer.Option("--soft", help="Let sessions restore bring them back.")] = False,
+    everywhere: Annotated[
+        bool, typer.Option("--everywhere", help="With acp-proxy sync, delete them on all machines, not only here.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be deleted; delete nothing.")] = False,
     yes: YesOption = False,
     as_json: JsonOption = False,
@@ -79,7 +82,7 @@ def prune(
             _show(opened, chosen[:_SHOWN], err=True)
             more = f" ({len(chosen) - _SHOWN} of them not shown)" if len(chosen) > _SHOWN else ""
             agreed(f"Delete these {_figures(chosen)}{more}{' softly' if soft else ' permanently'}?")
-        trouble = _pruned(opened, chosen, soft=soft)
+        trouble = _pruned(opened, chosen, soft=soft, is_here=not everywhere)
     _tell(chosen, trouble, as_json, dry_run=False)
     if set(trouble.values()) - {IN_USE}:
         raise typer.Exit(1)
@@ -96,11 +99,11 @@ def _limits(older_than: str | None, keep: int | None, max_size: str | None) -> L
     return Limits(before, keep, amounts.size("--max-size", max_size) if max_size is not None else None)
 
 
-def _pruned(store: Archive, chosen: Sequence[Candidate], *, soft: bool) -> dict[tuple[str, str], str]:
+def _pruned(store: Archive, chosen: Sequence[Candidate], *, soft: bool, is_here: bool) -> dict[tuple[str, str], str]:
     """The sessions that were not deleted, by agent and name, with the reason."""
     trouble: dict[tuple[str, str], str] = {}
     try:
-        for candidate, why in store.prune(advancing(chosen, "Deleting"), soft=soft):
+        for candidate, why in store.prune(advancing(chosen, "Deleting"), soft=soft, is_here=is_here):
             if why is not None:
                 trouble[candidate.agent, candidate.name] = why
     except Unreadable:

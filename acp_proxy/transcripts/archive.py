@@ -312,14 +312,18 @@ class Archive(Opened):
 
         return (pruning.of_kept if deleted else pruning.of_listed)(self._layout, self._catalog)
 
-    def prune(self, candidates: "Iterable[Candidate]", *, soft: bool) -> "Iterator[tuple[Candidate, str | None]]":
+    def prune(
+        self, candidates: "Iterable[Candidate]", *, soft: bool, is_here: bool = True
+    ) -> "Iterator[tuple[Candidate, str | None]]":
         """Delete sessions one by one. Yields each with the reason it was not deleted, or None.
+
+        ``is_here``: other machines with the same history keep them.
 
         The index is updated at the end. Raises Unreadable if that fails; the next list then does it.
         """
         from acp_proxy.transcripts.upkeep.pruning import prune
 
-        return prune(self._layout, self._catalog, candidates, soft=soft)
+        return prune(self._layout, self._catalog, candidates, soft=soft, is_here=is_here)
 
     def usage(self, agent: str = "", by: "By" = "month") -> "tuple[dict[str, AgentUsed], list[str]]":
         """What all sessions used, by agent, and a line of text for each transcript that could not be read.

@@ -73,6 +73,10 @@ class Header(Value):
     forked_from: list[str]
     """The session ids of the parent, its parent and so on: entries copied into a fork still name them."""
     version: int
+    uid: str
+    """Random text that no other transcript has; empty in files that are older than it."""
+    foreign: list[str]
+    """Ids that an agent gave the session on another machine, so no agent here knows them."""
 
     def __init__(
         self,
@@ -84,8 +88,10 @@ class Header(Value):
         agent: Mapping[str, object] | None = None,
         forked_from: list[str] | None = None,
         version: int = VERSION,
+        uid: str = "",
+        foreign: list[str] | None = None,
     ) -> None:
-        more = directories or [], agent or {}, forked_from or [], version
+        more = directories or [], agent or {}, forked_from or [], version, uid, foreign or []
         super().__init__(session, cwd, origin, created_at, *more)
 
 
@@ -120,6 +126,8 @@ def encode_header(header: Header) -> bytes:
                 "createdAt": header.created_at,
                 "origin": header.origin,
                 **({"forkedFrom": header.forked_from} if header.forked_from else {}),
+                **({"uid": header.uid} if header.uid else {}),
+                **({"foreign": header.foreign} if header.foreign else {}),
             }
         )
         + b"\n"
@@ -191,6 +199,8 @@ def decode_header(line: bytes) -> Header | None:
         agent=agent if isinstance(agent, dict) else {},
         forked_from=acp.strings(value, "forkedFrom"),
         version=version,
+        uid=acp.text(value, "uid") or "",
+        foreign=acp.strings(value, "foreign"),
     )
 
 

@@ -8,6 +8,7 @@ from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
 
 SESSION, RUN, CWD = "sess-1", "run001", "/project"
+UID = "0123456789abcdef" * 2
 _BEGINNING = 1795166100.0
 
 Block = str | Mapping[str, object]
@@ -25,7 +26,7 @@ def header(
     origin: str = record.RECORDED,
     more: tuple[str, ...] = (),
 ) -> Header:
-    return Header(session, cwd, origin, time(at), list(more))
+    return Header(session, cwd, origin, time(at), list(more), uid=UID)
 
 
 def prompt(*blocks: Block, at: int = 0, run: str = RUN, session: str = SESSION) -> bytes:

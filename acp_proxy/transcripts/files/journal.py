@@ -37,7 +37,8 @@ class Event(Value):
     ``transcript``: of a title or an archived session: its transcript's name, if that is not the session's own; of a
     soft delete: the new name; of a restore: the name while deleted. ``title``: None removes the user's title.
     ``to``: the transcript is being renamed to this; empty: removed. This is complete at the old name's next title, even
-    if that is None.
+    if that is None. ``is_here``: a delete that other machines with the same history do not follow.
+    ``uid``: the transcript's; an id may be another session's by now.
     """
 
     kind: str
@@ -45,11 +46,19 @@ class Event(Value):
     transcript: str | None = None
     title: str | None = None
     to: str | None = None
+    is_here: bool = False
+    uid: str | None = None
 
     @property
     def name(self) -> str:
         """The name of the transcript that an event belongs to, unless that is a delete."""
         return self.transcript or file_name(self.session)
+
+
+def about(uid: str, *, is_here: bool) -> dict[str, str | bool | None]:
+    """The members of a delete or a rename for other machines: whose it is, and whether only this machine does it."""
+    members: dict[str, str | bool | None] = {"uid": uid} if uid else {}
+    return members | ({"here": True} if is_here else {})
 
 
 class JournalState(Value):
@@ -108,7 +117,7 @@ class Journal:
         finally:
             os.close(fd)
 
-    def append(self, event: str, session: str, at: str, **more: str | None) -> None:
+    def append(self, event: str, session: str, at: str, **more: str | bool | None) -> None:
         """Append an event. ``at``: its time. ``more``: an ``Event``'s other fields. Raises OSError."""
         fd = open_private(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
@@ -246,4 +255,12 @@ def _event(line: bytes) -> Event | None:
         return None
     if kind not in _MOVING or transcript is None or (to and not is_ours(to)):
         to = None
-    return Event(kind, session, transcript, acp.text(value, "title"), to)
+    return Event(
+        kind,
+        session,
+        transcript,
+        acp.text(value, "title"),
+        to,
+        acp.member(value, "here") is True,
+        acp.text(value, "uid"),
+    )

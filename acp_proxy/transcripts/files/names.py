@@ -3,6 +3,7 @@
 A name is readable, limited in length, and safe on every file system. The original text is never used as a file name.
 """
 
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ except ImportError:  # an interpreter built without this module
 
 _SLUG_LENGTH = 40
 _HASH_LENGTH = 16  # hex digits: 64 bits are enough within one store
+_UID_BYTES = 16
 ASIDE = "~"
 """Separates a transcript's name from what was added when its file was renamed: a small number if it was set aside
 because its id was given to another session, or a time (digits only) if it was soft-deleted."""
@@ -38,6 +40,16 @@ def file_name(text: str) -> str:
 def digest(text: str) -> str:
     """The first 64 bits of the text's SHA-256, as hex digits."""
     return str(sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH])
+
+
+def new_uid() -> str:
+    """A random uid for a new transcript: 128 bits, as hex digits."""
+    return os.urandom(_UID_BYTES).hex()
+
+
+def uid_of(header: bytes) -> str:
+    """The uid of a transcript whose header has none: made from the header's line."""
+    return str(sha256(header.rstrip(b"\r\n")).hexdigest()[: 2 * _UID_BYTES])
 
 
 def _slug(text: str) -> str:

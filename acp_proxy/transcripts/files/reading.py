@@ -110,6 +110,13 @@ class Reading:
             self.close()
             raise
 
+    @property
+    def uid(self) -> str:
+        """The transcript's uid; empty if there is no header."""
+        if self.header is None:
+            return ""
+        return self.header.uid or names.uid_of(self.first[: self.header_size])
+
     def age(self, now: float) -> float:
         """Seconds since the file was last written. ``now``: Unix time."""
         return now - self._written
@@ -315,8 +322,12 @@ class Reading:
 
     @property
     def alias(self) -> str | None:
-        """The id the agent now uses for this session, if it is another one; as far as ``search`` has read."""
-        return record.moved_to(self._moved) if self._moved is not None else None
+        """The id the agent now uses for this session, if it is another one; as far as ``search`` has read.
+
+        An agent of another machine gave it: then the uid, which no agent knows, so that the session is handed over.
+        """
+        to = record.moved_to(self._moved) if self._moved is not None else None
+        return self.header.uid if self.header is not None and to in self.header.foreign else to
 
     @property
     def is_copy(self) -> bool:

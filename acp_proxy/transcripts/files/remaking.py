@@ -39,6 +39,7 @@ def remade(line: bytes, entries: Iterable[Entry], name: str) -> Header | None:
         directories=acp.strings(left, "additionalDirectories"),
         agent=agent if isinstance(agent, dict) else {},
         forked_from=acp.strings(left, "forkedFrom"),
+        uid=acp.text(left, "uid") or "",
     )
 
 
@@ -50,7 +51,7 @@ def session_of(entry: Entry) -> str | None:
 def _left(line: bytes) -> dict[str, object]:
     """The members of a broken header that can still be read."""
     found: dict[str, object] = {}
-    for key in ("sessionId", "cwd", "createdAt", "additionalDirectories", "agent", "forkedFrom"):
+    for key in ("sessionId", "cwd", "createdAt", "additionalDirectories", "agent", "forkedFrom", "uid"):
         match = re.search(rb'[{,]\s*"' + key.encode() + b'"' + _VALUE, line)
         if match is not None:
             try:

@@ -176,7 +176,7 @@ class Transcript:
     def _begin(self, header: Header) -> None:
         if os.fstat(self._fd).st_size:
             return
-        line = record.encode_header(header)
+        line = record.encode_header(header if header.uid else header.but(uid=names.new_uid()))
         try:
             self.append(line)
         except OSError:

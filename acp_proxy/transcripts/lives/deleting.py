@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
+from acp_proxy.errors import NewerFormat
 from acp_proxy.transcripts.files import access, journal
 from acp_proxy.transcripts.files.journal import Event, Journal
 from acp_proxy.transcripts.files.layout import Layout, remove_file
 from acp_proxy.transcripts.files.names import ASIDE, compressed, file_name, is_kept, kept_as, kept_name
+from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.wire import clock
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -24,25 +26,31 @@ _SURELY_UNUSED_SECONDS = 24 * 60 * 60.0
 """Without file locks, a transcript written to within this time counts as in use."""
 
 
-def delete(layout: Layout, agent: str, session: str, *, soft: bool, is_unused: bool = False) -> None:
+def delete(
+    layout: Layout, agent: str, session: str, *, soft: bool, is_unused: bool = False, is_here: bool = False
+) -> None:
     """Delete a session; it stays known as deleted. ``soft``: its transcript can be restored. Raises OSError.
 
-    ``is_unused``: the caller holds ``unused``, so no other process can have the transcript open.
+    ``is_unused``: the caller holds ``unused``, so no other process can have the transcript open. ``is_here``: other
+    machines with the same history keep it.
     """
     name = file_name(session)
     layout.make_folder(layout.transcript(agent, name).parent)
     with suppress(OSError):  # the mark only makes the index notice sooner
         layout.mark(agent, name)
     with alone(layout, agent, deletes=True) as known:
-        at = _now()
+        at, more = _now(), journal.about(_uid(layout.transcript(agent, name)), is_here=is_here)
         if not soft:
-            _say_deleted(layout, agent, session, at, is_unused=is_unused)
+            _say_deleted(layout, agent, session, at, more, is_unused=is_unused)
         elif session not in known.deleted():  # else its soft-deleted transcript stays as it is
-            known.append(journal.DELETED, session, at, transcript=_kept_as(layout, agent, name, at))
+            kept = _kept_as(layout, agent, name, at)
+            known.append(journal.DELETED, session, at, transcript=kept, **more)
         finish(layout, agent, session)
 
 
-def _say_deleted(layout: Layout, agent: str, session: str, at: str, *, is_unused: bool) -> None:
+def _say_deleted(
+    layout: Layout, agent: str, session: str, at: str, more: dict[str, str | bool | None], *, is_unused: bool
+) -> None:
     """Append the event. If the disk is full, remove the transcript first, since that makes room. Raises OSError.
 
     If another process has the transcript open, removing it would make no room: then nothing is deleted.
@@ -50,7 +58,7 @@ def _say_deleted(layout: Layout, agent: str, session: str, at: str, *, is_unused
     known, name = layout.journal(agent), file_name(session)
     path = layout.transcript(agent, name)
     try:
-        known.append(journal.DELETED, session, at)
+        known.append(journal.DELETED, session, at, **more)
     except OSError as problem:
         with ExitStack() as stack:
             is_full = problem.errno in _NO_ROOM
@@ -59,7 +67,7 @@ def _say_deleted(layout: Layout, agent: str, session: str, at: str, *, is_unused
             with suppress(FileNotFoundError):  # it is compressed
                 os.truncate(path, 0)  # the caller of ``unused`` has it open, so removing its name alone frees nothing
             layout.remove(agent, name)
-            known.append(journal.DELETED, session, at)
+            known.append(journal.DELETED, session, at, **more)
 
 
 def finish(layout: Layout, agent: str, session: str) -> None:
@@ -121,28 +129,37 @@ def lift(layout: Layout, agent: str, session: str) -> None:
             known.append(journal.LIFTED, session, _now())
 
 
-def remove(layout: Layout, agent: str, session: str, name: str, *, soft: bool, is_unused: bool = False) -> None:
+def remove(
+    layout: Layout,
+    agent: str,
+    session: str,
+    name: str,
+    *,
+    soft: bool,
+    is_unused: bool = False,
+    is_here: bool = False,
+) -> None:
     """Delete one transcript. If its id belongs to a newer session now, that one is left alone. Raises OSError.
 
-    ``soft``, ``is_unused``: as for ``delete``.
+    ``soft``, ``is_unused``, ``is_here``: as for ``delete``.
     """
     if name == file_name(session):
-        delete(layout, agent, session, soft=soft, is_unused=is_unused)
+        delete(layout, agent, session, soft=soft, is_unused=is_unused, is_here=is_here)
     else:
-        _remove_superseded(layout, agent, session, name, soft=soft)
+        _remove_superseded(layout, agent, session, name, soft=soft, is_here=is_here)
 
 
-def _remove_superseded(layout: Layout, agent: str, session: str, name: str, *, soft: bool) -> None:
+def _remove_superseded(layout: Layout, agent: str, session: str, name: str, *, soft: bool, is_here: bool) -> None:
     layout.mark(agent, name)
     with alone(layout, agent, deletes=True):
         to = _kept_as(layout, agent, name, _now()) if soft else ""
-        _move(layout, agent, Event(journal.TITLED, session, name, to=to))
+        _move(layout, agent, Event(journal.TITLED, session, name, to=to, is_here=is_here))
 
 
-def remove_kept(layout: Layout, agent: str, session: str, kept: str) -> None:
-    """Delete a soft-deleted transcript permanently. Raises OSError."""
+def remove_kept(layout: Layout, agent: str, session: str, kept: str, *, is_here: bool = False) -> None:
+    """Delete a soft-deleted transcript permanently. ``is_here``: as for ``delete``. Raises OSError."""
     with alone(layout, agent, deletes=True):
-        _move(layout, agent, Event(journal.TITLED, session, kept, to=""))
+        _move(layout, agent, Event(journal.TITLED, session, kept, to="", is_here=is_here))
 
 
 def restore(layout: Layout, agent: str, session: str, kept: str) -> str:
@@ -180,7 +197,8 @@ def _move(layout: Layout, agent: str, event: Event) -> str:
 
     On a full disk, it is removed without an event.
     """
-    title: dict[str, str | None] = {"title": None} if event.kind == journal.TITLED else {}
+    title: dict[str, str | bool | None] = {"title": None} if event.kind == journal.TITLED else {}
+    title |= journal.about(_uid(layout.place(agent, event.name)), is_here=event.is_here)
     with nullcontext() if event.to else _unless_full():
         layout.journal(agent).append(
             event.kind, event.session, _now(), transcript=event.transcript, **title, to=event.to
@@ -240,6 +258,17 @@ def _kept_as(layout: Layout, agent: str, name: str, at: str) -> str:
     while _is_there(layout.kept(agent, kept)):
         kept = _next(kept)
     return kept
+
+
+def _uid(path: Path) -> str:
+    """The uid of a transcript that is about to be deleted or renamed; empty if it cannot be read."""
+    with suppress(OSError, NewerFormat):
+        reading = Reading(path, unfinished=True)
+        try:
+            return reading.uid
+        finally:
+            reading.close()
+    return ""
 
 
 def _is_there(path: Path) -> bool:

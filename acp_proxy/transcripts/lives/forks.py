@@ -76,7 +76,9 @@ def begin(
         if (known := source.header) is not None:
             source.size = min(source.size, until or source.size)
             ids = [known.session, *known.forked_from]
-            is_left = _begun(layout, agent, source, header.but(origin=known.origin, forked_from=ids))
+            is_left = _begun(
+                layout, agent, source, header.but(origin=known.origin, forked_from=ids, uid=names.new_uid())
+            )
     finally:
         if not is_left:
             source.close()

@@ -105,13 +105,13 @@ def of_kept(layout: Layout, catalog: Catalog) -> list[Candidate]:
 
 
 def prune(
-    layout: Layout, catalog: Catalog, candidates: Iterable[Candidate], *, soft: bool
+    layout: Layout, catalog: Catalog, candidates: Iterable[Candidate], *, soft: bool, is_here: bool
 ) -> Iterator[tuple[Candidate, str | None]]:
     """See ``Archive.prune``."""
     gone: dict[str, list[str]] = {}
     try:
         for candidate in candidates:
-            trouble = _delete(layout, candidate, soft=soft)
+            trouble = _delete(layout, candidate, soft=soft, is_here=is_here)
             if trouble is None:
                 gone.setdefault(candidate.agent, []).append(candidate.name)
             yield candidate, trouble
@@ -121,7 +121,7 @@ def prune(
             catalog.forget(agent, names)
 
 
-def _delete(layout: Layout, candidate: Candidate, *, soft: bool) -> str | None:
+def _delete(layout: Layout, candidate: Candidate, *, soft: bool, is_here: bool) -> str | None:
     """The reason for not deleting it: ``IN_USE`` or an errno's name; None if it was deleted."""
     agent, session, name = candidate.agent, candidate.session, candidate.name
     path = layout.kept(agent, name) if candidate.is_kept else layout.transcript(agent, name)
@@ -130,9 +130,9 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool) -> str | None:
             if not is_unused or (candidate.written is not None and _written(path) != candidate.written):
                 return IN_USE
             if candidate.is_kept:
-                deleting.remove_kept(layout, agent, session, name)
+                deleting.remove_kept(layout, agent, session, name, is_here=is_here)
             else:
-                deleting.remove(layout, agent, session, name, soft=soft, is_unused=True)
+                deleting.remove(layout, agent, session, name, soft=soft, is_unused=True, is_here=is_here)
     except OSError as problem:
         return errno_name(problem)
     return None

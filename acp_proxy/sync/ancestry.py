@@ -1,0 +1,94 @@
+"""A session's history as a tree of segments, and what follows from it: its lines, and what is dead. Pure.
+
+A *line* is the way from the session's beginning to a segment without children: one conversation. Several lines mean
+that machines continued the session at the same time; each is a session of its own in a list.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A segment. ``parent``: the segment that it follows. ``skip``: bytes at its start that the parent has already; -1
+    if that is not known yet.
+
+    ``size``: bytes of its data. ``digest``: of its data, as it should be in a file. ``is_blank``: the data is gone.
+    """
+
+    id: str
+    parent: str
+    machine: str
+    number: int
+    size: int = 0
+    skip: int = 0
+    digest: str = ""
+    is_blank: int | bool = False
+
+    @property
+    def length(self) -> int:
+        """The bytes that it adds to its parent's."""
+        return self.size - self.skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """All that is known of one session. ``deaths``: by the segment from which everything is deleted, the segments that
+    must be known before that is judged. ``waiting``: segments that have no place yet."""
+
+    uid: str
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    deaths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    waiting: Mapping[str, Node] = field(default_factory=dict)
+
+    def path(self, id: str) -> list[Node] | None:
+        """The segments from the first to this one; None if one of them is unknown."""
+        found: list[Node] = []
+        seen: set[str] = set()
+        while id != self.uid:
+            node = self.nodes.get(id)
+            if node is None or id in seen:
+                return None
+            seen.add(id)
+            found.append(node)
+            id = node.parent
+        return found[::-1]
+
+    def is_dead(self, id: str) -> bool:
+        """Whether what ends with this segment is deleted. ``id``: a segment, or the session's uid."""
+        return not self._roots.isdisjoint(self._ids(id))
+
+    def children(self, id: str) -> list[Node]:
+        """The segments that follow this one, in an order that is the same on every machine."""
+        return sorted((node for node in self.nodes.values() if node.parent == id), key=lambda node: node.id)
+
+    def leaves(self) -> list[str]:
+        """The last segments of all lines that can be shown, in an order that is the same on every machine."""
+        parents = {node.parent for node in self.nodes.values()}
+        found = []
+        for id in sorted(self.nodes):
+            path = self.path(id) if id not in parents else None
+            if path is not None and not any(node.is_blank for node in path) and not self.is_dead(id):
+                found.append(id)
+        return found
+
+    def anchor(self, tip: str, others: Iterable[str]) -> str | None:
+        """The first segment on the way to ``tip`` that is on the way to none of the others; None: there is none.
+
+        If there are no others, the session's uid.
+        """
+        shared = {id for other in others for id in self._ids(other)}
+        return next((id for id in self._ids(tip) if id not in shared), None)
+
+    def nearest(self, tip: str, anchors: Collection[str]) -> str | None:
+        """The last of the anchors on the way to ``tip``: its label is the one that counts. None: there is none."""
+        return next((id for id in reversed(self._ids(tip)) if id in anchors), None)
+
+    def _ids(self, tip: str) -> list[str]:
+        return [self.uid, *(node.id for node in self.path(tip) or ())]
+
+    @property
+    def _roots(self) -> set[str]:
+        return {
+            root for root, beside in self.deaths.items() if all(id in self.nodes or id in self.waiting for id in beside)
+        }

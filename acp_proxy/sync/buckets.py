@@ -1,0 +1,112 @@
+"""The shared place: an object store or a folder, through obstore. One object for each record, sealed.
+
+Every failure of the engine becomes ``Unavailable``.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+from obstore.store import LocalStore, from_url
+
+from acp_proxy.errors import UsageError
+from acp_proxy.sync.parties import Unavailable
+from acp_proxy.sync.sealing import HistoryKey
+
+_SCHEMES = ("s3", "gs", "az", "file")
+_DIGITS = 10
+"""Digits of a number in an object's name."""
+_Result = TypeVar("_Result")
+
+
+class SealedLogs:
+    """See ``parties.Logs``. ``requests``: how many were made."""
+
+    def __init__(self, url: str, key: HistoryKey) -> None:
+        """Raises Unavailable, UsageError."""
+        self._key = key
+        self.requests = 0
+        with _engine():
+            self._store = _opened(url)
+
+    def machines(self) -> list[str]:
+        found = self._ask(lambda: obstore.list_with_delimiter(self._store, prefix=self._key.history))
+        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
+
+    def get(self, machine: str, number: int) -> bytes | None:
+        def get() -> bytes | None:
+            try:
+                return bytes(obstore.get(self._store, self._path(machine, number)).bytes())
+            except (NotFoundError, FileNotFoundError):
+                return None
+
+        sealed = self._ask(get)
+        return self._key.open(machine, number, sealed) if sealed is not None else None
+
+    def create(self, machine: str, number: int, data: bytes) -> bool:
+        sealed = self._key.seal(machine, number, data)
+
+        def create() -> bool:
+            try:
+                obstore.put(self._store, self._path(machine, number), sealed, mode="create")
+            except (AlreadyExistsError, FileExistsError):
+                return False
+            return True
+
+        return self._ask(create)
+
+    def replace(self, machine: str, number: int, data: bytes) -> None:
+        sealed = self._key.seal(machine, number, data)
+        self._ask(lambda: obstore.put(self._store, self._path(machine, number), sealed, mode="overwrite"))
+
+    def check(self, probe: str) -> None:
+        """Test that a record is written only once. Raises Unavailable."""
+        path = f"{self._key.history}-{probe}"
+
+        def create() -> bool:
+            try:
+                obstore.put(self._store, path, b"test", mode="create")
+            except (AlreadyExistsError, FileExistsError):
+                return False
+            return True
+
+        first, again = self._ask(create), self._ask(create)
+        self._ask(lambda: obstore.delete(self._store, path))
+        if not first or again:
+            raise Unavailable(
+                "this place overwrites objects that exist, although it is told not to. Use another engine, or a newer "
+                "version of it"
+            )
+
+    def _path(self, machine: str, number: int) -> str:
+        return f"{self._key.history}/{machine}/{number:0{_DIGITS}}"
+
+    def _ask(self, act: Callable[[], _Result]) -> _Result:
+        self.requests += 1
+        with _engine():
+            return act()
+
+
+def _opened(url: str) -> "LocalStore":
+    parts = urlsplit(url)
+    if parts.scheme not in _SCHEMES or parts.username or parts.password:
+        raise UsageError(
+            f"{parts.scheme or url!r} is not a place that acp-proxy knows, or it contains a password. "
+            "Write s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY; "
+            "credentials come from the environment"
+        )
+    if parts.scheme == "file":
+        return LocalStore(unquote(parts.path), mkdir=True)
+    return from_url(url)  # type: ignore[return-value]
+
+
+@contextmanager
+def _engine() -> Iterator[None]:
+    try:
+        yield
+    except (BaseError, OSError) as problem:
+        text = str(problem).partition("\n")[0].strip()
+        raise Unavailable(f"the shared place cannot be used: {text}") from problem

@@ -1,0 +1,46 @@
+"""Where a segment may end: after whole turns. Pure."""
+
+from acp_proxy.transcripts.sharing import Summary
+from acp_proxy.wire import acp, record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Header
+
+LARGE = 16 * 1024 * 1024
+"""Bytes after which a segment ends with the next turn."""
+LARGEST = 256 * 1024 * 1024
+"""Bytes of the largest segment."""
+
+
+def end_of_turns(data: bytes, header: Header, *, is_open: bool) -> int:
+    """How many of these bytes are whole turns. ``is_open``: somebody may still append, and answer a prompt.
+
+    A line without its newline, or a damaged one, ends the search.
+    """
+    summary, at, end = Summary.begun(header), 0, 0
+    for line in data.splitlines(keepends=True) if b"\r" not in data else _lines(data):
+        entry = record.decode_entry(line, header.version)
+        if not line.endswith(b"\n") or (entry is None and not line.isspace()):
+            break
+        at += len(line)
+        if entry is not None:
+            summary.add(entry)
+        if not summary.open or not is_open:
+            end = at
+        if end > LARGE:
+            break
+    return end
+
+
+def has_prompt(data: bytes, header: Header) -> bool:
+    """Whether the user said something in this part of a session."""
+    if acp.PROMPT.encode() not in data:
+        return False
+    entries = (record.decode_entry(line, header.version) for line in _lines(data))
+    return any(
+        entry is not None and entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
+        for entry in entries
+    )
+
+
+def _lines(data: bytes) -> list[bytes]:
+    return [line + b"\n" for line in data.split(b"\n")[:-1]] + [rest for rest in data.split(b"\n")[-1:] if rest]

@@ -1,0 +1,219 @@
+"""A store that is part of a history: its settings, in the store's directory ``sync``, and one round at a time."""
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.sync.desk import Counts, Desk
+from acp_proxy.sync.parties import Logs, Unavailable
+from acp_proxy.sync.pushing import held
+from acp_proxy.sync.remembered import Remembered
+from acp_proxy.sync.rounds import synchronize
+from acp_proxy.transcripts.sharing import Shared, locked, new_uid, open_private
+from acp_proxy.wire.record import Header
+
+FOLDER = "sync"
+_SETTINGS, _STATE, _LOCK = "settings.json", "state.sqlite3", "lock"
+
+
+class NotJoined(AcpProxyError):
+    """The store belongs to no history."""
+
+
+class Busy(AcpProxyError):
+    """Another process synchronizes this store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """``url``: the shared place. ``agents``, ``directories``: only sessions of these, if there are any. ``places``:
+    directories of other machines, and what they are here."""
+
+    url: str
+    key_file: str
+    agents: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    places: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncStatus:
+    """What ``status`` shows.
+
+    ``machine``: this one's name. ``last``: when the last round came to its end, Unix time; 0: never. ``sent``,
+    ``received``: records. ``deletes``: how many wait for a confirmation. ``waiting``: sessions that are open here and
+    will get turns. ``machines``: the name of each other machine, its records that were read, and its trouble.
+    ``troubled``: sessions that are left alone (agent, name, why). ``trouble``: what went wrong last.
+    """
+
+    machine: str
+    last: int
+    sent: int
+    received: int
+    deletes: int
+    waiting: int
+    machines: list[tuple[str, int, str]]
+    troubled: list[tuple[str, str, str]]
+    trouble: str
+
+
+class JoinedStore:
+    """The part of a store that belongs to sync."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._folder = root / FOLDER
+
+    @property
+    def is_joined(self) -> bool:
+        return (self._folder / _SETTINGS).exists()
+
+    def settings(self) -> Membership:
+        """Raises NotJoined."""
+        try:
+            value = json.loads((self._folder / _SETTINGS).read_text("utf-8"))
+            lists = {name: tuple(value[name]) for name in ("agents", "directories")}
+            return Membership(**(value | lists))
+        except FileNotFoundError as problem:
+            raise NotJoined(
+                "this store is not synchronized. To begin: acp-proxy sync init URL; "
+                "on a second machine: acp-proxy sync join URL"
+            ) from problem
+        except (ValueError, TypeError, KeyError) as problem:
+            raise NotJoined(
+                f"{self._folder / _SETTINGS} is damaged. Run acp-proxy sync leave, then acp-proxy sync join URL"
+            ) from problem
+
+    def join(self, settings: Membership, machine: str) -> None:
+        """Make the store part of a history. ``machine``: this machine's name, for people. Raises OSError."""
+        if self.is_joined:
+            raise AcpProxyError("this store is synchronized already. To stop that: acp-proxy sync leave")
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        with self._remembered() as kept:
+            kept.set(machine=new_uid(), name=machine)
+            kept.commit()
+        self.change(settings)
+
+    def change(self, settings: Membership) -> None:
+        """Write the settings. Raises OSError."""
+        new = self._folder / f"{_SETTINGS}.new"
+        fd = open_private(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            json.dump(asdict(settings), file, indent=2)
+        new.replace(self._folder / _SETTINGS)
+
+    def place(self, theirs: str, ours: str) -> None:
+        """Show the sessions of another machine's directory as those of one here."""
+        settings = self.settings()
+        self.change(replace(settings, places=settings.places | {theirs: ours}))
+
+    def leave(self) -> None:
+        """Forget everything about the history. Sessions and the shared place stay as they are. Raises OSError, Busy."""
+        self.settings()
+        with self._alone():
+            for name in (_SETTINGS, _STATE, f"{_STATE}-journal"):
+                (self._folder / name).unlink(missing_ok=True)
+
+    def synchronize(self, logs: Logs, *, deletes: bool = False) -> Counts:
+        """Do one round. ``deletes``: publish even many deletes. Raises AcpProxyError, OSError."""
+        settings = self.settings()
+        with self._alone(), self._remembered() as kept:
+            desk = Desk(logs, Shared(self._root), kept, time.time, new_uid)
+            desk.home = os.path.expanduser("~")
+            desk.localized = lambda header, home: localized(header, home, settings)
+            desk.shares = lambda agent, header: is_shared(agent, header, settings)
+            try:
+                return self._round(desk, deletes=deletes)
+            except (AcpProxyError, OSError) as problem:
+                text = str(problem)
+                kept.database.execute("ROLLBACK")
+                kept.database.execute("BEGIN IMMEDIATE")
+                kept.set(trouble=text)
+                kept.commit()
+                raise
+
+    def _round(self, desk: Desk, *, deletes: bool) -> Counts:
+        try:
+            counts = synchronize(desk, deletes=deletes)
+        except sqlite3.Error as problem:
+            raise Unavailable(f"{self._folder / _STATE} cannot be used: {problem}") from problem
+        received = desk.kept.number("received") + counts.received
+        desk.kept.set(trouble=None, received=received, waiting=counts.waiting)
+        desk.kept.commit()
+        return counts
+
+    def standing(self) -> SyncStatus:
+        """Raises NotJoined, Busy."""
+        self.settings()
+        with self._alone(), self._remembered() as kept:
+            machines = [(name or machine[:8], read, trouble) for machine, read, name, trouble in kept.machines()]
+            troubled = [(line.agent, line.name, line.trouble) for line in kept.lines() if line.trouble]
+            return SyncStatus(
+                kept.text("name"),
+                kept.number("last"),
+                kept.number("sent"),
+                kept.number("received"),
+                held(kept),
+                kept.number("waiting"),
+                machines,
+                troubled,
+                kept.text("trouble"),
+            )
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        fd = open_private(self._folder / _LOCK, os.O_RDWR | os.O_CREAT)
+        try:
+            try:
+                locked(fd)
+            except BlockingIOError as problem:
+                raise Busy("acp-proxy is synchronizing this store now. Try again in a moment") from problem
+            yield
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _remembered(self) -> Iterator[Remembered]:
+        path = self._folder / _STATE
+        with suppress(FileExistsError):
+            os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        try:
+            kept = Remembered(str(path))
+        except sqlite3.Error as problem:
+            raise Unavailable(f"{path} cannot be used: {problem}. Run: acp-proxy sync leave") from problem
+        try:
+            yield kept
+        finally:
+            kept.close()
+
+
+def localized(header: Header, home: str, settings: Membership) -> Header:
+    """The header of another machine's session, with its directory as it is here. ``home``: its user's."""
+    if header.cwd is None:
+        return header
+    for theirs, ours in sorted(settings.places.items(), key=lambda place: -len(place[0])):
+        if (rest := _below(header.cwd, theirs)) is not None:
+            return header.but(cwd=ours.rstrip("/") + rest)
+    rest = _below(header.cwd, home) if home else None
+    return header if rest is None else header.but(cwd=os.path.expanduser("~").rstrip("/") + rest)
+
+
+def is_shared(agent: str, header: Header, settings: Membership) -> bool:
+    """Whether a session may leave this machine."""
+    is_agent = not settings.agents or agent in settings.agents
+    cwd = header.cwd or ""
+    return is_agent and (
+        not settings.directories or any(_below(cwd, each) is not None for each in settings.directories)
+    )
+
+
+def _below(cwd: str, directory: str) -> str | None:
+    """What follows the directory in a path, if the path is in it."""
+    directory = directory.rstrip("/")
+    return cwd[len(directory) :] if cwd == directory or cwd.startswith(f"{directory}/") else None

@@ -1,0 +1,32 @@
+"""One round of the merge: see what the user did here, read the logs, change the sessions, write what is new.
+
+Every step can be repeated, so a round that ends in the middle is made good by the next one.
+"""
+
+from acp_proxy.sync.desk import Counts, Desk
+from acp_proxy.sync.gathering import gather
+from acp_proxy.sync.parties import Unavailable
+from acp_proxy.sync.pulling import pull
+from acp_proxy.sync.pushing import Cloned, push
+from acp_proxy.sync.settling import settle
+
+_TIMES = 3
+"""How often this machine may find a copy of itself in one round."""
+
+
+def synchronize(desk: Desk, *, deletes: bool = False) -> Counts:
+    """Do a whole round. ``deletes``: publish even many deletes. Raises Unavailable, OSError."""
+    gather(desk)
+    desk.kept.commit()
+    for _ in range(_TIMES):
+        try:
+            pull(desk)
+            settle(desk)
+            push(desk, deletes=deletes)
+            settle(desk)
+        except Cloned:
+            continue
+        desk.kept.set(last=int(desk.now()))
+        desk.kept.commit()
+        return desk.counts
+    raise Unavailable("another machine writes to the log of this one at the same moment. Try again later")

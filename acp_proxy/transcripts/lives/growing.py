@@ -1,0 +1,114 @@
+"""Adds turns that were recorded on another machine: to a transcript that nobody has open, or as a new one.
+
+A transcript is replaced by a longer one, under the locks that compression uses, so that at every moment there is one
+complete file. A process that opens it in this moment finds that the name leads elsewhere, and opens the new one.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from acp_proxy.transcripts.files import access
+from acp_proxy.transcripts.files.compressed import written
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.names import file_name, unfinished
+from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.files.remaking import session_of
+from acp_proxy.transcripts.lives import beginning, deleting
+from acp_proxy.wire import record
+from acp_proxy.wire.record import Header
+
+
+def grow(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str) -> bool:
+    """Add entries. Returns False if somebody has the transcript open, or if its entries are not of this size any more.
+
+    ``uid``: the transcript's. Raises OSError, NewerFormat.
+    """
+    path = layout.transcript(agent, name)
+    with access.alone_in(path.parent, wait=True):  # keeps others from compressing it, or overwriting bytes in it
+        beginning.make_plain(layout, agent, path)
+        with layout.journal(agent).alone(), deleting.unused(path) as is_unused:
+            if not is_unused:
+                return False
+            with closing(Reading(path)) as reading:
+                header = reading.header
+                if header is None or reading.size - reading.entries_at != size:
+                    return False
+                header = _naming(header.but(uid=header.uid or uid), data)
+                _replace(path, _whole(header, reading, data))
+            layout.mark(agent, name)
+            unfinished(path).replace(path)
+            layout.mark(agent, name)  # again: a process that read the old file may have removed the mark
+    return True
+
+
+def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
+    """Create a transcript. Returns its name. Raises OSError.
+
+    ``is_ours``: an agent gave the session's id on this machine. If not, or if the id is taken, it gets its uid as its
+    id: an agent here could know another session by the old one.
+    """
+    path = layout.transcript(agent, file_name(header.session))
+    layout.make_folder(path.parent)
+    with access.alone_in(path.parent, wait=True), layout.journal(agent).alone():
+        if not is_ours or layout.exists(agent, path.stem) or header.session in layout.journal(agent).deleted():
+            header = header.but(session=header.uid, forked_from=[header.session, *header.forked_from])
+            path = layout.transcript(agent, file_name(header.session))
+            if layout.exists(agent, path.stem):
+                raise FileExistsError(path)
+            deleting.lift(layout, agent, header.session)
+        _replace(path, iter([record.encode_header(_naming(header, data)), data]))
+        layout.mark(agent, path.stem)
+        unfinished(path).replace(path)
+        layout.mark(agent, path.stem)
+    return path.stem
+
+
+def overwrite(layout: Layout, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
+    """Overwrite parts of the entries, as masking does. Raises OSError, NewerFormat."""
+    path = layout.place(agent, name)
+    with access.alone_in(path.parent, wait=True):
+        if not os.path.lexists(path):
+            beginning.make_plain(layout, agent, path)
+        with closing(Reading(path)) as reading:
+            start = reading.entries_at
+        fd = access.open_private(path, os.O_RDWR)
+        try:
+            for at, new in spans:
+                access.write_at(fd, new, start + at)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    layout.forget_words(name)
+
+
+def _whole(header: Header, reading: Reading, data: bytes) -> Iterator[bytes]:
+    yield record.encode_header(header)
+    yield from reading.bytes_from(reading.entries_at)
+    yield data
+
+
+def _naming(header: Header, data: bytes) -> Header:
+    """The header, with all ids that the new entries name."""
+    ids = dict.fromkeys(header.forked_from)
+    foreign = dict.fromkeys(header.foreign)
+    for line in data.split(b"\n"):
+        entry = record.decode_entry(line, header.version)
+        if entry is not None and (id := session_of(entry)) not in (None, header.session):
+            ids[str(id)] = None
+        if any(mark in line for mark in record.MOVED_MARKS) and (to := record.moved_to(line)) is not None:
+            foreign[to] = None
+    return header.but(forked_from=list(ids), foreign=list(foreign))
+
+
+def _replace(path: Path, chunks: Iterator[bytes]) -> None:
+    new = unfinished(path)
+    fd = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    try:
+        written(fd, chunks)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(fd)

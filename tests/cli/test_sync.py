@@ -1,0 +1,175 @@
+"""``acp-proxy sync`` with a folder between two stores, as two users' machines would use it."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from acp_proxy.cli.app import app
+from acp_proxy.transcripts.archive import Archive
+from acp_proxy.transcripts.store import Store
+from tests.stored import store_session
+
+_SECRET = "ghp_" + "a1B2" * 9
+
+
+class User:
+    """A machine: its store, and the file with its key."""
+
+    def __init__(self, home: Path) -> None:
+        self.key = home / "sync.key"
+        self.store = Store(home / "store")
+
+    def sync(self, *words: str, answer: str | None = None) -> Result:
+        result = CliRunner().invoke(app, ["sync", *words, "--store", str(self.store.root)], input=answer)
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        return result
+
+    def begin(self, command: str, url: str, *words: str, answer: str | None = None) -> Result:
+        return self.sync(command, url, "--key-file", str(self.key), *words, answer=answer)
+
+    def titles(self) -> list[str | None]:
+        return sorted((row.title for row in Archive(self.store.root).newest()), key=str)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return (tmp_path / "shared").as_uri()
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> User:
+    user = User(tmp_path / "laptop")
+    store_session(user.store, "s", ("Fix the login", []), cwd="/project")
+    store_session(user.store, "t", (f"Use {_SECRET}", []), agent="other")
+    return user
+
+
+@pytest.fixture
+def desktop(tmp_path: Path) -> User:
+    return User(tmp_path / "desktop")
+
+
+def joined(laptop: User, desktop: User, url: str, *words: str) -> None:
+    """Both have the same history."""
+    assert laptop.begin("init", url, "--yes", "--name", "laptop", *words).exit_code == 0
+    desktop.key.write_bytes(laptop.key.read_bytes())
+    desktop.key.chmod(0o600)
+    assert desktop.begin("join", url, "--yes", "--name", "desktop").exit_code == 0
+
+
+def test_init_shows_what_would_leave_and_asks(laptop: User, url: str) -> None:
+    told = laptop.begin("init", url, answer="n\n")
+    assert told.exit_code == 1
+    assert "2 sessions" in told.stderr
+    assert "GitHub token" in told.stderr
+    assert not laptop.key.exists()
+    assert laptop.sync("status").exit_code == 1
+
+
+def test_the_sessions_of_one_machine_are_listed_on_the_other(laptop: User, desktop: User, url: str) -> None:
+    joined(laptop, desktop, url)
+    assert desktop.titles() == laptop.titles()
+    assert stat.S_IMODE(laptop.key.stat().st_mode) == 0o600
+
+
+def test_nothing_in_the_shared_place_can_be_read_without_the_key(laptop: User, url: str, tmp_path: Path) -> None:
+    assert laptop.begin("init", url, "--yes").exit_code == 0
+    everything = b"".join(path.read_bytes() for path in (tmp_path / "shared").rglob("*") if path.is_file())
+    assert everything
+    assert not any(word in everything for word in (b"login", b"project", b"agent", _SECRET.encode()))
+
+
+def test_only_the_sessions_that_were_chosen_leave(laptop: User, desktop: User, url: str) -> None:
+    joined(laptop, desktop, url, "--agent", "agent", "--cwd", "/project")
+    assert desktop.titles() == ["Fix the login"]
+
+
+def test_secrets_can_be_masked_before_they_leave(laptop: User, desktop: User, url: str) -> None:
+    joined(laptop, desktop, url, "--redact")
+    assert _SECRET not in str(desktop.titles())
+    assert _SECRET not in str(laptop.titles())
+
+
+def test_status_says_what_was_done(laptop: User, desktop: User, url: str) -> None:
+    joined(laptop, desktop, url)
+    status = json.loads(desktop.sync("status", "--json").stdout)
+    assert status["machines"] == [{"name": "laptop", "records": 2, "trouble": None}]
+    assert (status["machine"], status["received"], status["sent"], status["trouble"]) == ("desktop", 2, 0, None)
+    assert "other     laptop: 2 records" in desktop.sync("status").stdout
+
+
+def test_more_than_a_hundred_deletes_wait_for_a_confirmation(laptop: User, desktop: User, url: str) -> None:
+    for number in range(101):
+        store_session(laptop.store, f"many{number}", ("Many", []))
+    joined(laptop, desktop, url)
+    archive = Archive(laptop.store.root)
+    for row in list(archive.newest()):
+        if row.title == "Many":
+            archive.remove(row)
+    told = laptop.sync("now")
+    assert "101 deleted sessions are still on other machines" in told.stderr
+    desktop.sync("now")
+    assert len(desktop.titles()) == 103
+    assert laptop.sync("now", "--deletes").exit_code == 0
+    desktop.sync("now")
+    assert len(desktop.titles()) == 2
+
+
+def test_a_directory_of_another_machine_can_be_shown_as_one_here(laptop: User, desktop: User, url: str) -> None:
+    joined(laptop, desktop, url)
+    assert desktop.sync("map", "/srv/work", "/home/me/work").exit_code == 0
+    store_session(laptop.store, "u", ("There", []), cwd="/srv/work/inner")
+    laptop.sync("now")
+    desktop.sync("now")
+    assert "/home/me/work/inner" in [row.cwd for row in Archive(desktop.store.root).newest()]
+
+
+def test_leaving_keeps_the_sessions_and_a_second_join_doubles_nothing(laptop: User, desktop: User, url: str) -> None:
+    joined(laptop, desktop, url)
+    before = desktop.titles()
+    assert desktop.sync("leave", "--yes").exit_code == 0
+    assert desktop.sync("now").exit_code == 1
+    assert desktop.begin("join", url, "--yes").exit_code == 0
+    laptop.sync("now")
+    assert desktop.titles() == laptop.titles() == before
+
+
+def test_the_key_of_another_history_is_refused(laptop: User, desktop: User, url: str, tmp_path: Path) -> None:
+    assert laptop.begin("init", url, "--yes").exit_code == 0
+    assert desktop.begin("init", (tmp_path / "other").as_uri(), "--yes").exit_code == 0
+    desktop.sync("leave", "--yes")
+    told = desktop.begin("join", url, "--yes")
+    assert told.exit_code == 2
+    assert "no history with this key" in told.stderr
+
+
+def test_a_key_that_others_can_read_is_refused(laptop: User, url: str) -> None:
+    assert laptop.begin("init", url, "--yes").exit_code == 0
+    laptop.key.chmod(0o644)
+    told = laptop.sync("now")
+    assert told.exit_code == 1
+    assert f"chmod 600 {laptop.key}" in told.stderr
+
+
+def test_a_key_in_the_store_is_refused(laptop: User, url: str) -> None:
+    told = laptop.sync("init", url, "--key-file", str(laptop.store.root / "key"), "--yes")
+    assert told.exit_code == 2
+
+
+@pytest.mark.parametrize("url", ["ftp://host/x", "s3://user:word@bucket", "nonsense"])
+def test_a_url_that_is_none_of_the_known_ones_is_refused(laptop: User, url: str) -> None:
+    told = laptop.begin("init", url, "--yes")
+    assert told.exit_code == 2
+    assert not laptop.key.exists()
+
+
+def test_a_place_that_cannot_be_used_is_reported_and_kept_for_status(laptop: User, url: str, tmp_path: Path) -> None:
+    assert laptop.begin("init", url, "--yes").exit_code == 0
+    (tmp_path / "shared").rename(tmp_path / "away")
+    (tmp_path / "shared").write_bytes(b"a file")
+    told = laptop.sync("now")
+    assert told.exit_code == 1
+    assert "cannot be used" in told.stderr

@@ -1,0 +1,94 @@
+"""Mistakes that the simulation finds: each play is one that it drew and shortened. Without the mistake, all is well."""
+
+from typing import Any
+
+import pytest
+
+from acp_proxy.sync import gathering, pulling, pushing, settling
+from acp_proxy.sync.desk import Desk
+from acp_proxy.sync.parties import Move
+from acp_proxy.sync.remembered import Shown
+from tests.sync.plays import Step, play
+
+Patch = tuple[object, str, Any]
+
+
+def _write_blindly(desk: Desk) -> None:
+    data = desk.kept.pending()
+    if data is not None:
+        desk.logs.create(desk.machine, desk.kept.number("sent") + 1, data)
+        pushing.book(desk)
+
+
+def _by_name(desk: Desk, agent: str, move: Move) -> list[Shown]:
+    line = desk.kept.named(agent, move.name)
+    return [line] if line is not None else []
+
+
+def _missing_is_deleted(desk: Desk) -> None:
+    there = {(file.agent, file.name) for file in desk.sessions.files()}
+    for line in desk.kept.lines():
+        if line.name and (line.agent, line.name) not in there:
+            desk.bury(line)
+    _FILES(desk)
+
+
+_FILES = gathering._files
+MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
+    "a title's stamp is the clock's time": (
+        [(Desk, "stamp", lambda desk: int(desk.now() * 1000))],
+        [("clock", 3, 1, -1e5), ("change", 2, 5, "rename"), ("all", 3, 3, None), ("change", 3, 2, "rename")],
+    ),
+    "turns that a file has already are not recognized": (
+        [(settling, "_adopt", lambda desk, tree, line: False)],
+        [("new", 3, 5, "2"), ("clone", 3, 4, None), ("talk", 1, 5, "prompt")],
+    ),
+    "a record in the place of another counts as written": (
+        [(pulling, "_own", lambda desk: None), (pushing, "_write", _write_blindly)],
+        [("talk", 0, 0, "prompt"), ("clone", 0, 0, None), ("talk", 0, 0, "prompt"), ("talk", 2, 0, "prompt")],
+    ),
+    "a missing file is a delete": (
+        [(gathering, "_files", _missing_is_deleted)],
+        [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("all", 0, 0, None), ("change", 0, 0, "lose")],
+    ),
+    "a delete means the name, although the id was given again": (
+        [(gathering, "_meant", _by_name)],
+        [
+            ("talk", 1, 3, "prompt"),
+            ("sync", 1, 3, None),
+            ("sync", 1, 4, None),
+            ("change", 3, 5, "lose"),
+            ("change", 3, 0, "delete"),
+        ],
+    ),
+    "the words of a deleted session stay in the shared place": (
+        [(pushing, "_rewrite", lambda desk: None)],
+        [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("change", 0, 0, "delete")],
+    ),
+    "a redaction stays on its machine": (
+        [(settling, "_verified", lambda desk, tree, line: line)],
+        [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("all", 0, 0, None), ("change", 0, 0, "redact")],
+    ),
+    "a dead session is dead only where it was deleted": (
+        [(settling, "_bury", lambda desk, tree: None)],
+        [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("change", 0, 0, "delete")],
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    patches, steps = MISTAKES[mistake]
+    play(steps)
+    for where, name, wrong in patches:
+        monkeypatch.setattr(where, name, wrong)
+    with pytest.raises(AssertionError):
+        play(steps)
+
+
+def test_a_delete_of_one_of_two_forks_leaves_the_other() -> None:
+    begun: list[Step] = [("talk", 0, 0, "prompt"), ("all", 0, 0, None)]
+    apart: list[Step] = [("talk", 0, 0, "prompt"), ("talk", 1, 0, "prompt"), ("all", 0, 0, None), ("all", 0, 0, None)]
+    for session in (0, 1):
+        users = play([*begun, *apart, ("all", 0, 0, None), ("change", 0, session, "delete")])
+        assert [len(machine.sessions.found) for machine in users.machines] == [1, 1]

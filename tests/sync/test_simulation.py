@@ -1,0 +1,83 @@
+"""Random users on random machines over a shared place that fails: nothing is lost, doubled, or brought back."""
+
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from tests.sync.plays import perform
+from tests.sync.users import Users
+
+_MACHINES, _SESSIONS = st.integers(0, 3), st.integers(0, 5)
+_STEPS = 40
+
+
+class Simulation(RuleBasedStateMachine):
+    """Two machines, later perhaps four; it ends with a meeting of all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.users = Users()
+        self.backups: dict[str, Any] = {}
+
+    @initialize()
+    def begin(self) -> None:
+        for number in range(2):
+            self.users.add(f"machine {number}")
+
+    def _do(self, kind: str, number: int = 0, session: int = 0, how: Any = None) -> None:
+        perform(self.users, self.backups, (kind, number, session, how))
+
+    @rule(number=_MACHINES, id=st.sampled_from("12"))
+    def new(self, number: int, id: str) -> None:
+        self._do("new", number, 0, id)
+
+    @rule(number=_MACHINES, session=_SESSIONS, how=st.sampled_from(["prompt", "ask"]))
+    def talk(self, number: int, session: int, how: str) -> None:
+        self._do("talk", number, session, how)
+
+    @rule(
+        number=_MACHINES,
+        session=_SESSIONS,
+        how=st.sampled_from(["rename", "archive", "delete", "hide", "prune", "lose", "redact"]),
+    )
+    def change(self, number: int, session: int, how: str) -> None:
+        self._do("change", number, session, how)
+
+    @rule(number=_MACHINES)
+    def sync(self, number: int) -> None:
+        self._do("sync", number)
+
+    @rule()
+    def sync_all(self) -> None:
+        self._do("all")
+
+    @rule(number=_MACHINES, at=st.integers(0, 60), kind=st.sampled_from(["before", "after", "lost", "refused"]))
+    def sync_with_a_fault(self, number: int, at: int, kind: str) -> None:
+        self._do("fault", number, 0, (at, kind))
+
+    @rule(number=_MACHINES, kind=st.sampled_from(["part", "clone", "backup", "restore"]))
+    def something_rare(self, number: int, kind: str) -> None:
+        self._do(kind, number)
+
+    @rule(number=_MACHINES, seconds=st.sampled_from([-1e5, 1e5]))
+    def set_clock(self, number: int, seconds: float) -> None:
+        self._do("clock", number, 0, seconds)
+
+    def teardown(self) -> None:
+        self.users.meet()
+        self.users.check()
+
+
+def test_all_machines_show_the_same_once_they_have_met() -> None:
+    run_state_machine_as_test(
+        Simulation,
+        settings=settings(
+            max_examples=25,
+            derandomize=True,  # many more plays are drawn by hand, with ``plays.py``
+            stateful_step_count=_STEPS,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
+    )

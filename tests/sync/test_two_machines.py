@@ -1,0 +1,250 @@
+"""Two stores with a real folder between them, sealed."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.sync.buckets import SealedLogs
+from acp_proxy.sync.joined import JoinedStore, Membership
+from acp_proxy.sync.sealing import HistoryKey
+from acp_proxy.transcripts.files.names import file_name
+from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.transcripts.lives import beginning
+from acp_proxy.wire import acp, record
+from tests.stored import Both, chunk, store_session
+from tests.transcripts import talk
+
+AGENT = file_name("agent")
+
+
+class Home:
+    """A machine: its store, and its part of the history."""
+
+    def __init__(self, root: Path, url: str, key: HistoryKey, name: str) -> None:
+        self.store = Both(root)
+        self.joined = JoinedStore(root)
+        self.joined.join(Membership(url, ""), name)
+        self.logs = SealedLogs(url, key)
+
+    def sync(self) -> None:
+        self.joined.synchronize(self.logs)
+
+    def say(self, title: str, text: str) -> None:
+        """One more turn of the session with this title."""
+        [row] = self.store.titled(title)
+        session, path = row.session, self.store._layout.transcript(AGENT, row.name)
+        beginning.make_plain(self.store._layout, AGENT, path)
+        transcript = Transcript(path)
+        transcript.append(talk.prompt(text, session=session, run=text) + talk.answer(run=text))
+        transcript.close()
+        self.store.mark(AGENT, session)
+
+    def prompts(self) -> dict[str, list[str]]:
+        """What the user said, by the title of each session in the list."""
+        found = {}
+        for row in self.store.newest():
+            with closing(self.store.open_listed(row)) as reading:
+                entries = [line.entry for line in reading.lines() if line.entry is not None]
+            told = [entry.value for entry in entries if acp.text(entry.value, "method") == acp.PROMPT]
+            found[row.title or ""] = [each["params"]["prompt"][0]["text"] for each in told]  # type: ignore[index]
+        return found
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> tuple[Home, Home]:
+    url, key = (tmp_path / "shared").as_uri(), HistoryKey.new()
+    return Home(tmp_path / "one", url, key, "laptop"), Home(tmp_path / "two", url, key, "desktop")
+
+
+def test_a_session_begins_here_continues_there_and_comes_back(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", [chunk("Hi")]))
+    one.sync()
+    two.sync()
+    assert two.prompts() == {"Hello": ["Hello"]}
+    two.say("Hello", "Again")
+    two.sync()
+    one.sync()
+    assert one.prompts() == two.prompts() == {"Hello": ["Hello", "Again"]}
+
+
+def test_turns_on_both_machines_at_once_become_two_sessions(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", [chunk("Hi")]))
+    for home in homes:
+        home.sync()
+    one.say("Hello", "Here")
+    two.say("Hello", "There")
+    for home in (one, two, one):
+        home.sync()
+    assert one.prompts() == {"Hello": ["Hello", "Here"], "Hello (desktop)": ["Hello", "There"]}
+    assert two.prompts() == {"Hello": ["Hello", "There"], "Hello (laptop)": ["Hello", "Here"]}
+
+
+def test_the_same_id_of_two_sessions_is_kept_apart(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "1", ("One", []))
+    store_session(two.store, "1", ("Two", []))
+    for home in (one, two, one):
+        home.sync()
+    assert one.prompts() == two.prompts() == {"One": ["One"], "Two": ["Two"]}
+
+
+def test_titles_archives_and_deletes_follow(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "a", ("A", []))
+    store_session(one.store, "b", ("B", []))
+    store_session(one.store, "c", ("C", []))
+    for home in homes:
+        home.sync()
+    rows = {row.title: row for row in two.store.newest()}
+    two.store.rename(rows["A"], "Better")
+    two.store.set_archived(rows["B"], True)
+    two.store.remove(rows["C"])
+    two.sync()
+    one.sync()
+    assert {(row.title, row.is_archived) for row in one.store.newest()} == {("Better", False), ("B", True)}
+    assert b"C" not in _opened(one)
+
+
+def test_a_soft_delete_and_its_restore_follow(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "a", ("A", []))
+    for home in homes:
+        home.sync()
+    [row] = one.store.newest()
+    one.store.remove(row, soft=True)
+    one.sync()
+    two.sync()
+    assert two.prompts() == {}
+    [kept] = two.store.kept()
+    two.store.restore(kept)
+    two.sync()
+    one.sync()
+    assert one.prompts() == two.prompts() == {"A": ["A"]}
+
+
+def test_a_redaction_follows_and_the_secret_leaves_the_shared_place(homes: tuple[Home, Home]) -> None:
+    from acp_proxy.redaction.masking import Masking
+
+    one, two = homes
+    secret = "ghp_" + "a1B2" * 9
+    path = store_session(one.store, "a", (f"Use {secret}", []))
+    for home in homes:
+        home.sync()
+    assert secret.encode() in _opened(one)
+    assert one.store.redact(path, Masking(), dry=False)
+    one.sync()
+    two.sync()
+    assert secret not in str(two.prompts())
+    assert secret.encode() not in _opened(one)
+
+
+def test_an_open_session_waits_until_it_is_closed(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    path = store_session(one.store, "s", ("Hello", []))
+    for home in homes:
+        home.sync()
+    two.say("Hello", "There")
+    two.sync()
+    transcript = Transcript(path)
+    one.sync()
+    assert one.prompts() == {"Hello": ["Hello"]}
+    assert one.joined.standing().waiting == 1
+    transcript.close()
+    one.sync()
+    assert one.prompts() == {"Hello": ["Hello", "There"]}
+
+
+def test_a_pruned_session_stays_on_the_other_machine(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", []))
+    for home in homes:
+        home.sync()
+    assert [why for _, why in one.store.prune(one.store.candidates(), soft=False)] == [None]
+    for home in (one, two, one):
+        home.sync()
+    assert (one.prompts(), two.prompts()) == ({}, {"Hello": ["Hello"]})
+
+
+def test_a_compressed_session_gets_its_turns(homes: tuple[Home, Home]) -> None:
+    from acp_proxy.transcripts.lives.compressing import Terms
+
+    one, two = homes
+    store_session(one.store, "s", ("Hello", []))
+    for home in homes:
+        home.sync()
+    list(one.store.newest())
+    assert one.store.compress(AGENT, file_name("s"), Terms(min_size=0, older_than=-1)) is not None
+    two.say("Hello", "There")
+    two.sync()
+    one.sync()
+    assert one.prompts() == {"Hello": ["Hello", "There"]}
+
+
+def test_a_missing_file_is_fetched_again(homes: tuple[Home, Home]) -> None:
+    one, _ = homes
+    path = store_session(one.store, "s", ("Hello", []))
+    one.sync()
+    path.unlink()
+    one.sync()
+    assert one.prompts() == {"Hello": ["Hello"]}
+
+
+def test_a_round_with_nothing_new_asks_once_for_the_machines_and_once_for_each(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    for number in range(5):
+        store_session(one.store, f"s{number}", ("Hello", []))
+    store_session(two.store, "t", ("Hello", []))
+    for home in (one, two, one):
+        home.sync()
+    before = one.logs.requests
+    one.sync()
+    assert one.logs.requests - before == 1 + 2
+
+
+def _opened(home: Home) -> bytes:
+    """Everything in the shared place, in clear."""
+    found = b""
+    for machine in home.logs.machines():
+        number = 1
+        while (data := home.logs.get(machine, number)) is not None:
+            found, number = found + data, number + 1
+    return found
+
+
+def test_an_agent_is_never_asked_for_an_id_that_an_agent_of_another_machine_gave(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    path = store_session(one.store, "1", ("Hello", []))
+    one.sync()
+    two.sync()
+    [row] = two.store.newest()
+    assert row.session not in ("1", "")
+    note = record.encode_note(talk.time(0), talk.RUN, {"type": record.HANDOVER, "to": "2"})
+    there = Transcript(two.store._layout.transcript(AGENT, row.name))
+    there.append(note)
+    there.close()
+    two.say("Hello", "There")
+    two.sync()
+    one.sync()
+    with closing(two.store.open_listed(row)) as reading:
+        reading.search()
+        assert reading.alias == "2"
+    with closing(Reading(path)) as reading:
+        reading.search()
+        assert reading.header is not None
+        assert reading.alias == reading.header.uid
+
+
+def test_a_delete_of_a_session_whose_id_was_given_again_does_not_delete_the_older_one(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "1", ("Older", []))
+    one.sync()
+    store_session(one.store, "1", ("Newer", []))
+    [newer] = one.store.titled("Newer")
+    one.store.remove(newer)
+    for home in (one, two):
+        home.sync()
+    assert one.prompts() == two.prompts() == {"Older": ["Older"]}

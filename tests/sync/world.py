@@ -1,0 +1,250 @@
+"""Machines, their sessions and the shared place, in memory: everything may fail at any step."""
+
+import copy
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from acp_proxy.sync.desk import Counts, Desk
+from acp_proxy.sync.parties import Move, SeenFile, Unavailable
+from acp_proxy.sync.remembered import Remembered
+from acp_proxy.sync.rounds import synchronize
+from acp_proxy.wire.record import Header
+from tests.transcripts import talk
+
+AGENT = "agent-0123456789abcdef"
+MASKED = b"*****"
+
+
+class Crash(BaseException):
+    """The machine loses its power."""
+
+
+class Faults:
+    """Counts the steps of a round; one of them may fail."""
+
+    def __init__(self, at: int = -1, kind: str = "") -> None:
+        self._left, self._kind = at, kind
+
+    def step(self, act: Callable[[], object], *, remote: bool) -> object:
+        self._left -= 1
+        if self._left != -1:
+            return act()
+        match self._kind:
+            case "before":
+                raise Crash
+            case "after":
+                act()
+                raise Crash
+            case "lost" if remote:
+                act()
+                raise Unavailable("the answer is lost")
+            case "refused" if remote:
+                raise Unavailable("refused")
+        return act()
+
+
+class MemoryPlace:
+    """The shared place."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, dict[int, bytes]] = {}
+
+
+@dataclass
+class MemoryLogs:
+    """A machine's access to it. ``is_apart``: it cannot reach it."""
+
+    place: MemoryPlace
+    faults: Faults
+    is_apart: bool = False
+
+    def machines(self) -> list[str]:
+        return self._do(lambda: sorted(self.place.records))  # type: ignore[return-value]
+
+    def get(self, machine: str, number: int) -> bytes | None:
+        return self._do(lambda: self.place.records.get(machine, {}).get(number))  # type: ignore[return-value]
+
+    def create(self, machine: str, number: int, data: bytes) -> bool:
+        def create() -> bool:
+            log = self.place.records.setdefault(machine, {})
+            assert not log or max(log) >= number - 1, "a log has a gap"
+            return log.setdefault(number, data) is data
+
+        return bool(self._do(create))
+
+    def replace(self, machine: str, number: int, data: bytes) -> None:
+        self._do(lambda: self.place.records[machine].update({number: data}))
+
+    def _do(self, act: Callable[[], object]) -> object:
+        if self.is_apart:
+            raise Unavailable("partitioned")
+        return self.faults.step(act, remote=True)
+
+
+@dataclass
+class MemoryFile:
+    """A session: its header, its entries, and what the user sees of it."""
+
+    header: Header
+    data: bytes
+    version: int = 0
+    is_open: bool = False
+    title: str | None = None
+    is_archived: bool = False
+    serial: int = field(default_factory=itertools.count().__next__)
+
+    @property
+    def stamp(self) -> str:
+        return f"{self.serial} {self.version}"
+
+
+@dataclass
+class MemorySessions:
+    """The sessions of one machine."""
+
+    faults: Faults
+    found: dict[str, MemoryFile] = field(default_factory=dict)
+    events: list[Move] = field(default_factory=list)
+    number: int = 0
+
+    def agents(self) -> list[str]:
+        return [AGENT]
+
+    def files(self) -> Iterable[SeenFile]:
+        return [SeenFile(AGENT, name, file.stamp) for name, file in self.found.items()]
+
+    def look(self, agent: str, name: str) -> tuple[str, Header] | None:
+        file = self.found.get(name)
+        return (file.header.uid, file.header) if file is not None else None
+
+    def moves(self, agent: str, since: int) -> tuple[list[Move], int]:
+        return self.events[since:], len(self.events)
+
+    def labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
+        titles = {name: file.title for name, file in self.found.items() if file.title is not None}
+        return titles, frozenset(name for name, file in self.found.items() if file.is_archived)
+
+    def is_hidden(self, name: str) -> bool:
+        return "~" in name
+
+    def is_open(self, agent: str, name: str) -> bool:
+        return self.found[name].is_open
+
+    def size(self, agent: str, name: str) -> int:
+        return len(self.found[name].data) if name in self.found else 0
+
+    def read(self, agent: str, name: str, at: int, size: int) -> bytes:
+        return self.found[name].data[at : at + size]
+
+    def create(self, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
+        def create() -> str:
+            name = header.session
+            if not is_ours or name in self.found or any(other.partition("~")[0] == name for other in self.found):
+                name = header.uid
+            self.found[name] = MemoryFile(header.but(session=name, forked_from=[header.session]), data)
+            return name
+
+        return str(self.faults.step(create, remote=False))
+
+    def extend(self, agent: str, name: str, size: int, data: bytes) -> bool:
+        file = self.found[name]
+        if file.is_open or len(file.data) != size:
+            return False
+        self.faults.step(lambda: self._set(name, file.data + data), remote=False)
+        return True
+
+    def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
+        data = bytearray(self.found[name].data)
+        for at, new in spans:
+            data[at : at + len(new)] = new
+        self.faults.step(lambda: self._set(name, bytes(data)), remote=False)
+
+    def delete(self, agent: str, name: str, uid: str) -> None:
+        def delete() -> None:
+            if name not in self.found or self.found[name].header.uid != uid:
+                return
+            del self.found[name]
+            self.events.append(Move(name, uid=uid))
+
+        self.faults.step(delete, remote=False)
+
+    def hide(self, agent: str, name: str, is_hidden: bool) -> str:
+        def hide() -> str:
+            file = self.found.pop(name)
+            self.number += 1
+            new = f"{name}~{self.number:017}" if is_hidden else name.partition("~")[0]
+            new = file.header.uid if new in self.found else new
+            self.found[new] = file
+            self.events.append(Move(name, new, uid=file.header.uid))
+            return new
+
+        return str(self.faults.step(hide, remote=False))
+
+    def set_title(self, agent: str, name: str, title: str | None) -> None:
+        self.faults.step(lambda: setattr(self.found[name], "title", title), remote=False)
+
+    def set_archived(self, agent: str, name: str, is_archived: bool) -> None:
+        self.faults.step(lambda: setattr(self.found[name], "is_archived", is_archived), remote=False)
+
+    def title_of(self, agent: str, name: str) -> str:
+        return self.found[name].title or "first words"
+
+    def _set(self, name: str, data: bytes) -> None:
+        self.found[name].data = data
+        self.found[name].version += 1
+
+
+class Machine:
+    """One machine. ``skew``: seconds that its clock is wrong by."""
+
+    def __init__(self, name: str, place: MemoryPlace, clock: Callable[[], float], random: Callable[[], str]) -> None:
+        self.name, self.place, self.clock, self.random = name, place, clock, random
+        self.skew = 0.0
+        self.faults = Faults()
+        self.sessions = MemorySessions(self.faults)
+        self.kept = Remembered(":memory:")
+        self.kept.set(machine=random(), name=name)
+        self.kept.commit()
+        self.is_apart = False
+
+    def sync(self, faults: Faults | None = None) -> Counts | None:
+        """One round; None if it did not come to its end."""
+        self.sessions.faults = faults or Faults()
+        logs = MemoryLogs(self.place, self.sessions.faults, self.is_apart)
+        desk = Desk(logs, self.sessions, self.kept, lambda: self.clock() + self.skew, self.random)
+        try:
+            return synchronize(desk)
+        except (Crash, Unavailable):
+            self.kept.database.execute("ROLLBACK")
+            self.kept.database.execute("BEGIN IMMEDIATE")
+            return None
+
+    def snapshot(self) -> tuple[MemorySessions, bytes]:
+        """A backup of the whole machine."""
+        self.kept.commit()
+        self.kept.database.execute("COMMIT")
+        data = self.kept.database.serialize()
+        self.kept.database.execute("BEGIN IMMEDIATE")
+        return copy.deepcopy(self.sessions), data
+
+    def restore(self, backup: tuple[MemorySessions, bytes]) -> None:
+        self.sessions = copy.deepcopy(backup[0])
+        self.kept.close()
+        self.kept = Remembered(":memory:")
+        self.kept.database.execute("COMMIT")
+        self.kept.database.deserialize(backup[1])
+        self.kept.database.execute("BEGIN IMMEDIATE")
+
+
+def turn(word: str, secret: str, session: str) -> bytes:
+    """A whole turn in which one word and one secret were said."""
+    return asked(word, secret, session) + answered(word)
+
+
+def asked(word: str, secret: str, session: str) -> bytes:
+    return talk.prompt(f"{word} {secret}", session=session, run=word)
+
+
+def answered(word: str) -> bytes:
+    return talk.answer(run=word)
