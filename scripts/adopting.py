@@ -9,6 +9,7 @@ both are compared. Ends with 1 if anything is missing.
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -74,7 +75,8 @@ def tried(name: str, number: int, base: Path, port: int) -> Tried:
     base.mkdir(parents=True, exist_ok=True)
     if not can_be_asked(name, base / "state-empty", port):
         done = adopted(base, name, base / "state-empty", port)
-        return Tried(name, 0, said=done.stderr.strip().rpartition(": ")[2].partition(". ")[0])
+        why = re.search(r"the agent [^.,]*", done.stderr)
+        return Tried(name, 0, said=why[0] if why else "the agent cannot be started")
     ids = base / "sessions.json"
     if not ids.exists():
         sessions = made(Bench(base, name, port, None), number)
