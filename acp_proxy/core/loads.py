@@ -253,15 +253,21 @@ class Loads:
     def replay_ended(self, ended: ReplayEnded) -> list[Effect]:
         """The shell has compared and replayed."""
         load = self.under_way.get(ended.request)
-        if load is None or load.state not in (LoadState.TELLING, LoadState.STOPPING):  # the id was used again
+        if load is None or load.state not in (LoadState.TELLING, LoadState.STOPPING):  # cancelled, or the id came again
+            for cancelled in self.under_way.in_question.values():
+                if cancelled.request.id == ended.request:
+                    self._keep_record(cancelled, ended)
             return []
         load.rule = ended.rule
         if ended.comparison is not None and not load.is_handed_over:
             load.compared(ended.comparison, ours=ended.rule.is_ours)
         load.is_ours = ended.rule.is_ours
+        self._keep_record(load, ended)
+        return self.life.happens(load, Happens.TOLD, ended)
+
+    def _keep_record(self, load: Load, ended: ReplayEnded) -> None:
         if load.is_handed_over and not self._notebook.is_deleted(load.session):
             self._handovers.keep(load.session, ended.record, ended.attached)
-        return self.life.happens(load, Happens.TOLD, ended)
 
     def past_read(self, read: PastRead) -> list[Effect]:
         """The shell has compared what the agent sent about a session."""

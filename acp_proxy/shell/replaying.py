@@ -197,7 +197,8 @@ class Replay:
         return [*telling.states(), *named]
 
     def _goes_on(self) -> bool:
-        return not (self._stopped or self._client.is_gone)
+        is_for_nobody = self._stopped and self._brief is None  # the record is for the agent
+        return not (is_for_nobody or self._client.is_gone)
 
     def _tell(self, lines: list[bytes]) -> None:
         """Send items; each is one or more whole lines."""

@@ -220,6 +220,13 @@ def test_if_the_agent_ends_meanwhile_the_load_fails_and_held_updates_pass() -> N
     assert talk.replays_left == []
 
 
+def test_the_record_is_kept_although_the_load_is_cancelled_while_it_is_replayed() -> None:
+    talk = replaying()
+    assert talk.client(cancel(1)).refusals == [(1, -32800)]
+    assert talk.replay_ends(1, brief=BRIEF).to_client == b""
+    assert json.loads(talk.client(prompt(2, "s")).to_agent) == briefed(2, "n")
+
+
 # The conversation continues.
 
 
