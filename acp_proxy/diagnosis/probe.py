@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from acp_proxy.shell import agent_process as processes
+from acp_proxy.shell import process_tree
 from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.jsonrpc import Notification, Opaque, Request, Response, dump, printable, read_message
 
@@ -142,18 +143,18 @@ class Probe:
 
     def _end(self) -> None:
         """Bounded: the agent and its tree are gone when this returns."""
-        family = processes.tree(self._process.pid)
+        family = process_tree.tree(self._process.pid)
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         for number, seconds in processes.steps(sys.platform, GRACE_SECONDS):
             if number is not None:
-                processes.send(processes.alive(family), number)
+                process_tree.send(process_tree.alive(family), number)
             until = time.monotonic() + seconds
-            while (self._process.poll() is None or processes.alive(family)) and time.monotonic() < until:
+            while (self._process.poll() is None or process_tree.alive(family)) and time.monotonic() < until:
                 self._drop()
                 time.sleep(_TICK)
-            if self._process.returncode is not None and not processes.alive(family):
+            if self._process.returncode is not None and not process_tree.alive(family):
                 break
         self._close()
 

@@ -11,10 +11,6 @@ tree is determined once, when the end begins; processes that have left it by the
 import os
 import sys
 
-TYPE_CHECKING = False  # typing itself is slow to import
-if TYPE_CHECKING:
-    import psutil
-
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 TERM_SECONDS = 2.0
 
@@ -141,17 +137,6 @@ def _call(function: str, *words: int) -> None:
         getattr(ctypes.CDLL(None), function)(*words)
 
 
-def tree(pid: int) -> "list[psutil.Process]":
-    """The agent's process and its descendants now; psutil also compares start times, so reused ids are not mistaken."""
-    import psutil
-
-    try:
-        root = psutil.Process(pid)
-        return [root, *root.children(recursive=True)]
-    except psutil.Error:
-        return []
-
-
 def steps(platform: str, grace: float) -> tuple[tuple[int | None, float], ...]:
     """The steps of an end: the signal for what is left of the tree (None: end of input), and seconds to wait."""
     import signal
@@ -159,27 +144,3 @@ def steps(platform: str, grace: float) -> tuple[tuple[int | None, float], ...]:
     if platform == "win32":  # every signal ends a process at once on Windows
         return (None, grace), (signal.SIGTERM, TERM_SECONDS)
     return (None, grace), (signal.SIGTERM, TERM_SECONDS), (_SIGKILL, TERM_SECONDS)
-
-
-def send(processes: "list[psutil.Process]", number: int) -> None:
-    """Send a signal to each process that still exists."""
-    import psutil
-
-    for process in processes:
-        try:
-            process.send_signal(number)
-        except (psutil.Error, OSError, ValueError):  # ValueError: Windows has no such signal
-            continue
-
-
-def alive(processes: "list[psutil.Process]") -> "list[psutil.Process]":
-    """The processes that still run."""
-    import psutil
-
-    def runs(process: "psutil.Process") -> bool:
-        try:
-            return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.Error:
-            return False
-
-    return [process for process in processes if runs(process)]

@@ -22,8 +22,10 @@ def load_telling() -> None:
 
 def load_ending() -> None:
     """Import what the end needs. Raises ImportError."""
+    from acp_proxy.shell import process_tree
+
     with Later(_UNUSED):
-        import psutil  # noqa: F401
+        process_tree.load()
 
 
 def load_stores() -> None:

@@ -123,23 +123,25 @@ class _Watch:
 
     def _end(self, grace: float) -> None:
         """End the agent and its process tree. Bounded in time."""
-        family = processes.tree(self._agent.pid)
+        from acp_proxy.shell import process_tree
+
+        family = process_tree.tree(self._agent.pid)
         self._relay.end_input()
         passed_on = None
 
         def is_over() -> bool:
             nonlocal passed_on
-            if self._agent.poll() and not processes.alive(family):
+            if self._agent.poll() and not process_tree.alive(family):
                 return True
             if self._signal is not None and self._signal != passed_on:  # or a later signal
                 passed_on = self._signal
-                processes.send(family[:1], passed_on)
+                process_tree.send(family[:1], passed_on)
             return False
 
         for number, seconds in processes.steps(sys.platform, grace):
             if number is not None:
                 self._was_ended = self._was_ended or not self._agent.poll()
-                processes.send(processes.alive(family), number)
+                process_tree.send(process_tree.alive(family), number)
             if self._wait_until(is_over, seconds):
                 return
 

@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from acp_proxy.diagnosis.probe import NoAnswer, Probe
-from acp_proxy.shell.agent_process import alive
+from acp_proxy.shell.process_tree import Elsewhere, alive
 from acp_proxy.wire.jsonrpc import Response
 from tests.agents import asked, offering, python, scripted
 
@@ -125,7 +125,7 @@ child.wait()
         pid = probe.ask("initialize", {}, SECONDS).result
         assert isinstance(pid, int)
         processes = [psutil.Process(pid), psutil.Process(pid).parent()]
-    assert alive([one for one in processes if one is not None]) == []
+    assert alive([Elsewhere(one) for one in processes if one is not None]) == []
 
 
 def test_a_missing_program_or_directory_cannot_be_started(tmp_path: Path) -> None:

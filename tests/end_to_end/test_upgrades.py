@@ -102,7 +102,7 @@ def test_a_conversation_continues_after_the_proxys_files_were_removed(proxied: P
 
 
 def test_a_proxy_upgraded_during_its_start_says_what_to_do_and_ends_its_agent(copy: Copy) -> None:
-    with copy.editor(lacks=("psutil",)) as editor:
+    with copy.editor(lacks=("acp_proxy.shell.process_tree",)) as editor:
         assert editor.wait() == 1
         assert (
             editor.stderr()

@@ -13,7 +13,7 @@ print(*sys.modules)
 import psutil
 print(psutil.Popen([sys.executable, "-c", ""]).wait())
 """
-NEEDED = {"psutil", "sqlite3"}
+NEEDED = {"sqlite3", "acp_proxy.shell.process_tree"} | ({"psutil"} if sys.platform != "linux" else set())
 NEEDED |= {f"acp_proxy.transcripts.files.{name}" for name in ("compressed", "remaking")}
 NEEDED |= {f"acp_proxy.transcripts.{name}" for name in ("listing.catalog", "listing.keeping", "lives.compressing")}
 NEEDED |= {"acp_proxy.shell.idling", "acp_proxy.shell.supervise"}

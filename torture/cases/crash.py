@@ -18,13 +18,13 @@ from typing import Any
 
 import psutil
 
-from acp_proxy.shell.agent_process import alive
 from acp_proxy.shell.pump import READ_SIZE
 from tests.client import OutputEnded, RequestFailed
 from tests.end_to_end.proxied import AGENT, PROXY, Editor, prompt
 from tests.scripted.memory import Memory
 from torture import editor as editor_program
 from torture.outcome import Outcome, Scale
+from torture.processes import runs
 from torture.talk import Count, Turn, asked, is_told, path_of, told_by_turn, written
 
 VICTIMS = {"proxy": (1,), "agent": (2,), "editor": (0,), "all": (0, 1, 2)}
@@ -143,7 +143,9 @@ class Life:
             for process in chosen:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
-            left = [] if editor.all_ended(ENDS_SECONDS) and are_gone(family) else alive(family)
+            left = (
+                [] if editor.all_ended(ENDS_SECONDS) and are_gone(family) else [each for each in family if runs(each)]
+            )
             self._count.add(tried=1, left=len(left))
             for process in left:
                 process.kill()
@@ -271,9 +273,9 @@ def family_of(editor: Editor) -> list[psutil.Process]:
 def are_gone(processes: list[psutil.Process]) -> bool:
     """Whether they end; whoever holds their streams has ended by now."""
     deadline = time.monotonic() + ENDS_SECONDS
-    while alive(processes) and time.monotonic() < deadline:
+    while any(map(runs, processes)) and time.monotonic() < deadline:
         pause(0.001)
-    return not alive(processes)
+    return not any(map(runs, processes))
 
 
 def await_lines(editor: Editor, count: int, answer: int, since: int) -> None:
