@@ -44,7 +44,7 @@ def store_session(
     """The path of a new transcript. A turn is the user's text and the updates after it; ``error`` ends the last one."""
     stamp = clock.stamp(at)
     transcript = store.begin(store.choose_agent(None, agent, ""), Header(session, cwd, origin, stamp), fresh=True)
-    data = b""
+    data = bytearray()
     for number, (text, updates) in enumerate(turns, 1):
         params: dict[str, Any] = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
         data += message(stamp, Peer.CLIENT, {"id": number, "method": "session/prompt", "params": params})
@@ -56,7 +56,7 @@ def store_session(
         data += message(stamp, Peer.AGENT, {"id": number, **answer}, "session/prompt")
     for note in notes:
         data += record.encode_note(stamp, RUN, note)
-    transcript.append(data)
+    transcript.append(bytes(data))
     transcript.close()
     store.mark(store.choose_agent(None, agent, ""), session)
     return transcript.path

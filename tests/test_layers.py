@@ -1,6 +1,7 @@
 """Imports go one way. The tables are the rules; the checker names the file and the import that break one."""
 
 import ast
+import functools
 import graphlib
 import subprocess
 import sys
@@ -114,13 +115,19 @@ def all_sources() -> dict[PurePath, str]:
     return {file.relative_to(PACKAGE): file.read_text("utf-8") for file in sorted(PACKAGE.rglob("*.py"))}
 
 
+@functools.cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    """Everything in a source, which several tests read."""
+    return (*ast.walk(ast.parse(source)),)
+
+
 def violations(file: PurePath, source: str) -> Iterator[str]:
     """The violations in a file (its path is relative to the package), as sentences."""
     package, inner, *_ = [part.removesuffix(".py") for part in (*file.parts, "")]
     if package not in MAY_IMPORT or (package == "transcripts" and inner not in STORE_PACKAGES):
         yield f"{file} has no place in the table"
         return
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         names = imported(file, node)
         yield from (f"{file} imports {name}" for name in names if not allowed(package, name))
         if package == "transcripts":
@@ -163,7 +170,7 @@ def circle(sources: dict[PurePath, str]) -> list[str]:
     graph = {
         module: {
             found
-            for node in ast.walk(ast.parse(sources[file]))
+            for node in nodes(sources[file])
             for name in imported(file, node)
             if (found := module_of(name)) not in ("", module)
         }
@@ -182,7 +189,7 @@ def names_used_twice(sources: dict[PurePath, str]) -> Iterator[str]:
     for file, source in sources.items():
         if file.stem not in ("__init__", "__main__"):
             places.setdefault(f"module {file.stem}", []).append(str(file))
-        for node in ast.walk(ast.parse(source)):
+        for node in nodes(source):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(f"class {node.name}", []).append(f"{file}:{node.lineno}")
     yield from (f"{name}: {', '.join(found)}" for name, found in places.items() if len(found) > 1)
@@ -191,9 +198,7 @@ def names_used_twice(sources: dict[PurePath, str]) -> Iterator[str]:
 def uses(source: str, module: str) -> bool:
     """Whether a file imports this module, or something out of it."""
     return any(
-        name == module or name.startswith(f"{module}.")
-        for node in ast.walk(ast.parse(source))
-        for name in imported(PurePath(), node)
+        name == module or name.startswith(f"{module}.") for node in nodes(source) for name in imported(PurePath(), node)
     )
 
 

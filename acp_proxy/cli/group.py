@@ -28,6 +28,10 @@ _QUOTED = 20
 """Characters of a wrong number in the message."""
 
 
+def when_imported() -> None:
+    """Called when a command's module was imported. The program replaces it."""
+
+
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
     """Where to import a command's function, or a group's app, from. ``in_front``: an agent's command follows it."""
@@ -104,6 +108,7 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
 
 def _loaded(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
     found = getattr(import_module(place.module), place.name)
+    when_imported()
     if isinstance(found, typer.Typer):
         return get_group(found)
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)

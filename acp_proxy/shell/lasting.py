@@ -5,6 +5,7 @@ modules may load later, since those stay. Except in ``load_ending``, a failed im
 needs the module reports it.
 """
 
+import gc
 from contextlib import suppress
 
 from acp_proxy.shell.later import Later
@@ -33,3 +34,9 @@ def load_stores() -> None:
     store.load_the_rest()
     with suppress(Exception):
         from acp_proxy.shell import idling  # noqa: F401
+
+
+def collect_garbage() -> None:
+    """Start the garbage collector, which ``launch`` stopped. What was loaded stays, so it need not be visited."""
+    gc.freeze()
+    gc.enable()

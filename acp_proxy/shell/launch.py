@@ -4,6 +4,7 @@ Imports almost nothing. If stdin is a terminal, the user logs in to the agent: t
 with the agent's login arguments. This process then becomes the agent, and nothing is recorded.
 """
 
+import gc
 import os
 import sys
 
@@ -39,6 +40,7 @@ def launch(words: list[str]) -> None:
             os._exit(become(command))
         os._exit(processes.become(command))
     agent = _started(command)
+    gc.disable()  # imports leave no garbage; looking for it would take a tenth of a start
     tell(wrong)
     from acp_proxy.shell.later import Later
 
@@ -56,6 +58,7 @@ def launch_chain(words: list[str]) -> None:
     if os.isatty(0):
         os.write(2, _NO_CONDUCTOR)
         os._exit(USAGE)
+    gc.disable()  # as in ``launch``
     tell(wrong)
     from acp_proxy.shell.later import Later
 
