@@ -166,7 +166,7 @@ def damage_missing_index(root: Path) -> None:
 
 def damage_garbage(root: Path) -> None:
     (root / "index.sqlite3").write_bytes(b"garbage" * 1000)
-    (root / "index.sqlite3-wal").unlink()
+    (root / "index.sqlite3-wal").unlink(missing_ok=True)
 
 
 def damage_a_directory(root: Path) -> None:
