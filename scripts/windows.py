@@ -30,7 +30,9 @@ PACKAGES = {"wine": ("wine64", "wine"), "mvn": ("maven",), "lld-link": ("lld",)}
 """Debian's packages, by the program that is needed."""
 ONLY_THERE = ("colorama",)
 """What others need on Windows only."""
-FOR_TESTS = ("agent-client-protocol", "hypothesis", "pytest")
+FOR_TESTS = ("agent-client-protocol", "hypothesis", "pyte", "pytest")
+PYTEST = ("-p", "no:cacheprovider", "-o", "faulthandler_timeout=1200")
+"""Wine is slow."""
 CASES = ("crash",)
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>acp-proxy</groupId><artifactId>windows</artifactId><version>1</version>
@@ -60,7 +62,7 @@ def main(words: Sequence[str]) -> int:
         return NOT_INSTALLED
     if words[:1] == ["--python"]:
         return python(words[1:])
-    runs = [["-m", "pytest", "-p", "no:cacheprovider", *(words or ["tests"])]]
+    runs = [["-m", "pytest", *PYTEST, *(words or ["tests"])]]
     if not words:
         torture = [["-m", "torture", case, "--short"] for case in CASES]
         runs = [["-m", "acp_proxy", "demo"], *torture, *runs]
@@ -117,8 +119,7 @@ def install() -> None:
         _run("apt-get", "install", "-y", "-q", "--no-install-recommends", *names)
     if not (HOME / "python").exists():
         _unpack()
-    if not (HOME / "site").exists():
-        _add_packages()
+    _add_packages()
     if not (_program().parent / "bcryptprimitives.dll").exists():
         _link(_linker() or ["lld-link"])
     (HOME / "start").mkdir(exist_ok=True)
@@ -140,11 +141,18 @@ def _unpack() -> None:
 
 
 def _add_packages() -> None:
-    unfinished = HOME / "site.new"
+    """Install the packages, again if others are needed now."""
+    wanted = "\n".join(requirements(tomllib.loads((ROOT / "pyproject.toml").read_text())))
+    site, unfinished, listed = HOME / "site", HOME / "site.new", "requirements.txt"
+    if (site / listed).is_file() and (site / listed).read_text() == wanted:
+        return
+    shutil.rmtree(unfinished, ignore_errors=True)
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", unfinished)
     target = ("--platform", "win_amd64", "--python-version", VERSION, "--implementation", "cp", "--only-binary=:all:")
-    _run(*map(str, pip), *target, *requirements(tomllib.loads((ROOT / "pyproject.toml").read_text())))
-    unfinished.rename(HOME / "site")
+    _run(*map(str, pip), *target, *wanted.splitlines())
+    (unfinished / listed).write_text(wanted)
+    shutil.rmtree(site, ignore_errors=True)
+    unfinished.rename(site)
 
 
 def requirements(project: Mapping[str, object]) -> list[str]:

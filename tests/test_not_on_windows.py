@@ -24,5 +24,5 @@ def test_an_entry_names_a_test_that_exists_and_says_why(entry: str, reason: str)
 def test_nothing_is_listed_twice() -> None:
     names = [entry for entry, _ in ENTRIES]
     assert len(set(names)) == len(names)
-    whole = {entry for entry in names if "::" not in entry}
+    whole = {entry for entry, reason in ENTRIES if "::" not in entry and not reason.startswith("nobody")}
     assert not [entry for entry in names if "::" in entry and entry.partition("::")[0] in whole]

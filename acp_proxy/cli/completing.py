@@ -72,7 +72,8 @@ def _files(beginning: str) -> list[str]:
         found = [
             each for each in os.scandir(folder or ".") if each.name.startswith(name) and _PLAIN.fullmatch(each.name)
         ]
-        named = [os.path.join(folder, each.name) + ("/" if each.is_dir() else "") for each in found]
+        typed = beginning.removesuffix(name)  # with the separators of the user
+        named = [typed + each.name + ("/" if each.is_dir() else "") for each in found]
     except OSError:
         return []
     return sorted(path for path in named if path.endswith(("/", SUFFIX, COMPRESSED_SUFFIX)))

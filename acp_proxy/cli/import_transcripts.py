@@ -1,6 +1,7 @@
 """``acp-proxy sessions import``: import exported transcripts into a store."""
 
 import errno
+import os
 import sys
 from pathlib import Path
 from typing import IO, Annotated
@@ -71,7 +72,7 @@ def _given(file: str) -> Path | IO[bytes]:
 
 
 def _reason(problem: OSError, root: Path) -> str:
-    if isinstance(problem, IsADirectoryError):
+    if os.path.isdir(problem.filename or ""):  # Windows reports it as a refusal
         return "it is a directory. Name the files in it"
     full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
     todo = f"Free some space in {root}" if full else "Check the file's name and permissions"

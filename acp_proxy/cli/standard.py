@@ -4,6 +4,7 @@ A failed write to stdout is ``NotWritable``, so that nobody blames another file;
 ``BrokenPipeError``. A failed write to stderr is ignored.
 """
 
+import errno
 import io
 import os
 import sys
@@ -71,5 +72,7 @@ class _Output(io.FileIO):
                 self.has_failed = True
                 if isinstance(problem, BrokenPipeError):
                     raise
+                if sys.platform == "win32" and problem.errno == errno.EINVAL:  # what Windows says of such a pipe
+                    raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from problem
                 raise NotWritable("the output", problem) from problem
         return memoryview(data).nbytes  # already reported: the flush at exit must not fail again

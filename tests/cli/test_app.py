@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from acp_proxy import __version__
 from acp_proxy.cli.app import app
 from acp_proxy.transcripts.store import Store
+from tests.client import TIMEOUT
 from tests.stored import store_session
 
-SECONDS = 20.0
+SECONDS = TIMEOUT
 
 
 def test_the_version_is_printed() -> None:

@@ -15,9 +15,10 @@ from acp_proxy.cli.app import app
 from acp_proxy.editors.table import Name
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.listing.glance import QUERY
+from tests.client import TIMEOUT
 from tests.stored import EPOCH, Both, store_session
 
-SECONDS = 20.0
+SECONDS = TIMEOUT
 HOSTILE = "\\\" <(touch x) '$(touch y)' `z`; [red]ünder|&\x1b[2J:\n{1} 1.5%"
 
 
@@ -35,7 +36,7 @@ def store(root: Path) -> Both:
     store_session(store, "aab-2", ("Break it", []), agent="other one", at=EPOCH + 60)
     store_session(store, "bbb-3", ("Paint it", []), agent="one", at=EPOCH + 120)
     store_session(store, "never-prompted", agent="one")
-    store.sessions()
+    Both(root).sessions()  # so that this store's index stays closed: Windows removes no file that is open
     return store
 
 
@@ -165,7 +166,7 @@ def damage_missing_index(root: Path) -> None:
 
 def damage_garbage(root: Path) -> None:
     (root / "index.sqlite3").write_bytes(b"garbage" * 1000)
-    (root / "index.sqlite3-wal").unlink()
+    (root / "index.sqlite3-wal").unlink(missing_ok=True)
 
 
 def damage_a_directory(root: Path) -> None:
@@ -218,6 +219,7 @@ def test_reading_the_index_leaves_no_files_behind(root: Path) -> None:
 
 def test_a_session_is_offered_while_another_process_writes_the_index(store: Both) -> None:
     """The index has a log beside it with the changes of the other process."""
+    store.sessions()
     assert (store.root / "index.sqlite3-wal").exists()
     store_session(store, "ccc-4", ("More", []), at=EPOCH + 900)
     store.sessions()

@@ -1,6 +1,7 @@
 """``config`` shows where each value comes from, and the commands use the file's values."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -63,7 +64,7 @@ def test_everything_that_is_wrong_is_said(path: Path, monkeypatch: pytest.Monkey
     result = run("config", "--json")
     assert result.exit_code == 2
     problems = json.loads(result.stdout)["problems"]
-    assert [problem.rpartition("/")[2].split(" ")[0] for problem in problems] == [
+    assert [os.path.basename(problem.split(" ")[0]) for problem in problems] == [
         "config.toml,",
         "config.toml,",
         "ACP_PROXY_GRACE:",

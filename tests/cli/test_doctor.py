@@ -36,7 +36,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
     home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
+    for name in ("HOME", "USERPROFILE"):  # the second one is Windows'
+        monkeypatch.setenv(name, str(home))
     return home
 
 

@@ -1,13 +1,14 @@
 """``sessions show --follow`` shows what another process records, until its turn or that process ends."""
 
 import os
-import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Empty, Queue
 
 import pytest
 
@@ -31,22 +32,51 @@ class Follower:
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
         self._text = b""
+        self._pieces: Queue[bytes] = Queue()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
 
     def until(self, text: str) -> str:
-        assert self.process.stdout is not None
-        fd, deadline = self.process.stdout.fileno(), time.monotonic() + TIMEOUT
-        while text.encode() not in self._text:
-            if not select.select([fd], [], [], max(deadline - time.monotonic(), 0))[0]:
-                raise TimeoutError(f"no {text!r} in {self._text!r}")
-            data = os.read(fd, 65536)
+        deadline = time.monotonic() + TIMEOUT
+        while text not in self._so_far:
+            try:
+                data = self._pieces.get(timeout=max(deadline - time.monotonic(), 0))
+            except Empty:
+                raise TimeoutError(f"no {text!r} in {self._text!r}") from None
             assert data, (self._text, self.process.stderr and self.process.stderr.read())
             self._text += data
-        return self._text.decode()
+        return self._so_far
 
     def ended(self) -> tuple[int, str, str]:
         """The exit status, the whole output, and stderr."""
-        out, errors = self.process.communicate(timeout=TIMEOUT)
-        return self.process.returncode, (self._text + out).decode(), errors.decode()
+        assert self.process.stderr is not None
+        errors, status = self.process.stderr.read(), self.process.wait(TIMEOUT)
+        self._thread.join(TIMEOUT)
+        while not self._pieces.empty():
+            self._text += self._pieces.get()
+        return status, self._so_far, _text(errors)
+
+    def close(self) -> None:
+        assert self.process.stderr is not None
+        self.process.kill()
+        self.process.wait(TIMEOUT)
+        self._thread.join(TIMEOUT)
+        self.process.stderr.close()
+
+    @property
+    def _so_far(self) -> str:
+        return _text(self._text)
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as stream:
+            while data := os.read(stream.fileno(), 65536):
+                self._pieces.put(data)
+        self._pieces.put(b"")
+
+
+def _text(data: bytes) -> str:
+    return data.replace(os.linesep.encode(), b"\n").decode()
 
 
 @pytest.fixture
@@ -59,8 +89,7 @@ def followers() -> Iterator[list[Follower]]:
     started: list[Follower] = []
     yield started
     for follower in started:
-        follower.process.kill()
-        follower.process.communicate()
+        follower.close()
 
 
 def said(path: Path, text: str) -> None:

@@ -200,10 +200,9 @@ def test_ctrl_c_restores_the_modes_of_the_terminal(three_turns: Path, terminals:
     assert terminal.text.endswith("\r\x1b[J\r\n")  # the status is gone
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_restores_the_modes_of_the_terminal(
-    three_turns: Path, terminals: list[TypingUser], number: signal.Signals
-) -> None:
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_restores_the_modes_of_the_terminal(three_turns: Path, terminals: list[TypingUser], name: str) -> None:
+    number = signal.Signals[name]
     terminal = started(terminals, three_turns)
     terminal.wait_for("begin 1.")
     terminal.process.send_signal(number)

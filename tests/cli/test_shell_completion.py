@@ -10,10 +10,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
+from tests.client import TIMEOUT
 from tests.stored import EPOCH, Both, store_session
 
 LINE = "fpath+=~/.zfunc; autoload -Uz compinit; compinit\n"
-SECONDS = 20.0
+SECONDS = TIMEOUT
 LIST, MENU = 63, 37
 """What bash sets COMP_TYPE to."""
 

@@ -13,9 +13,10 @@ from acp_proxy.diagnosis.replay_check import LastLoad, newest_session
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.wire import foreign, record
 from tests.agents import asked, offering, python, scripted
+from tests.client import TIMEOUT
 from tests.stored import EPOCH, Both, chunk, store_session
 
-SECONDS = 20.0
+SECONDS = TIMEOUT
 LOADS = {"initialize": offering(loadSession=True), "session/load": {"result": {}}}
 CALL = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "the tool", "status": "completed"}
 SAID = "It is mended, and all of it was tested."

@@ -9,8 +9,9 @@ from acp_proxy.diagnosis.probe import NoAnswer, Probe
 from acp_proxy.shell.process_tree import Elsewhere, alive
 from acp_proxy.wire.jsonrpc import Response
 from tests.agents import asked, offering, python, scripted
+from tests.client import TIMEOUT
 
-SECONDS = 20.0
+SECONDS = TIMEOUT
 SOON = 0.3
 ANSWER = '{"jsonrpc":"2.0","id":1,"result":{"yes":true}}'
 

@@ -13,13 +13,13 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.client import RequestFailed
+from tests.client import TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, kinds, texts
 from tests.pipes import held_by
 from tests.posix import pty
 from torture.processes import are_gone, is_gone
 
-SECONDS = 20.0
+SECONDS = TIMEOUT
 SHORT_GRACE = ("--grace", "0.2")
 FAIR_GRACE = ("--grace", "2")
 """Enough for an agent that ends with its input, even on a busy machine; others use up all of it."""

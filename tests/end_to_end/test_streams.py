@@ -12,13 +12,13 @@ import pytest
 
 from acp_proxy import __version__
 from acp_proxy.transcripts.store import Store
-from tests.client import Client
+from tests.client import TIMEOUT, Client
 from tests.end_to_end.proxied import PROXY
 from tests.passage import is_for_the_client, lines
 from tests.posix import pty, tty
 
 MESSAGES = Path(__file__).parents[2] / "fixtures" / "messages"
-SECONDS = 20.0
+SECONDS = TIMEOUT
 CLIENT_SAYS = MESSAGES / "talk.lines"
 AGENT_SAYS = MESSAGES / "stray.lines"
 

@@ -157,6 +157,7 @@ def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
         "code": -32603,
         "message": "Session history cannot be read (ETIMEDOUT). Run: acp-proxy doctor",
     }
+    monkeypatch.setattr("acp_proxy.shell.serving._ANSWER_SECONDS", 1.0)  # within which every machine removes the file
     assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
     assert not list(store.root.glob("transcripts/*/s-*"))
     store.back.set()

@@ -1,11 +1,11 @@
 """Damage is reported by its place, its look, and the entries around it."""
 
-import os
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from acp_proxy.transcripts.files import access
 from acp_proxy.transcripts.files.journal import Journal
 from acp_proxy.transcripts.files.reading import Reading, cut
 from acp_proxy.transcripts.upkeep import damage
@@ -107,5 +107,5 @@ def test_damage_of_a_journal_is_found(tmp_path: Path) -> None:
         file.write(b"\0\0\0")
     journal.append("deleted", "b", talk.time(0))
     with path.open("rb") as file:
-        [found] = damage.of_journal(cut(partial(os.pread, file.fileno()), 0, path.stat().st_size))
+        [found] = damage.of_journal(cut(partial(access.read_at, file.fileno()), 0, path.stat().st_size))
     assert (found.line, found.length) == (2, 3)
