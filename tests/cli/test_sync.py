@@ -93,6 +93,12 @@ def test_secrets_can_be_masked_before_they_leave(laptop: User, desktop: User, ur
     assert _SECRET not in str(laptop.titles())
 
 
+def test_a_store_that_is_synchronized_is_in_order(laptop: User, desktop: User, url: str) -> None:
+    joined(laptop, desktop, url)
+    for user in (laptop, desktop):
+        assert not list(Archive(user.store.root).verify())
+
+
 def test_status_says_what_was_done(laptop: User, desktop: User, url: str) -> None:
     joined(laptop, desktop, url)
     status = json.loads(desktop.sync("status", "--json").stdout)
