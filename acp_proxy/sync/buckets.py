@@ -5,7 +5,8 @@ Every failure of the engine becomes ``Unavailable``.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -16,7 +17,12 @@ from acp_proxy.errors import UsageError
 from acp_proxy.sync.parties import Unavailable
 from acp_proxy.sync.sealing import HistoryKey
 
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig
+
 _SCHEMES = ("s3", "gs", "az", "file")
+_RETRY: "RetryConfig" = {"max_retries": 3, "retry_timeout": timedelta(seconds=30)}
+"""The engine's own patience would be three minutes for each request."""
 _DIGITS = 10
 """Digits of a number in an object's name."""
 _Result = TypeVar("_Result")
@@ -100,7 +106,7 @@ def _opened(url: str) -> "LocalStore":
         )
     if parts.scheme == "file":
         return LocalStore(unquote(parts.path), mkdir=True)
-    return from_url(url)  # type: ignore[return-value]
+    return from_url(url, retry_config=_RETRY)  # type: ignore[return-value]
 
 
 @contextmanager

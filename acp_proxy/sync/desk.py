@@ -44,6 +44,7 @@ class Desk:
     shares: Callable[[str, Header], bool] = lambda agent, header: True
     """Whether a session of this agent may leave the machine."""
     _data: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    _size: int = 0
 
     @property
     def machine(self) -> str:
@@ -62,7 +63,8 @@ class Desk:
 
     def remember(self, node: Node, data: bytes) -> None:
         """Keep data that was just read."""
-        if len(data) + sum(map(len, self._data.values())) <= _KEPT:
+        if self._size + len(data) <= _KEPT:
+            self._size += len(data)
             self._data[node.machine, node.number] = data
 
     def data(self, node: Node) -> bytes:

@@ -3,6 +3,7 @@
 A file that is missing without a delete is not a delete: it will be fetched again.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from acp_proxy.sync.desk import Desk
@@ -10,19 +11,28 @@ from acp_proxy.sync.parties import Move, SeenFile
 from acp_proxy.sync.records import ARCHIVED, HIDDEN, TITLE
 from acp_proxy.sync.remembered import Shown
 
+Labels = tuple[Mapping[str, str], frozenset[str]]
+"""The user's titles by name, and the names that are archived."""
+
 
 def gather(desk: Desk) -> None:
     """Bring what is remembered up to date with the files. Raises OSError."""
     deletes(desk)
     _files(desk)
+    told: dict[str, Labels] = {}
     for line in desk.kept.lines():
         if line.name and line.tip != line.tree:
-            labels(desk, line)
+            if line.agent not in told:
+                told[line.agent] = desk.sessions.labels(line.agent)
+            labels(desk, line, told[line.agent])
 
 
-def labels(desk: Desk, line: Shown) -> None:
-    """Publish what the user changed of a session's title, and whether it is archived or soft-deleted."""
-    titles, archived = desk.sessions.labels(line.agent)
+def labels(desk: Desk, line: Shown, told: Labels | None = None) -> None:
+    """Publish what the user changed of a session's title, and whether it is archived or soft-deleted.
+
+    ``told``: the labels of all the agent's sessions, if they are known.
+    """
+    titles, archived = told or desk.sessions.labels(line.agent)
     now: dict[str, str | bool | None] = {
         TITLE: titles.get(line.name),
         ARCHIVED: line.name in archived,

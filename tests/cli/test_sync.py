@@ -93,6 +93,12 @@ def test_secrets_can_be_masked_before_they_leave(laptop: User, desktop: User, ur
     assert _SECRET not in str(laptop.titles())
 
 
+def test_a_store_that_is_synchronized_is_in_order(laptop: User, desktop: User, url: str) -> None:
+    joined(laptop, desktop, url)
+    for user in (laptop, desktop):
+        assert not list(Archive(user.store.root).verify())
+
+
 def test_status_says_what_was_done(laptop: User, desktop: User, url: str) -> None:
     joined(laptop, desktop, url)
     status = json.loads(desktop.sync("status", "--json").stdout)
@@ -173,3 +179,13 @@ def test_a_place_that_cannot_be_used_is_reported_and_kept_for_status(laptop: Use
     told = laptop.sync("now")
     assert told.exit_code == 1
     assert "cannot be used" in told.stderr
+
+
+def test_a_server_that_does_not_answer_is_reported_soon(laptop: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = {"AWS_ENDPOINT": "http://127.0.0.1:1", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "here"}
+    for name, value in (place | {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}).items():
+        monkeypatch.setenv(name, value)
+    told = laptop.begin("init", "s3://bucket/prefix", "--yes")
+    assert told.exit_code == 1
+    assert "error sending request" in told.stderr
+    assert not laptop.key.exists()

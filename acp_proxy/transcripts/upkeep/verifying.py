@@ -38,6 +38,7 @@ UNSEEN = "not looked at"
 
 _FOR_OTHERS = 0o077
 _OURS = frozenset({"transcripts", "unindexed", "backups", "deleted", "format", "compressed", "index.sqlite3", "search"})
+_OURS |= {"sync"}
 _SIDE_FILES = frozenset({"index.sqlite3-wal", "index.sqlite3-shm"})
 
 
