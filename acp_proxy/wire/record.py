@@ -77,6 +77,8 @@ class Header(Value):
     """Random text that no other transcript has; empty in files that are older than it."""
     foreign: list[str]
     """Ids that an agent gave the session on another machine, so no agent here knows them."""
+    foreign_directories: list[str]
+    """Directories in which the session was opened on other machines, where they are not the same ones as here."""
 
     def __init__(
         self,
@@ -90,8 +92,9 @@ class Header(Value):
         version: int = VERSION,
         uid: str = "",
         foreign: list[str] | None = None,
+        foreign_directories: list[str] | None = None,
     ) -> None:
-        more = directories or [], agent or {}, forked_from or [], version, uid, foreign or []
+        more = directories or [], agent or {}, forked_from or [], version, uid, foreign or [], foreign_directories or []
         super().__init__(session, cwd, origin, created_at, *more)
 
 
@@ -128,6 +131,7 @@ def encode_header(header: Header) -> bytes:
                 **({"forkedFrom": header.forked_from} if header.forked_from else {}),
                 **({"uid": header.uid} if header.uid else {}),
                 **({"foreign": header.foreign} if header.foreign else {}),
+                **({"foreignDirectories": header.foreign_directories} if header.foreign_directories else {}),
             }
         )
         + b"\n"
@@ -201,6 +205,7 @@ def decode_header(line: bytes) -> Header | None:
         version=version,
         uid=acp.text(value, "uid") or "",
         foreign=acp.strings(value, "foreign"),
+        foreign_directories=acp.strings(value, "foreignDirectories"),
     )
 
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from acp_proxy.cli.app import app
 from acp_proxy.transcripts.archive import Archive
 from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import acp, record
 from tests.stored import store_session
 
 _SECRET = "ghp_" + "a1B2" * 9
@@ -128,6 +129,9 @@ def test_a_directory_of_another_machine_can_be_shown_as_one_here(laptop: User, d
     joined(laptop, desktop, url)
     assert desktop.sync("map", "/srv/work", "/home/me/work").exit_code == 0
     store_session(laptop.store, "u", ("There", []), cwd="/srv/work/inner")
+    [path] = laptop.store.root.glob("transcripts/*/u-*.jsonl")
+    opened = {"type": record.OPENED, "method": acp.LOAD, "cwd": "/srv/work/inner"}
+    path.write_bytes(path.read_bytes() + record.encode_note("2026-01-02T00:00:00.000Z", "run", opened))
     laptop.sync("now")
     desktop.sync("now")
     assert "/home/me/work/inner" in [row.cwd for row in Archive(desktop.store.root).newest()]

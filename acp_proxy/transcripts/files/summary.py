@@ -32,6 +32,8 @@ class Summary(Value, frozen=False):
     """
 
     directories: list[str]
+    foreign_directories: list[str]
+    """Where it was opened on other machines: not its directory here."""
     open: dict[str, int]
     """The number of unanswered prompts, by the run that sent them."""
     meta: dict[str, object]
@@ -54,13 +56,14 @@ class Summary(Value, frozen=False):
     last_run: str | None = None
 
     def __init__(self) -> None:
-        super().__init__([], {}, {}, Titles(), Use())
+        super().__init__([], [], {}, {}, Titles(), Use())
 
     @classmethod
     def begun(cls, header: Header) -> "Summary":
         """The summary of a transcript that has only this header."""
         out = cls()
         out.cwd, out.directories, out.last = header.cwd, header.directories, header.created_at or None
+        out.foreign_directories = header.foreign_directories
         out.is_imported = header.origin == record.IMPORTED
         out.use = Use.begun(header)
         return out
@@ -120,7 +123,8 @@ class Summary(Value, frozen=False):
     def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
         kind = note.get("type")
         if kind == record.OPENED:
-            self.cwd = acp.text(note, "cwd") or self.cwd
+            cwd = acp.text(note, "cwd")
+            self.cwd = cwd if cwd and cwd not in self.foreign_directories else self.cwd
             self.directories = acp.strings(note, "additionalDirectories")
         elif kind == record.FAILED:
             self._answered(entry)

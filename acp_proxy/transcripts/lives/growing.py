@@ -16,7 +16,7 @@ from acp_proxy.transcripts.files.names import file_name, unfinished
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.remaking import session_of
 from acp_proxy.transcripts.lives import beginning, deleting
-from acp_proxy.wire import record
+from acp_proxy.wire import acp, record
 from acp_proxy.wire.record import Header
 
 
@@ -90,16 +90,20 @@ def _whole(header: Header, reading: Reading, data: bytes) -> Iterator[bytes]:
 
 
 def _naming(header: Header, data: bytes) -> Header:
-    """The header, with all ids that the new entries name."""
+    """The header, with all ids and directories that the new entries name."""
     ids = dict.fromkeys(header.forked_from)
     foreign = dict.fromkeys(header.foreign)
+    directories = dict.fromkeys(header.foreign_directories)
     for line in data.split(b"\n"):
         entry = record.decode_entry(line, header.version)
         if entry is not None and (id := session_of(entry)) not in (None, header.session):
             ids[str(id)] = None
+        note = entry.note if entry is not None and entry.note is not None else {}
+        if note.get("type") == record.OPENED and (cwd := acp.text(note, "cwd")) not in (None, header.cwd):
+            directories[str(cwd)] = None
         if any(mark in line for mark in record.MOVED_MARKS) and (to := record.moved_to(line)) is not None:
             foreign[to] = None
-    return header.but(forked_from=list(ids), foreign=list(foreign))
+    return header.but(forked_from=list(ids), foreign=list(foreign), foreign_directories=list(directories))
 
 
 def _replace(path: Path, chunks: Iterator[bytes]) -> None:
