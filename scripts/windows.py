@@ -33,7 +33,7 @@ ONLY_THERE = ("colorama",)
 FOR_TESTS = ("agent-client-protocol", "hypothesis", "pyte", "pytest")
 PYTEST = ("-p", "no:cacheprovider", "-o", "faulthandler_timeout=1200")
 """Wine is slow."""
-CASES = ("crash",)
+CASES = ("compression", "crash")
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>acp-proxy</groupId><artifactId>windows</artifactId><version>1</version>
 <dependencies><dependency>

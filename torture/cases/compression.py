@@ -42,8 +42,7 @@ _WORDS = "{prompt} and so on"
 def run(scale: Scale) -> Iterator[Outcome]:
     if faults.can_be_had():
         yield _killed(scale)
-    if sys.platform != "win32":
-        yield _in_that_moment(scale)
+    yield _in_that_moment(scale)
     yield _damaged(scale)
 
 
