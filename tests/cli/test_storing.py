@@ -34,6 +34,7 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ),
     ("sessions", "rename", "last", "A title"): (1, "", NO_SESSION),
     ("sessions", "archive", "last"): (1, "", NO_SESSION),
+    ("sessions", "continue", "last", "--with", "other"): (1, "", NO_SESSION),
     ("sessions", "unarchive", "last"): (
         1,
         "",

@@ -49,6 +49,8 @@ CHANGING: list[Words] = [
     ("sessions", "redact", "--yes"),
     ("sessions", "repair"),
     ("sessions", "import", "exported.jsonl"),
+    ("sessions", "continue", "last", "--", sys.executable, "-m", "acp_proxy", "mock-agent", "exported"),
+    ("sessions", "adopt", "--yes", "--", sys.executable, "-m", "acp_proxy", "mock-agent", "exported"),
 ]
 
 _RUN = """
@@ -96,7 +98,7 @@ def store(tmp_path: Path) -> Iterator[Both]:
 
 def run(store: Both, commands: Sequence[Words], before: Sequence[str] = ()) -> dict[Words, Said]:
     """The output and exit code of each command; ``before``: words before the process that runs them."""
-    given = json.dumps([[*words, "--store", str(store.root)] for words in commands])
+    given = json.dumps([[*words[:2], "--store", str(store.root), *words[2:]] for words in commands])
     command = [*before, sys.executable, "-c", _RUN, given]
     done = subprocess.run(
         command, capture_output=True, check=True, stdin=subprocess.DEVNULL, timeout=60, cwd=store.root.parent

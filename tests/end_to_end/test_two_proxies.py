@@ -170,7 +170,7 @@ def test_new_sessions_of_one_editor_are_listed_by_the_other(proxied: Proxied) ->
 
 def test_one_proxy_in_front_of_another_with_the_same_store_records_nothing(proxied: Proxied) -> None:
     command = [*PROXY, "run", "--store", str(proxied.store), "--", *proxied.command("conversation")]
-    with Editor(command, cwd=proxied.project) as editor:
+    with Editor(command) as editor:
         editor.project = proxied.project
         session = editor.open()
         editor.prompt(session, "hello")
