@@ -23,7 +23,8 @@ class Known(Value, frozen=False):
     ``parent``: the session that it is a fork of. ``until``: bytes to copy of the parent's transcript.
     ``exists``: its file existed once, with this ``identity``. ``gone``: it was deleted, and not prompted since.
     ``transcript``: its file, if open. ``in_turn``: it was prompted, and no turn has ended since.
-    ``is_told``: another process has imported it, so it has what comes before the next note.
+    ``mark``: the path of its last mark for the index, if it was marked between turns. ``is_told``: another process has
+    imported it, so it has what comes before the next note.
     """
 
     agent: str
@@ -36,6 +37,7 @@ class Known(Value, frozen=False):
     gone: bool = False
     transcript: Transcript | None = None
     in_turn: bool = False
+    mark: str = ""
     is_told: bool = False
 
 
@@ -91,7 +93,7 @@ class Files:
         if known.transcript is not None:
             self._open.pop(known.header.session, None)
             known.transcript.close()
-            known.transcript = None
+            known.transcript, known.mark = None, ""
 
     def _close_some(self) -> None:
         """Close the files opened longest ago; not those in a long line, which nothing may interrupt."""

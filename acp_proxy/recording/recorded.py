@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Container
 from functools import partial
+from os.path import exists
 
 from acp_proxy.core.effects import BeginTranscript
 from acp_proxy.errors import errno_name
@@ -112,12 +113,14 @@ class RecordedSessions(dict[str, Known]):
         for session in list(self.unmarked):
             with contextlib.suppress(OSError):
                 known = self.get(session)
-                self._store.mark(agent, session, known.transcript if known is not None else None)
+                mark = self._store.mark(agent, session, known.transcript if known is not None else None)
                 self.unmarked.discard(session)
+                if known is not None:
+                    known.mark = mark
 
     def written(self, known: Known) -> None:
         """Entries were written. Between turns, they need a mark: the index may have read all before them."""
-        if not known.in_turn:
+        if not (known.in_turn or (known.mark and exists(known.mark))):
             self.unmarked.add(known.header.session)
 
     def end_turn(self, session: str) -> None:

@@ -187,15 +187,18 @@ class Recorder:
             self._put_away(batch)
 
     def _is_written(self, seconds: float, effect: Recording | Dropped) -> bool:
-        """Write the usual case quickly: updates of one session in a turn, and nothing else. Else returns False."""
+        """Write the usual case quickly: updates of one session and nothing else. Else returns False."""
         if not isinstance(effect, RecordUpdates) or self._gaps or self._long_lines or self._unmarked or self._mask:
             return False
         known = self._sessions.get(effect.session)
-        if known is None or known.gone or known.transcript is None or not known.in_turn or self.fsync == "always":
+        if known is None or known.gone or known.transcript is None or self.fsync == "always":
             return False
         at = clock.stamp(seconds)
         try:
             known.transcript.append(record.encode_updates(at, self.run, effect.data, self._protocol))
+            self._sessions.written(known)
+            if self._unmarked:
+                self._sessions.mark(self.agent)
         except OSError as problem:
             self._sessions.failed(known, at, problem)
         return True

@@ -88,13 +88,14 @@ class Store(Opened):
         it is gone."""
         return beginning.reopen(self._layout, agent, session, identity)
 
-    def mark(self, agent: str, session: str, transcript: Transcript | None = None) -> None:
-        """Leave a mark on disk that the index has not read all of this session, so that the next list reads it. Raises
-        OSError.
+    def mark(self, agent: str, session: str, transcript: Transcript | None = None) -> str:
+        """Leave a mark on disk that the index has not read all of this session, so that the next list reads it.
+
+        Returns the mark's path. If it exists after a write, the index reads what was written. Raises OSError.
 
         ``transcript``: the open file, whose name may differ from the session's because it was set aside.
         """
-        self._layout.mark(agent, transcript.path.stem if transcript is not None else file_name(session))
+        return self._layout.mark(agent, transcript.path.stem if transcript is not None else file_name(session))
 
     def sync(self, agent: str, session: str) -> None:
         """Return once everything written to a session's transcript is on disk. Raises OSError."""

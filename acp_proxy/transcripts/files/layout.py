@@ -186,8 +186,8 @@ class Layout:
         """An agent's journal, the same object each time."""
         return self._journals.setdefault(agent, Journal(self.transcript(agent, JOURNAL)))
 
-    def mark(self, agent: str, name: str) -> None:
-        """Mark a transcript as one that the index has not read to its end. Raises OSError.
+    def mark(self, agent: str, name: str) -> str:
+        """Mark a transcript as one that the index has not read to its end. Returns the mark's path. Raises OSError.
 
         The mark is an empty file, so it survives this process.
         """
@@ -197,6 +197,7 @@ class Layout:
         except FileNotFoundError:
             access.make_directory(path.parent)
             access.touch(path)
+        return str(path)
 
     def marked(self, agent: str) -> list[str]:
         """The names of an agent's marked transcripts, including those whose mark is being removed."""

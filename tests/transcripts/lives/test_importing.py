@@ -310,10 +310,11 @@ def test_a_session_that_begins_during_its_import_is_kept(store: Both, tmp_path: 
     begun: list[bytes] = []
 
     class Late(Layout):
-        def mark(self, agent: str, name: str) -> None:
-            super().mark(agent, name)
+        def mark(self, agent: str, name: str) -> str:
+            mark = super().mark(agent, name)
             talk.keep(store, AGENT, talk.SESSION)
             begun.append(self.transcript(agent, name).read_bytes())
+            return mark
 
     with pytest.raises(NotImported):
         importing.take_in(Late(store.root), path, lambda folder: folder.mkdir(), talk.time(0))
