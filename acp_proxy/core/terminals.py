@@ -21,9 +21,9 @@ _EXIT_STATUS = 4096  # as JSON: more is no exit status
 class Terminal(Value, frozen=False):
     """A command that the client runs for the agent.
 
-        ``output``: all of it, or None if it is unknown or too large. ``truncated``: the client kept only its end.
-        ``exit_status``: the protocol's, or None. ``shown``: a tool call refers to it. ``has_news``: the client has
-    sent output that was not noted. ``released``: the agent has released it.
+    ``output``: all of it, or None if it is unknown or too large. ``truncated``: the client kept only its end.
+    ``exit_status``: the protocol's, or None. ``shown``: a tool call refers to it. ``has_news``: the client has sent
+    output that was not noted. ``released``: the agent has released it.
     """
 
     output: str | None = None
