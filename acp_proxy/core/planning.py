@@ -17,7 +17,7 @@ class Refusal(enum.Enum):
 
     NOT_FOUND = "the agent cannot open sessions, and the store has no transcript"
     TOO_MANY = "too many sessions are being opened at once"
-    NO_HANDOVER = "the session is another agent's, and nothing may be handed over"
+    NO_HANDOVER = "the session comes from another agent or machine, and nothing may be handed over"
 
 
 class OpeningPlan(Value):
