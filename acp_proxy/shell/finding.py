@@ -79,7 +79,7 @@ def look_up(
             return SessionFound(request, deleted=True)
         try:
             return OpenedTranscript(
-                recorder, session, recorder.store.read(recorder.agent, session), state.title(session)
+                recorder, session, recorder.store.read_to_open(recorder.agent, session), state.title(session)
             )
         except FileNotFoundError:
             if session in recorder.store.deleted(recorder.agent):  # another process deleted it between our two checks

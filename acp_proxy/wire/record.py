@@ -21,7 +21,7 @@ RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
 OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "terminal"
 HANDOVER, ALIAS, REPLAY, COPIED, CONTINUED = "handover", "alias", "replay", "copied", "continued"
-ADOPTED = "adopted"
+ADOPTED, CAUGHT_UP = "adopted", "caught-up"
 """The values of a note's ``type``."""
 
 HEADER_START = b'{"acp-transcript":'
@@ -36,6 +36,7 @@ FORKED_MARK = b'"from":"proxy","note":{"type":"opened","method":"session/fork"'
 MOVED_MARKS = (HANDOVER_MARK, b'"from":"proxy","note":{"type":"alias"', CONTINUED_MARK, FORKED_MARK)
 """Bytes that the notes contain that name the agent's new id of the session, or end such a name: a copy has no session
 of the agent yet, and a fork one of its own."""
+CAUGHT_UP_MARK = b'"from":"proxy","note":{"type":"caught-up"'
 REPLAY_MARK = b'"from":"proxy","note":{"type":"replay"'
 _TO = re.compile(rb'"note":\{"type":"[a-z]+","to":("(?:[^"\\]|\\.)*")')
 

@@ -175,6 +175,20 @@ def test_an_open_session_waits_until_it_is_closed(homes: tuple[Home, Home]) -> N
     assert one.prompts() == {"Hello": ["Hello", "There"]}
 
 
+def test_a_session_that_is_being_loaded_gets_its_turns_later(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", []))
+    for home in homes:
+        home.sync()
+    two.say("Hello", "There")
+    two.sync()
+    with closing(one.store.read_to_open(AGENT, "s")):
+        one.sync()
+        assert one.prompts() == {"Hello": ["Hello"]}
+    one.sync()
+    assert one.prompts() == {"Hello": ["Hello", "There"]}
+
+
 def test_a_pruned_session_stays_on_the_other_machine(homes: tuple[Home, Home]) -> None:
     one, two = homes
     store_session(one.store, "s", ("Hello", []))

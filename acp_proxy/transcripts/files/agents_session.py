@@ -33,14 +33,15 @@ class AgentsSession:
                 self._moved_at, self._moved = found, read(_NOTE, found)
             if found >= 0 and mark in (record.HANDOVER_MARK, record.CONTINUED_MARK):
                 self.was_handed_over, self._briefed_at = True, max(self._briefed_at, found)
-        if self._elsewhere and (found := self._last(data, at, _PROMPT, elsewhere=True)) >= 0:
-            self.was_handed_over, self._told_at = True, found
+        if self._elsewhere:
+            self._briefed_at = max(self._briefed_at, self._last(data, at, record.CAUGHT_UP_MARK, elsewhere=False))
+            if (found := self._last(data, at, _PROMPT, elsewhere=True)) >= 0:
+                self.was_handed_over, self._told_at = True, found
 
     @property
     def alias(self) -> str | None:
         """The id that the agent now uses for the session, if it is another one."""
-        to = record.moved_to(self._moved) if self._moved is not None else None
-        return to if self._header is None or to != self._header.session else None
+        return record.moved_to(self._moved) if self._moved is not None else None
 
     @property
     def is_none(self) -> bool:
@@ -57,8 +58,13 @@ class AgentsSession:
         """Whether the agent's session lacks turns that were recorded on other machines."""
         return self._told_at > self._briefed_at and not self.is_none
 
+    @property
+    def lacks_from(self) -> int:
+        """The offset of the first turn that the agent's session lacks, since it was recorded on another machine."""
+        return next((start for start, end, _ in self._elsewhere if end > self._briefed_at), 0)
+
     def lacks(self, at: int) -> bool:
-        """Whether the agent's session lacks what is at this offset, since it was recorded on another machine."""
+        """Whether the agent's session lacks what is at this offset."""
         return at > self._briefed_at and self.is_elsewhere(at)
 
     def is_elsewhere(self, at: int) -> bool:

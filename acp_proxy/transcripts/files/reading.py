@@ -127,6 +127,19 @@ class Reading:
                 return os.stat(path).st_ino == self.inode
         return False
 
+    def hold(self) -> bool:
+        """Keep others from replacing the file with a longer one until this is closed.
+
+        Returns False if it is being replaced, or was. A compressed file is not held.
+        """
+        if self.compressed is not None:
+            return True
+        try:
+            lock(self._fd, shared=True)
+        except BlockingIOError:
+            return False
+        return self.is_in_its_place
+
     def measure(self) -> None:
         """Extend the reading to what has been appended since. Raises OSError."""
         if self.compressed is not None:

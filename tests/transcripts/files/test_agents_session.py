@@ -36,7 +36,7 @@ def agents(*parts: tuple[bool, bytes], session: str = talk.SESSION) -> AgentsSes
         ([(HERE, TURN), (THERE, TURN + THEIRS), (HERE, TURN)], None, True),
         ([(HERE, TURN), (THERE, TURN + THEIRS), (HERE, TURN + MINE)], "mine", False),
         ([(THERE, TURN), (HERE, TURN + MINE), (THERE, TURN + THEIRS)], "mine", True),
-        ([(HERE, TURN), (THERE, TURN), (HERE, TURN + talk.note("handover", to=talk.SESSION))], None, False),
+        ([(HERE, TURN), (THERE, TURN), (HERE, TURN + talk.note("caught-up"))], None, False),
     ],
 )
 def test_ids_count_only_where_they_were_given_here(
@@ -56,6 +56,7 @@ def test_only_what_was_recorded_elsewhere_since_the_last_record_is_lacking() -> 
     length = len(TURN)
     found = agents((THERE, TURN), (HERE, MINE), (THERE, TURN), (HERE, TURN))
     second = length + len(MINE)
+    assert found.lacks_from == second
     assert [found.lacks(at) for at in (0, length, second, second + length - 1, second + length)] == [
         *(False, False, True, True, False),
     ]
