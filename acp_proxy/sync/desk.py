@@ -51,6 +51,10 @@ class Desk:
         """This machine's id."""
         return self.kept.text("machine")
 
+    def name_of(self, machine: str) -> str:
+        """A machine's name, for people."""
+        return self.kept.text("name") if machine == self.machine else self.kept.name_of(machine)
+
     def stamp(self) -> int:
         """A stamp that is larger than all that were seen. The clock alone may be wrong."""
         latest = max(int(self.now() * 1000), self.kept.number("latest") + 1)

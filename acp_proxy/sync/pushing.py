@@ -76,7 +76,7 @@ def _segment(desk: Desk, uid: str) -> bool:
     if not end or (line.tip == line.tree and not has_prompt(data[:end], header)):
         _no_news(desk, line, is_damaged=bool(data) and not is_open and not end)
         return False
-    said = SegmentRecord(line.tree, line.tip, line.agent, header.but(uid=line.tree), data[:end])
+    said = SegmentRecord(line.tree, line.tip, line.agent, header.but(uid=line.tree, elsewhere=[]), data[:end])
     kept.set(pending=records.encode(said, kept.text("name"), home=desk.home), **{"pending line": uid})
     kept.commit()
     _write(desk)

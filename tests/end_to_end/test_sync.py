@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.replay.brief import INTRODUCTION, LACKING
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, say, texts
 from tests.end_to_end.test_handover import remembered
 
@@ -72,7 +73,17 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
         assert users_words(editor, session) == ["Begin here", "Continue there"]
         editor.prompt(session, "Come back")
         assert editor.end() == 0
-    assert "Continue there" in "".join(laptop.prompts())
+    *_, last = laptop.prompts()
+    assert last.startswith(INTRODUCTION if agent[1] == "none" else LACKING)
+    assert "> Continue there" in last
+    assert ("Begin here" in last, len(remembered(laptop))) == ((True, 2) if agent[1] == "none" else (False, 1))
+
+    with laptop.started(ANSWERS, agent=agent, options=options) as editor:  # it has caught up, so nothing more is told
+        assert users_words(editor, session) == ["Begin here", "Continue there", "Come back"]
+        if agent[1] != "none":
+            editor.prompt(session, "And on")
+            assert laptop.prompts()[-1] == "And on"
+        assert editor.end() == 0
     laptop.sync("now")
     desktop.sync("now")
     [path] = desktop.transcripts()

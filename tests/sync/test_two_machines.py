@@ -51,6 +51,21 @@ class Home:
             found[row.title or ""] = [each["params"]["prompt"][0]["text"] for each in told]  # type: ignore[index]
         return found
 
+    def elsewhere(self) -> list[tuple[str, str]]:
+        """What was recorded on other machines in the only session: the machine, and a prompt."""
+        [row] = self.store.newest()
+        with closing(self.store.open_listed(row)) as reading:
+            assert reading.header is not None
+            entries = b"".join(reading.bytes_from(reading.entries_at))
+            parts = [(machine, entries[start:end].splitlines()) for start, end, machine in reading.header.elsewhere]
+        told = [(machine, record.decode_entry(line)) for machine, lines in parts for line in lines]
+        found = [(machine, entry.value) for machine, entry in told if entry is not None]
+        return [
+            (machine, each["params"]["prompt"][0]["text"])  # type: ignore[index]
+            for machine, each in found
+            if acp.text(each, "method") == acp.PROMPT
+        ]
+
 
 @pytest.fixture
 def homes(tmp_path: Path) -> tuple[Home, Home]:
@@ -68,6 +83,8 @@ def test_a_session_begins_here_continues_there_and_comes_back(homes: tuple[Home,
     two.sync()
     one.sync()
     assert one.prompts() == two.prompts() == {"Hello": ["Hello", "Again"]}
+    assert [[row.machine for row in home.store.newest()] for home in homes] == [[""], ["laptop"]]
+    assert [one.elsewhere(), two.elsewhere()] == [[("desktop", "Again")], [("laptop", "Hello")]]
 
 
 def test_turns_on_both_machines_at_once_become_two_sessions(homes: tuple[Home, Home]) -> None:
@@ -158,6 +175,20 @@ def test_an_open_session_waits_until_it_is_closed(homes: tuple[Home, Home]) -> N
     assert one.prompts() == {"Hello": ["Hello", "There"]}
 
 
+def test_a_session_that_is_being_loaded_gets_its_turns_later(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", []))
+    for home in homes:
+        home.sync()
+    two.say("Hello", "There")
+    two.sync()
+    with closing(one.store.read_to_open(AGENT, "s")):
+        one.sync()
+        assert one.prompts() == {"Hello": ["Hello"]}
+    one.sync()
+    assert one.prompts() == {"Hello": ["Hello", "There"]}
+
+
 def test_a_pruned_session_stays_on_the_other_machine(homes: tuple[Home, Home]) -> None:
     one, two = homes
     store_session(one.store, "s", ("Hello", []))
@@ -222,6 +253,9 @@ def test_an_agent_is_never_asked_for_an_id_that_an_agent_of_another_machine_gave
     two.sync()
     [row] = two.store.newest()
     assert row.session not in ("1", "")
+    with closing(two.store.open_listed(row)) as reading:
+        reading.search()
+        assert reading.agents.is_none
     note = record.encode_note(talk.time(0), talk.RUN, {"type": record.HANDOVER, "to": "2"})
     there = Transcript(two.store._layout.transcript(AGENT, row.name))
     there.append(note)
@@ -231,11 +265,10 @@ def test_an_agent_is_never_asked_for_an_id_that_an_agent_of_another_machine_gave
     one.sync()
     with closing(two.store.open_listed(row)) as reading:
         reading.search()
-        assert reading.alias == "2"
+        assert reading.agents.alias == "2"
     with closing(Reading(path)) as reading:
         reading.search()
-        assert reading.header is not None
-        assert reading.alias == reading.header.uid
+        assert (reading.agents.alias, reading.agents.is_none, reading.agents.is_behind) == (None, False, True)
 
 
 def test_a_delete_of_a_session_whose_id_was_given_again_does_not_delete_the_older_one(homes: tuple[Home, Home]) -> None:

@@ -19,11 +19,14 @@ from acp_proxy.transcripts.lives import beginning, deleting
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.record import Header
 
+Part = tuple[int, int, str]
+"""Entries that another machine recorded: where they begin and end, and its name."""
 
-def grow(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str) -> bool:
+
+def grow(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str, elsewhere: list[Part]) -> bool:
     """Add entries. Returns False if somebody has the transcript open, or if its entries are not of this size any more.
 
-    ``uid``: the transcript's. Raises OSError, NewerFormat.
+    ``uid``: the transcript's. ``elsewhere``: as in the header, of the new entries. Raises OSError, NewerFormat.
     """
     path = layout.transcript(agent, name)
     with access.alone_in(path.parent, wait=True):  # keeps others from compressing it, or overwriting bytes in it
@@ -35,7 +38,8 @@ def grow(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str
                 header = reading.header
                 if header is None or reading.size - reading.entries_at != size:
                     return False
-                header = _naming(header.but(uid=header.uid or uid), data)
+                parts = _joined([*header.elsewhere, *elsewhere])
+                header = _naming(header.but(uid=header.uid or uid, elsewhere=parts), data)
                 _replace(path, _whole(header, reading, data))
             layout.mark(agent, name)
             unfinished(path).replace(path)
@@ -58,6 +62,7 @@ def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: 
             if layout.exists(agent, path.stem):
                 raise FileExistsError(path)
             deleting.lift(layout, agent, header.session)
+        header = header.but(elsewhere=_joined(header.elsewhere))
         _replace(path, iter([record.encode_header(_naming(header, data)), data]))
         layout.mark(agent, path.stem)
         unfinished(path).replace(path)
@@ -92,7 +97,6 @@ def _whole(header: Header, reading: Reading, data: bytes) -> Iterator[bytes]:
 def _naming(header: Header, data: bytes) -> Header:
     """The header, with all ids and directories that the new entries name."""
     ids = dict.fromkeys(header.forked_from)
-    foreign = dict.fromkeys(header.foreign)
     directories = dict.fromkeys(header.foreign_directories)
     for line in data.split(b"\n"):
         entry = record.decode_entry(line, header.version)
@@ -101,9 +105,17 @@ def _naming(header: Header, data: bytes) -> Header:
         note = entry.note if entry is not None and entry.note is not None else {}
         if note.get("type") == record.OPENED and (cwd := acp.text(note, "cwd")) not in (None, header.cwd):
             directories[str(cwd)] = None
-        if any(mark in line for mark in record.MOVED_MARKS) and (to := record.moved_to(line)) is not None:
-            foreign[to] = None
-    return header.but(forked_from=list(ids), foreign=list(foreign), foreign_directories=list(directories))
+    return header.but(forked_from=list(ids), foreign_directories=list(directories))
+
+
+def _joined(parts: list[Part]) -> list[Part]:
+    """The parts, with those of one machine joined that follow each other."""
+    out: list[Part] = []
+    for start, end, machine in parts:
+        if out and out[-1][1:] == (start, machine):
+            start = out.pop()[0]
+        out.append((start, end, machine))
+    return out
 
 
 def _replace(path: Path, chunks: Iterator[bytes]) -> None:
