@@ -259,6 +259,20 @@ class Serving:
                 return  # the mark stays, so the next list does this; the doctor shows why it failed
 
         self._worker.put(put_away)
+        self.synchronize()
+
+    def synchronize(self) -> None:
+        """Exchange sessions with other machines, in a process of its own, if the user has set up sync."""
+
+        def start() -> None:
+            try:
+                from acp_proxy.sync.starting import start_exchange
+
+                start_exchange(self._recorder.store.root, self._warn)
+            except ImportError:  # an upgrade has replaced it: the next proxy will do this
+                return
+
+        self._worker.put(start)
 
     # --- on the worker
 

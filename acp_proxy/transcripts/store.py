@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from acp_proxy.transcripts.files.access import PRIVATE_UMASK
+from acp_proxy.transcripts.files.access import PRIVATE_UMASK, lock, open_private
 from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.names import digest, file_name
 from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading, Unfinished
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
 __all__ += ["Listed", "retold"]
-__all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest"]
+__all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest", "locked", "open_private"]
 
 if not TYPE_CHECKING:
     _LATER = {"files.retold": {"retold"}, "listing.index": {"Listed", "Page"}, "lives.compressing": {"Terms"}}
     __getattr__ = lazily({"files.summary": {"Summary"}, **_LATER})
 
 
+locked = lock
 _COPIES = file_name(PREFIX).rpartition("-")[0] + "-"
 """The beginning of the names of copies' transcripts."""
 
