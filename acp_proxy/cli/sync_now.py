@@ -28,7 +28,7 @@ DeletesOption = Annotated[bool, typer.Option("--deletes", help="Delete on all ma
 def now(deletes: DeletesOption = False, store: StoreOption = "") -> None:
     """Exchange sessions with the other machines.
 
-    A session that is open here gets its turns when it is closed.
+    A session that is open here gets its turns when it is closed or loaded.
 
     Example: acp-proxy sync now
     """
@@ -69,7 +69,7 @@ def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
         typer.echo(terminal.json_text(value, indent=2))
         return
     lines = [f"place     {settings.url}", f"key       {settings.key_file}", f"machine   {standing.machine}"]
-    often = "only with: acp-proxy sync now" if settings.manual else "after each turn, and when an agent starts"
+    often = "only with: acp-proxy sync now" if settings.manual else "by itself, at most once a minute"
     lines.append(f'when      {often} (to change that: "manual" in {joined.settings_file})')
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(standing.last)) if standing.last else "never"
     lines += [f"last      {when}", f"records   {standing.sent} sent, {standing.received} received"]
@@ -128,7 +128,7 @@ def synchronized(joined: JoinedStore, logs: "SealedLogs", *, deletes: bool = Fal
 def _advice(standing: SyncStatus) -> list[str]:
     lines = []
     if standing.waiting:
-        lines.append(f"{counted(standing.waiting, 'session')} will get turns when closed here.")
+        lines.append(f"{counted(standing.waiting, 'session')} will get turns when closed or loaded here.")
     if standing.deletes:
         lines.append(
             f"{standing.deletes} deleted sessions are still on other machines. To delete them there, too: "

@@ -61,6 +61,7 @@ class Serving:
 
     def list_sessions(self, wanted: ListSessions) -> None:
         """Answer ``session/list`` from the store."""
+        self.synchronize()  # for the next list, and for loads
         late = answers.unreadable(wanted.request, "ETIMEDOUT").data
         self._answer(partial(self._listed, wanted), late)
 
@@ -93,6 +94,7 @@ class Serving:
         without a title get the index's, if that answers in time. If nothing is left of a page that must not be empty,
         returns an event instead.
         """
+        self.synchronize()
         recorder, raw = self._recorder, page.raw
         try:
             state = recorder.at_store(lambda: recorder.store.state(recorder.agent))

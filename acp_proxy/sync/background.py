@@ -1,8 +1,8 @@
 """The process that exchanges sessions while nobody looks: ``python -m acp_proxy.sync.background STORE``.
 
-``run`` starts it after a turn and at its own start. Of one store's processes, one does a round and one waits, until a
-minute has passed since the last round began: so the last turn before an editor is closed is sent, too. All others end
-at once. If the shared place does not answer, it tries again, less and less often.
+``run`` starts it at its own start, after turns and after lists. Of one store's processes, one does a round and one
+waits, until a minute has passed since the last round began: so the last turn before an editor is closed is sent, too.
+All others end at once. If the shared place does not answer, it tries again, less and less often.
 
 File locks keep them apart, so one that is killed leaves nothing behind.
 """

@@ -33,7 +33,7 @@ def start_exchange(root: Path, warn: Callable[[str], None]) -> None:
         return
     text = _not_told(folder)
     if text is not None:
-        warn(f"sync failed: {text}. To see the state: acp-proxy sync status")
+        warn(f"sync failed: {text.rstrip('.')}. To see the state: acp-proxy sync status")
     try:
         if not _is_waiting(folder):
             _start(root)

@@ -167,6 +167,18 @@ class Store(Opened):
         """
         return Reading(self._path(agent, session))
 
+    def add_turns(self, agent: str, session: str) -> bool:
+        """Add the turns of another machine that wait until nobody has a session's transcript open. Returns whether the
+        transcript was replaced. Raises OSError (FileNotFoundError: nothing waits), NewerFormat.
+        """
+        from acp_proxy.transcripts.lives.growing import add_turns
+
+        return add_turns(self._layout, agent, file_name(session))
+
+    def has_turns(self, agent: str, session: str) -> bool:
+        """Whether turns of another machine wait for this session."""
+        return self._layout.turns(agent, file_name(session)).exists()
+
     def page(
         self,
         agent: str,
@@ -254,6 +266,7 @@ def load_the_rest() -> None:
         "files.remaking",
         "files.shortening",
         "lives.compressing",
+        "lives.growing",
     ):
         with suppress(Exception):
             import_module(f"{__package__}.{module}")

@@ -82,7 +82,7 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
     assert [word in path.read_text() for word in ("Begin here", "Continue there", "Come back")] == [True] * 3
 
 
-def test_a_session_that_is_open_here_gets_its_turns_when_it_is_closed(machines: list[Synchronized]) -> None:
+def test_a_session_that_is_open_here_gets_its_turns_with_the_next_load(machines: list[Synchronized]) -> None:
     laptop, desktop = machines
     shared, key = (laptop.base.parent / "shared").as_uri(), laptop.base.parent / "key"
     agent, options = ("--capabilities", "load"), ("--agent-id", "agent")
@@ -99,9 +99,15 @@ def test_a_session_that_is_open_here_gets_its_turns_when_it_is_closed(machines: 
         desktop.sync("now")
         laptop.sync("now")
         assert json.loads(laptop.sync("status", "--json"))["waiting"] == 1
+        assert "Continue there" not in laptop.transcript(session).read_text()
+        assert users_words(editor, session) == ["Begin here", "Continue there"]
+        editor.prompt(session, "Come back")
         assert editor.end() == 0
+    assert "Continue there" in "".join(laptop.prompts())
     laptop.sync("now")
-    assert "Continue there" in laptop.transcript(session).read_text()
+    desktop.sync("now")
+    [path] = desktop.transcripts()
+    assert [word in path.read_text() for word in ("Begin here", "Continue there", "Come back")] == [True] * 3
 
 
 def test_a_turn_reaches_the_other_machine_by_itself_also_the_last_before_the_editor_is_closed(
