@@ -100,6 +100,64 @@ def test_turns_on_both_machines_at_once_become_two_sessions(homes: tuple[Home, H
     assert two.prompts() == {"Hello": ["Hello", "There"], "Hello (laptop)": ["Hello", "Here"]}
 
 
+@pytest.fixture
+def waiting(homes: tuple[Home, Home]) -> tuple[Home, Home, Path]:
+    """A session has got a turn on the first machine, and is open on the second. The file with the turn."""
+    one, two = homes
+    store_session(one.store, "s", ("Hello", [chunk("Hi")]))
+    for home in homes:
+        home.sync()
+    [row] = two.store.newest()
+    editor = Transcript(two.store._layout.transcript(AGENT, row.name))
+    one.say("Hello", "Again")
+    for home in homes:
+        home.sync()
+    editor.close()
+    return one, two, two.store._layout.turns(AGENT, row.name)
+
+
+def test_a_load_adds_the_turns_that_waited_and_the_next_round_knows_them(waiting: tuple[Home, Home, Path]) -> None:
+    one, two, turns = waiting
+    [row] = two.store.newest()
+    assert two.prompts() == {"Hello": ["Hello"]}
+    assert two.store.has_turns(AGENT, row.session)
+    assert two.store.add_turns(AGENT, row.session)
+    assert not turns.exists()
+    for home in (two, one):
+        home.sync()
+    assert one.prompts() == two.prompts() == {"Hello": ["Hello", "Again"]}
+    assert not list(two.store.verify())
+
+
+def test_turns_are_not_added_to_a_session_that_went_on_meanwhile(waiting: tuple[Home, Home, Path]) -> None:
+    one, two, turns = waiting
+    two.say("Hello", "There")
+    [row] = two.store.newest()
+    assert not two.store.add_turns(AGENT, row.session)
+    for home in (two, one):
+        home.sync()
+    assert not turns.exists()
+    assert two.prompts() == {"Hello": ["Hello", "There"], "Hello (laptop)": ["Hello", "Again"]}
+
+
+def test_turns_that_wait_go_with_their_session(waiting: tuple[Home, Home, Path]) -> None:
+    _, two, turns = waiting
+    [row] = two.store.newest()
+    two.store.remove(row)
+    assert not turns.exists()
+
+
+def test_turns_that_wait_go_if_another_machine_deletes_the_session(waiting: tuple[Home, Home, Path]) -> None:
+    one, two, turns = waiting
+    assert turns.exists()
+    [row] = one.store.newest()
+    one.store.remove(row)
+    for home in (one, two):
+        home.sync()
+    assert not turns.exists()
+    assert two.prompts() == {}
+
+
 def test_the_same_id_of_two_sessions_is_kept_apart(homes: tuple[Home, Home]) -> None:
     one, two = homes
     store_session(one.store, "1", ("One", []))
