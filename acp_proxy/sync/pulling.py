@@ -90,7 +90,7 @@ def _segment(desk: Desk, machine: str, number: int, said: SegmentRecord, id: str
     kept.headed(said.tree, said.agent, record.encode_header(desk.localized(said.header, home)))
     node = Node(id, said.parent, machine, number, len(said.data), -1)
     if not kept.has_node(id):
-        desk.remember(node, said.data)
+        desk.fetched.put(machine, number, said.data)
         kept.put_node(said.tree, replace(node, digest=desk.digest_of(node, said.data)))
     if kept.masks(id):
         kept.rewrite(said.tree, id)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.sync import pushing, spool
 from acp_proxy.sync.buckets import SealedLogs
 from acp_proxy.sync.joined import JoinedStore, Membership
 from acp_proxy.sync.sealing import HistoryKey
@@ -109,6 +110,26 @@ def test_titles_archives_and_deletes_follow(homes: tuple[Home, Home]) -> None:
     assert b"C" not in _opened(one)
 
 
+def test_many_deletes_leave_the_words_where_they_are_until_confirmed(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pushing, "MANY_DELETES", 1)
+    one, two = homes
+    for title in ("A", "B"):
+        store_session(one.store, title, (title, []))
+    one.sync()
+    for row in list(one.store.newest()):
+        one.store.remove(row)
+    one.sync()
+    assert one.joined.standing().deletes == 2
+    two.sync()
+    assert two.prompts() == {"A": ["A"], "B": ["B"]}
+    one.joined.synchronize(one.logs, deletes=True)
+    two.sync()
+    assert two.prompts() == {}
+    assert b'"method":"session/prompt"' not in _opened(one)
+
+
 def test_a_soft_delete_and_its_restore_follow(homes: tuple[Home, Home]) -> None:
     one, two = homes
     store_session(one.store, "a", ("A", []))
@@ -203,6 +224,20 @@ def test_a_round_with_nothing_new_asks_once_for_the_machines_and_once_for_each(h
     before = one.logs.requests
     one.sync()
     assert one.logs.requests - before == 1 + 2
+
+
+def test_a_join_fetches_each_record_once_however_much_that_is(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "_IN_MEMORY", 100)
+    one, two = homes
+    for number in range(3):
+        store_session(one.store, f"s{number}", (f"Hello {number}", [chunk("Hi")]))
+    one.sync()
+    before = two.logs.requests
+    two.sync()
+    assert two.logs.requests - before == 1 + 2 + 3
+    assert two.prompts() == one.prompts()
 
 
 def _opened(home: Home) -> bytes:
