@@ -19,8 +19,13 @@ _AT_ONCE = 50
 
 def pull(desk: Desk) -> None:
     """Read every log to its end. Raises Unavailable."""
-    known = desk.kept.logs()
-    for machine in desk.logs.machines():
+    known, there = desk.kept.logs(), desk.logs.machines()
+    if desk.kept.number("sent") and desk.machine not in there:
+        raise Unavailable(
+            "the shared place lacks what this machine wrote there. If it is a drive, is it mounted? If it was emptied: "
+            "acp-proxy sync leave, then acp-proxy sync init or join"
+        )
+    for machine in there:
         if machine not in known and machine != desk.machine:
             desk.kept.read_until(machine, 0)
     _own(desk)

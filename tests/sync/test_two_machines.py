@@ -56,6 +56,7 @@ class Home:
 @pytest.fixture
 def homes(tmp_path: Path) -> tuple[Home, Home]:
     url, key = (tmp_path / "shared").as_uri(), HistoryKey.new()
+    SealedLogs(url, key).check("probe")
     return Home(tmp_path / "one", url, key, "laptop"), Home(tmp_path / "two", url, key, "desktop")
 
 
