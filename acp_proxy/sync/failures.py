@@ -10,7 +10,9 @@ _CREDENTIALS = {
 }
 _ENDPOINTS = {"s3": "AWS_ENDPOINT and AWS_REGION", "az": "AZURE_STORAGE_ENDPOINT"}
 _PLAIN = {"s3": "AWS_ALLOW_HTTP", "gs": "GOOGLE_ALLOW_HTTP", "az": "AZURE_ALLOW_HTTP"}
-_NO_CREDENTIALS = re.compile(r"/latest/api/token|169\.254\.169\.254|metadata\.google|Account must be specified")
+_NO_CREDENTIALS = re.compile(
+    r"/latest/api/token|169\.254\.169\.254|metadata\.google|Account must be specified|Missing (?:Secret)?AccessKey"
+)
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist")
 _REFUSED = re.compile(
     r"\b40[13] (?:Unauthorized|Forbidden)|AccessKey|access key|SignatureDoesNotMatch|AccessDenied|not authorized|"

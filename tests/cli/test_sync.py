@@ -1,4 +1,4 @@
-"""``acp-proxy sync`` with a folder between two stores, as two users' machines would use it."""
+"""``acp-proxy sync`` with a place between two stores, as two users' machines would use it."""
 
 import json
 import stat
@@ -13,7 +13,7 @@ from acp_proxy.transcripts.archive import Archive
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp, record
 from tests.stored import store_session
-from tests.sync.servers import overwriting
+from tests.sync.servers import environment, overwriting
 
 _SECRET = "ghp_" + "a1B2" * 9
 
@@ -38,8 +38,8 @@ class User:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return (tmp_path / "shared").as_uri()
+def url(place: str) -> str:
+    return place
 
 
 @pytest.fixture
@@ -190,15 +190,16 @@ def test_a_place_that_cannot_be_used_is_reported_and_kept_for_status(laptop: Use
     assert "cannot be used" in told.stderr
 
 
-def test_nothing_is_written_to_a_drive_that_is_not_mounted(laptop: User, url: str, tmp_path: Path) -> None:
-    assert laptop.begin("init", url, "--yes").exit_code == 0
-    (tmp_path / "shared").rename(tmp_path / "away")
+def test_nothing_is_written_to_a_drive_that_is_not_mounted(laptop: User, tmp_path: Path) -> None:
+    drive = tmp_path / "drive"
+    assert laptop.begin("init", drive.as_uri(), "--yes").exit_code == 0
+    drive.rename(tmp_path / "away")
     for what in ("there is no such directory. Is the drive mounted?", "lacks what this machine wrote"):
         told = laptop.sync("now")
         assert told.exit_code == 1
         assert what in told.stderr
-        (tmp_path / "shared").mkdir(exist_ok=True)
-    assert not list((tmp_path / "shared").iterdir())
+        drive.mkdir(exist_ok=True)
+    assert not list(drive.iterdir())
 
 
 @pytest.fixture
@@ -206,8 +207,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Sets where the S3 server is."""
 
     def at(endpoint: str) -> None:
-        place = {"AWS_ENDPOINT": endpoint, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "here"}
-        for name, value in (place | {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}).items():
+        for name, value in environment(endpoint).items():
             monkeypatch.setenv(name, value)
 
     return at
