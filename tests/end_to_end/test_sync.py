@@ -51,10 +51,10 @@ def users_words(editor: Editor, session: str) -> list[str]:
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent[1])
 def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
-    machines: list[Synchronized], agent: tuple[str, ...]
+    machines: list[Synchronized], place: str, agent: tuple[str, ...]
 ) -> None:
     laptop, desktop = machines
-    shared, key = (laptop.base.parent / "shared").as_uri(), laptop.base.parent / "key"
+    shared, key = place, laptop.base.parent / "key"
     options = ("--agent-id", "agent")
     with laptop.started(ANSWERS, agent=agent, options=options) as editor:
         session = editor.new_session()
@@ -93,9 +93,11 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
     assert [word in path.read_text() for word in ("Begin here", "Continue there", "Come back")] == [True] * 3
 
 
-def test_a_session_that_is_open_here_gets_its_turns_with_the_next_load(machines: list[Synchronized]) -> None:
+def test_a_session_that_is_open_here_gets_its_turns_with_the_next_load(
+    machines: list[Synchronized], place: str
+) -> None:
     laptop, desktop = machines
-    shared, key = (laptop.base.parent / "shared").as_uri(), laptop.base.parent / "key"
+    shared, key = place, laptop.base.parent / "key"
     agent, options = ("--capabilities", "load"), ("--agent-id", "agent")
     with laptop.started(ANSWERS, agent=agent, options=options) as editor:
         session = editor.new_session()
