@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from acp_proxy.sync.desk import Counts, Desk
-from acp_proxy.sync.parties import Move, SeenFile, Unavailable
+from acp_proxy.sync.parties import Move, Part, SeenFile, Unavailable
 from acp_proxy.sync.remembered import Remembered
 from acp_proxy.sync.rounds import synchronize
 from acp_proxy.wire.record import Header
@@ -90,6 +90,7 @@ class MemoryFile:
     data: bytes
     version: int = 0
     is_open: bool = False
+    is_held: bool = False
     title: str | None = None
     is_archived: bool = False
     serial: int = field(default_factory=itertools.count().__next__)
@@ -107,6 +108,7 @@ class MemorySessions:
     found: dict[str, MemoryFile] = field(default_factory=dict)
     events: list[Move] = field(default_factory=list)
     number: int = 0
+    turns: dict[str, tuple[str, int, bytes]] = field(default_factory=dict)
 
     def agents(self) -> list[str]:
         return [AGENT]
@@ -129,7 +131,7 @@ class MemorySessions:
         return "~" in name
 
     def is_open(self, agent: str, name: str) -> bool:
-        return self.found[name].is_open
+        return self.found[name].is_open or self.found[name].is_held
 
     def size(self, agent: str, name: str) -> int:
         return len(self.found[name].data) if name in self.found else 0
@@ -147,12 +149,25 @@ class MemorySessions:
 
         return str(self.faults.step(create, remote=False))
 
-    def extend(self, agent: str, name: str, size: int, data: bytes) -> bool:
+    def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
         file = self.found[name]
-        if file.is_open or len(file.data) != size:
+        if self.is_open(agent, name) or len(file.data) != size:
+            self.turns[name] = file.header.uid, size, data
             return False
         self.faults.step(lambda: self._set(name, file.data + data), remote=False)
         return True
+
+    def withdraw(self) -> None:
+        self.turns.clear()
+
+    def load(self, name: str) -> None:
+        """Somebody loads a session, and does not hold it any more."""
+        file = self.found[name]
+        file.is_held = False
+        uid, size, more = self.turns.get(name, ("", 0, b""))
+        if more and not file.is_open and (uid, size) == (file.header.uid, len(file.data)):
+            self._set(name, file.data + more)
+            del self.turns[name]
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         data = bytearray(self.found[name].data)
@@ -164,6 +179,7 @@ class MemorySessions:
         def delete() -> None:
             if name not in self.found or self.found[name].header.uid != uid:
                 return
+            self.turns.pop(name, None)
             del self.found[name]
             self.events.append(Move(name, uid=uid))
 
