@@ -154,7 +154,7 @@ def chosen(store: Archive, wanted: str, agent: str, *, whole: bool = False) -> L
     titled = store.titled(wanted, agent) if wanted != "last" else []
     if not titled and os.path.isfile(wanted):
         to = f"To watch it: {typed.joined(['acp-proxy', 'replay', wanted])}. "
-        raise NoSuchSession(f"{wanted!r} is a file. {to}To add it to the store: acp-proxy sessions import")
+        raise NoSuchSession(f"{wanted} is a file. {to}To add it to the store: acp-proxy sessions import")
     if not titled and not store.agents():
         raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT")
     if not titled:
