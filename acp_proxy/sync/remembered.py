@@ -68,6 +68,7 @@ class Remembered:
         """``only_reads``: another process may be changing it. Raises sqlite3.Error."""
         self.database = sqlite3.connect(path, isolation_level=None)
         self.database.execute("PRAGMA synchronous = FULL")
+        self.database.execute("PRAGMA secure_delete = ON")
         self.database.executescript(_TABLES)
         self.database.execute("BEGIN" if only_reads else "BEGIN IMMEDIATE")
 

@@ -6,6 +6,7 @@ this module. The index and compression are imported on first use, or all at once
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
@@ -37,8 +38,10 @@ if not TYPE_CHECKING:
     _LATER = {"files.retold": {"retold"}, "listing.index": {"Listed", "Page"}, "lives.compressing": {"Terms"}}
     __getattr__ = lazily({"files.summary": {"Summary"}, **_LATER})
 
-
 locked = lock
+_SYNC = "sync"
+"""The directory that a store has if it is part of a history that several machines share."""
+_TRIES, _PAUSE_SECONDS = 100, 0.001  # longer than sync replaces a file
 _COPIES = file_name(PREFIX).rpartition("-")[0] + "-"
 """The beginning of the names of copies' transcripts."""
 
@@ -166,6 +169,17 @@ class Store(Opened):
         Raises OSError (FileNotFoundError: there is none; Unfinished: a fork's copy is not complete) and NewerFormat.
         """
         return Reading(self._path(agent, session))
+
+    def read_to_open(self, agent: str, session: str) -> Reading:
+        """The same for a session that is to be opened: until this is closed, sync adds no turns to it."""
+        if not (self.root / _SYNC).exists():
+            return self.read(agent, session)
+        for _ in range(_TRIES):
+            if (reading := self.read(agent, session)).hold():
+                return reading
+            reading.close()
+            time.sleep(_PAUSE_SECONDS)
+        return self.read(agent, session)
 
     def add_turns(self, agent: str, session: str) -> bool:
         """Add the turns of another machine that wait until nobody has a session's transcript open. Returns whether the

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.replay.brief import INTRODUCTION, LACKING
 from tests.client import TIMEOUT
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, say, texts
 from tests.end_to_end.test_handover import remembered
@@ -50,10 +51,10 @@ def users_words(editor: Editor, session: str) -> list[str]:
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent[1])
 def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
-    machines: list[Synchronized], agent: tuple[str, ...]
+    machines: list[Synchronized], place: str, agent: tuple[str, ...]
 ) -> None:
     laptop, desktop = machines
-    shared, key = (laptop.base.parent / "shared").as_uri(), laptop.base.parent / "key"
+    shared, key = place, laptop.base.parent / "key"
     options = ("--agent-id", "agent")
     with laptop.started(ANSWERS, agent=agent, options=options) as editor:
         session = editor.new_session()
@@ -75,16 +76,28 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
         assert users_words(editor, session) == ["Begin here", "Continue there"]
         editor.prompt(session, "Come back")
         assert editor.end() == 0
-    assert "Continue there" in "".join(laptop.prompts())
+    *_, last = laptop.prompts()
+    assert last.startswith(INTRODUCTION if agent[1] == "none" else LACKING)
+    assert "> Continue there" in last
+    assert ("Begin here" in last, len(remembered(laptop))) == ((True, 2) if agent[1] == "none" else (False, 1))
+
+    with laptop.started(ANSWERS, agent=agent, options=options) as editor:  # it has caught up, so nothing more is told
+        assert users_words(editor, session) == ["Begin here", "Continue there", "Come back"]
+        if agent[1] != "none":
+            editor.prompt(session, "And on")
+            assert laptop.prompts()[-1] == "And on"
+        assert editor.end() == 0
     laptop.sync("now")
     desktop.sync("now")
     [path] = desktop.transcripts()
     assert [word in path.read_text() for word in ("Begin here", "Continue there", "Come back")] == [True] * 3
 
 
-def test_a_session_that_is_open_here_gets_its_turns_with_the_next_load(machines: list[Synchronized]) -> None:
+def test_a_session_that_is_open_here_gets_its_turns_with_the_next_load(
+    machines: list[Synchronized], place: str
+) -> None:
     laptop, desktop = machines
-    shared, key = (laptop.base.parent / "shared").as_uri(), laptop.base.parent / "key"
+    shared, key = place, laptop.base.parent / "key"
     agent, options = ("--capabilities", "load"), ("--agent-id", "agent")
     with laptop.started(ANSWERS, agent=agent, options=options) as editor:
         session = editor.new_session()

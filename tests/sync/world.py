@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from acp_proxy.sync.desk import Counts, Desk
-from acp_proxy.sync.parties import Move, SeenFile, Unavailable
+from acp_proxy.sync.parties import Move, Part, SeenFile, Unavailable
 from acp_proxy.sync.remembered import Remembered
 from acp_proxy.sync.rounds import synchronize
 from acp_proxy.wire.record import Header
@@ -149,7 +149,7 @@ class MemorySessions:
 
         return str(self.faults.step(create, remote=False))
 
-    def extend(self, agent: str, name: str, size: int, data: bytes) -> bool:
+    def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
         file = self.found[name]
         if self.is_open(agent, name) or len(file.data) != size:
             self.turns[name] = file.header.uid, size, data

@@ -102,7 +102,8 @@ class Rows:
 def _row(row: Listed, id: str, state: JournalState) -> Listed:
     name = called(row.agent)
     title = state.titles.get(file_name(id)) or (f"{row.title}{_MARK}{name}" if row.title else name)
-    return replace(row, session=id, title=title, meta={"acp-proxy": {"agent": name}})
+    ours = {"agent": name} | ({"machine": row.machine} if row.machine else {})
+    return replace(row, session=id, title=title, meta={"acp-proxy": ours})
 
 
 def _copies(index: Index, agent: str, cwd: str | None, run: str) -> list[Listed]:

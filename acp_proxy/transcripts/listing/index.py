@@ -53,7 +53,7 @@ class Listed:
     ``replies``: the turns with an answer.
     ``failed``: a turn failed, or another run left one unanswered. ``is_running``: another run's turn has no answer yet,
     and a process has the transcript open. ``created``: when its transcript began; empty if unknown. ``is_archived``:
-    known to ``keeping.current``, not to the index.
+    known to ``keeping.current``, not to the index. ``machine``: the name of the one where it was begun; empty: here.
     """
 
     agent: str
@@ -71,6 +71,7 @@ class Listed:
     size: int
     created: str
     is_archived: bool = False
+    machine: str = ""
 
     @property
     def named(self) -> str:
@@ -373,6 +374,7 @@ def row_of(
         "directories": shown.directories,
         "meta": shown.meta,
         "size": file_size,
+        "machine": shown.machine,
     }
     state = summary.state()
     return {
@@ -424,6 +426,7 @@ def listed(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Listed:
         meta=known["meta"],
         size=known["size"],
         created=created,
+        machine=known.get("machine", ""),
     )
 
 

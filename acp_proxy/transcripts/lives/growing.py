@@ -25,15 +25,27 @@ from acp_proxy.transcripts.lives import beginning, deleting
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.record import Header
 
+Part = tuple[int, int, str]
+"""Entries that another machine recorded: where they begin and end, and its name."""
 _MOST = 64 * 1024 * 1024
 """A load waits while a transcript is written anew: not for one with more bytes."""
 
 
-def grow(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str, *, wait: bool = True) -> bool:
+def grow(
+    layout: Layout,
+    agent: str,
+    name: str,
+    size: int,
+    data: bytes,
+    uid: str,
+    elsewhere: list[Part],
+    *,
+    wait: bool = True,
+) -> bool:
     """Add entries. Returns False if somebody has the transcript open, or if its entries are not of this size any more.
 
-    ``uid``: the transcript's. ``wait``: for another process that replaces a transcript of this agent. Raises OSError,
-    NewerFormat.
+    ``uid``: the transcript's. ``elsewhere``: as in the header, of the new entries. ``wait``: for another process that
+    replaces a transcript of this agent. Raises OSError, NewerFormat.
     """
     path = layout.transcript(agent, name)
     with access.alone_in(path.parent, wait=wait):  # keeps others from compressing it, or overwriting bytes in it
@@ -45,7 +57,8 @@ def grow(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str
                 header = reading.header
                 if header is None or reading.size - reading.entries_at != size:
                     return False
-                header = _naming(header.but(uid=header.uid or uid), data)
+                parts = _joined([*header.elsewhere, *elsewhere])
+                header = _naming(header.but(uid=header.uid or uid, elsewhere=parts), data)
                 _replace(path, _whole(header, reading, data))
             layout.mark(agent, name)
             unfinished(path).replace(path)
@@ -53,11 +66,11 @@ def grow(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str
     return True
 
 
-def keep_turns(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str) -> None:
+def keep_turns(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str, elsewhere: list[Part]) -> None:
     """Keep entries that ``grow`` could not add. Raises OSError."""
     path = layout.turns(agent, name)
     access.make_directory(path.parent)
-    _replace(path, iter([orjson.dumps({"uid": uid, "size": size}), b"\n", data]))
+    _replace(path, iter([orjson.dumps({"uid": uid, "size": size, "elsewhere": elsewhere}), b"\n", data]))
     unfinished(path).replace(path)
 
 
@@ -74,7 +87,7 @@ def add_turns(layout: Layout, agent: str, name: str) -> bool:
     with closing(Reading(layout.transcript(agent, name))) as reading:
         if reading.uid != told["uid"] or reading.size + len(data) > _MOST:
             return False
-    if not grow(layout, agent, name, told["size"], data, told["uid"], wait=False):
+    if not grow(layout, agent, name, told["size"], data, told["uid"], told["elsewhere"], wait=False):
         return False
     kept.unlink(missing_ok=True)
     return True
@@ -95,6 +108,7 @@ def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: 
             if layout.exists(agent, path.stem):
                 raise FileExistsError(path)
             deleting.lift(layout, agent, header.session)
+        header = header.but(elsewhere=_joined(header.elsewhere))
         _replace(path, iter([record.encode_header(_naming(header, data)), data]))
         layout.mark(agent, path.stem)
         unfinished(path).replace(path)
@@ -129,7 +143,6 @@ def _whole(header: Header, reading: Reading, data: bytes) -> Iterator[bytes]:
 def _naming(header: Header, data: bytes) -> Header:
     """The header, with all ids and directories that the new entries name."""
     ids = dict.fromkeys(header.forked_from)
-    foreign = dict.fromkeys(header.foreign)
     directories = dict.fromkeys(header.foreign_directories)
     for line in data.split(b"\n"):
         entry = record.decode_entry(line, header.version)
@@ -138,9 +151,17 @@ def _naming(header: Header, data: bytes) -> Header:
         note = entry.note if entry is not None and entry.note is not None else {}
         if note.get("type") == record.OPENED and (cwd := acp.text(note, "cwd")) not in (None, header.cwd):
             directories[str(cwd)] = None
-        if any(mark in line for mark in record.MOVED_MARKS) and (to := record.moved_to(line)) is not None:
-            foreign[to] = None
-    return header.but(forked_from=list(ids), foreign=list(foreign), foreign_directories=list(directories))
+    return header.but(forked_from=list(ids), foreign_directories=list(directories))
+
+
+def _joined(parts: list[Part]) -> list[Part]:
+    """The parts, with those of one machine joined that follow each other."""
+    out: list[Part] = []
+    for start, end, machine in parts:
+        if out and out[-1][1:] == (start, machine):
+            start = out.pop()[0]
+        out.append((start, end, machine))
+    return out
 
 
 def _replace(path: Path, chunks: Iterator[bytes]) -> None:
