@@ -23,6 +23,7 @@ class Laptop:
         self.place, self.key, self.root = base / "shared", base / "key", base / "store"
         self.folder = self.root / "sync"
         self.pauses: list[float] = []
+        self.place.mkdir()
         HistoryKey.new().write(self.key)
         store_session(Both(self.root), "s", ("Hello", []))
         self.joined = JoinedStore(self.root)
@@ -89,11 +90,11 @@ def test_it_waits_for_the_round_of_another_process(laptop: Laptop) -> None:
 
 
 def test_a_place_that_does_not_answer_is_tried_again_and_again(laptop: Laptop) -> None:
-    laptop.place.write_bytes(b"not a folder")
+    laptop.place.rmdir()
 
     def comes_back() -> None:
         if len(laptop.pauses) == 4:
-            laptop.place.unlink()
+            laptop.place.mkdir()
 
     laptop.exchange(comes_back)
     assert laptop.pauses == [0, 60, 120, 300]
