@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from tests.sync.plays import perform
+from tests.sync.plays import Step, perform, play
 from tests.sync.users import Users
 
 _MACHINES, _SESSIONS = st.integers(0, 3), st.integers(0, 5)
@@ -68,6 +68,14 @@ class Simulation(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.users.meet()
         self.users.check()
+
+
+def test_a_redaction_of_what_two_sessions_have_in_common_reaches_both_on_all_machines() -> None:
+    both: list[Step] = [("talk", 0, 0, "prompt"), ("talk", 1, 0, "prompt")]
+    meeting: list[Step] = [("all", 0, 0, None)] * 2
+    masked: Step = ("change", 1, 0, "redact")  # the last secret; then the one in the turn before the fork
+    users = play([("talk", 0, 0, "prompt"), *meeting, *both, *meeting, masked, *meeting, masked])
+    assert len(users.secrets) == 2
 
 
 def test_all_machines_show_the_same_once_they_have_met() -> None:

@@ -32,6 +32,8 @@ class Users:
     gone: set[bytes] = field(default_factory=set)
     secrets: set[bytes] = field(default_factory=set)
     over: dict[str, set[str]] = field(default_factory=dict)
+    pruned: set[str] = field(default_factory=set)
+    """Trees of which a machine has pruned a session."""
     doubtful: set[str] = field(default_factory=set)
     """Trees that were renamed on a machine of which a backup was restored later: the rename may be lost."""
     time: float = 1_700_000_000.0
@@ -136,10 +138,11 @@ class Users:
             if other != name and self.tree_of(machine, each) == tree
             for word in words(each)
         }
-        elsewhere = {line.uid for line in machine.kept.lines(tree) if line.is_pruned}
         line = machine.kept.line(file.header.uid)
         is_known = line is not None and line.name == name and machine.kept.tree(tree).nodes
-        if is_known and not elsewhere:  # else it is on this machine alone, or a crash came right after it was fetched
+        if (
+            is_known and tree not in self.pruned
+        ):  # else it is on this machine alone, or a crash came right after it was fetched
             path = machine.kept.tree(tree).path(line.tip) if line is not None else None
             published = file.data[: sum(node.length for node in path or ())]
             self.gone |= set(_words(published)) - others
@@ -151,6 +154,7 @@ class Users:
         file = machine.sessions.found[name]
         if machine.kept.line(file.header.uid) is None or file.is_open or not self._is_published(machine, file):
             return  # what was never published is gone everywhere
+        self.pruned.add(self.tree_of(machine, file))
         del machine.sessions.found[name]
         machine.sessions.events.append(Move(name, is_here=True, uid=file.header.uid))
 
