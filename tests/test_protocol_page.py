@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from acp import meta, schema
 
 from acp_proxy.core.capabilities import Modes, Offer, additions
 from acp_proxy.wire import acp
@@ -85,6 +84,8 @@ def test_the_page_has_everything_that_the_typescript_sdk_names(section: str) -> 
 
 
 def of_the_python_sdk() -> Iterator[tuple[str, str]]:
+    from acp import meta, schema  # takes a second, which every process that collects tests would need
+
     for method in {*meta.AGENT_METHODS.values(), *meta.CLIENT_METHODS.values()}:
         yield "Methods", method
     for model in vars(schema).values():

@@ -18,7 +18,7 @@ from tests import agents
 from tests.client import Client
 from tests.conversation import Talk, line, request
 from tests.end_to_end.proxied import PROXY
-from tests.recall.asking import COMMAND, asked, texts
+from tests.recall.asking import COMMAND, asked, asked_here, texts
 from tests.stored import Both, chunk, running, store_session
 
 PAGE = Path(__file__).parent.parent / "docs" / "security.md"
@@ -100,7 +100,7 @@ def test_the_tools_only_read(store: Both) -> None:
     said(store, "one", Path("/p"))
     before = [(path, path.read_bytes()) for path in store.root.glob("transcripts/**/*") if path.is_file()]
     calls: list[tuple[str, dict[str, Any]]] = [("search_history", {"query": "heron"}), ("read_session", {"id": "one"})]
-    tools, results = asked(*calls, ("list_sessions", {}), words=["--store", str(store.root), "--everywhere"])
+    tools, results = asked_here(Lookup(store.root, EVERYWHERE, str), *calls, ("list_sessions", {}))
     assert not any(result.is_error for result in results)
     assert [(path, path.read_bytes()) for path in store.root.glob("transcripts/**/*") if path.is_file()] == before
     assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in tools)
@@ -213,11 +213,8 @@ def test_answers_are_bounded(store: Both) -> None:
     for text, most in ((lookup.search("heron", "", 20), 20), (lookup.sessions("", 50), 50)):
         assert text.count("\nSession ") == most
         assert len(text) < most * 2_000
-    _, results = asked(
-        ("search_history", {"query": "heron", "limit": 21}),
-        ("list_sessions", {"limit": 51}),
-        words=["--store", str(store.root), "--everywhere"],
-    )
+    refused = (("search_history", {"query": "heron", "limit": 21}), ("list_sessions", {"limit": 51}))
+    _, results = asked_here(lookup, *refused)
     assert all(result.is_error for result in results)
     assert all("less than or equal to" in text for text in texts(results))
 

@@ -30,6 +30,9 @@ def mcp(
         raise typer.BadParameter("--cwd and --everywhere exclude each other. Give one of them.")
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     with explained():
+        root = store_of(store).root
+        if sys.stdin.isatty():
+            raise AcpProxyError("mcp is started by an agent. To give it to one: acp-proxy run --recall AGENT")
         try:
             from acp_proxy.recall.server import server
         except ImportError as problem:
@@ -37,14 +40,11 @@ def mcp(
         from acp_proxy.recall.lookup import Lookup
         from acp_proxy.recall.scope import EVERYWHERE, around
 
-        root = store_of(store).root
         scope = EVERYWHERE if everywhere else around(directory(cwd or ".", here=False) or "")
-        if sys.stdin.isatty():
-            raise AcpProxyError("mcp is started by an agent. To give it to one: acp-proxy run --recall AGENT")
-        server(Lookup(root, scope, _moment)).run()
+        server(Lookup(root, scope, moment)).run()
 
 
-def _moment(text: str) -> str:
+def moment(text: str) -> str:
     """Raises UsageError."""
     try:
         return periods.since(text)

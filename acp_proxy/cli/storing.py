@@ -1,7 +1,6 @@
 """Options and functions shared by the commands on recorded sessions: which store, and which session."""
 
 import os
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from acp_proxy import typed
 from acp_proxy.cli import completing
 from acp_proxy.cli.which_store import STORE_VARIABLE
 from acp_proxy.cli.which_store import directory as directory
@@ -122,7 +122,7 @@ def agreed(question: str) -> None:
 def command(words: str, names: Sequence[str], *options: str) -> str:
     """A command that the user can copy, for these sessions."""
     named = [*options, "--", *names] if any(name.startswith("-") for name in names) else [*names, *options]
-    return shlex.join(["acp-proxy", *words.split(), *named])
+    return typed.joined(["acp-proxy", *words.split(), *named])
 
 
 def same_store(context: typer.Context, store: str) -> list[str]:
@@ -153,7 +153,7 @@ def chosen(store: Archive, wanted: str, agent: str, *, whole: bool = False) -> L
         return found[0]
     titled = store.titled(wanted, agent) if wanted != "last" else []
     if not titled and os.path.isfile(wanted):
-        to = f"To watch it: {shlex.join(['acp-proxy', 'replay', wanted])}. "
+        to = f"To watch it: {typed.joined(['acp-proxy', 'replay', wanted])}. "
         raise NoSuchSession(f"{wanted!r} is a file. {to}To add it to the store: acp-proxy sessions import")
     if not titled and not store.agents():
         raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT")

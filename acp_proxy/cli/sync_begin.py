@@ -4,6 +4,7 @@ import os
 import secrets
 import socket
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +12,11 @@ import typer
 
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import StoreOption, YesOption, agreed, explained, store_of
-from acp_proxy.cli.sync_now import counted, logs_of, need, synchronized
+from acp_proxy.cli.sync_now import counted, synchronized
 from acp_proxy.errors import NewerFormat, UsageError
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.sync.joined import JoinedStore, Membership
+from acp_proxy.sync.reaching import logs_of, need
 from acp_proxy.transcripts.archive import Archive, Listed
 from acp_proxy.views import figures, terminal
 
@@ -41,6 +43,7 @@ OnlyAgentOption = Annotated[
 OnlyCwdOption = Annotated[
     str, typer.Option("--cwd", metavar="DIR", help="Share only sessions of this directory, or of one below it.")
 ]
+ManualOption = Annotated[bool, typer.Option("--manual", help="Exchange sessions only with sync now.")]
 RedactOption = Annotated[bool, typer.Option("--redact", help="First mask the secrets in these sessions, permanently.")]
 
 
@@ -51,6 +54,7 @@ def init(
     agent: OnlyAgentOption = "",
     cwd: OnlyCwdOption = "",
     redact: RedactOption = False,
+    manual: ManualOption = False,
     yes: YesOption = False,
     store: StoreOption = "",
 ) -> None:
@@ -75,7 +79,7 @@ def init(
                 "For a new history, name another file with --key-file"
             )
         logs_of(url, key).check(secrets.token_hex(8))
-        settings = _settings(opened, url, path, agent, cwd)
+        settings = replace(_settings(opened, url, path, agent, cwd), manual=manual)
         _show(opened, settings, redact=redact, yes=yes)
         key.write(path)
         _joined(opened, joined, settings, key, name)
@@ -90,6 +94,7 @@ def join(
     agent: OnlyAgentOption = "",
     cwd: OnlyCwdOption = "",
     redact: RedactOption = False,
+    manual: ManualOption = False,
     yes: YesOption = False,
     store: StoreOption = "",
 ) -> None:
@@ -109,8 +114,11 @@ def join(
         path = _key_place(key_file, opened)
         key = HistoryKey.read(path)
         if not logs_of(url, key).machines():
-            raise UsageError(f"there is no history with this key at {url}. Check the URL, and that {path} is its key")
-        settings = _settings(opened, url, path, agent, cwd)
+            raise UsageError(
+                f"there is no history with this key at {url}. Check the URL, that {path} is its key, and that the "
+                "first machine has shared a session"
+            )
+        settings = replace(_settings(opened, url, path, agent, cwd), manual=manual)
         _show(opened, settings, redact=redact, yes=yes)
         _joined(opened, joined, settings, key, name)
 

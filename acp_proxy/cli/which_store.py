@@ -39,9 +39,10 @@ def store_of(given: str, *, make: bool = False, change: bool = False) -> Archive
     ``make`` and ``change`` refuse a read-only store. Raises StoreRefused, NoStore, UsageError.
     """
     given = given or _configured()
-    store = Archive(root_of(given), make=make)
+    root = root_of(given)
+    store = Archive(root, make=make)
     if given and not store.is_made:
-        raise NoStore(store.root)
+        raise NoStore(root)
     if change and store.only_read is not None:
         raise store.only_read
     store.filling = partial(advanced, "Rebuilding the index", MOMENT)

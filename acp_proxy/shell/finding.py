@@ -74,6 +74,7 @@ def look_up(
     request, session = wanted.request, wanted.session
 
     def look() -> SessionFound | OpenedTranscript:
+        recorder.add_turns(session)
         state = recorder.store.state(recorder.agent)
         if session in state.gone:
             return SessionFound(request, deleted=True)

@@ -86,6 +86,8 @@ def startable(command: list[str]) -> tuple[str | None, str | list[str]]:
     """
     found = resolved(command, shutil.which)
     if found is None:
+        if os.path.dirname(command[0]) and os.path.exists(command[0]):
+            raise OSError(errno.ENOEXEC, "not a program: its name must end in .exe, .cmd or another ending in PATHEXT")
         raise FileNotFoundError(errno.ENOENT, "not found")
     return arranged(found, os.environ.get("SYSTEMROOT", r"C:\Windows"))
 

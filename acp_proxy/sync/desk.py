@@ -9,10 +9,8 @@ from acp_proxy.sync.ancestry import Node, Tree
 from acp_proxy.sync.parties import Logs, Sessions, Unavailable
 from acp_proxy.sync.records import Dead, Ended, Label, SegmentRecord
 from acp_proxy.sync.remembered import Remembered, Shown
+from acp_proxy.sync.spool import Spool
 from acp_proxy.wire.record import Header
-
-_KEPT = 8 * 1024 * 1024
-"""Bytes of data that was just read and is kept, because it is needed again at once."""
 
 
 @dataclass(slots=True)
@@ -43,8 +41,8 @@ class Desk:
     """Another machine's header, with its directory as it is here. The second argument: its user's home directory."""
     shares: Callable[[str, Header], bool] = lambda agent, header: True
     """Whether a session of this agent may leave the machine."""
-    _data: dict[tuple[str, int], bytes] = field(default_factory=dict)
-    _size: int = 0
+    fetched: Spool = field(default_factory=Spool)
+    """Data that was read in this round."""
 
     @property
     def machine(self) -> str:
@@ -65,21 +63,16 @@ class Desk:
         """Another machine's stamp."""
         self.kept.set(latest=max(stamp, self.kept.number("latest")))
 
-    def remember(self, node: Node, data: bytes) -> None:
-        """Keep data that was just read."""
-        if self._size + len(data) <= _KEPT:
-            self._size += len(data)
-            self._data[node.machine, node.number] = data
-
     def data(self, node: Node) -> bytes:
         """The bytes that a segment adds to its parent's, masked. Raises Unavailable."""
-        found = self._data.get((node.machine, node.number))
+        found = self.fetched.get(node.machine, node.number)
         if found is None:
             record = self.logs.get(node.machine, node.number)
             said = _decoded(record)
             if not isinstance(said, SegmentRecord):
                 raise Unavailable("a part of a session is not in the shared place any more")
             found = said.data
+            self.fetched.put(node.machine, node.number, found)
         return records.masked(found, self.kept.masks(node.id))[max(node.skip, 0) :]
 
     def digest_of(self, node: Node, data: bytes) -> str:

@@ -70,8 +70,11 @@ class Sessions(Protocol):
         is taken, it gets another, and the old one as its parent's. The header says what was recorded elsewhere."""
 
     def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
-        """Add to a session of this size, unless it is open or has changed: then return False. ``elsewhere``: what of
-        it was recorded on other machines."""
+        """Add to a session of this size. If it is open or has changed, return False; the next load tries again.
+        ``elsewhere``: what of it was recorded on other machines."""
+
+    def withdraw(self) -> None:
+        """Forget what ``extend`` left to the next load of each session."""
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         """Overwrite parts of entries."""

@@ -19,8 +19,13 @@ _AT_ONCE = 50
 
 def pull(desk: Desk) -> None:
     """Read every log to its end. Raises Unavailable."""
-    known = desk.kept.logs()
-    for machine in desk.logs.machines():
+    known, there = desk.kept.logs(), desk.logs.machines()
+    if desk.kept.number("sent") and desk.machine not in there:
+        raise Unavailable(
+            "the shared place lacks what this machine wrote there. If it is a drive, is it mounted? If it was emptied: "
+            "acp-proxy sync leave, then acp-proxy sync init or join"
+        )
+    for machine in there:
         if machine not in known and machine != desk.machine:
             desk.kept.read_until(machine, 0)
     _own(desk)
@@ -107,7 +112,7 @@ def _segment(desk: Desk, machine: str, number: int, said: SegmentRecord, id: str
     kept.headed(said.tree, said.agent, record.encode_header(desk.localized(said.header, home)))
     node = Node(id, said.parent, machine, number, len(said.data), -1)
     if not kept.has_node(id):
-        desk.remember(node, said.data)
+        desk.fetched.put(machine, number, said.data)
         kept.put_node(said.tree, replace(node, digest=desk.digest_of(node, said.data)))
     if kept.masks(id):
         kept.rewrite(said.tree, id)

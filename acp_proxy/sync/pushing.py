@@ -148,14 +148,20 @@ def take_new_id(desk: Desk, *, is_copied: bool = True) -> None:
 
 
 def _rewrite(desk: Desk) -> None:
-    """Blank the records of what was deleted, mask what was redacted. Every machine does that, as one may be lost."""
+    """Blank the records of what was deleted, mask what was redacted. Every machine does that, as one may be lost.
+
+    What only this machine knows to be deleted stays: that delete waits for a confirmation.
+    """
     kept = desk.kept
+    unsaid = {records.decode(data)[0].tree for _, kind, data in kept.outbox() if kind == "dead"}
     for machine, number in kept.rewriting():
         try:
             data = desk.logs.get(machine, number)
             said, name, id = records.decode(data) if data is not None else (None, "", "")
         except (BadRecord, NotARecord):
             said, name, id, data = None, "", "", None
+        if said is not None and said.tree in unsaid:
+            continue
         if said is not None:
             tree = kept.tree(said.tree)
             new: records.Record = said

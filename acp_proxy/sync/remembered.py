@@ -63,14 +63,15 @@ class Shown:
 
 
 class Remembered:
-    """The database. Only one process uses it at a time."""
+    """The database. Only one process changes it at a time."""
 
-    def __init__(self, path: str) -> None:
-        """Raises sqlite3.Error."""
+    def __init__(self, path: str, *, only_reads: bool = False) -> None:
+        """``only_reads``: another process may be changing it. Raises sqlite3.Error."""
         self.database = sqlite3.connect(path, isolation_level=None)
         self.database.execute("PRAGMA synchronous = FULL")
+        self.database.execute("PRAGMA secure_delete = ON")
         self.database.executescript(_TABLES)
-        self.database.execute("BEGIN IMMEDIATE")
+        self.database.execute("BEGIN" if only_reads else "BEGIN IMMEDIATE")
 
     def commit(self) -> None:
         """Make everything so far durable."""

@@ -3,6 +3,8 @@
 Every step can be repeated, so a round that ends in the middle is made good by the next one.
 """
 
+from contextlib import closing
+
 from acp_proxy.sync.desk import Counts, Desk
 from acp_proxy.sync.gathering import gather
 from acp_proxy.sync.parties import Unavailable
@@ -25,6 +27,11 @@ def forget(desk: Desk, machine: str) -> Counts:
 
 def synchronize(desk: Desk, *, deletes: bool = False) -> Counts:
     """Do a whole round. ``deletes``: publish even many deletes. Raises Unavailable, OSError."""
+    with closing(desk.fetched):
+        return _synchronize(desk, deletes=deletes)
+
+
+def _synchronize(desk: Desk, *, deletes: bool) -> Counts:
     gather(desk)
     desk.kept.commit()
     for _ in range(_TIMES):

@@ -18,6 +18,7 @@ from acp_proxy.wire import record
 def settle(desk: Desk) -> None:
     """Settle every tree of which something is new. Raises Unavailable, OSError."""
     desk.counts.waiting = 0
+    desk.sessions.withdraw()  # it may be dead now; what still waits is left there again
     for uid in desk.kept.unsettled():
         waits = _settle(desk, uid)
         if not waits:

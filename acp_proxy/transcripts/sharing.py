@@ -128,10 +128,17 @@ class Shared(Opened):
         return folder(Header("", None, "", "", agent={"id": agent}))
 
     def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
-        """Add to a session of this size, unless it is open or has changed: then return False. ``elsewhere``: what of
-        it was recorded on other machines."""
+        """Add to a session of this size. If it is open or has changed, return False; the next load tries again.
+        ``elsewhere``: what of it was recorded on other machines."""
         looked = self.look(agent, name)
-        return looked is not None and growing.grow(self._layout, agent, name, size, data, looked[0], elsewhere)
+        if looked is None or growing.grow(self._layout, agent, name, size, data, looked[0], elsewhere):
+            return looked is not None
+        growing.keep_turns(self._layout, agent, name, size, data, looked[0], elsewhere)
+        return False
+
+    def withdraw(self) -> None:
+        """Forget what ``extend`` left to the next load of each session."""
+        growing.withdraw(self._layout)
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         """Overwrite parts of entries."""

@@ -15,9 +15,10 @@ SAYS_ITS_SETTINGS = "import os, sys; sys.stdin.read(); print(os.environ['LESS'],
 LEAVES = "import sys; print(sys.stdin.readline(), end='')"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Both:
-    made = Both(tmp_path / "store")
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Both:
+    """For tests that only read."""
+    made = Both(tmp_path_factory.mktemp("screen") / "store")
     for number in range(300):
         store_session(made, f"s{number:03}", ("Fix it" * 20, []), at=EPOCH + number)
     made.sessions()

@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Store:
     store_session(store, "a", ("one", [usage(1200, 0.5)]), ("two", [usage(1500, 1.25)]), agent="claude", at=EPOCH)
     store_session(store, "b", ("three", [usage(900, 0.001, "EUR")]), agent="claude", at=EPOCH + MONTH)
     store_session(store, "c", ("four", [chunk("no usage")]), agent="漢字 agent", at=EPOCH)
-    sizes = {"a": 1000, "b": 2_000_000, "c": 3_000}
+    sizes = {"a": 1000, "b": 200_000, "c": 3_000}
     for path in store.root.glob("transcripts/*/?-*.jsonl"):  # figures that do not depend on the format
         data = path.read_bytes()
         path.write_bytes(data + b" " * (sizes[path.name[0]] * 10 - len(data) - 1) + b"\n")
@@ -40,9 +40,9 @@ def store(tmp_path: Path) -> Store:
 
 PIPED = """\
 agent  2023-11  1 session  1 turn  30.0 kB
-claude  2023-12  1 session  1 turn  900 in context  0.0010 EUR  20.0 MB
+claude  2023-12  1 session  1 turn  900 in context  0.0010 EUR  2.0 MB
 claude  2023-11  1 session  2 turns  1500 in context  1.25 USD  10.0 kB
-all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  20.0 MB
+all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  2.0 MB
 """
 
 WIDE = """\
@@ -50,9 +50,9 @@ WIDE = """\
 agent
   2023-11         1      1       -        -                      -  30.0 kB  ██████████
 claude
-  2023-12         1      1       -      900             0.0010 EUR  20.0 MB  ██████████
+  2023-12         1      1       -      900             0.0010 EUR   2.0 MB  ██████████
   2023-11         1      2       -    1,500               1.25 USD  10.0 kB  ████████████████████
-all               3      4       -    2,400  0.0010 EUR + 1.25 USD  20.0 MB
+all               3      4       -    2,400  0.0010 EUR + 1.25 USD   2.0 MB
 """
 
 NARROW = "".join(f"{line.rstrip(' █')}\n" for line in WIDE.splitlines())
@@ -60,11 +60,11 @@ NARROW = "".join(f"{line.rstrip(' █')}\n" for line in WIDE.splitlines())
 TOO_NARROW = """\
 agent  2023-11  1 session  1 turn  30.0 kB
 claude  2023-12  1 session  1 turn  900 in
-context  0.0010 EUR  20.0 MB
+context  0.0010 EUR  2.0 MB
 claude  2023-11  1 session  2 turns  1500 in
 context  1.25 USD  10.0 kB
 all  3 sessions  4 turns  2400 in context
-0.0010 EUR + 1.25 USD  20.0 MB
+0.0010 EUR + 1.25 USD  2.0 MB
 """
 
 
@@ -73,18 +73,18 @@ def test_a_pipe_gets_one_line_per_month_with_named_figures(store: Store) -> None
 
 
 BY_DAY = """\
-2023-12-14  1 session  1 turn  900 in context  0.0010 EUR  20.0 MB
+2023-12-14  1 session  1 turn  900 in context  0.0010 EUR  2.0 MB
 2023-11-14  2 sessions  3 turns  1500 in context  1.25 USD  40.0 kB
-all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  20.0 MB
+all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  2.0 MB
 """
 BY_PROJECT = """\
-/project  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  20.0 MB
-all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  20.0 MB
+/project  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  2.0 MB
+all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  2.0 MB
 """
 BY_AGENT = """\
-claude  2 sessions  3 turns  2400 in context  0.0010 EUR + 1.25 USD  20.0 MB
+claude  2 sessions  3 turns  2400 in context  0.0010 EUR + 1.25 USD  2.0 MB
 agent  1 session  1 turn  30.0 kB
-all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  20.0 MB
+all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  2.0 MB
 """
 
 

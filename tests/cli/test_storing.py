@@ -81,7 +81,7 @@ def test_every_command_on_sessions_is_tested_here() -> None:
 def test_a_missing_default_store_is_like_an_empty_one_and_not_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    for name in ("HOME", "XDG_DATA_HOME", "LOCALAPPDATA"):
+    for name in ("HOME", "XDG_DATA_HOME", "WIN_PD_OVERRIDE_LOCAL_APPDATA"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     result = run(*words)

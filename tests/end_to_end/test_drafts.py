@@ -7,7 +7,7 @@ import pytest
 
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import ASK, NOT_FOUND, PROXY, Editor, Permission, Proxied, entries, kinds, say
-from tests.end_to_end.test_official_clients import typescript
+from tests.end_to_end.typescript import typescript
 
 INVALID_PARAMS = -32602
 UNSTABLE = ["--unstable"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.client import first_option
 from tests.end_to_end.proxied import PROXY, SCRIPTS, Proxied, entries, kinds, texts
-from tests.end_to_end.test_official_clients import TYPESCRIPT, TYPESCRIPT_TIMEOUT, node
+from tests.end_to_end.typescript import TYPESCRIPT, TYPESCRIPT_TIMEOUT, node
 
 SYSTEM = {"mode": "append", "content": [{"type": "text", "text": "be-brief-and-secret"}]}
 ANSWER = {"action": "accept", "content": {"branch": "branch-of-the-user"}}

@@ -3,50 +3,19 @@
 Every line that they receive meets their own models.
 """
 
-import asyncio
-import json
 import logging
-import os
 import re
-import shutil
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import acp
-import anyio
 import anyio.to_thread
 import pytest
-from acp import schema
-from acp.connection import StreamDirection, StreamEvent
-from pydantic import BaseModel
 
 from acp_proxy.demo.display import ShownItem, tell
-from tests.client import TIMEOUT
-from tests.end_to_end.proxied import PROXY, Proxied, Updates, conversation, kept, texts
+from tests.end_to_end.proxied import PROXY, Proxied, conversation, kept, texts
+from tests.end_to_end.typescript import ROOT, node, typescript
 
 PROMPTS = ("Mend the failing test", "And the other one?", "And the third?")
 LAST_PROMPT = "What did I ask you first?"
-
-ROOT = Path(__file__).parents[2]
-TYPESCRIPT = ROOT / "tests" / "typescript"
-TYPESCRIPT_TIMEOUT = 60.0  # seconds, for two starts of the proxy and the whole conversation
-
-FROM_AGENT: dict[str, type[BaseModel]] = {
-    "session/update": schema.SessionNotification,
-    "session/request_permission": schema.RequestPermissionRequest,
-}
-ANSWERS: dict[str, type[BaseModel]] = {
-    "initialize": schema.InitializeResponse,
-    "session/new": schema.NewSessionResponse,
-    "session/prompt": schema.PromptResponse,
-    "session/list": schema.ListSessionsResponse,
-    "session/load": schema.LoadSessionResponse,
-    "session/delete": schema.DeleteSessionResponse,
-}
 
 
 def assert_main_job_was_done(report: dict[str, Any], proxied: Proxied) -> None:
@@ -89,120 +58,10 @@ def assert_recorded_session_was_played(report: dict[str, Any], recorded: str) ->
     assert (report["left"], report["status"]) == ([], 0)
 
 
-# Python
-
-
-class Editor:
-    """The SDK's callbacks for the agent's requests."""
-
-    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        pass
-
-    async def request_permission(
-        self, session_id: str, tool_call: Any, options: list[schema.PermissionOption], **_: Any
-    ) -> schema.RequestPermissionResponse:
-        chosen = schema.AllowedOutcome(outcome="selected", option_id=options[0].option_id)
-        return schema.RequestPermissionResponse(outcome=chosen)
-
-    def on_connect(self, conn: acp.Agent) -> None:
-        pass
-
-
-class Wire:
-    """All messages of one process as the SDK saw them."""
-
-    def __init__(self) -> None:
-        self._incoming: list[dict[str, Any]] = []
-        self._methods: dict[int, str] = {}
-
-    def observe(self, event: StreamEvent) -> None:
-        if event.direction is StreamDirection.INCOMING:
-            self._incoming.append(event.message)
-        elif "method" in event.message and "id" in event.message:
-            self._methods[event.message["id"]] = event.message["method"]
-
-    async def ask(self, call: Awaitable[Any]) -> tuple[Any, Updates]:
-        """The result of one request, and the updates that came before it."""
-        since = len(self._incoming)
-        with anyio.fail_after(TIMEOUT):
-            await call
-        came = self._incoming[since:]
-        at = next(at for at, message in enumerate(came) if "method" not in message)
-        updates = [message["params"]["update"] for message in came[:at] if message["method"] == "session/update"]
-        return came[at]["result"], updates
-
-    def malformed(self) -> list[str]:
-        """The messages that the SDK's models reject, with the reason."""
-        found = []
-        for message in self._incoming:
-            answers = self._methods.get(message["id"], "") if "method" not in message else ""
-            model = ANSWERS.get(answers) or FROM_AGENT.get(message.get("method", ""))
-            try:
-                if model is None or message.get("jsonrpc") != "2.0":
-                    raise ValueError("nothing of the kind is expected")
-                value = message["result"] if answers else message["params"]
-                if not contains(model.model_validate(value).model_dump(mode="json", by_alias=True), value):
-                    raise ValueError("a part of it was left out")
-            except (KeyError, ValueError) as problem:  # ValidationError is a ValueError
-                found.append(f"{message}: {problem}")
-        return found
-
-
-def contains(made: Any, value: Any) -> bool:
-    """Whether the model still has every field; models add defaults and drop what they cannot read."""
-    match value:
-        case dict():
-            return isinstance(made, dict) and all(contains(made.get(key), value[key]) for key in value)
-        case list():
-            return isinstance(made, list) and len(made) == len(value) and all(map(contains, made, value))
-        case _:
-            return bool(made == value)
-
-
-class Connected:
-    """One process, with the requests of a client."""
-
-    def __init__(self, agent: Any, process: asyncio.subprocess.Process, wire: Wire, project: Path) -> None:
-        self.process = process
-        self._agent = agent
-        self._wire = wire
-        self._cwd = str(project)
-
-    async def initialize(self) -> Any:
-        about = schema.Implementation(name="editor", version="1.0.0")
-        wanted = self._agent.initialize(acp.PROTOCOL_VERSION, schema.ClientCapabilities(), about)
-        return (await self._wire.ask(wanted))[0]
-
-    async def new(self) -> str:
-        opened, _ = await self._wire.ask(self._agent.new_session(self._cwd, mcp_servers=[]))
-        assert isinstance(opened["sessionId"], str)
-        return opened["sessionId"]
-
-    async def prompt(self, session: str, text: str) -> Updates:
-        return (await self._wire.ask(self._agent.prompt(session, [acp.text_block(text)])))[1]
-
-    async def list(self) -> Any:
-        return (await self._wire.ask(self._agent.list_sessions(cwd=self._cwd)))[0]["sessions"]
-
-    async def load(self, session: str) -> Updates:
-        return (await self._wire.ask(self._agent.load_session(self._cwd, session, mcp_servers=[])))[1]
-
-    async def delete(self, session: str) -> None:
-        # The SDK has models of session/delete, but no method for it.
-        await self._wire.ask(self._agent._conn.send_request("session/delete", {"sessionId": session}))
-
-
-@asynccontextmanager
-async def connected(command: list[str], project: Path, malformed: list[str]) -> AsyncIterator[Connected]:
-    wire = Wire()
-    editor = cast(acp.Client, Editor())
-    async with acp.spawn_agent_process(editor, *command, observers=[wire.observe]) as (agent, process):
-        yield Connected(agent, process, wire, project)
-    malformed += wire.malformed()
-
-
 @pytest.mark.anyio
 async def test_the_python_client_does_the_main_job(proxied: Proxied, caplog: pytest.LogCaptureFixture) -> None:
+    from tests.end_to_end.python_sdk import connected
+
     caplog.set_level(logging.WARNING)  # the SDK only logs what it cannot read
     report: dict[str, Any] = {"malformed": []}
     place = proxied.command("conversation"), proxied.project, report["malformed"]
@@ -226,6 +85,8 @@ async def test_the_python_client_does_the_main_job(proxied: Proxied, caplog: pyt
 
 @pytest.mark.anyio
 async def test_the_python_client_plays_a_recorded_session(proxied: Proxied, caplog: pytest.LogCaptureFixture) -> None:
+    from tests.end_to_end.python_sdk import connected
+
     caplog.set_level(logging.WARNING)
     recorded, command = await anyio.to_thread.run_sync(mock_agent, proxied)
     report: dict[str, Any] = {"malformed": []}
@@ -252,29 +113,6 @@ def test_the_example_in_the_documentation_passes(monkeypatch: pytest.MonkeyPatch
     names: dict[str, Any] = {}
     exec(example.replace("tests/recordings/login.jsonl", "fixtures/transcripts/v1/conversation.jsonl"), names)  # noqa: S102 - ours
     names["test_the_words_arrive_in_order"]()
-
-
-# TypeScript
-
-
-def node() -> str:
-    """Node beside our Python, where `make test` installs it, or on the PATH."""
-    places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    found = shutil.which("node", path=places)
-    if found is None:
-        pytest.skip("Node is not there")
-    if not (TYPESCRIPT / "node_modules" / "@agentclientprotocol" / "sdk").is_dir():
-        pytest.skip("the TypeScript SDK is not installed; `make test` does it")
-    return found
-
-
-def typescript(program: str, *words: str) -> Any:
-    """The report of one of the programs."""
-    command = [node(), str(TYPESCRIPT / program), *words]
-    there = os.environ | {"PYTHONPATH": str(ROOT)}  # the scripted agent starts in another directory
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=TYPESCRIPT_TIMEOUT, check=False, env=there)
-    assert (ended.stderr, ended.returncode) == ("", 0)
-    return json.loads(ended.stdout)
 
 
 def test_the_typescript_client_does_the_main_job(proxied: Proxied) -> None:

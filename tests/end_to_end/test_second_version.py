@@ -1,7 +1,9 @@
 """Protocol version 2, spoken by the client and the agent of the official TypeScript SDK."""
 
 import json
+import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from acp_proxy.transcripts.archive import Archive
 from tests.client import NO_ANSWER, Client
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Proxied, entries
 from tests.end_to_end.test_handover import recorded
-from tests.end_to_end.test_official_clients import ROOT, TYPESCRIPT, TYPESCRIPT_TIMEOUT, node, typescript
+from tests.end_to_end.typescript import ROOT, TYPESCRIPT, TYPESCRIPT_TIMEOUT, node, typescript
 
 PROMPTS = ("Mend the failing test", "And the other one?")
 LAST_PROMPT = "What did I ask you first?"
@@ -36,6 +38,31 @@ def main_job(proxied: Proxied, command: list[str], *also: str, deletes: bool = T
     """The report of the SDK's client. ``also``: see client_v2.mjs."""
     words = [str(proxied.project), *PROMPTS, LAST_PROMPT, *also, *(() if deletes else ("--keep",))]
     return typescript("client_v2.mjs", *words, "--", *command)
+
+
+@dataclass(frozen=True)
+class Talked:
+    """A conversation of the SDK's client with an agent that also speaks version 1."""
+
+    report: Any
+    place: Proxied
+    memory: Path
+
+
+@pytest.fixture(scope="module")
+def talked_once(tmp_path_factory: pytest.TempPathFactory) -> Talked:
+    place = Proxied(tmp_path_factory.mktemp("talked"))
+    memory = place.base / "memory.json"
+    return Talked(main_job(place, agent(place, memory, "v1"), deletes=False), place, memory)
+
+
+@pytest.fixture
+def talked(talked_once: Talked, proxied: Proxied, memory: Path) -> Any:
+    """The report of that conversation, which this test finds in its store and in the agent's memory."""
+    shutil.copytree(talked_once.place.store, proxied.store)
+    shutil.copy(talked_once.memory, memory)
+    proxied.project = talked_once.place.project
+    return talked_once.report
 
 
 def conversation(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -106,8 +133,8 @@ def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one(proxied: 
     assert [note["type"] for note in notes][-1] == "handover"
 
 
-def test_a_session_gets_a_title_if_the_agent_gives_none(proxied: Proxied, memory: Path) -> None:
-    report = main_job(proxied, agent(proxied, memory), deletes=False)
+def test_a_session_gets_a_title_if_the_agent_gives_none(talked: Any, proxied: Proxied, memory: Path) -> None:
+    report = talked
     assert report["malformed"] == []
     assert [titles(turn) for turn in report["live"]] == [[PROMPTS[0]], []], "once, with the first turn"
     assert [row["title"] for row in report["listed"]] == [PROMPTS[0]]
@@ -154,8 +181,7 @@ def test_the_agents_own_delete_deletes_the_transcript_too(proxied: Proxied, memo
     assert proxied.transcripts() == []
 
 
-def test_all_commands_read_version_2(proxied: Proxied, memory: Path) -> None:
-    report = main_job(proxied, agent(proxied, memory), deletes=False)
+def test_all_commands_read_version_2(talked: Any, proxied: Proxied) -> None:
     shown = told(proxied, "sessions", "show", "last")
     for prompt in (*PROMPTS, LAST_PROMPT):
         assert shown.count(f"{ANSWER}{prompt}") == 1
@@ -164,17 +190,16 @@ def test_all_commands_read_version_2(proxied: Proxied, memory: Path) -> None:
     listed = json.loads(told(proxied, "sessions", "list", "--json"))
     row = listed[0] if isinstance(listed, list) else listed["sessions"][0]
     assert row["title"] == PROMPTS[0]
-    assert report["session"] in told(proxied, "sessions", "search", "pass")
+    assert talked["session"] in told(proxied, "sessions", "search", "pass")
     assert "3 turns" in told(proxied, "sessions", "stats")
     exported = told(proxied, "sessions", "export", "last", "--format", "json")
     assert "12 passed" in exported
     assert f"{ANSWER}{PROMPTS[1]}" in told(proxied, "replay", "last", "--speed", "0")
 
 
+@pytest.mark.usefixtures("talked")
 def test_version_is_negotiated_and_the_agent_is_one_agent_in_both(proxied: Proxied, memory: Path) -> None:
-    command = agent(proxied, memory, "v1")
-    main_job(proxied, command, deletes=False)
-    with Client(command) as client:
+    with Client(agent(proxied, memory, "v1")) as client:
         about = {"protocolVersion": 1, "clientCapabilities": {}}
         answer = client.request("initialize", about)
         assert (answer["protocolVersion"], "agentCapabilities" in answer) == (1, True)
@@ -215,12 +240,10 @@ def test_an_agent_of_version_2_refuses_a_client_of_version_1_itself(proxied: Pro
     assert proxied.transcripts() == []
 
 
-def test_version_1_clients_see_what_was_recorded_in_version_2(proxied: Proxied, memory: Path) -> None:
-    command = agent(proxied, memory, "v1")
-    session = main_job(proxied, command, deletes=False)["session"]
-    with Client(command) as client:
+def test_version_1_clients_see_what_was_recorded_in_version_2(talked: Any, proxied: Proxied, memory: Path) -> None:
+    with Client(agent(proxied, memory, "v1")) as client:
         client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
-        client.request("session/load", {"sessionId": session, "cwd": str(proxied.project), "mcpServers": []})
+        client.request("session/load", {"sessionId": talked["session"], "cwd": str(proxied.project), "mcpServers": []})
         updates = [one["params"]["update"] for one in client.messages() if one.get("method") == "session/update"]
         client.close_stdin()
         assert client.wait() == 0
@@ -276,9 +299,8 @@ def test_an_agent_that_exits_in_a_turn_leaves_a_failed_one(proxied: Proxied, mem
     assert entries(place)[-1]["note"]["type"] == "failed"
 
 
-def test_the_mock_agent_plays_turns_of_version_2_to_a_client_of_version_1(proxied: Proxied, memory: Path) -> None:
-    session = main_job(proxied, agent(proxied, memory), deletes=False)["session"]
-    with Client([*PROXY, "mock-agent", "--speed", "0", str(proxied.transcript(session))]) as client:
+def test_the_mock_agent_plays_turns_of_version_2_to_a_client_of_version_1(talked: Any, proxied: Proxied) -> None:
+    with Client(mock(str(proxied.transcript(talked["session"])))) as client:
         client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
         new = client.request("session/new", {"cwd": str(proxied.project), "mcpServers": []})["sessionId"]
         prompt = {"sessionId": new, "prompt": [{"type": "text", "text": PROMPTS[0]}]}
@@ -312,19 +334,18 @@ def without_ids(updates: list[dict[str, Any]]) -> Any:
     return json.loads(json.dumps(updates).replace('"mock-1-', '"'))
 
 
-def test_the_mock_agent_plays_version_2_as_it_was_recorded(proxied: Proxied, memory: Path) -> None:
-    recorded = main_job(proxied, agent(proxied, memory), deletes=False)
-    session = recorded["session"]
+def test_the_mock_agent_plays_version_2_as_it_was_recorded(talked: Any, proxied: Proxied) -> None:
+    session = talked["session"]
     report = main_job(proxied, mock(str(proxied.transcript(session))), f"--session={session}")
     assert report["malformed"] == []
-    everything = [update for turn in recorded["live"] for update in conversation(turn)]
-    everything += conversation(recorded["further"])
+    everything = [update for turn in talked["live"] for update in conversation(turn)]
+    everything += conversation(talked["further"])
     assert conversation(report["loaded"]) == everything
     states = [update["state"] for update in report["loaded"] if update["sessionUpdate"] == "state_update"]
     assert (states, report["left"], report["status"]) == (["idle"], [], 0)
     echo, *played = conversation(report["further"])
     assert echo["content"] == [{"type": "text", "text": LAST_PROMPT}]
-    assert without_ids(played) == conversation(recorded["further"])[1:]
+    assert without_ids(played) == conversation(talked["further"])[1:]
     ids = {update["messageId"] for update in everything if "messageId" in update}
     again = {update["messageId"] for update in played if "messageId" in update}
     assert ids.isdisjoint(again), "what is played does not replace the past"

@@ -1,41 +1,62 @@
-"""Asks ``acp-proxy mcp`` with the official MCP client, over stdio."""
+"""Asks ``acp-proxy mcp`` with the official MCP client: over stdio, or in this process.
+
+The client is imported where it is used: it takes a second, which every process that collects tests would need."""
 
 import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcp import StdioServerParameters, stdio_client
-from mcp.client.client import Client
-from mcp_types import CallToolResult, TextContent, Tool
+from acp_proxy.recall.lookup import Lookup
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
+    from mcp_types import CallToolResult, Tool
+
+Call = tuple[str, dict[str, Any]]
+Answers = tuple[list["Tool"], list["CallToolResult"]]
 
 SECONDS = 60.0
 COMMAND = [sys.executable, "-P", "-m", "acp_proxy", "mcp"]
 
 
 def asked(
-    *calls: tuple[str, dict[str, Any]],
+    *calls: Call,
     words: Sequence[str] = (),
     command: Sequence[str] = COMMAND,
     cwd: Path | None = None,
     variables: Mapping[str, str] | None = None,
-) -> tuple[list[Tool], list[CallToolResult]]:
-    """The tools of the server, and what they answer. ``words``: after its command."""
+) -> Answers:
+    """The tools of a started server, and what they answer. ``words``: after its command."""
+    from mcp import StdioServerParameters, stdio_client
+    from mcp.client.client import Client
 
-    async def ask() -> tuple[list[Tool], list[CallToolResult]]:
-        paths = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
-        started = StdioServerParameters(
-            command=command[0], args=[*command[1:], *words], cwd=cwd, env=paths | dict(variables or {})
-        )
-        async with asyncio.timeout(SECONDS), Client(stdio_client(started)) as client:
-            tools = (await client.list_tools()).tools
-            return tools, [await client.call_tool(name, given) for name, given in calls]
-
-    return asyncio.run(ask())
+    paths = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
+    started = StdioServerParameters(
+        command=command[0], args=[*command[1:], *words], cwd=cwd, env=paths | dict(variables or {})
+    )
+    return asyncio.run(_ask(Client(stdio_client(started)), calls))
 
 
-def texts(results: list[CallToolResult]) -> list[str]:
+def asked_here(lookup: Lookup, *calls: Call) -> Answers:
+    """The tools of the server in this process, and what they answer."""
+    from mcp.client.client import Client
+
+    from acp_proxy.recall.server import server
+
+    return asyncio.run(_ask(Client(server(lookup)), calls))
+
+
+async def _ask(opening: "Client", calls: Sequence[Call]) -> Answers:
+    async with asyncio.timeout(SECONDS), opening as client:
+        tools = (await client.list_tools()).tools
+        return tools, [await client.call_tool(name, given) for name, given in calls]
+
+
+def texts(results: "list[CallToolResult]") -> list[str]:
     """The text of each result."""
+    from mcp_types import TextContent
+
     return ["".join(one.text for one in result.content if isinstance(one, TextContent)) for result in results]

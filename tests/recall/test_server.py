@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.recall.lookup import INTRODUCTION
-from tests.recall.asking import asked, texts
+from acp_proxy.cli.mcp import moment
+from acp_proxy.recall.lookup import INTRODUCTION, Lookup
+from acp_proxy.recall.scope import EVERYWHERE
+from tests.recall.asking import asked, asked_here, texts
 from tests.stored import Both, chunk, store_session
 
 
@@ -15,7 +17,7 @@ def store(tmp_path: Path) -> Both:
 
 
 def test_the_three_tools_only_read(store: Both) -> None:
-    tools, _ = asked(words=["--store", str(store.root)])
+    tools, _ = asked_here(Lookup(store.root, EVERYWHERE, str))
     assert {tool.name for tool in tools} == {"search_history", "read_session", "list_sessions"}
     for tool in tools:
         assert tool.annotations is not None
@@ -58,13 +60,13 @@ def test_everywhere_and_another_directory_are_options(store: Both, tmp_path: Pat
 
 
 def test_a_mistake_is_answered_with_what_to_do(store: Both) -> None:
-    _, results = asked(
+    _, results = asked_here(
+        Lookup(store.root, EVERYWHERE, moment),
         ("search_history", {"query": "…"}),
         ("search_history", {"query": "login", "since": "some day"}),
         ("list_sessions", {"limit": 0}),
         ("read_session", {"id": "missing"}),
         ("read_session", {"id": "missing", "turns": "x"}),
-        words=["--store", str(store.root)],
     )
     assert all(result.is_error for result in results)
     for text, advice in zip(

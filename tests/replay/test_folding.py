@@ -4,7 +4,6 @@ import json
 from typing import Any, get_args
 
 import pytest
-from acp.schema import SessionNotification
 
 from acp_proxy.replay.telling import Mode, Telling
 from acp_proxy.replay.terminal_outputs import CARRIED, PLACEHOLDER
@@ -418,6 +417,8 @@ BIG: dict[str, Value] = {
 
 @pytest.mark.parametrize("what", BIG)
 def test_a_call_over_the_limit_is_cut_and_stays_valid(what: str) -> None:
+    from acp.schema import SessionNotification  # takes a second, which every process that collects tests would need
+
     [line] = lines_of(call("t", **DONE, **BIG[what]), tool_limit=LIMIT)
     [one] = updates_in([line])
     assert carried(one) < LIMIT + 400

@@ -40,7 +40,7 @@ def _step(chance: random.Random) -> Step:
         case "new":
             how = chance.choice("12")
         case "talk":
-            how = chance.choice(["prompt", "ask", "prompt"])
+            how = chance.choice(["prompt", "ask", "prompt", "hold", "load"])
         case "change":
             how = chance.choice(["rename", "archive", "delete", "hide", "prune", "lose", "redact", "rename"])
         case "fault":

@@ -33,7 +33,7 @@ class Simulation(RuleBasedStateMachine):
     def new(self, number: int, id: str) -> None:
         self._do("new", number, 0, id)
 
-    @rule(number=_MACHINES, session=_SESSIONS, how=st.sampled_from(["prompt", "ask"]))
+    @rule(number=_MACHINES, session=_SESSIONS, how=st.sampled_from(["prompt", "ask", "hold", "load"]))
     def talk(self, number: int, session: int, how: str) -> None:
         self._do("talk", number, session, how)
 

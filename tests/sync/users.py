@@ -98,6 +98,14 @@ class Users:
             file.data += answered(word.decode())
             file.version += 1
 
+    def hold(self, machine: Machine, name: str) -> None:
+        """An editor opens the session, and has it open until it is loaded again."""
+        machine.sessions.load(name)
+        machine.sessions.found[name].is_held = True
+
+    def load(self, machine: Machine, name: str) -> None:
+        machine.sessions.load(name)
+
     def tree_of(self, machine: Machine, file: MemoryFile) -> str:
         line = machine.kept.line(file.header.uid)
         return line.tree if line is not None else file.header.uid
@@ -232,6 +240,7 @@ class Users:
             machine.is_apart = False
             for name in list(machine.sessions.found):
                 self.answer(machine, name)
+                machine.sessions.found[name].is_held = False
         for machine in self.machines:
             if machine.place is not self.place:
                 self.move(machine)

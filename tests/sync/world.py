@@ -92,6 +92,7 @@ class MemoryFile:
     data: bytes
     version: int = 0
     is_open: bool = False
+    is_held: bool = False
     title: str | None = None
     is_archived: bool = False
     serial: int = field(default_factory=itertools.count().__next__)
@@ -109,6 +110,7 @@ class MemorySessions:
     found: dict[str, MemoryFile] = field(default_factory=dict)
     events: list[Move] = field(default_factory=list)
     number: int = 0
+    turns: dict[str, tuple[str, int, bytes]] = field(default_factory=dict)
 
     def agents(self) -> list[str]:
         return [AGENT]
@@ -131,7 +133,7 @@ class MemorySessions:
         return "~" in name
 
     def is_open(self, agent: str, name: str) -> bool:
-        return self.found[name].is_open
+        return self.found[name].is_open or self.found[name].is_held
 
     def size(self, agent: str, name: str) -> int:
         return len(self.found[name].data) if name in self.found else 0
@@ -152,11 +154,24 @@ class MemorySessions:
 
     def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
         file = self.found[name]
-        if file.is_open or len(file.data) != size:
+        if self.is_open(agent, name) or len(file.data) != size:
+            self.turns[name] = file.header.uid, size, data
             return False
         self.faults.step(lambda: self._set(name, file.data + data), remote=False)
         file.header = _naming(file.header, file.data)
         return True
+
+    def withdraw(self) -> None:
+        self.turns.clear()
+
+    def load(self, name: str) -> None:
+        """Somebody loads a session, and does not hold it any more."""
+        file = self.found[name]
+        file.is_held = False
+        uid, size, more = self.turns.get(name, ("", 0, b""))
+        if more and not file.is_open and (uid, size) == (file.header.uid, len(file.data)):
+            self._set(name, file.data + more)
+            del self.turns[name]
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         data = bytearray(self.found[name].data)
@@ -168,6 +183,7 @@ class MemorySessions:
         def delete() -> None:
             if name not in self.found or self.found[name].header.uid != uid:
                 return
+            self.turns.pop(name, None)
             del self.found[name]
             self.events.append(Move(name, uid=uid))
 

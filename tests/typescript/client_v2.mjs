@@ -6,18 +6,23 @@
 import { spawn } from "node:child_process";
 import { Readable, Writable } from "node:stream";
 
-import * as stableAcp from "@agentclientprotocol/sdk/experimental/v2";
-import * as unstableAcp from "@agentclientprotocol/sdk/experimental/v2/unstable";
-import * as stable from "./node_modules/@agentclientprotocol/sdk/dist/v2/schema/zod.gen.js";
-import * as unstable from "./node_modules/@agentclientprotocol/sdk/dist/v2/unstable/schema/zod.gen.js";
-
 const TIMEOUT = 20_000; // milliseconds, for one answer
 const words = process.argv.slice(2);
 const split = words.indexOf("--");
 const given = words.slice(0, split);
 const keeps = given.includes("--keep");
 const drafts = given.includes("--drafts");
-const [acp, schema] = drafts ? [unstableAcp, unstable] : [stableAcp, stable];
+const [acp, schema] = await Promise.all(
+  drafts
+    ? [
+        import("@agentclientprotocol/sdk/experimental/v2/unstable"),
+        import("./node_modules/@agentclientprotocol/sdk/dist/v2/unstable/schema/zod.gen.js"),
+      ]
+    : [
+        import("@agentclientprotocol/sdk/experimental/v2"),
+        import("./node_modules/@agentclientprotocol/sdk/dist/v2/schema/zod.gen.js"),
+      ],
+);
 const old = given.find((word) => word.startsWith("--session="))?.slice("--session=".length);
 const [cwd, ...prompts] = given.filter((word) => !word.startsWith("--"));
 const [program, ...args] = words.slice(split + 1);

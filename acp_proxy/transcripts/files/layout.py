@@ -37,6 +37,7 @@ class Layout:
         self.deleted = root / "deleted"
         self.search = root / "search"
         self.index = root / "index.sqlite3"
+        self.waiting_turns = root / "sync" / "turns"
         self.format = root / "format"
         self.compressed = root / "compressed"
         self.is_only_read = False
@@ -167,6 +168,10 @@ class Layout:
         """The path of a soft-deleted transcript."""
         return self.deleted / agent / (name + SUFFIX)
 
+    def turns(self, agent: str, name: str) -> Path:
+        """Where turns of another machine wait until nobody has this transcript open."""
+        return self.waiting_turns / agent / name
+
     def place(self, agent: str, name: str) -> Path:
         """The path of a transcript's plain file, soft-deleted or not."""
         return self.kept(agent, name) if names.is_kept(name) else self.transcript(agent, name)
@@ -287,6 +292,7 @@ class Layout:
             path.unlink(missing_ok=True)
         for kept in self.kept_of(agent, name):
             self.remove_kept(agent, kept)
+        self.turns(agent, name).unlink(missing_ok=True)
         _remove(self.transcript(agent, name))
         self.forget_words(name)
 

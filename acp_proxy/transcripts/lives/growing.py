@@ -2,12 +2,18 @@
 
 A transcript is replaced by a longer one, under the locks that compression uses, so that at every moment there is one
 complete file. A process that opens it in this moment finds that the name leads elsewhere, and opens the new one.
+
+Turns for a transcript that somebody has open are kept in a file of their own (``keep_turns``). The next load adds them
+(``add_turns``), unless sync does so before.
 """
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+
+import orjson
 
 from acp_proxy.transcripts.files import access
 from acp_proxy.transcripts.files.compressed import written
@@ -21,15 +27,28 @@ from acp_proxy.wire.record import Header
 
 Part = tuple[int, int, str]
 """Entries that another machine recorded: where they begin and end, and its name."""
+_MOST = 64 * 1024 * 1024
+"""A load waits while a transcript is written anew: not for one with more bytes."""
 
 
-def grow(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str, elsewhere: list[Part]) -> bool:
+def grow(
+    layout: Layout,
+    agent: str,
+    name: str,
+    size: int,
+    data: bytes,
+    uid: str,
+    elsewhere: list[Part],
+    *,
+    wait: bool = True,
+) -> bool:
     """Add entries. Returns False if somebody has the transcript open, or if its entries are not of this size any more.
 
-    ``uid``: the transcript's. ``elsewhere``: as in the header, of the new entries. Raises OSError, NewerFormat.
+    ``uid``: the transcript's. ``elsewhere``: as in the header, of the new entries. ``wait``: for another process that
+    replaces a transcript of this agent. Raises OSError, NewerFormat.
     """
     path = layout.transcript(agent, name)
-    with access.alone_in(path.parent, wait=True):  # keeps others from compressing it, or overwriting bytes in it
+    with access.alone_in(path.parent, wait=wait):  # keeps others from compressing it, or overwriting bytes in it
         beginning.make_plain(layout, agent, path)
         with layout.journal(agent).alone(), deleting.unused(path) as is_unused:
             if not is_unused:
@@ -44,6 +63,33 @@ def grow(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str
             layout.mark(agent, name)
             unfinished(path).replace(path)
             layout.mark(agent, name)  # again: a process that read the old file may have removed the mark
+    return True
+
+
+def keep_turns(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str, elsewhere: list[Part]) -> None:
+    """Keep entries that ``grow`` could not add. Raises OSError."""
+    path = layout.turns(agent, name)
+    access.make_directory(path.parent)
+    _replace(path, iter([orjson.dumps({"uid": uid, "size": size, "elsewhere": elsewhere}), b"\n", data]))
+    unfinished(path).replace(path)
+
+
+def withdraw(layout: Layout) -> None:
+    """Forget everything that was kept."""
+    shutil.rmtree(layout.waiting_turns, ignore_errors=True)
+
+
+def add_turns(layout: Layout, agent: str, name: str) -> bool:
+    """Add what was kept for a transcript. Returns False if that is impossible now. Raises OSError, NewerFormat."""
+    kept = layout.turns(agent, name)
+    head, _, data = kept.read_bytes().partition(b"\n")
+    told = orjson.loads(head)
+    with closing(Reading(layout.transcript(agent, name))) as reading:
+        if reading.uid != told["uid"] or reading.size + len(data) > _MOST:
+            return False
+    if not grow(layout, agent, name, told["size"], data, told["uid"], told["elsewhere"], wait=False):
+        return False
+    kept.unlink(missing_ok=True)
     return True
 
 

