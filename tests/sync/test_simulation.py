@@ -57,9 +57,13 @@ class Simulation(RuleBasedStateMachine):
     def sync_with_a_fault(self, number: int, at: int, kind: str) -> None:
         self._do("fault", number, 0, (at, kind))
 
-    @rule(number=_MACHINES, kind=st.sampled_from(["part", "clone", "backup", "restore"]))
+    @rule(number=_MACHINES, kind=st.sampled_from(["part", "clone", "backup", "restore", "move"]))
     def something_rare(self, number: int, kind: str) -> None:
         self._do(kind, number)
+
+    @rule(number=_MACHINES, other=_MACHINES)
+    def forget(self, number: int, other: int) -> None:
+        self._do("forget", number, other)
 
     @rule(number=_MACHINES, seconds=st.sampled_from([-1e5, 1e5]))
     def set_clock(self, number: int, seconds: float) -> None:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from acp_proxy.sync.desk import Counts, Desk
+from acp_proxy.sync.moving import move
 from acp_proxy.sync.parties import Move, Part, SeenFile, Unavailable
 from acp_proxy.sync.remembered import Remembered
-from acp_proxy.sync.rounds import synchronize
+from acp_proxy.sync.rounds import forget, synchronize
+from acp_proxy.transcripts.lives.growing import _naming
 from acp_proxy.wire.record import Header
 from tests.transcripts import talk
 
@@ -144,7 +146,8 @@ class MemorySessions:
             name = header.session
             if not is_ours or name in self.found or any(other.partition("~")[0] == name for other in self.found):
                 name = header.uid
-            self.found[name] = MemoryFile(header.but(session=name, forked_from=[header.session]), data)
+            ids = [header.session, *header.forked_from]
+            self.found[name] = MemoryFile(_naming(header.but(session=name, forked_from=ids), data), data)
             return name
 
         return str(self.faults.step(create, remote=False))
@@ -155,6 +158,7 @@ class MemorySessions:
             self.turns[name] = file.header.uid, size, data
             return False
         self.faults.step(lambda: self._set(name, file.data + data), remote=False)
+        file.header = _naming(file.header, file.data)
         return True
 
     def withdraw(self) -> None:
@@ -224,17 +228,22 @@ class Machine:
         self.kept.commit()
         self.is_apart = False
 
-    def sync(self, faults: Faults | None = None) -> Counts | None:
-        """One round; None if it did not come to its end."""
+    def sync(self, faults: Faults | None = None, *, forgets: str = "") -> Counts | None:
+        """One round; None if it did not come to its end. ``forgets``: the id of a machine that the user forgets."""
         self.sessions.faults = faults or Faults()
         logs = MemoryLogs(self.place, self.sessions.faults, self.is_apart)
         desk = Desk(logs, self.sessions, self.kept, lambda: self.clock() + self.skew, self.random)
         try:
-            return synchronize(desk)
+            return forget(desk, forgets) if forgets else synchronize(desk)
         except (Crash, Unavailable):
             self.kept.database.execute("ROLLBACK")
             self.kept.database.execute("BEGIN IMMEDIATE")
             return None
+
+    def move(self, place: MemoryPlace) -> None:
+        """Begin anew in another shared place."""
+        move(self.kept, self.random())
+        self.place = place
 
     def snapshot(self) -> tuple[MemorySessions, bytes]:
         """A backup of the whole machine."""
