@@ -181,13 +181,15 @@ def test_a_url_that_is_none_of_the_known_ones_is_refused(laptop: User, url: str)
     assert not laptop.key.exists()
 
 
-def test_a_place_that_cannot_be_used_is_reported_and_kept_for_status(laptop: User, url: str, tmp_path: Path) -> None:
-    assert laptop.begin("init", url, "--yes").exit_code == 0
-    (tmp_path / "shared").rename(tmp_path / "away")
-    (tmp_path / "shared").write_bytes(b"a file")
+def test_a_place_that_cannot_be_used_is_reported_and_kept_for_status(laptop: User, tmp_path: Path) -> None:
+    drive = tmp_path / "drive"
+    assert laptop.begin("init", drive.as_uri(), "--yes").exit_code == 0
+    drive.rename(tmp_path / "away")
+    drive.write_bytes(b"a file")
     told = laptop.sync("now")
     assert told.exit_code == 1
     assert "cannot be used" in told.stderr
+    assert "cannot be used" in laptop.sync("status").stdout
 
 
 def test_nothing_is_written_to_a_drive_that_is_not_mounted(laptop: User, tmp_path: Path) -> None:
