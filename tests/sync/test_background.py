@@ -22,6 +22,7 @@ class Laptop:
     def __init__(self, base: Path) -> None:
         self.place, self.key, self.root = base / "shared", base / "key", base / "store"
         self.folder = self.root / "sync"
+        self.place.mkdir()
         self.pauses: list[float] = []
         HistoryKey.new().write(self.key)
         store_session(Both(self.root), "s", ("Hello", []))
@@ -89,11 +90,11 @@ def test_it_waits_for_the_round_of_another_process(laptop: Laptop) -> None:
 
 
 def test_a_place_that_does_not_answer_is_tried_again_and_again(laptop: Laptop) -> None:
-    laptop.place.write_bytes(b"not a folder")
+    laptop.place.rmdir()
 
     def comes_back() -> None:
         if len(laptop.pauses) == 4:
-            laptop.place.unlink()
+            laptop.place.mkdir()
 
     laptop.exchange(comes_back)
     assert laptop.pauses == [0, 60, 120, 300]
