@@ -67,6 +67,7 @@ def test_init_shows_what_would_leave_and_asks(laptop: User, url: str) -> None:
     told = laptop.begin("init", url, answer="n\n")
     assert told.exit_code == 1
     assert "2 sessions" in told.stderr
+    assert "  1 of agent in /project\n" in told.stderr
     assert "GitHub token" in told.stderr
     assert not laptop.key.exists()
     assert laptop.sync("status").exit_code == 1
@@ -86,6 +87,12 @@ def test_nothing_in_the_shared_place_can_be_read_without_the_key(laptop: User, u
 
 
 def test_only_the_sessions_that_were_chosen_leave(laptop: User, desktop: User, url: str) -> None:
+    store_session(laptop.store, "u", ("Deleted", []), cwd="/project")
+    archive = Archive(laptop.store.root)
+    [row] = archive.titled("Deleted")
+    archive.remove(row, soft=True)
+    told = laptop.begin("init", url, "--agent", "agent", "--cwd", "/project", answer="n\n")
+    assert "1 session " in told.stderr
     joined(laptop, desktop, url, "--agent", "agent", "--cwd", "/project")
     assert desktop.titles() == ["Fix the login"]
 
