@@ -22,7 +22,6 @@ class Laptop:
     def __init__(self, base: Path) -> None:
         self.place, self.key, self.root = base / "shared", base / "key", base / "store"
         self.folder = self.root / "sync"
-        self.place.mkdir()
         self.pauses: list[float] = []
         self.place.mkdir()
         HistoryKey.new().write(self.key)
