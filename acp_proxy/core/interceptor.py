@@ -99,10 +99,13 @@ class Interceptor:
         count = len(framing.cut(lines))  # a third of the time that counting the newlines takes
         return session if lines.count(_LINE_END + beginning) == count - 1 else None
 
-    def means_nothing(self, lines: bytes) -> bool:
-        """Whether these whole lines from the client can be forwarded without ``handle``: notifications without a
-        meaning here, and answers to requests that are not remembered."""
-        return not self._names and self._scribe.has_no_use_for(lines)
+    def means_nothing(self, lines: bytes, sender: Peer = Peer.CLIENT) -> bool:
+        """Whether these whole lines can be forwarded without ``handle``: from the client notifications without a
+        meaning here, and answers to requests that are not remembered; from the agent, requests without a meaning here
+        while no load is under way."""
+        if self._names or (sender is Peer.AGENT and self._loads.under_way):
+            return False
+        return self._scribe.has_no_use_for(lines, sender)
 
     def handle(self, event: Event) -> list[Effect]:
         """Decide what to do about an event. Never raises on anything that a peer sends."""

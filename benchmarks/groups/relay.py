@@ -13,6 +13,7 @@ from benchmarks.rounds import interleaved
 from benchmarks.subjects import CAT, NONE, PROXY, PYTHON, THREADS, WIDE_THREADS, C, Effort
 
 BATCH = 64 * 1024
+ASKED, FILE = 2_000, 4_096
 PINGS, SPACED, PACED, TURNS, FLOOD, ALONE = 5_000, 500, 1_000, 200, 500_000, 200_000
 SMALL = 200
 MANY = 31
@@ -56,6 +57,16 @@ def lines(name: str, size: int, count: int, *also: str, quick: bool = False, rou
     )
 
 
+def asked(what: str, size: int, row: str) -> Iterator[Talk]:
+    """Requests, each sent after the answer to the one before. ``size``: of the client's lines."""
+    readings = (
+        Reading(f"{row}, p50", SECONDS, "p50", C),
+        Reading(f"{row}, p99", SECONDS, "p99", C),
+        Reading(f"{row}: CPU", SECONDS, "cpu", C, factor=1 / ASKED),
+    )
+    yield Talk((what, ASKED, size), (1, SMALL), readings, (NONE, C, THREADS, PROXY))
+
+
 TALKS = (
     Talk(
         ("ping", PINGS, SMALL),
@@ -76,6 +87,9 @@ TALKS = (
             Reading("round trip, one a millisecond, p99", SECONDS, "p99", C),
         ),
     ),
+    *asked("ask", SMALL, "a request that means nothing here, and its answer"),
+    *asked("files", FILE, "a request of the agent for a file, and its answer"),
+    *asked("terminals", FILE, "a request of the agent for a terminal's output, and its answer"),
     Talk(("turn", TURNS), (1, SMALL), (Reading("a whole turn: prompt, update, answer", SECONDS, "p50", C),)),
     Talk(
         ("stream", PACED),
