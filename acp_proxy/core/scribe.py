@@ -15,6 +15,8 @@ _TOLD = acp.CANCEL, acp.CANCEL_REQUEST
 """Client notifications that mean something here."""
 _SESSION_METHOD = b'"session/'
 """Bytes in nearly every line that means something here, to recognise such a line without parsing it."""
+_LONG = 1024 * 1024
+"""Bytes: a longer line would have passed in pieces; to read it twice would take long."""
 _HEEDED = acp.RECORDED_REQUESTS | acp.TERMINALS
 """Agent requests that mean something here."""
 
@@ -31,7 +33,7 @@ class Scribe:
     def has_no_use_for(self, lines: bytes, sender: Peer) -> bool:
         """Whether these whole lines are without a meaning here: from the client only notifications, and answers to
         requests that are not remembered; from the agent only requests, such as for files."""
-        if lines.rfind(_SESSION_METHOD) >= 0:  # faster than ``in``
+        if len(lines) > _LONG or lines.rfind(_SESSION_METHOD) >= 0:  # faster than ``in``
             return False
         is_free = self._is_free if sender is Peer.CLIENT else _is_free_request
         for line in framing.cut(lines):
@@ -39,6 +41,16 @@ class Scribe:
             if not (isinstance(value, dict) and is_free(value, line)):
                 return False
         return True
+
+    def needs_no_end(self, beginning: bytes, sender: Peer) -> bool:
+        """The same of a long line that is not whole yet, by its first bytes."""
+        found = acp.beginning(beginning)
+        if found is None:
+            return False
+        id, method = found
+        if sender is Peer.CLIENT:
+            return method is None and not self._ledger.is_asked(Peer.AGENT, id)
+        return method is not None and method not in _HEEDED
 
     def recorded(self, sender: Peer, message: Message) -> list[Recording]:
         """The recording effects of a message or a batch. Enters requests into the ledger, and closes answered ones."""

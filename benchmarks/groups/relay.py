@@ -67,6 +67,12 @@ def asked(what: str, size: int, row: str) -> Iterator[Talk]:
     yield Talk((what, ASKED, size), (1, SMALL), readings, (NONE, C, THREADS, PROXY))
 
 
+def rush(how: str, count: int, batch: int) -> Iterator[Talk]:
+    """A flood right after the start, while the proxy still imports."""
+    rate = Reading(f"flood at once after the start, {how}", PER_SECOND, "seconds", C, of=count)
+    yield Talk(("rush",), (count, SMALL, batch), (rate,), _PIPES)
+
+
 TALKS = (
     Talk(
         ("ping", PINGS, SMALL),
@@ -121,6 +127,8 @@ TALKS = (
         (Reading("flood, message by message", PER_SECOND, "seconds", C, of=ALONE),),
         quick=True,
     ),
+    *rush("batches of 64 KiB", FLOOD // 5, BATCH),
+    *rush("message by message", ALONE, 0),
     Talk(
         ("turn", TURNS),
         (1, SMALL, 0, 0, SECOND),
@@ -151,6 +159,16 @@ TALKS = (
         ),
         _PIPES,
         quick=True,
+        rounds=7,
+    ),
+    Talk(
+        ("terminals", 1, 50_000_000),
+        (1, SMALL),
+        (
+            Reading("50 MB of a terminal's output to the agent", BYTES_PER_SECOND, "seconds", C, of=50_000_000),
+            Reading("50 MB of a terminal's output to the agent: memory growth", BYTES, "growth"),
+        ),
+        _PIPES,
         rounds=7,
     ),
     Talk(

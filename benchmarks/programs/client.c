@@ -14,7 +14,8 @@
  *           time from an answer to the next request
  *   turn    COUNT prompts, each answered before the next is sent
  *   stream  one prompt; the agent decides about the updates
- *   stall   the same, with two seconds before the first read
+ *   rush    the same, at once after the start
+ *   stall   the same as stream, with two seconds before the first read
  *   up      COUNT answers of SIZE bytes, as if to the agent's requests for files
  *   prompt  one prompt of SIZE bytes
  *   load    session/load of the session `measured`: the time of its first byte since the agent's answer and since the request
@@ -314,8 +315,10 @@ int main(int count, char **words)
         printf("\"last\":%.9f,\"growth\":%ld,\"received\":%lld,", now() - asked, memory("VmHWM:") - before, received - had);
     } else if (strcmp(what, "exit") && strcmp(what, "start")) {
         ask("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/new\",\"params\":{\"cwd\":\"/bench\",\"mcpServers\":[]}}\n", "\"result\"");
-        pings(200 < times_count ? 200 : times_count, 200, times, 0); /* warm-up */
-        settle();
+        if (strcmp(what, "rush")) {
+            pings(200 < times_count ? 200 : times_count, 200, times, 0); /* warm-up */
+            settle();
+        }
         forget_peak();
         long before = memory("VmRSS:");
         long long had = received;
@@ -338,7 +341,7 @@ int main(int count, char **words)
                 times[at] = now() - sent;
             }
             percentiles(times, times_count);
-        } else if (!strcmp(what, "stream") || !strcmp(what, "stall")) {
+        } else if (!strcmp(what, "stream") || !strcmp(what, "rush") || !strcmp(what, "stall")) {
             prompt(2);
             if (!strcmp(what, "stall"))
                 sleep(2), printf("\"stalled\":%ld,", memory("VmHWM:") - before);
