@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, settings
 from acp_proxy.config_file import VARIABLE
 from acp_proxy.shell.launch import CHECK_VALUES
 from acp_proxy.wire.value import check_fields
-from tests import not_on_windows
+from tests import forked, not_on_windows
 
 check_fields()
+forked.is_on = True
 os.environ[CHECK_VALUES] = "1"  # for the proxies that tests start
 os.environ[VARIABLE] = os.devnull  # not that of the developer
 

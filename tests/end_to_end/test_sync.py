@@ -1,12 +1,12 @@
 """Two machines, each with a proxy and an agent of its own: a session begins here, continues there, and comes back."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, say, texts
 from tests.end_to_end.test_handover import remembered
 
@@ -19,9 +19,9 @@ class Synchronized(Proxied):
 
     def sync(self, *words: str) -> str:
         command = [*PROXY, "sync", *words, "--store", str(self.store)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = forked.run(command, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
-        return done.stdout
+        return str(done.stdout)
 
     def prompts(self) -> list[str]:
         """All prompts that this machine's agent got."""
