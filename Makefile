@@ -15,7 +15,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test test-windows check coverage format docs pictures agents adopting editors bench bench-quick torture fuzz model release conductor clean real-agents browser
+.PHONY: demo test test-windows check coverage format docs pictures agents adopting editors bench bench-quick torture fuzz model test-s3 release conductor clean real-agents browser
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -78,6 +78,16 @@ fuzz: $(FUZZ)
 # Holds random conversations to the promise, for minutes: make model [EXAMPLES=2000]
 model: $(VENV)
 	@MODEL_EXAMPLES=$(or $(EXAMPLES),200) .venv/bin/pytest -q -o faulthandler_timeout=0 tests/model/machine.py
+
+# Has sync exchange sessions through a real S3 server, which is killed in the middle; builds that with Go (1.25 or newer),
+# once, in about six minutes.
+test-s3: $(VENV) .venv/s3/versitygw
+	@S3_SERVER=$(CURDIR)/.venv/s3/versitygw .venv/bin/pytest -q tests/sync/on_s3.py tests/sync/test_engines.py \
+		tests/sync/test_two_machines.py tests/cli/test_sync.py tests/end_to_end/test_sync.py
+
+.venv/s3/versitygw: | $(VENV)
+	@command -v go >/dev/null || { echo 'Go is needed (1.25 or newer)' >&2; exit 1; }
+	@GOBIN=$(CURDIR)/.venv/s3 nice -n 19 go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 # Asks every real agent we know, for half an hour, and makes docs/agents.md; installs what is missing (2 GB).
 # Only some agents, or only some checks of them, and no page: make agents [ONLY=gemini,vibe] [CHECKS=loads,fork]

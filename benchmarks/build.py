@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 PROGRAMS = Path(__file__).with_name("programs")
 BUILD = ROOT / "build" / "bench"
 _SDK = ROOT / "tests" / "typescript" / "node_modules" / "@agentclientprotocol" / "sdk"
+_CONDUCTOR = ROOT / ".venv" / "conductor" / "bin" / "agent-client-protocol-conductor"
 
 
 class CannotBuild(Exception):
@@ -22,7 +23,7 @@ class CannotBuild(Exception):
 
 @dataclass(frozen=True)
 class Built:
-    """Paths. ``node`` and ``typescript_sdk`` are None if not installed."""
+    """Paths. ``node``, ``typescript_sdk`` and ``conductor`` (``make conductor``) are None if not installed."""
 
     client: str
     agent: str
@@ -31,6 +32,7 @@ class Built:
     python: str
     node: str | None
     typescript_sdk: str | None
+    conductor: str | None
 
 
 def built() -> Built:
@@ -44,6 +46,7 @@ def built() -> Built:
         python=str(environment / "bin" / "python"),
         node=node(),
         typescript_sdk=str(_SDK / "dist" / "v1" / "stable" / "acp.js") if _SDK.exists() else None,
+        conductor=str(_CONDUCTOR) if _CONDUCTOR.exists() else None,
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from benchmarks.rounds import Numbers
 
 NONE, C, CAT, THREADS, WIDE_THREADS, PROXY = "none", "C", "cat", "two threads", "two threads, wide", "acp-proxy"
 NODE, PYTHON_SDK, TYPESCRIPT_SDK = "Node pipe", "Python SDK", "TypeScript SDK"
+CONDUCTOR = "conductor 5.0.0"
 PYTHON = "python -c pass"
 
 _TALK_SECONDS = 400  # the client gives up earlier
@@ -55,12 +57,14 @@ class Effort:
         if not command or command[0].isdecimal():
             command = [self.built.agent, *command]
         with self.folder() as folder:
+            if subject == CONDUCTOR and self.built.conductor:
+                return self.client(said, [self.built.conductor, "agent", shlex.join(command)])
             return self.client(said, [*self.before(subject, store or folder / "store"), *command])
 
-    def client(self, said: Sequence[object], command: Sequence[str]) -> Numbers:
+    def client(self, said: Sequence[object], command: Sequence[str], **variables: str) -> Numbers:
         what, count, size = [*said, 0, 0][:3]
         words = [self.built.client, str(what), str(count), str(size), *command]
-        ran = subprocess.run(words, env=self.environment(), capture_output=True, timeout=_TALK_SECONDS)
+        ran = subprocess.run(words, env=self.environment() | variables, capture_output=True, timeout=_TALK_SECONDS)
         if ran.returncode != 0:
             raise RuntimeError(f"{' '.join(words)}: {ran.stderr.decode(errors='replace')[-1000:]}")
         numbers: dict[str, float] = json.loads(ran.stdout)

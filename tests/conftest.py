@@ -14,6 +14,7 @@ from acp_proxy.config_file import VARIABLE
 from acp_proxy.shell.launch import CHECK_VALUES
 from acp_proxy.wire.value import check_fields
 from tests import forked, not_on_windows
+from tests.sync import servers
 
 check_fields()
 forked.is_on = True
@@ -67,3 +68,15 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(params=["S3" if servers.PROGRAM else "folder"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
+    """The URL of a place that machines share: the directory ``shared``, or a real server's bucket that lies there."""
+    if request.param == "folder":
+        yield (tmp_path / servers.BUCKET).as_uri()
+        return
+    with servers.real(tmp_path) as server:
+        for name, value in servers.environment(f"http://127.0.0.1:{server.port}").items():
+            monkeypatch.setenv(name, value)
+        yield f"s3://{servers.BUCKET}"

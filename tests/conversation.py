@@ -253,7 +253,7 @@ class Step:
 class Stored:
     """What the store has of a session. ``slow``: it is found when the test says so. ``says``: its messages.
 
-    ``alias``: the agent's id of it. ``moved``: it was handed over.
+    ``alias``: the agent's id of it. ``moved``: it was handed over. ``behind``: the agent's lacks turns of others.
     """
 
     has_transcript: bool = True
@@ -264,6 +264,7 @@ class Stored:
     says: tuple[Said, ...] = ()
     alias: str | None = None
     moved: bool = False
+    behind: bool = False
 
     def compared(self, told: Iterable[tuple[bytes, bool]]) -> Comparison:
         laying = Laying()
@@ -534,9 +535,8 @@ class Talk:
         stored = stored or Stored()
         if stored.has_transcript and not stored.deleted and stored.trouble is None:
             self._replays[id] = _Replay(session)
-            return SessionFound(
-                id, has_transcript=True, complete=stored.complete, alias=stored.alias, moved=stored.moved
-            )
+            found = SessionFound(id, has_transcript=True, complete=stored.complete, alias=stored.alias)
+            return found.but(moved=stored.moved, is_behind=stored.behind)
         return SessionFound(id, deleted=stored.deleted, trouble=stored.trouble)
 
 

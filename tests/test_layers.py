@@ -18,28 +18,29 @@ MAY_IMPORT: dict[str, set[str]] = {
     "options": {"errors"},
     "config_file": {"options", "errors"},
     "agent_command": set(),
+    "typed": set(),
     "wire": {"errors"},
     "titles": {"wire"},
     "history": {"wire", "errors"},
     "core": {"history", "titles", "wire", "errors"},
-    "replay": {"wire", "errors"},
+    "replay": {"typed", "wire", "errors"},
     "redaction": {"wire", "errors"},
-    "transcripts": {"redaction", "titles", "wire", "errors"},
+    "transcripts": {"redaction", "titles", "typed", "wire", "errors"},
     "sync": {"transcripts", "wire", "errors"},
     "recording": {"core", "transcripts", "agent_command", "wire", "errors"},
     "demo": set(),
-    "editors": {"wire", "errors", "options", "config_file"},
-    "shell": {"recording", "core", "history", "redaction", "replay", "transcripts", "wire", "errors", "options"}
-    | {"config_file"},
-    "diagnosis": {"editors", "shell", "core", "history", "replay", "transcripts", "agent_command", "wire", "errors"}
+    "editors": {"typed", "wire", "errors", "options", "config_file"},
+    "shell": {"recording", "core", "history", "redaction", "replay", "sync", "transcripts", "wire", "errors"}
     | {"options", "config_file"},
+    "diagnosis": {"editors", "shell", "core", "history", "replay", "transcripts", "agent_command", "wire", "errors"}
+    | {"options", "typed", "config_file"},
     "adoption": {"diagnosis", "editors", "core", "history", "redaction", "transcripts", "agent_command", "titles"}
     | {"wire", "errors"},
     "conversation": {"replay", "transcripts", "wire"},
     "api": {"conversation", "transcripts", "wire", "errors", "config_file"},
     "mock": {"replay", "transcripts", "wire", "errors"},
     "recall": {"api", "transcripts", "wire", "errors", "__init__"},
-    "views": {"conversation", "diagnosis", "editors", "replay", "transcripts", "titles", "wire", "errors"},
+    "views": {"conversation", "diagnosis", "editors", "replay", "transcripts", "titles", "typed", "wire", "errors"},
     "cli": {
         "shell",
         "views",
@@ -56,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "sync",
         "transcripts",
     }
-    | {"agent_command", "titles", "wire", "errors", "options", "config_file"},
+    | {"agent_command", "titles", "typed", "wire", "errors", "options", "config_file"},
     "__main__": {"cli", "shell", "errors"},
 }
 STORE_PACKAGES: dict[str, set[str]] = {
@@ -73,11 +74,13 @@ STORE_PACKAGES: dict[str, set[str]] = {
 }
 """The packages of transcripts/, and its three interfaces."""
 INTERFACES = {
-    "store": {"recording", "shell"},
+    "store": {"recording", "shell", "sync"},
     "archive": {"adoption", "api", "cli", "conversation", "diagnosis", "mock", "recall", "views"},
     "sharing": {"sync"},
 }
 """Who uses which interface of the store: a running proxy, commands, and sync."""
+FOR_RUN = "acp_proxy.sync.starting"
+"""All that a running proxy uses of sync."""
 ONLY_IN = {
     "anyio": {"mock"},
     "typer": {"cli", "views"},
@@ -148,6 +151,8 @@ def allowed(package: str, name: str) -> bool:
     if top == "acp_proxy":
         if inner == "transcripts" and package in MAY_IMPORT and inner in MAY_IMPORT[package]:
             return package in INTERFACES.get(name.split(".")[2] if name.count(".") > 1 else "", ())
+        if (package, inner) == ("shell", "sync"):
+            return name.startswith(FOR_RUN)
         return inner not in MAY_IMPORT or inner in MAY_IMPORT[package] | {package, "__init__"}
     return package in ONLY_IN.get(top, {package}) and top not in NOT_IN.get(package, ())
 
@@ -292,6 +297,7 @@ def test_what_run_loads_first_has_values_and_all_else_has_dataclasses() -> None:
         ("shell/finding.py", "from acp_proxy.transcripts.files.reading import Reading"),
         ("recording/files.py", "from acp_proxy.transcripts.archive import Archive"),
         ("cli/storing.py", "from acp_proxy.transcripts.store import Store"),
+        ("shell/serving.py", "from acp_proxy.sync.joined import JoinedStore"),
         ("views/session_list.py", "from acp_proxy import transcripts"),
     ],
 )
@@ -308,7 +314,7 @@ def test_the_checker_names_the_file_that_breaks_a_rule(file: str, source: str) -
         ("__main__.py", "def main():\n    from acp_proxy.cli.app import app"),
         ("cli/app.py", "import typer\nfrom acp_proxy.demo import agent\nfrom . import sessions"),
         ("cli/storing.py", "from acp_proxy.transcripts.archive import Archive"),
-        ("shell/lasting.py", "from acp_proxy.transcripts import store"),
+        ("shell/lasting.py", "from acp_proxy.sync import starting\nfrom acp_proxy.transcripts import store"),
         ("transcripts/search/words.py", "from acp_proxy.transcripts.files import names"),
         ("transcripts/archive.py", "from acp_proxy.transcripts.upkeep import pruning"),
     ],

@@ -1,17 +1,17 @@
 """``acp-proxy sessions export``: write sessions as documents or as transcripts."""
 
 import os
-import shlex
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from acp_proxy import options
+from acp_proxy import options, typed
 from acp_proxy.cli import completing, writing
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, store_of, wrong_usage
@@ -104,7 +104,7 @@ def export(
         if several and not output:
             raise UsageError("several sessions need a directory. Use --output DIR.")
         if several and not _is_directory(output) and (suffix := Path(output).suffix.lower()) in _SUFFIXES:
-            options_for_all = f"--output {shlex.quote(output[: -len(suffix)])}/ --format {form or _SUFFIXES[suffix]}"
+            options_for_all = f"--output {typed.quoted(output[: -len(suffix)])}/ --format {form or _SUFFIXES[suffix]}"
             raise UsageError(
                 f"{output} names one file, but each session gets a file of its own. Name a directory: {options_for_all}"
             )
@@ -114,11 +114,12 @@ def export(
         chosen_form = "html" if web else form or _form(output, is_directory=several or _is_directory(output))
         choices = _choices(chosen_form, tools, thoughts)
         masking = _masking(redact)
-    with explained():
+    with explained(), ExitStack() as stack:
         opened = store_of(store)
         found = kept(opened, agent) if all_sessions else [chosen(opened, one, agent) for one in sessions or ()]
         rows = list({(row.agent, row.name): row for row in found}.values())  # a session given twice is written once
         source, into = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
+        stack.callback(source.warn)
         if web:
             _to_browser(source, rows[0])
         elif not output:
@@ -164,6 +165,18 @@ class _Source:
     form: _Format
     choices: "Choices"
     masking: "Masking | None"
+    secrets: Counter[str] = field(default_factory=Counter)
+    """The known secrets in what was written: how many of each rule."""
+
+    def warn(self) -> None:
+        """Say which known secrets were written, as exports are shared."""
+        if self.secrets:
+            kinds = ", ".join(f"{name} ({count})" for name, count in self.secrets.most_common())
+            typer.echo(
+                f"acp-proxy: the export contains known forms of secrets: {kinds}. To mask them, add: --redact keys. "
+                "To mask them in the store, too: acp-proxy sessions redact",
+                err=True,
+            )
 
     @contextmanager
     def opened(self, row: "Listed") -> Iterator[tuple[str, Iterable[bytes]]]:
@@ -194,7 +207,16 @@ class _Source:
             return reading.bytes_from(0)
         from acp_proxy.views.exported import exported
 
-        return (piece.encode() for piece in exported(self.form, head, reading, self.choices, homes, child))
+        return map(str.encode, self._looked(exported(self.form, head, reading, self.choices, homes, child)))
+
+    def _looked(self, pieces: Iterable[str]) -> Iterator[str]:
+        from acp_proxy.redaction.masking import Masking
+
+        known = Masking()
+        for piece in pieces:
+            text = piece.replace("\\", "") if self.form == "md" else piece  # a user's words are escaped in Markdown
+            self.secrets.update(span.rule.name for span in known.find(text))
+            yield piece
 
     def _head(self, row: "Listed", title: str | None, reading: "Reading") -> "Head":
         from acp_proxy.views.document import Head

@@ -168,7 +168,10 @@ class _Show:
         return "  ".join(filter(None, (where, keys)))
 
     def _draw(self, status: str = "") -> None:
-        if self._live is not None and (text := self._live.drawn(status)):
+        if self._live is None:
+            return
+        self._live.resize(screen().room, self._console.height)
+        if text := self._live.drawn(status):
             self._console.file.write(text)
             sys.stdout.flush()
 

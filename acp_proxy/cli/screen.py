@@ -6,7 +6,6 @@ the other program stops reading, the command ends without a message.
 """
 
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from acp_proxy import typed
 from acp_proxy.cli.charsets import ascii_forms
 
 if TYPE_CHECKING:
@@ -118,6 +118,6 @@ def _pager() -> list[str]:
     for name in ("ACP_PROXY_PAGER", "PAGER"):
         if (given := os.environ.get(name)) is not None:
             with suppress(ValueError):
-                words = shlex.split(given)
+                words = typed.split(given)
                 return words if words != ["cat"] else []
     return ["less"]

@@ -2,21 +2,19 @@
 
 import os
 import time
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from acp_proxy.cli.storing import JsonOption, StoreOption, YesOption, agreed, explained, store_of
-from acp_proxy.errors import AcpProxyError, UsageError
+from acp_proxy.errors import UsageError
 from acp_proxy.sync.joined import JoinedStore, SyncStatus
+from acp_proxy.sync.reaching import key_in, logs_of
 from acp_proxy.transcripts.archive import is_windows
 from acp_proxy.views import terminal
 
-if TYPE_CHECKING:  # these need packages that only sync needs
+if TYPE_CHECKING:  # needs packages that only sync needs
     from acp_proxy.sync.buckets import SealedLogs
-    from acp_proxy.sync.sealing import HistoryKey
 
 _TROUBLES = {
     "changed": "its file was changed in another way than by redaction. To share it again: acp-proxy sessions export, "
@@ -30,14 +28,14 @@ DeletesOption = Annotated[bool, typer.Option("--deletes", help="Delete on all ma
 def now(deletes: DeletesOption = False, store: StoreOption = "") -> None:
     """Exchange sessions with the other machines.
 
-    A session that is open here gets its turns when it is closed.
+    A session that is open here gets its turns when it is closed or loaded.
 
     Example: acp-proxy sync now
     """
     with explained():
         joined = JoinedStore(store_of(store, change=True).root)
         settings = joined.settings()
-        synchronized(joined, logs_of(settings.url, _key(settings.key_file)), deletes=deletes)
+        synchronized(joined, logs_of(settings.url, key_in(settings.key_file)), deletes=deletes)
 
 
 def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
@@ -57,6 +55,7 @@ def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
         value = {
             "url": settings.url,
             "keyFile": settings.key_file,
+            "manual": settings.manual,
             "machine": standing.machine,
             "last": standing.last or None,
             "sent": standing.sent,
@@ -70,6 +69,8 @@ def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
         typer.echo(terminal.json_text(value, indent=2))
         return
     lines = [f"place     {settings.url}", f"key       {settings.key_file}", f"machine   {standing.machine}"]
+    often = "only with: acp-proxy sync now" if settings.manual else "by itself, at most once a minute"
+    lines.append(f'when      {often} (to change that: "manual" in {joined.settings_file})')
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(standing.last)) if standing.last else "never"
     lines += [f"last      {when}", f"records   {standing.sent} sent, {standing.received} received"]
     lines += [
@@ -116,31 +117,6 @@ def leave(yes: YesOption = False, store: StoreOption = "") -> None:
     typer.echo(terminal.line(f"Stopped. The key is still in {settings.key_file}."))
 
 
-def logs_of(url: str, key: "HistoryKey") -> "SealedLogs":
-    """The logs at a URL. Raises AcpProxyError."""
-    need()
-    from acp_proxy.sync.buckets import SealedLogs
-
-    return SealedLogs(url, key)
-
-
-def _key(path: str) -> "HistoryKey":
-    need()
-    from acp_proxy.sync.sealing import HistoryKey
-
-    return HistoryKey.read(Path(path))
-
-
-def need() -> None:
-    """Raises AcpProxyError if the packages that only sync needs are not installed."""
-    missing = [name for name in ("nacl", "obstore") if find_spec(name) is None]
-    if missing:
-        raise AcpProxyError(
-            f"sync needs more packages ({', '.join(missing)}). Install acp-proxy with them: "
-            "uv tool install 'acp-proxy[sync]', or pip install 'acp-proxy[sync]'"
-        )
-
-
 def synchronized(joined: JoinedStore, logs: "SealedLogs", *, deletes: bool = False) -> None:
     """Do one round, and say what it did. Raises AcpProxyError, OSError."""
     counts = joined.synchronize(logs, deletes=deletes)
@@ -152,7 +128,7 @@ def synchronized(joined: JoinedStore, logs: "SealedLogs", *, deletes: bool = Fal
 def _advice(standing: SyncStatus) -> list[str]:
     lines = []
     if standing.waiting:
-        lines.append(f"{counted(standing.waiting, 'session')} will get turns when closed here.")
+        lines.append(f"{counted(standing.waiting, 'session')} will get turns when closed or loaded here.")
     if standing.deletes:
         lines.append(
             f"{standing.deletes} deleted sessions are still on other machines. To delete them there, too: "

@@ -38,6 +38,10 @@ class Aliases:
         while self._size > LIMIT and len(self._clients) > 1:
             self._forget(next(iter(self._clients)))
 
+    def keep(self, session: str) -> None:
+        """From now on, the session counts as one of those, although its ids may be the same."""
+        self.add(session, self._agents.get(session, session))
+
     def client_of(self, agent: str) -> str | None:
         """The client's id of the agent's session, or None if they are the same."""
         return self._clients.get(agent)
@@ -70,7 +74,7 @@ def _rewritten(line: bytes, message: Message, ids: Mapping[str, str]) -> bytes:
     if isinstance(message, Batch):
         return _batch(line, message, ids)
     session = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
-    if session not in ids or session is None:
+    if session not in ids or session is None or ids[session] == session:
         return line
     try:
         return acp.with_session(line, ids[session])

@@ -18,6 +18,7 @@ class ListRow(Protocol):
 
     ``updated``: the time of its last change, as text. ``prompts``, ``replies``: how many. ``failed``: a turn failed.
     ``directories``: additional ones. ``meta``: the agent's own ``_meta`` of the session. ``is_archived``: here.
+    ``machine``: the name of the one where it was begun; empty: here.
     """
 
     @property
@@ -40,6 +41,8 @@ class ListRow(Protocol):
     def meta(self) -> dict[str, object]: ...
     @property
     def is_archived(self) -> bool: ...
+    @property
+    def machine(self) -> str: ...
 
 
 def listed(
@@ -76,7 +79,8 @@ def session_info(row: ListRow, *, directories: bool, archived: bool = False) -> 
     info["updatedAt"] = row.updated
     if archived:
         info["archived"] = row.is_archived
-    info["_meta"] = {"messageCount": row.prompts + row.replies, "hasErrors": row.failed} | row.meta
+    ours = {"acp-proxy": {"machine": row.machine}} if row.machine else {}
+    info["_meta"] = {"messageCount": row.prompts + row.replies, "hasErrors": row.failed} | ours | row.meta
     return info
 
 

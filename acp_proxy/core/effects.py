@@ -247,6 +247,7 @@ class StartReplay(Value):
     ``rule``: the rule, if it is decided already. If it is not, and nothing is compared, the transcript is shown.
     ``shows``: False if the client gets no replay at all.
     ``record``: make the record of a handover, of everything up to the prompt ``before``.
+    ``lacking``: only of what the agent's session lacks, since other machines recorded it.
     ``titles``: also send the title made from the prompts.
     ``kinds``: the optional kinds of updates that the client understands. ``protocol``: the protocol's version.
     ``takes``: the types of content blocks that may be attached to the record.
@@ -258,6 +259,7 @@ class StartReplay(Value):
     rule: Rule | None = None
     shows: bool = True
     record: bool = False
+    lacking: bool = False
     before: RequestId | None = None
     titles: bool = True
     kinds: frozenset[str] = frozenset()

@@ -27,9 +27,10 @@ class SessionFound(Value):
 
     ``deleted``: the session was deleted here. ``trouble``: the name of an errno, if the store cannot be read.
     ``has_transcript``: there is a transcript. ``complete``: it has everything from the beginning on, without gaps.
-    ``alias``: the agent's id, if it differs. ``moved``: the session was handed over before. ``is_copy``: it
-    was copied from another agent, and this one has no session for it yet. ``is_foreign``: not even the copy
-    exists; it is made with the first prompt.
+    ``alias``: the agent's id, if it differs. ``moved``: the session was handed over before, or has turns of another
+    machine. ``is_copy``: it was copied from another agent, or comes from another machine, and this agent has no session
+    for it yet. ``is_foreign``: not even the copy exists; it is made with the first prompt. ``is_behind``: the agent's
+    session lacks turns of other machines.
     """
 
     request: RequestId
@@ -41,6 +42,7 @@ class SessionFound(Value):
     moved: bool = False
     is_copy: bool = False
     is_foreign: bool = False
+    is_behind: bool = False
 
 
 class ReplayEnded(Value):

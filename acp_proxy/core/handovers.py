@@ -67,7 +67,7 @@ class Handovers:
         self._briefed: dict[str, Briefed] = {}
         """By session: the record that the agent was given."""
         self._opened: dict[str, str] = {}
-        """By session: the agent's id of the new one, until the record is delivered."""
+        """By session: the agent's id of the new one, until the record is delivered; empty if it only catches up."""
         self._asked_for: dict[RequestId, Load] = {}
         self._asked = 0
         self._first: dict[str, tuple[Load, Request]] = {}
@@ -105,10 +105,14 @@ class Handovers:
         """The agent has opened a new session. ``agents``: its id."""
         self._opened[session] = agents
 
+    def catches_up(self, session: str) -> None:
+        """The agent's own session will get a record of what other machines recorded."""
+        self._opened[session] = ""
+
     # --- the record
 
     def is_undelivered(self, session: str) -> bool:
-        """Whether the session continues in a new one that has not got its record yet."""
+        """Whether the agent's session has not got its record yet."""
         return session in self._opened
 
     def keep(self, session: str, record: str, attached: Sequence[bytes] = ()) -> None:
@@ -153,7 +157,8 @@ class Handovers:
         return line
 
     def delivered(self, prompt: RequestId, *, succeeded: bool) -> tuple[str, str] | None:
-        """A prompt was answered. If that completes a handover, returns the session and the agent's new id of it."""
+        """A prompt was answered. If that completes a handover, returns the session and the agent's new id of it; the
+        id is empty if the agent's own session has caught up."""
         session = self._carried.pop(prompt, None)
         if session is None or not succeeded:
             return None
@@ -190,6 +195,7 @@ class Handovers:
         found = self._first.pop(session, None)
         if found is None or found[1].id != prompt or error is None or not handover.is_unknown(error, session):
             return None
+        self._carried.pop(prompt, None)
         return found
 
 

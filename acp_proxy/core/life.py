@@ -88,7 +88,7 @@ class Life:
 
     def hand_over(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
-        load.plan = load.plan.but(sends=acp.NEW, rule=Rule.HANDED_OVER, hands_over="never")
+        load.plan = load.plan.but(sends=acp.NEW, rule=Rule.HANDED_OVER, hands_over="never", catches_up=False)
         id = load.request.id
         try:
             if not self._handovers.are_too_many:
@@ -190,12 +190,13 @@ class Life:
                 bool(load.told) or (load.plan.sends == acp.LOAD and load.plan.rule is None),
                 load.plan.rule,
                 shows=load.plan.shows and resent is None,
-                record=load.is_handed_over,
+                record=load.is_handed_over or load.plan.catches_up,
+                lacking=load.plan.catches_up,
                 before=resent[0].id if resent is not None else None,
                 titles=self.titles,
                 kinds=self.kinds,
                 protocol=self.dialect.version,
-                takes=self.takes if load.is_handed_over else frozenset(),
+                takes=self.takes if load.is_handed_over or load.plan.catches_up else frozenset(),
             )
         ]
 

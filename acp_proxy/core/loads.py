@@ -266,7 +266,12 @@ class Loads:
         return self.life.happens(load, Happens.TOLD, ended)
 
     def _keep_record(self, load: Load, ended: ReplayEnded) -> None:
-        if load.is_handed_over and not self._notebook.is_deleted(load.session):
+        if self._notebook.is_deleted(load.session):
+            return
+        if load.plan.catches_up and ended.record:
+            self._names.keep(load.session)  # from now on, its lines are looked at one by one
+            self._handovers.catches_up(load.session)
+        if load.is_handed_over or ended.record:
             self._handovers.keep(load.session, ended.record, ended.attached)
 
     def past_read(self, read: PastRead) -> list[Effect]:

@@ -143,8 +143,9 @@ class Notebook:
         return self._opened(session, acp.LOAD, params, result, record.IMPORTED, before=kept)
 
     def handed_over(self, session: str, new: str) -> list[Recording]:
-        """The session continues in a new one, for which the agent has got the record. ``new``: the agent's id of it."""
-        return self._noted(session, {"type": record.HANDOVER, "to": new})
+        """The agent has got the record. ``new``: its id of the new session in which this one continues; empty if its
+        own has caught up with other machines."""
+        return self._noted(session, {"type": record.HANDOVER, "to": new} if new else {"type": record.CAUGHT_UP})
 
     def renamed(self, session: str, new: str) -> list[Recording]:
         """From now on the agent knows the session by the id ``new``."""

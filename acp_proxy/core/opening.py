@@ -21,7 +21,7 @@ from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 _REFUSALS = {
     Refusal.TOO_MANY: "Too many sessions are being opened at once. Try again when one of them is open.",
     Refusal.NO_HANDOVER: (
-        "This session is another agent's, and continuing it here is a handover. "
+        "This session comes from another agent or machine, and continuing it here is a handover. "
         "Start acp-proxy without --handover never."
     ),
 }

@@ -17,7 +17,7 @@ class Refusal(enum.Enum):
 
     NOT_FOUND = "the agent cannot open sessions, and the store has no transcript"
     TOO_MANY = "too many sessions are being opened at once"
-    NO_HANDOVER = "the session is another agent's, and nothing may be handed over"
+    NO_HANDOVER = "the session comes from another agent or machine, and nothing may be handed over"
 
 
 class OpeningPlan(Value):
@@ -30,6 +30,7 @@ class OpeningPlan(Value):
     ``shows``: False if the client gets no replay.
     ``imports``: what the agent sends begins a transcript.
     ``renames``: if the agent answers with another session id, the client keeps its own.
+    ``catches_up``: the agent's session lacks turns of other machines, and the next prompt carries a record of them.
     ``hands_over``: whether the session continues in a new one if the agent refuses: ``auto`` (if the agent does not
     know it), ``always`` (unless the agent wants a login) or ``never``.
     """
@@ -41,6 +42,7 @@ class OpeningPlan(Value):
     imports: bool = False
     renames: bool = True
     hands_over: str = NEVER
+    catches_up: bool = False
 
 
 def plan(
@@ -56,10 +58,13 @@ def plan(
     if found.is_copy and not live and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
         anew = OpeningPlan(acp.NEW, rule=rule, shows=method == acp.LOAD, hands_over=ALWAYS)
         return anew if modes.handover != NEVER else Refusal.NO_HANDOVER
+    behind = found.is_behind and not live and modes.handover != NEVER
     if method != acp.LOAD:
+        if behind and RESUME in native and modes.resume != AGENT and method == acp.RESUME:
+            return OpeningPlan(method, rule=rule, shows=False, catches_up=True)
         if RESUME in native or modes.resume != STORE or method != acp.RESUME:
             return OpeningPlan(method, passes=True)
-        return OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)
+        return OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False, catches_up=behind)
     if modes.load == AGENT:
         return OpeningPlan(acp.LOAD, passes=True)
     if LOAD in native:
@@ -69,10 +74,10 @@ def plan(
             )
         if modes.load == STORE and found.complete:
             sends = acp.RESUME if RESUME in native else acp.LOAD
-            return OpeningPlan(sends, rule=Rule.ASKED_FOR, hands_over=hands_over)
-        return OpeningPlan(acp.LOAD, rule=rule, hands_over=hands_over)
+            return OpeningPlan(sends, rule=Rule.ASKED_FOR, hands_over=hands_over, catches_up=behind)
+        return OpeningPlan(acp.LOAD, rule=rule, hands_over=hands_over, catches_up=behind)
     if RESUME in native:
-        return OpeningPlan(acp.RESUME, rule=rule, hands_over=hands_over)
+        return OpeningPlan(acp.RESUME, rule=rule, hands_over=hands_over, catches_up=behind)
     if modes.handover == NEVER:
         return None
     return OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over=ALWAYS) if found.has_transcript else Refusal.NOT_FOUND

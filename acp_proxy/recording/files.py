@@ -98,8 +98,9 @@ class Files:
     def _close_some(self) -> None:
         """Close the files opened longest ago; not those in a long line, which nothing may interrupt."""
         while len(self._open) > _OPEN_FILES:
-            self.close(next(known for known in self._open.values() if not _is_in_line(known)))
+            self.close(next(known for known in self._open.values() if not is_in_line(known)))
 
 
-def _is_in_line(known: Known) -> bool:
+def is_in_line(known: Known) -> bool:
+    """Whether a long line of the session has begun and not ended."""
     return known.transcript is not None and known.transcript.is_in_line

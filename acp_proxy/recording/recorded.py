@@ -7,14 +7,15 @@ Only for the thread that has the store (``Gate``), except where stated.
 """
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Container
 from functools import partial
 from os.path import exists
 
 from acp_proxy.core.effects import BeginTranscript
-from acp_proxy.errors import errno_name
-from acp_proxy.recording.files import Files, Known
+from acp_proxy.errors import NewerFormat, errno_name
+from acp_proxy.recording.files import Files, Known, is_in_line
 from acp_proxy.recording.gate import Gate
 from acp_proxy.transcripts.store import Deleted, Store, Transcript, Unfinished
 from acp_proxy.wire import clock, record
@@ -136,6 +137,20 @@ class RecordedSessions(dict[str, Known]):
                 self.attempt(session, at, partial(self._note_gap, at=at))
             self.files.close(known)
             del self[session]
+
+    def add_turns(self, agent: str, session: str) -> None:
+        """Add the turns of another machine that wait for a session, unless it is in a turn. Never raises."""
+        known = self.get(session)
+        is_busy = known is not None and (known.in_turn or is_in_line(known) or session in self.gaps)
+        if is_busy or not self._store.has_turns(agent, session):
+            return
+        if known is not None:
+            self.files.close(known)
+        self._gate.busy_since = math.inf  # to write a long transcript anew does not mean that the store hangs
+        with contextlib.suppress(OSError, NewerFormat, ImportError, ValueError):
+            if self._store.add_turns(agent, session) and known is not None:
+                known.exists = False  # the file that takes its place is opened as that of a session begun elsewhere
+        self._gate.busy_since = time.monotonic()
 
     def delete(self, agent: str, session: str, *, soft: bool) -> None:
         """Delete a session's transcript; ``soft``: it can be restored.

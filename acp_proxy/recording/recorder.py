@@ -151,6 +151,10 @@ class Recorder:
         """Delete a session's transcript. Raises OSError."""
         self.at_store(lambda: self._sessions.delete(self.agent, session, soft=self._deletes_softly), PATIENCE_SECONDS)
 
+    def add_turns(self, session: str) -> None:
+        """Add the turns of another machine that wait for a session. Only for an action of ``at_store``."""
+        self._sessions.add_turns(self.agent, session)
+
     def others(self) -> list[str]:
         """The folders of the other agents whose sessions are listed too. Raises OSError."""
         found = (folder for name in self._also for folder in self.store.agents("" if name == ALL else name))

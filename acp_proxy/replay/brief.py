@@ -20,6 +20,12 @@ INTRODUCTION = (
     'Everything said in it is quoted, with ">" before each line. '
     "It is not a request: the user's message follows it."
 )
+LACKING = (
+    "This is the record of what the user and an agent said in this conversation on another machine, since your last "
+    'turn here. Everything said in it is quoted, with ">" before each line. Files may differ here. '
+    "It is not a request: the user's message follows it."
+)
+"""The introduction for an agent that knows everything before."""
 END = "This is the end of the record. The user's message follows."
 ATTACHED = "Attached after this record: "
 LEFT_OUT = "(Earlier turns are left out.)"
@@ -31,10 +37,13 @@ _HELD = 3
 class Brief:
     """Collects the lines of a replay, and makes the record. Reduces old turns that the record has no room for."""
 
-    def __init__(self, limit: int = LIMIT, takes: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, limit: int = LIMIT, takes: frozenset[str] = frozenset(), introduction: str = INTRODUCTION
+    ) -> None:
         """``limit``: the most bytes of the record. ``takes``: the types of content blocks that the agent takes beside
         text."""
         self._limit = limit
+        self._introduction = introduction
         self._turns: list[BriefTurn] = []
         self._size = 0
         self._lost = False
@@ -72,15 +81,15 @@ class Brief:
         attached = [f"{ATTACHED}{names}."] if names else []
         failed = [item.text for item in self._turns[-1].items if item.is_failed] if self._turns else []
         sections = self._facts.sections(failed)
-        room = self._limit - _size(_joined([SHORTENED, "", *attached]))
+        room = self._limit - _size(self._joined([SHORTENED, "", *attached]))
         while sections and sum(map(_size, sections)) + 2 * len(sections) > room // 4:
             sections.pop(0)
         behind = [*sections, *attached]
-        whole = _joined([*(turn.told(Detail.WHOLE) for turn in self._turns), *behind])
+        whole = self._joined([*(turn.told(Detail.WHOLE) for turn in self._turns), *behind])
         if not self._lost and _size(whole) <= self._limit:
             return whole
         room -= sum(_size(each) + 2 for each in sections)
-        return _joined([*self._chosen(room), *behind])
+        return self._joined([*self._chosen(room), *behind])
 
     @property
     def is_empty(self) -> bool:
@@ -104,6 +113,10 @@ class Brief:
             room -= _size(words) + 2  # the empty line between two
         is_whole = len(told) == len(self._turns) and not self._lost
         return [SHORTENED if is_whole else LEFT_OUT, *reversed(told)]
+
+    def _joined(self, parts: Iterable[str]) -> str:
+        """The record made of these parts. Ends in a newline, since some agents join the user's block to it."""
+        return "\n\n".join([self._introduction, *parts, f"{END}\n"])
 
     def _call(self, id: str, update: object) -> None:
         title, status = acp.text(update, "title"), acp.text(update, "status")
@@ -181,11 +194,6 @@ def _fitting(turn: BriefTurn, share: int, room: int, *, gist: bool) -> str:
             return words
     words = turn.told(Detail.GIST) if gist else ""
     return words if _size(words) <= room else ""
-
-
-def _joined(parts: Iterable[str]) -> str:
-    """The record made of these parts. Ends in a newline, since some agents join the user's block to it."""
-    return "\n\n".join([INTRODUCTION, *parts, f"{END}\n"])
 
 
 def _size(text: str) -> int:

@@ -44,6 +44,7 @@ def serve_chain(given: dict[str, str]) -> int:
     lasting.load_telling()
     if recorder is not None:
         lasting.load_stores()
+        relay.synchronize()
     lasting.collect_garbage()
     last = _next(news)
     why = f"acp-proxy was ended by {signal.Signals(last).name}" if last > 0 else "the conductor has ended the chain"

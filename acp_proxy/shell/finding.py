@@ -35,11 +35,13 @@ class OpenedTranscript:
 
     def found(self, request: RequestId, *, complete: bool) -> SessionFound:
         """What the core needs to know about it."""
-        read = self.reading
+        agents = self.reading.agents
         found = SessionFound(request, has_transcript=True, complete=complete)
         if self.is_foreign:
             return found.but(moved=True, is_copy=True, is_foreign=True)
-        return found.but(alias=read.alias, moved=read.was_handed_over, is_copy=read.is_copy)
+        return found.but(
+            alias=agents.alias, moved=agents.was_handed_over, is_copy=agents.is_none, is_behind=agents.is_behind
+        )
 
     def settled(self, core: threading.Lock, act: Callable[[bool], list[Acting]]) -> list[Acting]:
         """Run ``act`` under the core's lock once all decided entries are in the transcript, and fix its size there.
@@ -72,12 +74,13 @@ def look_up(
     request, session = wanted.request, wanted.session
 
     def look() -> SessionFound | OpenedTranscript:
+        recorder.add_turns(session)
         state = recorder.store.state(recorder.agent)
         if session in state.gone:
             return SessionFound(request, deleted=True)
         try:
             return OpenedTranscript(
-                recorder, session, recorder.store.read(recorder.agent, session), state.title(session)
+                recorder, session, recorder.store.read_to_open(recorder.agent, session), state.title(session)
             )
         except FileNotFoundError:
             if session in recorder.store.deleted(recorder.agent):  # another process deleted it between our two checks

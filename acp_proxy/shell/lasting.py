@@ -30,10 +30,11 @@ def load_ending() -> None:
 
 
 def load_stores() -> None:
-    """Import what lists, damage and compression need."""
+    """Import what lists, damage, compression and the start of sync need."""
     store.load_the_rest()
     with suppress(Exception):
         from acp_proxy.shell import idling  # noqa: F401
+        from acp_proxy.sync import starting  # noqa: F401
 
 
 def collect_garbage() -> None:

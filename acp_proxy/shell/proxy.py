@@ -90,6 +90,7 @@ def serve(agent: AgentProcess, command: list[str], given: dict[str, str]) -> int
         return _LOST
     if recorder is not None and not is_ending.is_set():
         lasting.load_stores()
+        relay.synchronize()
     lasting.collect_garbage()
     return supervise(agent, relay, options.seconds(given["grace"]))
 

@@ -130,6 +130,11 @@ class Relay:
         if self._watch is not None:
             self._watch.start()
 
+    def synchronize(self) -> None:
+        """Exchange sessions with other machines, if the user has set up sync."""
+        if self._serving is not None:
+            self._serving.synchronize()
+
     @property
     def client_is_gone(self) -> bool:
         """Whether the editor has closed its side, or no longer reads."""

@@ -17,7 +17,7 @@ from acp_proxy.errors import errno_name
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.past import Laying
 from acp_proxy.history.verdict import Rule, verdict
-from acp_proxy.replay.brief import LIMIT, Brief
+from acp_proxy.replay.brief import INTRODUCTION, LACKING, LIMIT, Brief
 from acp_proxy.replay.either import EitherVersion, handovers
 from acp_proxy.replay.telling import Telling
 from acp_proxy.shell.output import WIDE, Output
@@ -73,7 +73,8 @@ class Replay:
     def start(self, wanted: StartReplay) -> None:
         """Start the thread."""
         self._wanted = wanted
-        self._brief = Brief(self._record_size, wanted.takes) if wanted.record else None
+        begins = LACKING if wanted.lacking else INTRODUCTION
+        self._brief = Brief(self._record_size, wanted.takes, begins) if wanted.record else None
         self._thread.start()
 
     def stop(self) -> None:
@@ -102,9 +103,9 @@ class Replay:
         try:
             comparison = self._compared() if wanted.compares else None
             rule = wanted.rule or (verdict(comparison) if comparison is not None else Rule.LESS)
-            if rule.is_ours and (wanted.shows or wanted.record):
+            if rule.is_ours and (wanted.shows or self._tells_record):
                 is_told = self._told(telling, summary)
-            if wanted.protocol != FIRST:
+            if wanted.protocol != FIRST or wanted.lacking:
                 self._record()
         except OSError as problem:  # what could be read was sent; the agent has opened the session
             self._warn(f"a replay ended early: {errno_name(problem)}")
@@ -148,7 +149,7 @@ class Replay:
                 return False
             if isinstance(line, Line) and line.entry is not None:
                 summary.add(line.entry)  # only its title and _meta are used
-                if self._brief is not None:
+                if self._brief is not None and self._tells_record:
                     self._brief.note(line.entry)
             self._tell(_told_of(telling, line))
             if self._waiting and time.monotonic() - self._taken > _PATIENCE:
@@ -159,9 +160,12 @@ class Replay:
     def _record(self) -> None:
         """Make the record of a handover, if it is wanted, from what a client of version 1 would see."""
         telling = self._begin_telling(self._wanted.but(protocol=FIRST))
-        for line in retold(self._lines()) if self._brief is not None else ():
+        lines = self._lacking() if self._wanted.lacking else self._lines()
+        for line in retold(lines) if self._brief is not None else ():
             if not self._goes_on():
                 return
+            if self._brief is not None and self._wanted.lacking and isinstance(line, Line) and line.entry is not None:
+                self._brief.note(line.entry)
             self._note_down(_told_of(telling, line))
         self._note_down(telling.end())
 
@@ -170,6 +174,17 @@ class Replay:
         if self._brief is not None:
             for each in framing.cut(b"".join(items)):
                 self._brief.add(each)
+
+    def _lacking(self) -> Iterable[Line | AlikeLines]:
+        """The part of the transcript that the agent's session lacks."""
+        agents, start = self._reading.agents, self._reading.entries_at
+        lines = self._reading.streams(start + agents.lacks_from, 1)
+        return (line for line in lines if agents.lacks(line.end - 1 - start))
+
+    @property
+    def _tells_record(self) -> bool:
+        """Whether the record is of all that is replayed."""
+        return self._wanted.record and not self._wanted.lacking
 
     def _lines(self) -> Iterable[Line | AlikeLines]:
         """The transcript, up to the prompt that the agent will get again."""
@@ -202,7 +217,7 @@ class Replay:
 
     def _tell(self, lines: list[bytes]) -> None:
         """Send items; each is one or more whole lines."""
-        if self._wanted.protocol == FIRST:
+        if self._wanted.protocol == FIRST and self._tells_record:
             self._note_down(lines)
         for line in lines:
             if self._waiting and self._size + len(line) > TAKE:

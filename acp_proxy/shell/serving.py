@@ -61,6 +61,7 @@ class Serving:
 
     def list_sessions(self, wanted: ListSessions) -> None:
         """Answer ``session/list`` from the store."""
+        self.synchronize()  # for the next list, and for loads
         late = answers.unreadable(wanted.request, "ETIMEDOUT").data
         self._answer(partial(self._listed, wanted), late)
 
@@ -93,6 +94,7 @@ class Serving:
         without a title get the index's, if that answers in time. If nothing is left of a page that must not be empty,
         returns an event instead.
         """
+        self.synchronize()
         recorder, raw = self._recorder, page.raw
         try:
             state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
@@ -259,6 +261,20 @@ class Serving:
                 return  # the mark stays, so the next list does this; the doctor shows why it failed
 
         self._worker.put(put_away)
+        self.synchronize()
+
+    def synchronize(self) -> None:
+        """Exchange sessions with other machines, in a process of its own, if the user has set up sync."""
+
+        def start() -> None:
+            try:
+                from acp_proxy.sync.starting import start_exchange
+
+                start_exchange(self._recorder.store.root, self._warn)
+            except ImportError:  # an upgrade has replaced it: the next proxy will do this
+                return
+
+        self._worker.put(start)
 
     # --- on the worker
 

@@ -3,17 +3,20 @@
 Every failure of the engine becomes ``Unavailable``.
 """
 
+import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import LocalStore, from_url
 
 from acp_proxy.errors import UsageError
+from acp_proxy.sync.failures import explain
 from acp_proxy.sync.parties import Unavailable
 from acp_proxy.sync.sealing import HistoryKey
 
@@ -32,11 +35,16 @@ class SealedLogs:
     """See ``parties.Logs``. ``requests``: how many were made."""
 
     def __init__(self, url: str, key: HistoryKey) -> None:
-        """Raises Unavailable, UsageError."""
+        """Raises UsageError."""
+        self._url = _understood(url)
         self._key = key
         self.requests = 0
-        with _engine():
-            self._store = _opened(url)
+
+    @cached_property
+    def _store(self) -> "LocalStore":
+        if self._url.scheme == "file":
+            return LocalStore(unquote(self._url.path))
+        return from_url(self._url.geturl(), retry_config=_RETRY)  # type: ignore[return-value]
 
     def machines(self) -> list[str]:
         found = self._ask(lambda: obstore.list_with_delimiter(self._store, prefix=self._key.history))
@@ -69,7 +77,10 @@ class SealedLogs:
         self._ask(lambda: obstore.put(self._store, self._path(machine, number), sealed, mode="overwrite"))
 
     def check(self, probe: str) -> None:
-        """Test that a record is written only once. Raises Unavailable."""
+        """Test that a record is written only once. Makes the directory of a new place. Raises Unavailable."""
+        if self._url.scheme == "file":
+            with _engine("file"):
+                os.makedirs(unquote(self._url.path), exist_ok=True)
         path = f"{self._key.history}-{probe}"
 
         def create() -> bool:
@@ -80,7 +91,8 @@ class SealedLogs:
             return True
 
         first, again = self._ask(create), self._ask(create)
-        self._ask(lambda: obstore.delete(self._store, path))
+        with suppress(Unavailable):  # it may be that nothing can be deleted here
+            self._ask(lambda: obstore.delete(self._store, path))
         if not first or again:
             raise Unavailable(
                 "this place overwrites objects that exist, although it is told not to. Use another engine, or a newer "
@@ -92,27 +104,28 @@ class SealedLogs:
 
     def _ask(self, act: Callable[[], _Result]) -> _Result:
         self.requests += 1
-        with _engine():
+        with _engine(self._url.scheme):
             return act()
 
 
-def _opened(url: str) -> "LocalStore":
+def _understood(url: str) -> SplitResult:
+    """Raises UsageError."""
     parts = urlsplit(url)
-    if parts.scheme not in _SCHEMES or parts.username or parts.password:
+    is_place = parts.scheme in _SCHEMES and bool(parts.netloc)
+    if parts.scheme == "file":
+        is_place = not parts.netloc and parts.path.startswith("/")
+    if not is_place or parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError(
-            f"{parts.scheme or url!r} is not a place that acp-proxy knows, or it contains a password. "
+            "this URL is none that acp-proxy knows, or it contains a password or options. "
             "Write s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY; "
             "credentials come from the environment"
         )
-    if parts.scheme == "file":
-        return LocalStore(unquote(parts.path), mkdir=True)
-    return from_url(url, retry_config=_RETRY)  # type: ignore[return-value]
+    return parts
 
 
 @contextmanager
-def _engine() -> Iterator[None]:
+def _engine(scheme: str) -> Iterator[None]:
     try:
         yield
-    except (BaseError, OSError) as problem:
-        text = str(problem).partition("\n")[0].strip()
-        raise Unavailable(f"the shared place cannot be used: {text}") from problem
+    except (BaseError, OSError, NotImplementedError) as problem:
+        raise Unavailable(f"the shared place cannot be used: {explain(str(problem), scheme)}") from problem

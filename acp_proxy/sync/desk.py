@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from acp_proxy.sync import records
 from acp_proxy.sync.ancestry import Node, Tree
 from acp_proxy.sync.parties import Logs, Sessions, Unavailable
-from acp_proxy.sync.records import Dead, Label, SegmentRecord
+from acp_proxy.sync.records import Dead, Ended, Label, SegmentRecord
 from acp_proxy.sync.remembered import Remembered, Shown
+from acp_proxy.sync.spool import Spool
 from acp_proxy.wire.record import Header
-
-_KEPT = 8 * 1024 * 1024
-"""Bytes of data that was just read and is kept, because it is needed again at once."""
 
 
 @dataclass(slots=True)
@@ -43,13 +41,17 @@ class Desk:
     """Another machine's header, with its directory as it is here. The second argument: its user's home directory."""
     shares: Callable[[str, Header], bool] = lambda agent, header: True
     """Whether a session of this agent may leave the machine."""
-    _data: dict[tuple[str, int], bytes] = field(default_factory=dict)
-    _size: int = 0
+    fetched: Spool = field(default_factory=Spool)
+    """Data that was read in this round."""
 
     @property
     def machine(self) -> str:
         """This machine's id."""
         return self.kept.text("machine")
+
+    def name_of(self, machine: str) -> str:
+        """A machine's name, for people."""
+        return self.kept.text("name") if machine == self.machine else self.kept.name_of(machine)
 
     def stamp(self) -> int:
         """A stamp that is larger than all that were seen. The clock alone may be wrong."""
@@ -61,21 +63,16 @@ class Desk:
         """Another machine's stamp."""
         self.kept.set(latest=max(stamp, self.kept.number("latest")))
 
-    def remember(self, node: Node, data: bytes) -> None:
-        """Keep data that was just read."""
-        if self._size + len(data) <= _KEPT:
-            self._size += len(data)
-            self._data[node.machine, node.number] = data
-
     def data(self, node: Node) -> bytes:
         """The bytes that a segment adds to its parent's, masked. Raises Unavailable."""
-        found = self._data.get((node.machine, node.number))
+        found = self.fetched.get(node.machine, node.number)
         if found is None:
             record = self.logs.get(node.machine, node.number)
             said = _decoded(record)
             if not isinstance(said, SegmentRecord):
                 raise Unavailable("a part of a session is not in the shared place any more")
             found = said.data
+            self.fetched.put(node.machine, node.number, found)
         return records.masked(found, self.kept.masks(node.id))[max(node.skip, 0) :]
 
     def digest_of(self, node: Node, data: bytes) -> str:
@@ -114,6 +111,11 @@ class Desk:
         if self.kept.bury(dead.tree, dead.root, dead.beside):
             self.post("dead", dead)
             self.kept.touch(dead.tree)
+
+    def end(self, machine: str, number: int) -> None:
+        """Publish that a log ends with this number."""
+        self.kept.put_end(machine, number)
+        self.post("ended", Ended(machine, number))
 
     def post(self, kind: str, said: records.Record) -> None:
         """Put a record into the outbox."""

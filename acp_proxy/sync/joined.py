@@ -4,22 +4,26 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.sync.desk import Counts, Desk
+from acp_proxy.sync.ends import LARGEST, has_prompt
 from acp_proxy.sync.parties import Logs, Unavailable
 from acp_proxy.sync.pushing import held
 from acp_proxy.sync.remembered import Remembered
 from acp_proxy.sync.rounds import synchronize
+from acp_proxy.sync.starting import FOLDER, LOCK, SETTINGS, forget_trouble, note_trouble, trouble
 from acp_proxy.transcripts.sharing import Shared, locked, new_uid, open_private
 from acp_proxy.wire.record import Header
 
-FOLDER = "sync"
-_SETTINGS, _STATE, _LOCK = "settings.json", "state.sqlite3", "lock"
+_STATE = "state.sqlite3"
+_PATIENCE = 30.0
+"""Seconds that a command waits for a round that another process does."""
+_TICK = 0.05
 
 
 class NotJoined(AcpProxyError):
@@ -33,13 +37,14 @@ class Busy(AcpProxyError):
 @dataclass(frozen=True, slots=True)
 class Membership:
     """``url``: the shared place. ``agents``, ``directories``: only sessions of these, if there are any. ``places``:
-    directories of other machines, and what they are here."""
+    directories of other machines, and what they are here. ``manual``: only ``sync now`` does anything."""
 
     url: str
     key_file: str
     agents: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
     places: dict[str, str] = field(default_factory=dict)
+    manual: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +74,16 @@ class JoinedStore:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._folder = root / FOLDER
+        self.settings_file = self._folder / SETTINGS
 
     @property
     def is_joined(self) -> bool:
-        return (self._folder / _SETTINGS).exists()
+        return self.settings_file.exists()
 
     def settings(self) -> Membership:
         """Raises NotJoined."""
         try:
-            value = json.loads((self._folder / _SETTINGS).read_text("utf-8"))
+            value = json.loads(self.settings_file.read_text("utf-8"))
             lists = {name: tuple(value[name]) for name in ("agents", "directories")}
             return Membership(**(value | lists))
         except FileNotFoundError as problem:
@@ -87,7 +93,7 @@ class JoinedStore:
             ) from problem
         except (ValueError, TypeError, KeyError) as problem:
             raise NotJoined(
-                f"{self._folder / _SETTINGS} is damaged. Run acp-proxy sync leave, then acp-proxy sync join URL"
+                f"{self.settings_file} is damaged. Run acp-proxy sync leave, then acp-proxy sync join URL"
             ) from problem
 
     def join(self, settings: Membership, machine: str) -> None:
@@ -102,11 +108,11 @@ class JoinedStore:
 
     def change(self, settings: Membership) -> None:
         """Write the settings. Raises OSError."""
-        new = self._folder / f"{_SETTINGS}.new"
+        new = self._folder / f"{SETTINGS}.new"
         fd = open_private(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(fd, "w", encoding="utf-8") as file:
             json.dump(asdict(settings), file, indent=2)
-        new.replace(self._folder / _SETTINGS)
+        new.replace(self.settings_file)
 
     def place(self, theirs: str, ours: str) -> None:
         """Show the sessions of another machine's directory as those of one here."""
@@ -117,13 +123,27 @@ class JoinedStore:
         """Forget everything about the history. Sessions and the shared place stay as they are. Raises OSError, Busy."""
         self.settings()
         with self._alone():
-            for name in (_SETTINGS, _STATE, f"{_STATE}-journal"):
+            for name in (SETTINGS, _STATE, f"{_STATE}-journal"):
                 (self._folder / name).unlink(missing_ok=True)
+            forget_trouble(self._folder)
 
-    def synchronize(self, logs: Logs, *, deletes: bool = False) -> Counts:
-        """Do one round. ``deletes``: publish even many deletes. Raises AcpProxyError, OSError."""
+    def synchronize(
+        self,
+        logs: Logs,
+        *,
+        deletes: bool = False,
+        patience: float | None = _PATIENCE,
+        begun: Callable[[], None] = lambda: None,
+    ) -> Counts:
+        """Do one round. Raises AcpProxyError, OSError.
+
+        ``deletes``: publish even many deletes. ``patience``: seconds to wait for another process's round; None: as long
+        as it takes. ``begun``: called when that is over.
+        """
         settings = self.settings()
-        with self._alone(), self._remembered() as kept:
+        with self._alone(patience), self._remembered() as kept:
+            begun()
+            os.utime(self._folder / LOCK)
             desk = Desk(logs, Shared(self._root), kept, time.time, new_uid)
             desk.home = os.path.expanduser("~")
             desk.localized = lambda header, home: localized(header, home, settings)
@@ -131,11 +151,7 @@ class JoinedStore:
             try:
                 return self._round(desk, deletes=deletes)
             except (AcpProxyError, OSError) as problem:
-                text = str(problem)
-                kept.database.execute("ROLLBACK")
-                kept.database.execute("BEGIN IMMEDIATE")
-                kept.set(trouble=text)
-                kept.commit()
+                note_trouble(self._folder, str(problem))
                 raise
 
     def _round(self, desk: Desk, *, deletes: bool) -> Counts:
@@ -144,14 +160,26 @@ class JoinedStore:
         except sqlite3.Error as problem:
             raise Unavailable(f"{self._folder / _STATE} cannot be used: {problem}") from problem
         received = desk.kept.number("received") + counts.received
-        desk.kept.set(trouble=None, received=received, waiting=counts.waiting)
+        desk.kept.set(received=received, waiting=counts.waiting)
         desk.kept.commit()
+        forget_trouble(self._folder)
         return counts
 
+    def leaving(self, settings: Membership) -> set[tuple[str, str]]:
+        """The sessions that would leave this machine with these settings: their agents and names. Raises OSError."""
+        shared, found = Shared(self._root), set()
+        for file in shared.files():
+            looked = None if shared.is_hidden(file.name) else shared.look(file.agent, file.name)
+            if looked is None or not is_shared(file.agent, looked[1], settings):
+                continue
+            if has_prompt(shared.read(file.agent, file.name, 0, LARGEST), looked[1]):
+                found.add((file.agent, file.name))
+        return found
+
     def standing(self) -> SyncStatus:
-        """Raises NotJoined, Busy."""
+        """Raises NotJoined, Unavailable."""
         self.settings()
-        with self._alone(), self._remembered() as kept:
+        with self._remembered(only_reads=True) as kept:
             machines = [(name or machine[:8], read, trouble) for machine, read, name, trouble in kept.machines()]
             troubled = [(line.agent, line.name, line.trouble) for line in kept.lines() if line.trouble]
             return SyncStatus(
@@ -163,28 +191,34 @@ class JoinedStore:
                 kept.number("waiting"),
                 machines,
                 troubled,
-                kept.text("trouble"),
+                trouble(self._folder),
             )
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        fd = open_private(self._folder / _LOCK, os.O_RDWR | os.O_CREAT)
+    def _alone(self, patience: float | None = _PATIENCE) -> Iterator[None]:
+        """Wait until no other process does a round. Raises Busy."""
+        fd = open_private(self._folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            try:
-                locked(fd)
-            except BlockingIOError as problem:
-                raise Busy("acp-proxy is synchronizing this store now. Try again in a moment") from problem
+            until = time.monotonic() + (patience or 0.0)
+            while True:
+                try:
+                    locked(fd, wait=patience is None)
+                    break
+                except BlockingIOError as problem:
+                    if time.monotonic() >= until:
+                        raise Busy("another process is synchronizing this store. Try again later") from problem
+                time.sleep(_TICK)
             yield
         finally:
             os.close(fd)
 
     @contextmanager
-    def _remembered(self) -> Iterator[Remembered]:
+    def _remembered(self, *, only_reads: bool = False) -> Iterator[Remembered]:
         path = self._folder / _STATE
         with suppress(FileExistsError):
             os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         try:
-            kept = Remembered(str(path))
+            kept = Remembered(str(path), only_reads=only_reads)
         except sqlite3.Error as problem:
             raise Unavailable(f"{path} cannot be used: {problem}. Run: acp-proxy sync leave") from problem
         try:

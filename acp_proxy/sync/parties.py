@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.transcripts.sharing import Move, SeenFile
+from acp_proxy.transcripts.sharing import Move, Part, SeenFile
 from acp_proxy.wire.record import Header
 
-__all__ = ["BadRecord", "Logs", "Move", "SeenFile", "Sessions", "Unavailable"]
+__all__ = ["BadRecord", "Logs", "Move", "Part", "SeenFile", "Sessions", "Unavailable"]
 
 
 class Unavailable(AcpProxyError):
@@ -67,10 +67,14 @@ class Sessions(Protocol):
 
     def create(self, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
         """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id
-        is taken, it gets another, and the old one as its parent's."""
+        is taken, it gets another, and the old one as its parent's. The header says what was recorded elsewhere."""
 
-    def extend(self, agent: str, name: str, size: int, data: bytes) -> bool:
-        """Add to a session of this size, unless it is open or has changed: then return False."""
+    def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
+        """Add to a session of this size. If it is open or has changed, return False; the next load tries again.
+        ``elsewhere``: what of it was recorded on other machines."""
+
+    def withdraw(self) -> None:
+        """Forget what ``extend`` left to the next load of each session."""
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         """Overwrite parts of entries."""

@@ -3,6 +3,8 @@
 Every step can be repeated, so a round that ends in the middle is made good by the next one.
 """
 
+from contextlib import closing
+
 from acp_proxy.sync.desk import Counts, Desk
 from acp_proxy.sync.gathering import gather
 from acp_proxy.sync.parties import Unavailable
@@ -14,8 +16,22 @@ _TIMES = 3
 """How often this machine may find a copy of itself in one round."""
 
 
+def forget(desk: Desk, machine: str) -> Counts:
+    """Read another machine's log to its end, and never again. If it comes back, it gets a new id, and nothing that it
+    has said meanwhile is lost. Raises Unavailable, OSError."""
+    synchronize(desk)
+    desk.end(machine, desk.kept.logs()[machine])
+    desk.kept.commit()
+    return synchronize(desk)
+
+
 def synchronize(desk: Desk, *, deletes: bool = False) -> Counts:
     """Do a whole round. ``deletes``: publish even many deletes. Raises Unavailable, OSError."""
+    with closing(desk.fetched):
+        return _synchronize(desk, deletes=deletes)
+
+
+def _synchronize(desk: Desk, *, deletes: bool) -> Counts:
     gather(desk)
     desk.kept.commit()
     for _ in range(_TIMES):

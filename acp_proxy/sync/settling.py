@@ -9,7 +9,7 @@ from dataclasses import replace
 from acp_proxy.sync import gathering, records
 from acp_proxy.sync.ancestry import Node, Tree
 from acp_proxy.sync.desk import Desk, digest
-from acp_proxy.sync.parties import Unavailable
+from acp_proxy.sync.parties import Part, Unavailable
 from acp_proxy.sync.records import ARCHIVED, HIDDEN, TITLE, Dead, Mask
 from acp_proxy.sync.remembered import Shown
 from acp_proxy.wire import record
@@ -18,6 +18,7 @@ from acp_proxy.wire import record
 def settle(desk: Desk) -> None:
     """Settle every tree of which something is new. Raises Unavailable, OSError."""
     desk.counts.waiting = 0
+    desk.sessions.withdraw()  # it may be dead now; what still waits is left there again
     for uid in desk.kept.unsettled():
         waits = _settle(desk, uid)
         if not waits:
@@ -30,13 +31,15 @@ def _settle(desk: Desk, uid: str) -> bool:
     """Returns whether something waits for a session to be closed."""
     tree = place(desk, uid)
     _bury(desk, tree)
-    waits = False
-    for line in desk.kept.lines(uid):
-        if line.has_news and line.name and not line.trouble:
-            line = _verified(desk, tree, line)
-            if line.name and not line.trouble and _adopt(desk, tree, line):
-                desk.held.add(line.uid)
-                waits = True
+    waits, posted = False, -1
+    while posted != (posted := len(desk.kept.outbox())):  # a redaction that is new in one file concerns its forks
+        tree = desk.kept.tree(uid)
+        for line in desk.kept.lines(uid):
+            if line.has_news and line.name and not line.trouble:
+                line = _verified(desk, tree, line)
+                if line.name and not line.trouble and _adopt(desk, tree, line):
+                    desk.held.add(line.uid)
+                    waits = True
     _label(desk, tree)  # before: a session that was restored elsewhere may get its turns
     if not waits:
         waits = _show(desk, tree)
@@ -150,7 +153,7 @@ def _adopt(desk: Desk, tree: Tree, line: Shown) -> bool:
             want, have = desk.data(node), desk.sessions.read(line.agent, line.name, at, min(node.length, size - at))
             if not want.startswith(have):
                 continue
-            if len(have) < len(want) and not _extended(desk, line, size, want[len(have) :]):
+            if len(have) < len(want) and not _extended(desk, line, size, [(node, want[len(have) :])]):
                 return True
             line = desk.kept.put_line(replace(line, tip=node.id))
             break
@@ -226,8 +229,7 @@ def _grown(desk: Desk, tree: Tree, line: Shown, leaf: str) -> bool:
         line = kept.put_line(_labelled(desk, line, HIDDEN, False))
     if line.name:
         at = _offset(tree, line.tip)
-        new = b"".join(desk.data(node) for node in path[_depth(path, line.tip) :])
-        if not _extended(desk, line, at, new):
+        if not _extended(desk, line, at, [(node, desk.data(node)) for node in path[_depth(path, line.tip) :]]):
             return False
         kept.put_line(replace(line, tip=leaf))
         return True
@@ -236,22 +238,33 @@ def _grown(desk: Desk, tree: Tree, line: Shown, leaf: str) -> bool:
     if header is None:
         raise Unavailable("the beginning of a session is not there yet")
     is_ours = line.uid == tree.uid and path[0].machine == desk.machine
-    data = b"".join(desk.data(node) for node in path)
-    name = desk.sessions.create(line.agent, header.but(uid=line.uid), data, is_ours=is_ours)
+    told = [(node, desk.data(node)) for node in path]
+    header = header.but(uid=line.uid, elsewhere=_elsewhere(desk, 0, told))
+    name = desk.sessions.create(line.agent, header, b"".join(data for _, data in told), is_ours=is_ours)
     line = kept.put_line(replace(line, name=name, tip=leaf, stamp="", title=None, is_archived=False))
     if line.uid != tree.uid and line.title is None:
         tips = [other.tip for other in kept.lines(tree.uid) if other.uid != line.uid]
         anchor = tree.anchor(leaf, tips) or leaf
         machine = tree.nodes[anchor].machine if anchor in tree.nodes else desk.machine
-        whose = kept.text("name") if machine == desk.machine else kept.name_of(machine)
-        title = f"{desk.sessions.title_of(line.agent, name)} ({whose})"
+        title = f"{desk.sessions.title_of(line.agent, name)} ({desk.name_of(machine)})"
         desk.sessions.set_title(line.agent, name, title)
         kept.put_line(replace(line, title=title))
     return True
 
 
-def _extended(desk: Desk, line: Shown, size: int, data: bytes) -> bool:
-    return not data or desk.sessions.extend(line.agent, line.name, size, data)
+def _extended(desk: Desk, line: Shown, size: int, told: list[tuple[Node, bytes]]) -> bool:
+    data = b"".join(data for _, data in told)
+    return not data or desk.sessions.extend(line.agent, line.name, size, data, _elsewhere(desk, size, told))
+
+
+def _elsewhere(desk: Desk, at: int, told: list[tuple[Node, bytes]]) -> list[Part]:
+    """Which parts of these data other machines recorded. ``at``: where they begin in the file."""
+    found = []
+    for node, data in told:
+        if data and node.machine != desk.machine:
+            found.append((at, at + len(data), desk.name_of(node.machine)))
+        at += len(data)
+    return found
 
 
 def _has_more(desk: Desk, tree: Tree, line: Shown) -> bool:

@@ -17,11 +17,12 @@ from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.transcripts.listing import keeping
 from acp_proxy.transcripts.lives import deleting, forks, growing
+from acp_proxy.transcripts.lives.growing import Part
 from acp_proxy.transcripts.lives.importing import folder
 from acp_proxy.transcripts.opened import Opened
 from acp_proxy.wire.record import Header
 
-__all__ = ["Move", "SeenFile", "Shared", "Summary", "locked", "new_uid", "open_private"]
+__all__ = ["Move", "Part", "SeenFile", "Shared", "Summary", "locked", "new_uid", "open_private"]
 
 new_uid, locked = names.new_uid, lock
 _UNTITLED = "Untitled"
@@ -119,17 +120,25 @@ class Shared(Opened):
 
     def create(self, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
         """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id
-        is taken, it gets another, and the old one as its parent's."""
+        is taken, it gets another, and the old one as its parent's. The header says what was recorded elsewhere."""
         return growing.create(self._layout, self.folder(agent), header, data, is_ours=is_ours)
 
     def folder(self, agent: str) -> str:
         """The agent's folder here. A name that acp-proxy cannot have made is never used as one."""
         return folder(Header("", None, "", "", agent={"id": agent}))
 
-    def extend(self, agent: str, name: str, size: int, data: bytes) -> bool:
-        """Add to a session of this size, unless it is open or has changed: then return False."""
+    def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
+        """Add to a session of this size. If it is open or has changed, return False; the next load tries again.
+        ``elsewhere``: what of it was recorded on other machines."""
         looked = self.look(agent, name)
-        return looked is not None and growing.grow(self._layout, agent, name, size, data, looked[0])
+        if looked is None or growing.grow(self._layout, agent, name, size, data, looked[0], elsewhere):
+            return looked is not None
+        growing.keep_turns(self._layout, agent, name, size, data, looked[0], elsewhere)
+        return False
+
+    def withdraw(self) -> None:
+        """Forget what ``extend`` left to the next load of each session."""
+        growing.withdraw(self._layout)
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         """Overwrite parts of entries."""

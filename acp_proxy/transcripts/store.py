@@ -6,13 +6,14 @@ this module. The index and compression are imported on first use, or all at once
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from acp_proxy.transcripts.files.access import PRIVATE_UMASK
+from acp_proxy.transcripts.files.access import PRIVATE_UMASK, lock, open_private
 from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.names import digest, file_name
 from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading, Unfinished
@@ -31,13 +32,16 @@ if TYPE_CHECKING:
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
 __all__ += ["Listed", "retold"]
-__all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest"]
+__all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest", "locked", "open_private"]
 
 if not TYPE_CHECKING:
     _LATER = {"files.retold": {"retold"}, "listing.index": {"Listed", "Page"}, "lives.compressing": {"Terms"}}
     __getattr__ = lazily({"files.summary": {"Summary"}, **_LATER})
 
-
+locked = lock
+_SYNC = "sync"
+"""The directory that a store has if it is part of a history that several machines share."""
+_TRIES, _PAUSE_SECONDS = 100, 0.001  # longer than sync replaces a file
 _COPIES = file_name(PREFIX).rpartition("-")[0] + "-"
 """The beginning of the names of copies' transcripts."""
 
@@ -166,6 +170,29 @@ class Store(Opened):
         """
         return Reading(self._path(agent, session))
 
+    def read_to_open(self, agent: str, session: str) -> Reading:
+        """The same for a session that is to be opened: until this is closed, sync adds no turns to it."""
+        if not (self.root / _SYNC).exists():
+            return self.read(agent, session)
+        for _ in range(_TRIES):
+            if (reading := self.read(agent, session)).hold():
+                return reading
+            reading.close()
+            time.sleep(_PAUSE_SECONDS)
+        return self.read(agent, session)
+
+    def add_turns(self, agent: str, session: str) -> bool:
+        """Add the turns of another machine that wait until nobody has a session's transcript open. Returns whether the
+        transcript was replaced. Raises OSError (FileNotFoundError: nothing waits), NewerFormat.
+        """
+        from acp_proxy.transcripts.lives.growing import add_turns
+
+        return add_turns(self._layout, agent, file_name(session))
+
+    def has_turns(self, agent: str, session: str) -> bool:
+        """Whether turns of another machine wait for this session."""
+        return self._layout.turns(agent, file_name(session)).exists()
+
     def page(
         self,
         agent: str,
@@ -253,6 +280,7 @@ def load_the_rest() -> None:
         "files.remaking",
         "files.shortening",
         "lives.compressing",
+        "lives.growing",
     ):
         with suppress(Exception):
             import_module(f"{__package__}.{module}")

@@ -18,20 +18,35 @@ from acp_proxy.views.streaming import QUIET, StreamedText
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _PIECE = 4 * 1024
 """Characters of a message that are rendered again with each chunk; what is before them stays."""
+_WRAPPED = "\0"
+"""Stands for a line of the screen that the terminal has wrapped: no line to write is equal."""
 _LONGEST = 32 * 1024
 """A longer piece, such as a code block without an empty line, is cut at a line end: rendering it would take long."""
 
 
 class LiveText:
     def __init__(self, width: int, height: int, *, colours: bool) -> None:
-        self._width = width - 1  # the last column stays free: terminals differ after it
-        self._height = height
-        self._dressed = Dressed(self._width, colours=colours)
+        self._colours = colours
+        self._set_size(width, height)
         self._done: list[str] = []  # lines that are complete, but not on the screen yet
         self._shown: list[str] = []  # the lines that were written and may still change; the last one is the status
         self._line: list[StreamedText] = []  # the current line, unless it is in a message
         self._message: tuple[str, str] | None = None
         """The current message that is Markdown: its style, and its text from the last finished piece on."""
+
+    def _set_size(self, width: int, height: int) -> None:
+        self._size = width, height
+        self._width = width - 1  # the last column stays free: terminals differ after it
+        self._height = height
+        self._dressed = Dressed(self._width, colours=self._colours)
+
+    def resize(self, width: int, height: int) -> None:
+        """The terminal has this size now. It has wrapped what it shows; the current message is written again."""
+        if (width, height) == self._size:
+            return
+        self._set_size(width, height)
+        rows = sum(max(1, -(-cell_len(_STYLE.sub("", line).rstrip()) // width)) for line in self._shown)
+        self._shown = [_WRAPPED] * rows
 
     def take(self, found: Iterable[StreamedText]) -> None:
         for piece in found:

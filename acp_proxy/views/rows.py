@@ -33,6 +33,7 @@ def for_programs(row: Listed) -> dict[str, Any]:
         "isArchived": row.is_archived,
         "bytes": row.size,
         "transcript": row.name,
+        "machine": row.machine or None,
     }
 
 

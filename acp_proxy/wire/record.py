@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from acp_proxy.errors import NewerFormat
-from acp_proxy.wire import acp, jsonrpc, remains, splice
+from acp_proxy.wire import acp, foreign, jsonrpc, remains, splice
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.remains import Intact
 from acp_proxy.wire.value import Value
@@ -21,7 +21,7 @@ RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
 OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "terminal"
 HANDOVER, ALIAS, REPLAY, COPIED, CONTINUED = "handover", "alias", "replay", "copied", "continued"
-ADOPTED = "adopted"
+ADOPTED, CAUGHT_UP = "adopted", "caught-up"
 """The values of a note's ``type``."""
 
 HEADER_START = b'{"acp-transcript":'
@@ -36,6 +36,7 @@ FORKED_MARK = b'"from":"proxy","note":{"type":"opened","method":"session/fork"'
 MOVED_MARKS = (HANDOVER_MARK, b'"from":"proxy","note":{"type":"alias"', CONTINUED_MARK, FORKED_MARK)
 """Bytes that the notes contain that name the agent's new id of the session, or end such a name: a copy has no session
 of the agent yet, and a fork one of its own."""
+CAUGHT_UP_MARK = b'"from":"proxy","note":{"type":"caught-up"'
 REPLAY_MARK = b'"from":"proxy","note":{"type":"replay"'
 _TO = re.compile(rb'"note":\{"type":"[a-z]+","to":("(?:[^"\\]|\\.)*")')
 
@@ -75,8 +76,8 @@ class Header(Value):
     version: int
     uid: str
     """Random text that no other transcript has; empty in files that are older than it."""
-    foreign: list[str]
-    """Ids that an agent gave the session on another machine, so no agent here knows them."""
+    elsewhere: list[tuple[int, int, str]]
+    """The parts that were recorded on other machines: offsets in the entries, and the machine's name. In order."""
     foreign_directories: list[str]
     """Directories in which the session was opened on other machines, where they are not the same ones as here."""
 
@@ -91,11 +92,21 @@ class Header(Value):
         forked_from: list[str] | None = None,
         version: int = VERSION,
         uid: str = "",
-        foreign: list[str] | None = None,
+        elsewhere: list[tuple[int, int, str]] | None = None,
         foreign_directories: list[str] | None = None,
     ) -> None:
-        more = directories or [], agent or {}, forked_from or [], version, uid, foreign or [], foreign_directories or []
-        super().__init__(session, cwd, origin, created_at, *more)
+        more = directories or [], agent or {}, forked_from or [], version, uid
+        super().__init__(session, cwd, origin, created_at, *more, elsewhere or [], foreign_directories or [])
+
+    @property
+    def machine(self) -> str:
+        """The name of the machine where the session was begun; empty if that is this one."""
+        return next((machine for start, _, machine in self.elsewhere if start == 0), "")
+
+    @property
+    def has_own_id(self) -> bool:
+        """Whether an agent gave the session its id, rather than acp-proxy when it came from another machine."""
+        return not self.uid or self.session != foreign.from_elsewhere(self.uid)
 
 
 class Entry(Value):
@@ -130,7 +141,7 @@ def encode_header(header: Header) -> bytes:
                 "origin": header.origin,
                 **({"forkedFrom": header.forked_from} if header.forked_from else {}),
                 **({"uid": header.uid} if header.uid else {}),
-                **({"foreign": header.foreign} if header.foreign else {}),
+                **({"elsewhere": header.elsewhere} if header.elsewhere else {}),
                 **({"foreignDirectories": header.foreign_directories} if header.foreign_directories else {}),
             }
         )
@@ -204,9 +215,18 @@ def decode_header(line: bytes) -> Header | None:
         forked_from=acp.strings(value, "forkedFrom"),
         version=version,
         uid=acp.text(value, "uid") or "",
-        foreign=acp.strings(value, "foreign"),
+        elsewhere=_elsewhere(value.get("elsewhere")),
         foreign_directories=acp.strings(value, "foreignDirectories"),
     )
+
+
+def _elsewhere(value: object) -> list[tuple[int, int, str]]:
+    found = []
+    for each in value if isinstance(value, list) else []:
+        match each:
+            case [int(start), int(end), str(machine)] if 0 <= start < end:
+                found.append((start, end, machine))
+    return found
 
 
 def moved_to(note: bytes) -> str | None:

@@ -85,26 +85,28 @@ static void turn(void)
 static void answer(const char *head)
 {
     char out[HEAD];
-    const char *id = strstr(head, "\"id\":");
-    long number = id ? atol(id + 5) : -1;
+    const char *found = strstr(head, "\"id\":");
+    const char *id = found ? found + 5 : "-1"; /* as it came: some clients send strings */
+    int wide = *id == '"' ? (int)strcspn(id + 1, "\"") + 2 : (int)strspn(id, "-0123456789");
+    long number = atol(id);
     if (strstr(head, "\"initialize\"") && version == 2)
-        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"protocolVersion\":2,\"capabilities\":{\"session\":{}},"
-            "\"info\":{\"name\":\"bench\",\"version\":\"%lld\"}}}\n", number, began);
+        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%.*s,\"result\":{\"protocolVersion\":2,\"capabilities\":{\"session\":{}},"
+            "\"info\":{\"name\":\"bench\",\"version\":\"%lld\"}}}\n", wide, id, began);
     else if (strstr(head, "\"initialize\""))
-        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"protocolVersion\":1,\"agentCapabilities\":"
-            "{\"loadSession\":false,\"sessionCapabilities\":{\"resume\":{}}},\"authMethods\":[],\"agentInfo\":{\"name\":\"bench\",\"version\":\"%lld\"}}}\n", number, began);
+        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%.*s,\"result\":{\"protocolVersion\":1,\"agentCapabilities\":"
+            "{\"loadSession\":false,\"sessionCapabilities\":{\"resume\":{}}},\"authMethods\":[],\"agentInfo\":{\"name\":\"bench\",\"version\":\"%lld\"}}}\n", wide, id, began);
     else if (strstr(head, "\"session/new\""))
-        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"sessionId\":\"bench-session-1\"}}\n", number);
+        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%.*s,\"result\":{\"sessionId\":\"bench-session-1\"}}\n", wide, id);
     else if (strstr(head, "\"session/resume\""))
-        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"_meta\":{\"answered\":%lld}}}\n", number, now());
+        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%.*s,\"result\":{\"_meta\":{\"answered\":%lld}}}\n", wide, id, now());
     else if (strstr(head, "\"session/prompt\"") && version == 2) {
-        snprintf(out, HEAD, STATE "\"running\"}}}\n{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"messageId\":\"u%ld\"}}\n", number, number);
+        snprintf(out, HEAD, STATE "\"running\"}}}\n{\"jsonrpc\":\"2.0\",\"id\":%.*s,\"result\":{\"messageId\":\"u%ld\"}}\n", wide, id, number);
         put(out, strlen(out));
         turn();
         snprintf(out, HEAD, STATE "\"idle\",\"stopReason\":\"end_turn\"}}}\n");
     } else if (strstr(head, "\"session/prompt\"")) {
         turn();
-        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"stopReason\":\"end_turn\"}}\n", number);
+        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%.*s,\"result\":{\"stopReason\":\"end_turn\"}}\n", wide, id);
     } else {
         if (strstr(head, "bench/ping"))
             update(), flush();

@@ -21,7 +21,7 @@ needs_compiler = pytest.mark.skipif(
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("programs")
     client, agent, relay = (compiled(name, folder) for name in ("client", "agent", "relay"))
-    return Built(client, agent, relay, proxy="", python=sys.executable, node=None, typescript_sdk=None)
+    return Built(client, agent, relay, proxy="", python=sys.executable, node=None, typescript_sdk=None, conductor=None)
 
 
 @pytest.fixture

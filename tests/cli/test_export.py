@@ -280,6 +280,16 @@ def test_the_users_title_is_masked_on_request(store: Both, form: str) -> None:
     assert TOKEN[4:] not in told
 
 
+@pytest.mark.parametrize("form", ["md", "html", "json", "cast"])
+def test_an_export_with_a_known_secret_says_so(store: Both, form: str) -> None:
+    store_session(store, "s", (f"Use {TOKEN}", TURN))
+    told = run(store, "s", "--format", form)
+    assert (told.exit_code, TOKEN in told.stdout.replace("\\", "")) == (0, True)
+    assert "known forms of secrets" in told.stderr
+    assert "--redact keys" in told.stderr
+    assert run(store, "s", "--format", form, "--redact", "keys").stderr == ""
+
+
 def test_contradictory_options_are_refused(store: Both, tmp_path: Path) -> None:
     store_session(store, "s", ("one", TURN))
     for words, hint in (

@@ -76,6 +76,7 @@ def test_json_has_every_field_of_a_session(store: Store) -> None:
         "isArchived": False,
         "bytes": path.stat().st_size,
         "transcript": path.stem,
+        "machine": None,
     }
 
 

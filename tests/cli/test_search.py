@@ -14,6 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from acp_proxy import typed
 from acp_proxy.cli import search as command
 from acp_proxy.cli.app import app
 from acp_proxy.shell import output
@@ -264,8 +265,8 @@ def test_no_match_exits_with_1(store: Both) -> None:
 def test_no_match_shows_how_to_match_the_beginnings_of_words(store: Both) -> None:
     two_sessions(store)
     result = run(store, "logi pag", "x")
-    shown = f"acp-proxy sessions search 'logi*' 'pag*' 'x*' --store {store.root}\n"
-    assert result.stderr == f"Nothing matches. Try fewer words, or their beginnings, as in: {shown}"
+    shown = typed.joined(["acp-proxy", "sessions", "search", "logi*", "pag*", "x*", "--store", str(store.root)])
+    assert result.stderr == f"Nothing matches. Try fewer words, or their beginnings, as in: {shown}\n"
     assert run(store, "zz*", "yy*").stderr == "Nothing matches. Try fewer words.\n"
     assert ids(store, "logi*", "pag*") == ["first"]
 

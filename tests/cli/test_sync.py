@@ -1,7 +1,8 @@
-"""``acp-proxy sync`` with a folder between two stores, as two users' machines would use it."""
+"""``acp-proxy sync`` with a place between two stores, as two users' machines would use it."""
 
 import json
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from acp_proxy.transcripts.archive import Archive
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp, record
 from tests.stored import store_session
+from tests.sync.servers import environment, overwriting
 
 _SECRET = "ghp_" + "a1B2" * 9
 
@@ -36,8 +38,8 @@ class User:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return (tmp_path / "shared").as_uri()
+def url(place: str) -> str:
+    return place
 
 
 @pytest.fixture
@@ -65,6 +67,7 @@ def test_init_shows_what_would_leave_and_asks(laptop: User, url: str) -> None:
     told = laptop.begin("init", url, answer="n\n")
     assert told.exit_code == 1
     assert "2 sessions" in told.stderr
+    assert "  1 of agent in /project\n" in told.stderr
     assert "GitHub token" in told.stderr
     assert not laptop.key.exists()
     assert laptop.sync("status").exit_code == 1
@@ -84,6 +87,12 @@ def test_nothing_in_the_shared_place_can_be_read_without_the_key(laptop: User, u
 
 
 def test_only_the_sessions_that_were_chosen_leave(laptop: User, desktop: User, url: str) -> None:
+    store_session(laptop.store, "u", ("Deleted", []), cwd="/project")
+    archive = Archive(laptop.store.root)
+    [row] = archive.titled("Deleted")
+    archive.remove(row, soft=True)
+    told = laptop.begin("init", url, "--agent", "agent", "--cwd", "/project", answer="n\n")
+    assert "1 session " in told.stderr
     joined(laptop, desktop, url, "--agent", "agent", "--cwd", "/project")
     assert desktop.titles() == ["Fix the login"]
 
@@ -169,27 +178,68 @@ def test_a_key_in_the_store_is_refused(laptop: User, url: str) -> None:
     assert told.exit_code == 2
 
 
-@pytest.mark.parametrize("url", ["ftp://host/x", "s3://user:word@bucket", "nonsense"])
+@pytest.mark.parametrize(
+    "url", ["ftp://host/x", "s3://user:word@bucket", "s3://bucket/x?key=word", "s3:///x", "file://mnt/nas", "nonsense"]
+)
 def test_a_url_that_is_none_of_the_known_ones_is_refused(laptop: User, url: str) -> None:
     told = laptop.begin("init", url, "--yes")
     assert told.exit_code == 2
+    assert "word" not in told.stderr.replace("password", "")
     assert not laptop.key.exists()
 
 
-def test_a_place_that_cannot_be_used_is_reported_and_kept_for_status(laptop: User, url: str, tmp_path: Path) -> None:
-    assert laptop.begin("init", url, "--yes").exit_code == 0
-    (tmp_path / "shared").rename(tmp_path / "away")
-    (tmp_path / "shared").write_bytes(b"a file")
+def test_a_place_that_cannot_be_used_is_reported_and_kept_for_status(laptop: User, tmp_path: Path) -> None:
+    drive = tmp_path / "drive"
+    assert laptop.begin("init", drive.as_uri(), "--yes").exit_code == 0
+    drive.rename(tmp_path / "away")
+    drive.write_bytes(b"a file")
     told = laptop.sync("now")
     assert told.exit_code == 1
     assert "cannot be used" in told.stderr
+    assert "cannot be used" in laptop.sync("status").stdout
 
 
-def test_a_server_that_does_not_answer_is_reported_soon(laptop: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = {"AWS_ENDPOINT": "http://127.0.0.1:1", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "here"}
-    for name, value in (place | {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}).items():
-        monkeypatch.setenv(name, value)
+def test_nothing_is_written_to_a_drive_that_is_not_mounted(laptop: User, tmp_path: Path) -> None:
+    drive = tmp_path / "drive"
+    assert laptop.begin("init", drive.as_uri(), "--yes").exit_code == 0
+    drive.rename(tmp_path / "away")
+    for what in ("there is no such directory. Is the drive mounted?", "lacks what this machine wrote"):
+        told = laptop.sync("now")
+        assert told.exit_code == 1
+        assert what in told.stderr
+        drive.mkdir(exist_ok=True)
+    assert not list(drive.iterdir())
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Sets where the S3 server is."""
+
+    def at(endpoint: str) -> None:
+        for name, value in environment(endpoint).items():
+            monkeypatch.setenv(name, value)
+
+    return at
+
+
+def test_a_server_that_does_not_answer_is_reported_soon(laptop: User, aws: Callable[[str], None]) -> None:
+    aws("http://127.0.0.1:1")
     told = laptop.begin("init", "s3://bucket/prefix", "--yes")
     assert told.exit_code == 1
-    assert "error sending request" in told.stderr
+    assert "it does not answer. Check the network, AWS_ENDPOINT" in told.stderr
+    assert not laptop.key.exists()
+
+
+def test_missing_credentials_are_reported(laptop: User) -> None:
+    told = laptop.begin("init", "az://container/prefix", "--yes")
+    assert told.exit_code == 1
+    assert "there are no credentials. Set AZURE_STORAGE_ACCOUNT_NAME" in told.stderr
+
+
+def test_a_server_that_overwrites_what_it_should_create_is_refused(laptop: User, aws: Callable[[str], None]) -> None:
+    with overwriting() as endpoint:
+        aws(endpoint)
+        told = laptop.begin("init", "s3://bucket/prefix", "--yes")
+    assert told.exit_code == 1
+    assert "this place overwrites objects that exist" in told.stderr
     assert not laptop.key.exists()

@@ -29,6 +29,7 @@ class Row:
     directories: list[str] = field(default_factory=list)
     meta: dict[str, object] = field(default_factory=dict)
     is_archived: bool = False
+    machine: str = ""
 
 
 def listed(*rows: Row, cursor: str | None = None, directories: bool = False, recording: bool = True) -> Any:
@@ -57,6 +58,11 @@ def test_a_listed_session_has_every_known_field() -> None:
             }
         ]
     }
+
+
+def test_a_session_that_was_begun_on_another_machine_names_it() -> None:
+    [session] = listed(Row(machine="desktop"))["sessions"]
+    assert session["_meta"] == {"messageCount": 2, "hasErrors": False, "acp-proxy": {"machine": "desktop"}}
 
 
 def test_unknown_fields_are_left_out() -> None:

@@ -20,6 +20,7 @@ class Row:
     directories: list[str] = field(default_factory=list)
     meta: dict[str, object] = field(default_factory=dict)
     is_archived: bool = False
+    machine: str = ""
 
 
 def item(row: Row) -> bytes:

@@ -145,6 +145,27 @@ def test_a_copy_of_another_agents_session_is_handed_over_whatever_the_agent_offe
     assert planned(native, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
 
 
+BEHIND = COMPLETE.but(moved=True, is_behind=True)
+
+
+@pytest.mark.parametrize(("native", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])
+def test_an_agent_that_is_behind_catches_up_with_a_load(native: tuple[str, ...], sends: str) -> None:
+    shown = OpeningPlan(sends, rule=Rule.HANDED_OVER, hands_over="auto", catches_up=True)
+    assert planned(native, BEHIND) == shown
+    assert planned(native, BEHIND, Modes(handover="never")) == shown.but(hands_over="never", catches_up=False)
+    assert planned(native, BEHIND, live=True) in (PASSED, shown.but(catches_up=False))
+    assert planned(NOTHING, BEHIND) == NEW
+
+
+def test_an_agent_that_is_behind_catches_up_with_a_resume_that_shows_nothing() -> None:
+    quiet = OpeningPlan(acp.RESUME, rule=Rule.HANDED_OVER, shows=False, catches_up=True)
+    assert planned(BOTH, BEHIND, method=acp.RESUME) == quiet
+    for modes in (Modes(resume="agent"), Modes(handover="never")):
+        assert planned(BOTH, BEHIND, modes, acp.RESUME) == OpeningPlan(acp.RESUME, passes=True)
+    as_load = OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False, catches_up=True)
+    assert planned(LOADS, BEHIND, Modes(resume="store"), acp.RESUME) == as_load
+
+
 def test_the_answer_to_a_copys_load_is_left_to_the_agent_on_request() -> None:
     assert planned(BOTH, COPY, Modes(load="agent")) == PASSED
     assert planned(BOTH, COPY, Modes(resume="agent"), acp.RESUME) == OpeningPlan(acp.RESUME, passes=True)

@@ -1,17 +1,21 @@
 """Two machines, each with a proxy and an agent of its own: a session begins here, continues there, and comes back."""
 
 import json
-from collections.abc import Iterator
+import os
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from acp_proxy.replay.brief import INTRODUCTION, LACKING
 from tests import forked
+from tests.client import TIMEOUT
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, say, texts
 from tests.end_to_end.test_handover import remembered
 
 ANSWERS = {"turns": [[say("My answer.")]]}
-AGENTS = [("--capabilities", "none"), ("--capabilities", "load"), ("--capabilities", "resume")]
+AGENTS = [("--capabilities", "none"), ("--capabilities", "load,list"), ("--capabilities", "resume")]
 
 
 class Synchronized(Proxied):
@@ -47,28 +51,69 @@ def users_words(editor: Editor, session: str) -> list[str]:
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent[1])
 def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
-    machines: list[Synchronized], agent: tuple[str, ...]
+    machines: list[Synchronized], place: str, agent: tuple[str, ...]
 ) -> None:
     laptop, desktop = machines
-    shared, key = (laptop.base.parent / "shared").as_uri(), laptop.base.parent / "key"
+    shared, key = place, laptop.base.parent / "key"
     options = ("--agent-id", "agent")
     with laptop.started(ANSWERS, agent=agent, options=options) as editor:
         session = editor.new_session()
         editor.prompt(session, "Begin here")
         assert editor.end() == 0
-    laptop.sync("init", shared, "--key-file", str(key), "--yes")
-    desktop.sync("join", shared, "--key-file", str(key), "--yes")
+    laptop.sync("init", shared, "--key-file", str(key), "--yes", "--manual")
+    desktop.sync("join", shared, "--key-file", str(key), "--yes", "--manual")
 
     with desktop.started(ANSWERS, agent=agent, options=options) as editor:
         [listed] = editor.sessions()
         assert users_words(editor, listed["sessionId"]) == ["Begin here"]
         editor.prompt(listed["sessionId"], "Continue there")
+        assert [each["sessionId"] for each in editor.sessions()] == [listed["sessionId"]]  # not the agent's new one
         assert editor.end() == 0
     assert "Begin here" in "".join(desktop.prompts())
     desktop.sync("now")
     laptop.sync("now")
 
     with laptop.started(ANSWERS, agent=agent, options=options) as editor:
+        assert users_words(editor, session) == ["Begin here", "Continue there"]
+        editor.prompt(session, "Come back")
+        assert editor.end() == 0
+    *_, last = laptop.prompts()
+    assert last.startswith(INTRODUCTION if agent[1] == "none" else LACKING)
+    assert "> Continue there" in last
+    assert ("Begin here" in last, len(remembered(laptop))) == ((True, 2) if agent[1] == "none" else (False, 1))
+
+    with laptop.started(ANSWERS, agent=agent, options=options) as editor:  # it has caught up, so nothing more is told
+        assert users_words(editor, session) == ["Begin here", "Continue there", "Come back"]
+        if agent[1] != "none":
+            editor.prompt(session, "And on")
+            assert laptop.prompts()[-1] == "And on"
+        assert editor.end() == 0
+    laptop.sync("now")
+    desktop.sync("now")
+    [path] = desktop.transcripts()
+    assert [word in path.read_text() for word in ("Begin here", "Continue there", "Come back")] == [True] * 3
+
+
+def test_a_session_that_is_open_here_gets_its_turns_with_the_next_load(
+    machines: list[Synchronized], place: str
+) -> None:
+    laptop, desktop = machines
+    shared, key = place, laptop.base.parent / "key"
+    agent, options = ("--capabilities", "load"), ("--agent-id", "agent")
+    with laptop.started(ANSWERS, agent=agent, options=options) as editor:
+        session = editor.new_session()
+        editor.prompt(session, "Begin here")
+        laptop.sync("init", shared, "--key-file", str(key), "--yes", "--manual")
+        desktop.sync("join", shared, "--key-file", str(key), "--yes", "--manual")
+        with desktop.started(ANSWERS, agent=agent, options=options) as there:
+            [listed] = there.sessions()
+            there.load(listed["sessionId"])
+            there.prompt(listed["sessionId"], "Continue there")
+            assert there.end() == 0
+        desktop.sync("now")
+        laptop.sync("now")
+        assert json.loads(laptop.sync("status", "--json"))["waiting"] == 1
+        assert "Continue there" not in laptop.transcript(session).read_text()
         assert users_words(editor, session) == ["Begin here", "Continue there"]
         editor.prompt(session, "Come back")
         assert editor.end() == 0
@@ -79,23 +124,32 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
     assert [word in path.read_text() for word in ("Begin here", "Continue there", "Come back")] == [True] * 3
 
 
-def test_a_session_that_is_open_here_gets_its_turns_when_it_is_closed(machines: list[Synchronized]) -> None:
+def test_a_turn_reaches_the_other_machine_by_itself_also_the_last_before_the_editor_is_closed(
+    machines: list[Synchronized],
+) -> None:
     laptop, desktop = machines
     shared, key = (laptop.base.parent / "shared").as_uri(), laptop.base.parent / "key"
-    agent, options = ("--capabilities", "load"), ("--agent-id", "agent")
+    agent, options = ("--capabilities", "resume"), ("--agent-id", "agent")
     with laptop.started(ANSWERS, agent=agent, options=options) as editor:
         session = editor.new_session()
         editor.prompt(session, "Begin here")
         laptop.sync("init", shared, "--key-file", str(key), "--yes")
         desktop.sync("join", shared, "--key-file", str(key), "--yes")
-        with desktop.started(ANSWERS, agent=agent, options=options) as there:
-            [listed] = there.sessions()
-            there.load(listed["sessionId"])
-            there.prompt(listed["sessionId"], "Continue there")
-            assert there.end() == 0
-        desktop.sync("now")
-        laptop.sync("now")
-        assert json.loads(laptop.sync("status", "--json"))["waiting"] == 1
+        for machine in machines:
+            os.utime(machine.store / "sync" / "lock", (0, 0))  # a minute has passed since the last round
+        editor.prompt(session, "Continue here")
         assert editor.end() == 0
-    laptop.sync("now")
-    assert "Continue there" in laptop.transcript(session).read_text()
+    until(lambda: json.loads(laptop.sync("status", "--json"))["sent"] == 2)
+    (desktop.store / "sync" / "trouble").write_text("the shared place cannot be used")
+    with desktop.started(ANSWERS, agent=agent, options=options) as editor:
+        until(lambda: "Continue here" in desktop.transcripts()[0].read_text())
+        assert users_words(editor, editor.sessions()[0]["sessionId"]) == ["Begin here", "Continue here"]
+        editor.wait_for_stderr("sync failed: the shared place cannot be used")
+        assert editor.end() == 0
+
+
+def until(look: Callable[[], object]) -> None:
+    """Wait until another process has brought something about."""
+    deadline = time.monotonic() + TIMEOUT
+    while not look():
+        assert time.monotonic() < deadline

@@ -16,7 +16,7 @@ print(psutil.Popen([sys.executable, "-c", ""]).wait())
 NEEDED = {"sqlite3", "acp_proxy.shell.process_tree"} | ({"psutil"} if sys.platform != "linux" else set())
 NEEDED |= {f"acp_proxy.transcripts.files.{name}" for name in ("compressed", "remaking")}
 NEEDED |= {f"acp_proxy.transcripts.{name}" for name in ("listing.catalog", "listing.keeping", "lives.compressing")}
-NEEDED |= {"acp_proxy.shell.idling", "acp_proxy.shell.supervise"}
+NEEDED |= {"acp_proxy.shell.idling", "acp_proxy.shell.supervise", "acp_proxy.sync.starting"}
 
 
 def test_modules_for_lists_idle_minutes_and_the_end_are_loaded_and_slow_ones_that_nothing_needs_are_not() -> None:
@@ -24,4 +24,6 @@ def test_modules_for_lists_idle_minutes_and_the_end_are_loaded_and_slow_ones_tha
     modules, status = done.stdout.splitlines()
     assert set(modules.split()) >= NEEDED
     assert not {"_ssl", "ssl", "_hashlib", "anyio", "asyncio", "subprocess"} & set(modules.split())
+    assert {name for name in modules.split() if name.startswith("acp_proxy.sync.")} == {"acp_proxy.sync.starting"}
+    assert not {"obstore", "nacl"} & set(modules.split())
     assert status == "0"  # what was delayed can still be used

@@ -8,8 +8,22 @@ from tests.sync.world import Faults
 
 Step = tuple[str, int, int, Any]
 """What happens, on which machine, to which of its sessions, and how."""
-KINDS = ["new", "talk", "change", "sync", "fault", "all", "part", "clock", "clone", "backup", "restore"]
-_WEIGHTS = [2, 8, 6, 8, 6, 4, 1, 1, 1, 1, 1]
+KINDS = [
+    "new",
+    "talk",
+    "change",
+    "sync",
+    "fault",
+    "all",
+    "part",
+    "clock",
+    "clone",
+    "backup",
+    "restore",
+    "forget",
+    "move",
+]
+_WEIGHTS = [2, 8, 6, 8, 6, 4, 1, 1, 1, 1, 1, 1, 2]
 _MOST_MACHINES = 4
 
 
@@ -26,7 +40,7 @@ def _step(chance: random.Random) -> Step:
         case "new":
             how = chance.choice("12")
         case "talk":
-            how = chance.choice(["prompt", "ask", "prompt"])
+            how = chance.choice(["prompt", "ask", "prompt", "hold", "load"])
         case "change":
             how = chance.choice(["rename", "archive", "delete", "hide", "prune", "lose", "redact", "rename"])
         case "fault":
@@ -74,7 +88,11 @@ def perform(users: Users, backups: dict[str, Any], step: Step) -> None:
             machine.skew = how
         case "clone" if len(users.machines) < _MOST_MACHINES:
             users.clone(machine)
+        case "forget":
+            users.forget(machine, users.machines[session % len(users.machines)])
+        case "move":
+            users.move(machine)
         case "backup":
-            backups[machine.name] = machine.snapshot()
-        case "restore" if machine.name in backups:
-            users.restore(machine, backups[machine.name])
+            backups[machine.name] = machine.place, machine.snapshot()
+        case "restore" if machine.name in backups and backups[machine.name][0] is machine.place:
+            users.restore(machine, backups[machine.name][1])

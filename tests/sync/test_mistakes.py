@@ -7,7 +7,7 @@ import pytest
 from acp_proxy.sync import gathering, pulling, pushing, settling
 from acp_proxy.sync.desk import Desk
 from acp_proxy.sync.parties import Move
-from acp_proxy.sync.remembered import Shown
+from acp_proxy.sync.remembered import Remembered, Shown
 from tests.sync.plays import Step, play
 
 Patch = tuple[object, str, Any]
@@ -68,6 +68,18 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
     "a redaction stays on its machine": (
         [(settling, "_verified", lambda desk, tree, line: line)],
         [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("all", 0, 0, None), ("change", 0, 0, "redact")],
+    ),
+    "a forgotten machine that comes back does not say where its log ends": (
+        [(pulling, "_ends", lambda desk: None)],
+        [("talk", 2, 3, "prompt"), ("all", 3, 5, None), ("new", 2, 2, "2"), ("forget", 1, 0, None)],
+    ),
+    "a delete does not come along to another shared place": (
+        [(Remembered, "buried", lambda kept: [])],
+        [("talk", 1, 1, "prompt"), ("move", 1, 1, None), ("change", 0, 5, "delete")],
+    ),
+    "a title does not come along to another shared place": (
+        [(Remembered, "whole_labels", lambda kept: [])],
+        [("move", 2, 0, None), ("change", 3, 4, "rename")],
     ),
     "a dead session is dead only where it was deleted": (
         [(settling, "_bury", lambda desk, tree: None)],

@@ -1,60 +1,26 @@
-"""Two stores with a real folder between them, sealed."""
+"""Two stores with a real place between them, sealed."""
 
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from acp_proxy.sync import ends, pushing, spool
 from acp_proxy.sync.buckets import SealedLogs
-from acp_proxy.sync.joined import JoinedStore, Membership
 from acp_proxy.sync.sealing import HistoryKey
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.transcripts.lives import beginning
-from acp_proxy.wire import acp, record
-from tests.stored import Both, chunk, store_session
+from acp_proxy.wire import record
+from tests.stored import chunk, store_session
+from tests.sync.homes import AGENT, Home
 from tests.transcripts import talk
-
-AGENT = file_name("agent")
-
-
-class Home:
-    """A machine: its store, and its part of the history."""
-
-    def __init__(self, root: Path, url: str, key: HistoryKey, name: str) -> None:
-        self.store = Both(root)
-        self.joined = JoinedStore(root)
-        self.joined.join(Membership(url, ""), name)
-        self.logs = SealedLogs(url, key)
-
-    def sync(self) -> None:
-        self.joined.synchronize(self.logs)
-
-    def say(self, title: str, text: str) -> None:
-        """One more turn of the session with this title."""
-        [row] = self.store.titled(title)
-        session, path = row.session, self.store._layout.transcript(AGENT, row.name)
-        beginning.make_plain(self.store._layout, AGENT, path)
-        transcript = Transcript(path)
-        transcript.append(talk.prompt(text, session=session, run=text) + talk.answer(run=text))
-        transcript.close()
-        self.store.mark(AGENT, session)
-
-    def prompts(self) -> dict[str, list[str]]:
-        """What the user said, by the title of each session in the list."""
-        found = {}
-        for row in self.store.newest():
-            with closing(self.store.open_listed(row)) as reading:
-                entries = [line.entry for line in reading.lines() if line.entry is not None]
-            told = [entry.value for entry in entries if acp.text(entry.value, "method") == acp.PROMPT]
-            found[row.title or ""] = [each["params"]["prompt"][0]["text"] for each in told]  # type: ignore[index]
-        return found
 
 
 @pytest.fixture
-def homes(tmp_path: Path) -> tuple[Home, Home]:
-    url, key = (tmp_path / "shared").as_uri(), HistoryKey.new()
+def homes(tmp_path: Path, place: str) -> tuple[Home, Home]:
+    url, key = place, HistoryKey.new()
+    SealedLogs(url, key).check("probe")
     return Home(tmp_path / "one", url, key, "laptop"), Home(tmp_path / "two", url, key, "desktop")
 
 
@@ -68,6 +34,8 @@ def test_a_session_begins_here_continues_there_and_comes_back(homes: tuple[Home,
     two.sync()
     one.sync()
     assert one.prompts() == two.prompts() == {"Hello": ["Hello", "Again"]}
+    assert [[row.machine for row in home.store.newest()] for home in homes] == [[""], ["laptop"]]
+    assert [one.elsewhere(), two.elsewhere()] == [[("desktop", "Again")], [("laptop", "Hello")]]
 
 
 def test_turns_on_both_machines_at_once_become_two_sessions(homes: tuple[Home, Home]) -> None:
@@ -81,6 +49,64 @@ def test_turns_on_both_machines_at_once_become_two_sessions(homes: tuple[Home, H
         home.sync()
     assert one.prompts() == {"Hello": ["Hello", "Here"], "Hello (desktop)": ["Hello", "There"]}
     assert two.prompts() == {"Hello": ["Hello", "There"], "Hello (laptop)": ["Hello", "Here"]}
+
+
+@pytest.fixture
+def waiting(homes: tuple[Home, Home]) -> tuple[Home, Home, Path]:
+    """A session has got a turn on the first machine, and is open on the second. The file with the turn."""
+    one, two = homes
+    store_session(one.store, "s", ("Hello", [chunk("Hi")]))
+    for home in homes:
+        home.sync()
+    [row] = two.store.newest()
+    editor = Transcript(two.store._layout.transcript(AGENT, row.name))
+    one.say("Hello", "Again")
+    for home in homes:
+        home.sync()
+    editor.close()
+    return one, two, two.store._layout.turns(AGENT, row.name)
+
+
+def test_a_load_adds_the_turns_that_waited_and_the_next_round_knows_them(waiting: tuple[Home, Home, Path]) -> None:
+    one, two, turns = waiting
+    [row] = two.store.newest()
+    assert two.prompts() == {"Hello": ["Hello"]}
+    assert two.store.has_turns(AGENT, row.session)
+    assert two.store.add_turns(AGENT, row.session)
+    assert not turns.exists()
+    for home in (two, one):
+        home.sync()
+    assert one.prompts() == two.prompts() == {"Hello": ["Hello", "Again"]}
+    assert not list(two.store.verify())
+
+
+def test_turns_are_not_added_to_a_session_that_went_on_meanwhile(waiting: tuple[Home, Home, Path]) -> None:
+    one, two, turns = waiting
+    two.say("Hello", "There")
+    [row] = two.store.newest()
+    assert not two.store.add_turns(AGENT, row.session)
+    for home in (two, one):
+        home.sync()
+    assert not turns.exists()
+    assert two.prompts() == {"Hello": ["Hello", "There"], "Hello (laptop)": ["Hello", "Again"]}
+
+
+def test_turns_that_wait_go_with_their_session(waiting: tuple[Home, Home, Path]) -> None:
+    _, two, turns = waiting
+    [row] = two.store.newest()
+    two.store.remove(row)
+    assert not turns.exists()
+
+
+def test_turns_that_wait_go_if_another_machine_deletes_the_session(waiting: tuple[Home, Home, Path]) -> None:
+    one, two, turns = waiting
+    assert turns.exists()
+    [row] = one.store.newest()
+    one.store.remove(row)
+    for home in (one, two):
+        home.sync()
+    assert not turns.exists()
+    assert two.prompts() == {}
 
 
 def test_the_same_id_of_two_sessions_is_kept_apart(homes: tuple[Home, Home]) -> None:
@@ -109,6 +135,26 @@ def test_titles_archives_and_deletes_follow(homes: tuple[Home, Home]) -> None:
     assert b"C" not in _opened(one)
 
 
+def test_many_deletes_leave_the_words_where_they_are_until_confirmed(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pushing, "MANY_DELETES", 1)
+    one, two = homes
+    for title in ("A", "B"):
+        store_session(one.store, title, (title, []))
+    one.sync()
+    for row in list(one.store.newest()):
+        one.store.remove(row)
+    one.sync()
+    assert one.joined.standing().deletes == 2
+    two.sync()
+    assert two.prompts() == {"A": ["A"], "B": ["B"]}
+    one.joined.synchronize(one.logs, deletes=True)
+    two.sync()
+    assert two.prompts() == {}
+    assert b'"method":"session/prompt"' not in _opened(one)
+
+
 def test_a_soft_delete_and_its_restore_follow(homes: tuple[Home, Home]) -> None:
     one, two = homes
     store_session(one.store, "a", ("A", []))
@@ -124,6 +170,41 @@ def test_a_soft_delete_and_its_restore_follow(homes: tuple[Home, Home]) -> None:
     two.sync()
     one.sync()
     assert one.prompts() == two.prompts() == {"A": ["A"]}
+
+
+def test_a_session_that_was_soft_deleted_before_leaves_only_when_it_is_restored(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "a", ("A", []))
+    [row] = one.store.newest()
+    one.store.remove(row, soft=True)
+    one.sync()
+    assert b'"method":"session/prompt"' not in _opened(one)
+    [kept] = one.store.kept()
+    one.store.restore(kept)
+    for home in homes:
+        home.sync()
+    assert two.prompts() == {"A": ["A"]}
+
+
+def test_a_session_may_be_longer_than_the_longest_part(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = homes
+    path = store_session(one.store, "s", *((f"Hello {number}", [chunk("Hi")]) for number in range(9)))
+    size = path.stat().st_size
+    for module, name, most in (
+        (ends, "LARGE", size // 9),
+        (pushing, "LARGE", size // 9),
+        (pushing, "LARGEST", size // 2),
+    ):
+        monkeypatch.setattr(module, name, most)
+    for home in homes:
+        home.sync()
+    assert one.joined.standing().sent > 3
+    assert two.prompts() == {"Hello 0": [f"Hello {number}" for number in range(9)]}
+    one.say("Hello 0", "x" * size)
+    one.sync()
+    assert [why for _, _, why in one.joined.standing().troubled] == ["too large"]
 
 
 def test_a_redaction_follows_and_the_secret_leaves_the_shared_place(homes: tuple[Home, Home]) -> None:
@@ -154,6 +235,20 @@ def test_an_open_session_waits_until_it_is_closed(homes: tuple[Home, Home]) -> N
     assert one.prompts() == {"Hello": ["Hello"]}
     assert one.joined.standing().waiting == 1
     transcript.close()
+    one.sync()
+    assert one.prompts() == {"Hello": ["Hello", "There"]}
+
+
+def test_a_session_that_is_being_loaded_gets_its_turns_later(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", []))
+    for home in homes:
+        home.sync()
+    two.say("Hello", "There")
+    two.sync()
+    with closing(one.store.read_to_open(AGENT, "s")):
+        one.sync()
+        assert one.prompts() == {"Hello": ["Hello"]}
     one.sync()
     assert one.prompts() == {"Hello": ["Hello", "There"]}
 
@@ -205,6 +300,20 @@ def test_a_round_with_nothing_new_asks_once_for_the_machines_and_once_for_each(h
     assert one.logs.requests - before == 1 + 2
 
 
+def test_a_join_fetches_each_record_once_however_much_that_is(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "_IN_MEMORY", 100)
+    one, two = homes
+    for number in range(3):
+        store_session(one.store, f"s{number}", (f"Hello {number}", [chunk("Hi")]))
+    one.sync()
+    before = two.logs.requests
+    two.sync()
+    assert two.logs.requests - before == 1 + 2 + 3
+    assert two.prompts() == one.prompts()
+
+
 def _opened(home: Home) -> bytes:
     """Everything in the shared place, in clear."""
     found = b""
@@ -222,6 +331,9 @@ def test_an_agent_is_never_asked_for_an_id_that_an_agent_of_another_machine_gave
     two.sync()
     [row] = two.store.newest()
     assert row.session not in ("1", "")
+    with closing(two.store.open_listed(row)) as reading:
+        reading.search()
+        assert reading.agents.is_none
     note = record.encode_note(talk.time(0), talk.RUN, {"type": record.HANDOVER, "to": "2"})
     there = Transcript(two.store._layout.transcript(AGENT, row.name))
     there.append(note)
@@ -231,11 +343,10 @@ def test_an_agent_is_never_asked_for_an_id_that_an_agent_of_another_machine_gave
     one.sync()
     with closing(two.store.open_listed(row)) as reading:
         reading.search()
-        assert reading.alias == "2"
+        assert reading.agents.alias == "2"
     with closing(Reading(path)) as reading:
         reading.search()
-        assert reading.header is not None
-        assert reading.alias == reading.header.uid
+        assert (reading.agents.alias, reading.agents.is_none, reading.agents.is_behind) == (None, False, True)
 
 
 def test_a_delete_of_a_session_whose_id_was_given_again_does_not_delete_the_older_one(homes: tuple[Home, Home]) -> None:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from acp_proxy.sync.desk import Counts, Desk
-from acp_proxy.sync.parties import Move, SeenFile, Unavailable
+from acp_proxy.sync.moving import move
+from acp_proxy.sync.parties import Move, Part, SeenFile, Unavailable
 from acp_proxy.sync.remembered import Remembered
-from acp_proxy.sync.rounds import synchronize
+from acp_proxy.sync.rounds import forget, synchronize
+from acp_proxy.transcripts.lives.growing import _naming
 from acp_proxy.wire.record import Header
 from tests.transcripts import talk
 
@@ -90,6 +92,7 @@ class MemoryFile:
     data: bytes
     version: int = 0
     is_open: bool = False
+    is_held: bool = False
     title: str | None = None
     is_archived: bool = False
     serial: int = field(default_factory=itertools.count().__next__)
@@ -107,6 +110,7 @@ class MemorySessions:
     found: dict[str, MemoryFile] = field(default_factory=dict)
     events: list[Move] = field(default_factory=list)
     number: int = 0
+    turns: dict[str, tuple[str, int, bytes]] = field(default_factory=dict)
 
     def agents(self) -> list[str]:
         return [AGENT]
@@ -129,7 +133,7 @@ class MemorySessions:
         return "~" in name
 
     def is_open(self, agent: str, name: str) -> bool:
-        return self.found[name].is_open
+        return self.found[name].is_open or self.found[name].is_held
 
     def size(self, agent: str, name: str) -> int:
         return len(self.found[name].data) if name in self.found else 0
@@ -142,17 +146,32 @@ class MemorySessions:
             name = header.session
             if not is_ours or name in self.found or any(other.partition("~")[0] == name for other in self.found):
                 name = header.uid
-            self.found[name] = MemoryFile(header.but(session=name, forked_from=[header.session]), data)
+            ids = [header.session, *header.forked_from]
+            self.found[name] = MemoryFile(_naming(header.but(session=name, forked_from=ids), data), data)
             return name
 
         return str(self.faults.step(create, remote=False))
 
-    def extend(self, agent: str, name: str, size: int, data: bytes) -> bool:
+    def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
         file = self.found[name]
-        if file.is_open or len(file.data) != size:
+        if self.is_open(agent, name) or len(file.data) != size:
+            self.turns[name] = file.header.uid, size, data
             return False
         self.faults.step(lambda: self._set(name, file.data + data), remote=False)
+        file.header = _naming(file.header, file.data)
         return True
+
+    def withdraw(self) -> None:
+        self.turns.clear()
+
+    def load(self, name: str) -> None:
+        """Somebody loads a session, and does not hold it any more."""
+        file = self.found[name]
+        file.is_held = False
+        uid, size, more = self.turns.get(name, ("", 0, b""))
+        if more and not file.is_open and (uid, size) == (file.header.uid, len(file.data)):
+            self._set(name, file.data + more)
+            del self.turns[name]
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         data = bytearray(self.found[name].data)
@@ -164,6 +183,7 @@ class MemorySessions:
         def delete() -> None:
             if name not in self.found or self.found[name].header.uid != uid:
                 return
+            self.turns.pop(name, None)
             del self.found[name]
             self.events.append(Move(name, uid=uid))
 
@@ -208,17 +228,22 @@ class Machine:
         self.kept.commit()
         self.is_apart = False
 
-    def sync(self, faults: Faults | None = None) -> Counts | None:
-        """One round; None if it did not come to its end."""
+    def sync(self, faults: Faults | None = None, *, forgets: str = "") -> Counts | None:
+        """One round; None if it did not come to its end. ``forgets``: the id of a machine that the user forgets."""
         self.sessions.faults = faults or Faults()
         logs = MemoryLogs(self.place, self.sessions.faults, self.is_apart)
         desk = Desk(logs, self.sessions, self.kept, lambda: self.clock() + self.skew, self.random)
         try:
-            return synchronize(desk)
+            return forget(desk, forgets) if forgets else synchronize(desk)
         except (Crash, Unavailable):
             self.kept.database.execute("ROLLBACK")
             self.kept.database.execute("BEGIN IMMEDIATE")
             return None
+
+    def move(self, place: MemoryPlace) -> None:
+        """Begin anew in another shared place."""
+        move(self.kept, self.random())
+        self.place = place
 
     def snapshot(self) -> tuple[MemorySessions, bytes]:
         """A backup of the whole machine."""

@@ -114,6 +114,20 @@ def test_long_lines_wrap_at_words_and_the_status_is_cut() -> None:
     assert screen.lines == ["> Why does the ", "session end so ", "early?", "Turn 1 of 2   spac…"]
 
 
+def test_the_current_message_has_the_new_width_after_a_resize() -> None:
+    live, screen = LiveText(40, 10, colours=False), Screen()
+    live.take([StreamedText("Turn 1\n"), *chunks("The session ends too early, as this says.", 9)])
+    screen.write(live.drawn("status"))
+    assert screen.lines == ["Turn 1", "  The session ends too early, as this", "  says.", "status"]
+    screen.lines[1:2] = [screen.lines[1][:20], screen.lines[1][20:]]  # as a terminal wraps it
+    screen.row += 1
+    live.resize(20, 10)
+    live.take(chunks(" Really.", 9))
+    screen.write(live.drawn("status"))
+    said = ["  The session ends", "  too early, as", "  this says.", "  Really."]
+    assert [line.rstrip() for line in screen.lines] == ["Turn 1", *said, "status"]
+
+
 def test_nothing_is_written_if_nothing_has_changed() -> None:
     live = LiveText(20, 10, colours=False)
     live.take(chunks("Hello", 5))

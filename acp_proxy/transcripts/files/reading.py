@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from acp_proxy.transcripts.files import names
 from acp_proxy.transcripts.files.access import BLOCK, copy_in_kernel, lock, open_private, read_at, write_at
+from acp_proxy.transcripts.files.agents_session import OVERLAP, AgentsSession
 from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
@@ -28,7 +29,6 @@ _WRITING_SECONDS = 1.0  # far longer than one write takes: after that, a line wi
 _SEARCH_STEP = 4 * 1024 * 1024  # takes a moment even on a slow disk
 _FORMS = 2  # tries for each of the two forms of a file, which may turn into each other
 _COPY_STEP = 4 * 1024 * 1024  # the same, for a process that waits to append to the copy
-_OVERLAP = max(map(len, record.MOVED_MARKS)) - 1  # of two reads, so that neither misses a mark
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
 
@@ -93,19 +93,17 @@ class Reading:
                 raise
             self._fd, self.compressed, self.is_unfinished = open_private(names.forked(path), os.O_RDONLY), None, True
         self._read: Callable[[int, int], bytes]
-        self._moved: bytes | None
         self._read = self.compressed.read if self.compressed is not None else partial(read_at, self._fd)
         found = os.fstat(self._fd)
         self.size = found.st_size if self.compressed is None else self.compressed.size
         self.inode = found.st_ino
         self._written = found.st_mtime
         self._searched, self._has_gap = 0, False
-        self._moved, self._moved_at = None, 0
-        self.was_handed_over = False
-        """Whether the session continued in a new session of the agent with a record, as far as ``search`` has read."""
         try:
             self.first = next((line for _, line in cut(self._read, 0, self.size)), b"")
             self.header, self.header_size = header_of(self.first, path)
+            self.agents = AgentsSession(self.header)
+            """What the agent here has of the session, as far as ``search`` has read."""
         except BaseException:
             self.close()
             raise
@@ -128,6 +126,19 @@ class Reading:
             with contextlib.suppress(OSError):
                 return os.stat(path).st_ino == self.inode
         return False
+
+    def hold(self) -> bool:
+        """Keep others from replacing the file with a longer one until this is closed.
+
+        Returns False if it is being replaced, or was. A compressed file is not held.
+        """
+        if self.compressed is not None:
+            return True
+        try:
+            lock(self._fd, shared=True)
+        except BlockingIOError:
+            return False
+        return self.is_in_its_place
 
     def measure(self) -> None:
         """Extend the reading to what has been appended since. Raises OSError."""
@@ -297,43 +308,23 @@ class Reading:
         )
 
     def search(self) -> bool:
-        """Read the next few megabytes for gap notes and for new ids that the agent gave the session.
+        """Read the next few megabytes for gap notes, and for what the agent has of the session.
 
         Returns False once the end is reached.
         """
-        overlap, until = _OVERLAP, self._searched + _SEARCH_STEP
+        overlap, until = OVERLAP, self._searched + _SEARCH_STEP
         while data := self._read(_READ_SIZE, self._searched):
             if self._searched >= until:
                 return True
             self._has_gap = self._has_gap or data.rfind(record.GAP_MARK) >= 0  # rfind is faster than ``in``
-            for mark in record.MOVED_MARKS:
-                if (at := data.rfind(mark)) >= 0:
-                    self._move(self._searched + at, mark)
+            self.agents.read(data, self._searched - self.entries_at, self._entries)
             if len(data) <= overlap:
                 break
             self._searched += len(data) - overlap
         return False
 
-    def _move(self, at: int, mark: bytes) -> None:
-        if at >= self._moved_at:
-            self._moved_at = at
-            self._moved = self._read(_READ_SIZE, at)
-        self.was_handed_over |= mark in (record.HANDOVER_MARK, record.CONTINUED_MARK)
-
-    @property
-    def alias(self) -> str | None:
-        """The id the agent now uses for this session, if it is another one; as far as ``search`` has read.
-
-        An agent of another machine gave it: then the uid, which no agent knows, so that the session is handed over.
-        """
-        to = record.moved_to(self._moved) if self._moved is not None else None
-        return self.header.uid if self.header is not None and to in self.header.foreign else to
-
-    @property
-    def is_copy(self) -> bool:
-        """Whether it was copied from another agent, and its own agent has no session for it yet; as far as ``search``
-        has read."""
-        return self._moved is not None and self._moved.startswith(record.CONTINUED_MARK)
+    def _entries(self, size: int, at: int) -> bytes:
+        return self._read(size, self.entries_at + at)
 
     @property
     def _may_be_complete(self) -> bool:

@@ -39,6 +39,8 @@ class Summary(Value, frozen=False):
     meta: dict[str, object]
     titles: Titles
     use: Use
+    machine: str = ""
+    """The name of the machine where it was begun; empty if that is this one."""
     cwd: str | None = None
     prompts: int = 0
     is_prompted: bool = False
@@ -63,7 +65,7 @@ class Summary(Value, frozen=False):
         """The summary of a transcript that has only this header."""
         out = cls()
         out.cwd, out.directories, out.last = header.cwd, header.directories, header.created_at or None
-        out.foreign_directories = header.foreign_directories
+        out.foreign_directories, out.machine = header.foreign_directories, header.machine
         out.is_imported = header.origin == record.IMPORTED
         out.use = Use.begun(header)
         return out

@@ -8,7 +8,6 @@ shows, and the state of its ``Summary`` at an offset, so that after a turn only 
 import json
 import sqlite3
 import time
-import weakref
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
@@ -53,7 +52,7 @@ class Listed:
     ``replies``: the turns with an answer.
     ``failed``: a turn failed, or another run left one unanswered. ``is_running``: another run's turn has no answer yet,
     and a process has the transcript open. ``created``: when its transcript began; empty if unknown. ``is_archived``:
-    known to ``keeping.current``, not to the index.
+    known to ``keeping.current``, not to the index. ``machine``: the name of the one where it was begun; empty: here.
     """
 
     agent: str
@@ -71,6 +70,7 @@ class Listed:
     size: int
     created: str
     is_archived: bool = False
+    machine: str = ""
 
     @property
     def named(self) -> str:
@@ -99,11 +99,13 @@ class Index:
         except BaseException:
             self._database.close()
             raise
-        self._closing = weakref.finalize(self, self._database.close)  # nobody closes a store
-        self._closing.atexit = False  # a hanging disk must not delay the end
+
+    def __del__(self) -> None:  # nobody closes a store; weakref.finalize does nothing while Python ends
+        if hasattr(self, "_database"):
+            self.close()
 
     def close(self) -> None:
-        self._closing()
+        self._database.close()
 
     def add(self, agent: str, name: str, reading: Reading) -> bool:
         """Bring one transcript's row up to date.
@@ -373,6 +375,7 @@ def row_of(
         "directories": shown.directories,
         "meta": shown.meta,
         "size": file_size,
+        "machine": shown.machine,
     }
     state = summary.state()
     return {
@@ -424,6 +427,7 @@ def listed(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Listed:
         meta=known["meta"],
         size=known["size"],
         created=created,
+        machine=known.get("machine", ""),
     )
 
 

@@ -169,4 +169,5 @@ def _listed(kept: DeletedSession, reading: Reading, summary: Summary) -> Listed:
         meta=summary.meta,
         size=reading.size,
         created=header.created_at if header is not None else "",
+        machine=summary.machine,
     )

@@ -16,9 +16,10 @@ from pathlib import Path
 from acp_proxy.errors import NewerFormat
 from acp_proxy.transcripts.files import access, journal
 from acp_proxy.transcripts.files.journal import Event, Journal
-from acp_proxy.transcripts.files.layout import Layout, remove_file
-from acp_proxy.transcripts.files.names import ASIDE, compressed, file_name, is_kept, kept_as, kept_name
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.names import compressed, file_name, is_kept, kept_as, kept_name
 from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.files.relocating import moved, next_name
 from acp_proxy.wire import clock
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -174,7 +175,7 @@ def restore(layout: Layout, agent: str, session: str, kept: str) -> str:
             raise FileNotFoundError(errno.ENOENT, "it no longer exists", session)
         to = kept_name(kept)
         while layout.exists(agent, to):
-            to = _next(to)
+            to = next_name(to)
         return _move(layout, agent, Event(journal.RESTORED, session, kept, to=to))
 
 
@@ -256,7 +257,7 @@ def _kept_as(layout: Layout, agent: str, name: str, at: str) -> str:
     """An unused name for a transcript that is soft-deleted at the time ``at``."""
     kept = kept_as(name, at)
     while _is_there(layout.kept(agent, kept)):
-        kept = _next(kept)
+        kept = next_name(kept)
     return kept
 
 
@@ -376,47 +377,6 @@ def _put_aside(layout: Layout, agent: str, name: str, kept: str) -> None:
     if layout.exists(agent, name):  # else it was moved before
         kept = _moved_to(layout, agent, name, kept)
     layout.move_backups(agent, name, kept)
-
-
-def moved(source: Path, target: Path) -> str:
-    """Rename a transcript, in whichever form it exists. Returns its new name. Raises OSError.
-
-    If the target's name is taken, the new name gets a number.
-    """
-    is_compressed = not os.path.lexists(source)
-    while True:
-        plain_form, compressed_form = (source, target), (compressed(source), compressed(target))
-        (before, after), (leftover, other) = (
-            (compressed_form, plain_form) if is_compressed else (plain_form, compressed_form)
-        )
-        if not os.path.lexists(other) and _is_moved(before, after):
-            break
-        target = target.with_stem(_next(target.stem))
-    leftover.unlink(missing_ok=True)  # if both forms exist, the plain one counts
-    return target.stem
-
-
-def _is_moved(before: Path, after: Path) -> bool:
-    """Rename without replacing a file: False if the name is taken. Raises OSError."""
-    try:
-        os.link(before, after)
-    except FileExistsError:
-        if not os.path.samefile(before, after):  # else a crash came between link and unlink
-            return False
-    except FileNotFoundError:
-        raise
-    except OSError:  # a file system without hard links
-        if os.path.lexists(after):
-            return False
-        before.rename(after)
-        return True
-    remove_file(before)
-    return True
-
-
-def _next(name: str) -> str:
-    head, aside, number = name.rpartition(ASIDE)
-    return f"{head}{ASIDE}{int(number) + 1}" if aside else f"{name}{ASIDE}1"
 
 
 def _now() -> str:

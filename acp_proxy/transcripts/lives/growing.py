@@ -2,12 +2,18 @@
 
 A transcript is replaced by a longer one, under the locks that compression uses, so that at every moment there is one
 complete file. A process that opens it in this moment finds that the name leads elsewhere, and opens the new one.
+
+Turns for a transcript that somebody has open are kept in a file of their own (``keep_turns``). The next load adds them
+(``add_turns``), unless sync does so before.
 """
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+
+import orjson
 
 from acp_proxy.transcripts.files import access
 from acp_proxy.transcripts.files.compressed import written
@@ -16,17 +22,33 @@ from acp_proxy.transcripts.files.names import file_name, unfinished
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.remaking import session_of
 from acp_proxy.transcripts.lives import beginning, deleting
-from acp_proxy.wire import acp, record
+from acp_proxy.wire import acp, foreign, record
 from acp_proxy.wire.record import Header
 
+Part = tuple[int, int, str]
+"""Entries that another machine recorded: where they begin and end, and its name."""
+_MOST = 64 * 1024 * 1024
+"""A load waits while a transcript is written anew: not for one with more bytes."""
 
-def grow(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str) -> bool:
+
+def grow(
+    layout: Layout,
+    agent: str,
+    name: str,
+    size: int,
+    data: bytes,
+    uid: str,
+    elsewhere: list[Part],
+    *,
+    wait: bool = True,
+) -> bool:
     """Add entries. Returns False if somebody has the transcript open, or if its entries are not of this size any more.
 
-    ``uid``: the transcript's. Raises OSError, NewerFormat.
+    ``uid``: the transcript's. ``elsewhere``: as in the header, of the new entries. ``wait``: for another process that
+    replaces a transcript of this agent. Raises OSError, NewerFormat.
     """
     path = layout.transcript(agent, name)
-    with access.alone_in(path.parent, wait=True):  # keeps others from compressing it, or overwriting bytes in it
+    with access.alone_in(path.parent, wait=wait):  # keeps others from compressing it, or overwriting bytes in it
         beginning.make_plain(layout, agent, path)
         with layout.journal(agent).alone(), deleting.unused(path) as is_unused:
             if not is_unused:
@@ -35,7 +57,8 @@ def grow(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str
                 header = reading.header
                 if header is None or reading.size - reading.entries_at != size:
                     return False
-                header = _naming(header.but(uid=header.uid or uid), data)
+                parts = _joined([*header.elsewhere, *elsewhere])
+                header = _naming(header.but(uid=header.uid or uid, elsewhere=parts), data)
                 _replace(path, _whole(header, reading, data))
             layout.mark(agent, name)
             unfinished(path).replace(path)
@@ -43,21 +66,51 @@ def grow(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str
     return True
 
 
+def keep_turns(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str, elsewhere: list[Part]) -> None:
+    """Keep entries that ``grow`` could not add. Raises OSError."""
+    path = layout.turns(agent, name)
+    access.make_directory(path.parent)
+    _replace(path, iter([orjson.dumps({"uid": uid, "size": size, "elsewhere": elsewhere}), b"\n", data]))
+    unfinished(path).replace(path)
+
+
+def withdraw(layout: Layout) -> None:
+    """Forget everything that was kept."""
+    shutil.rmtree(layout.waiting_turns, ignore_errors=True)
+
+
+def add_turns(layout: Layout, agent: str, name: str) -> bool:
+    """Add what was kept for a transcript. Returns False if that is impossible now. Raises OSError, NewerFormat."""
+    kept = layout.turns(agent, name)
+    head, _, data = kept.read_bytes().partition(b"\n")
+    told = orjson.loads(head)
+    with closing(Reading(layout.transcript(agent, name))) as reading:
+        if reading.uid != told["uid"] or reading.size + len(data) > _MOST:
+            return False
+    if not grow(layout, agent, name, told["size"], data, told["uid"], told["elsewhere"], wait=False):
+        return False
+    kept.unlink(missing_ok=True)
+    return True
+
+
 def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
     """Create a transcript. Returns its name. Raises OSError.
 
-    ``is_ours``: an agent gave the session's id on this machine. If not, or if the id is taken, it gets its uid as its
-    id: an agent here could know another session by the old one.
+    ``is_ours``: an agent gave the session's id on this machine. If not, or if the id is taken, it gets one of ours:
+    an agent here could know another session by the old one.
     """
     path = layout.transcript(agent, file_name(header.session))
     layout.make_folder(path.parent)
     with access.alone_in(path.parent, wait=True), layout.journal(agent).alone():
         if not is_ours or layout.exists(agent, path.stem) or header.session in layout.journal(agent).deleted():
-            header = header.but(session=header.uid, forked_from=[header.session, *header.forked_from])
+            header = header.but(
+                session=foreign.from_elsewhere(header.uid), forked_from=[header.session, *header.forked_from]
+            )
             path = layout.transcript(agent, file_name(header.session))
             if layout.exists(agent, path.stem):
                 raise FileExistsError(path)
             deleting.lift(layout, agent, header.session)
+        header = header.but(elsewhere=_joined(header.elsewhere))
         _replace(path, iter([record.encode_header(_naming(header, data)), data]))
         layout.mark(agent, path.stem)
         unfinished(path).replace(path)
@@ -92,7 +145,6 @@ def _whole(header: Header, reading: Reading, data: bytes) -> Iterator[bytes]:
 def _naming(header: Header, data: bytes) -> Header:
     """The header, with all ids and directories that the new entries name."""
     ids = dict.fromkeys(header.forked_from)
-    foreign = dict.fromkeys(header.foreign)
     directories = dict.fromkeys(header.foreign_directories)
     for line in data.split(b"\n"):
         entry = record.decode_entry(line, header.version)
@@ -101,9 +153,17 @@ def _naming(header: Header, data: bytes) -> Header:
         note = entry.note if entry is not None and entry.note is not None else {}
         if note.get("type") == record.OPENED and (cwd := acp.text(note, "cwd")) not in (None, header.cwd):
             directories[str(cwd)] = None
-        if any(mark in line for mark in record.MOVED_MARKS) and (to := record.moved_to(line)) is not None:
-            foreign[to] = None
-    return header.but(forked_from=list(ids), foreign=list(foreign), foreign_directories=list(directories))
+    return header.but(forked_from=list(ids), foreign_directories=list(directories))
+
+
+def _joined(parts: list[Part]) -> list[Part]:
+    """The parts, with those of one machine joined that follow each other."""
+    out: list[Part] = []
+    for start, end, machine in parts:
+        if out and out[-1][1:] == (start, machine):
+            start = out.pop()[0]
+        out.append((start, end, machine))
+    return out
 
 
 def _replace(path: Path, chunks: Iterator[bytes]) -> None:

@@ -269,7 +269,7 @@ HANDED_OVER = talk.note("handover", to="theirs")
 
 
 @pytest.mark.parametrize(
-    ("lines", "alias", "is_copy"),
+    ("lines", "alias", "is_none"),
     [
         ([HANDED_OVER], "theirs", False),
         ([HANDED_OVER, talk.note("continued", agent="a", session="s")], None, True),
@@ -279,10 +279,11 @@ HANDED_OVER = talk.note("handover", to="theirs")
     ],
 )
 def test_a_copy_and_a_fork_have_no_id_of_what_they_were_copied_from(
-    path: Path, lines: list[bytes], alias: str | None, is_copy: bool
+    path: Path, lines: list[bytes], alias: str | None, is_none: bool
 ) -> None:
     path.write_bytes(HEADER + b"".join(lines))
     with reading(path) as opened:
         while opened.search():
             pass
-        assert (opened.alias, opened.is_copy, opened.was_handed_over) == (alias, is_copy, True)
+        agents = opened.agents
+        assert (agents.alias, agents.is_none, agents.was_handed_over) == (alias, is_none, True)
