@@ -39,9 +39,13 @@ def labels(desk: Desk, line: Shown, told: Labels | None = None) -> None:
         HIDDEN: desk.sessions.is_hidden(line.name),
     }
     before = {TITLE: line.title, ARCHIVED: line.is_archived, HIDDEN: line.is_hidden}
-    if now == before:
+    if now == before and not line.is_hidden:
         return
     tree, known = desk.kept.tree(line.tree), desk.kept.labels(line.tree)
+    if line.is_hidden and tree.nearest(line.tip, known.get(HIDDEN, {})) is None:
+        before[HIDDEN] = False  # it was said in the shared place before this one
+    if now == before:
+        return
     for field, value in now.items():
         anchor = tree.nearest(line.tip, known.get(field, {}))
         is_said = anchor is not None and known[field][anchor].value == value
