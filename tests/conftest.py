@@ -1,6 +1,7 @@
 import contextlib
 import gc
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Generator
@@ -18,6 +19,11 @@ from tests.sync import servers
 check_fields()
 os.environ[CHECK_VALUES] = "1"  # for the proxies that tests start
 os.environ[VARIABLE] = os.devnull  # not that of the developer
+
+# Thousands of stores are made and synchronized to the disk, whose speed no test is about.
+MEMORY, ROOM = "/dev/shm", 4 * 1024**3
+if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ROOM and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 # A busy machine is no failure, so no time limits. A quarter of the usual number of examples keeps the suite short;
 # `make fuzz` and `make model` look for longer.

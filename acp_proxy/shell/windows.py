@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from acp_proxy.shell.agent_process import NOT_EXECUTABLE, NOT_FOUND, AgentProcess
+from acp_proxy.shell.agent_process import NOT_EXECUTABLE, NOT_FOUND, AgentProcess, exit_code
 
 _KILL_ON_JOB_CLOSE, _BREAKAWAY_OK = 0x2000, 0x0800
 _EXTENDED_LIMIT_INFORMATION = 9
@@ -67,7 +67,7 @@ def become(command: list[str]) -> int:
     try:
         program, arguments = startable(command)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the agent too
-        return subprocess.call(arguments, executable=program)
+        return exit_code(subprocess.call(arguments, executable=program))
     except OSError as problem:
         return _reported(command, problem)
 

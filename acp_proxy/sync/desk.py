@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from acp_proxy.sync import records
 from acp_proxy.sync.ancestry import Node, Tree
 from acp_proxy.sync.parties import Logs, Sessions, Unavailable
-from acp_proxy.sync.records import Blank, Dead, Label, SegmentRecord
+from acp_proxy.sync.records import Blank, Dead, Ended, Label, SegmentRecord
 from acp_proxy.sync.remembered import Remembered, Shown
 from acp_proxy.sync.spool import Spool
 from acp_proxy.wire.record import Header
@@ -117,6 +117,11 @@ class Desk:
         if self.kept.bury(dead.tree, dead.root, dead.beside):
             self.post("dead", dead)
             self.kept.touch(dead.tree)
+
+    def end(self, machine: str, number: int) -> None:
+        """Publish that a log ends with this number."""
+        self.kept.put_end(machine, number)
+        self.post("ended", Ended(machine, number))
 
     def post(self, kind: str, said: records.Record) -> None:
         """Put a record into the outbox."""

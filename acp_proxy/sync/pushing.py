@@ -144,8 +144,9 @@ def book(desk: Desk) -> None:
     desk.counts.sent += 1
 
 
-def take_new_id(desk: Desk) -> None:
-    """Go on as another machine, and read the old log as a foreign one first."""
+def take_new_id(desk: Desk, *, is_copied: bool = True) -> None:
+    """Go on as another machine, and read the old log as a foreign one first. ``is_copied``: it has more than this
+    machine has written."""
     kept, old = desk.kept, desk.machine
     sent = kept.number("sent")
     data = kept.pending()
@@ -153,7 +154,8 @@ def take_new_id(desk: Desk) -> None:
         said = records.decode(data)[0]
         kept.post("dead" if isinstance(said, records.Dead) else "title", data)
     kept.read_until(old, sent, kept.text("name"))
-    kept.set(machine=desk.random(), sent=0, pending=None, **{"pending line": None, "must read": f"{old} {sent + 1}"})
+    must = f"{old} {sent + 1}" if is_copied else None
+    kept.set(machine=desk.random(), sent=0, pending=None, **{"pending line": None, "must read": must})
     kept.commit()
 
 

@@ -40,13 +40,15 @@ def _settle(desk: Desk, uid: str) -> bool:
     """Returns whether something waits for a session to be closed."""
     tree = place(desk, uid)
     _bury(desk, tree)
-    waits = False
-    for line in desk.kept.lines(uid):
-        if line.has_news and line.name and not line.trouble:
-            line = _verified(desk, tree, line)
-            if line.name and not line.trouble and _adopt(desk, tree, line):
-                desk.held.add(line.uid)
-                waits = True
+    waits, posted = False, -1
+    while posted != (posted := len(desk.kept.outbox())):  # a redaction that is new in one file concerns its forks
+        tree = desk.kept.tree(uid)
+        for line in desk.kept.lines(uid):
+            if line.has_news and line.name and not line.trouble:
+                line = _verified(desk, tree, line)
+                if line.name and not line.trouble and _adopt(desk, tree, line):
+                    desk.held.add(line.uid)
+                    waits = True
     _label(desk, tree)  # before: a session that was restored elsewhere may get its turns
     if not waits:
         waits = _show(desk, tree)

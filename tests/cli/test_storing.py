@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from acp_proxy import typed
 from acp_proxy.cli.app import app
 from acp_proxy.cli.sessions import SessionsGroup
 from acp_proxy.cli.storing import chosen, short_ids
@@ -269,4 +270,7 @@ def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled
     file.write_text("{}")
     result = CliRunner().invoke(app, ["sessions", "show", str(file), "--store", str(entitled.root)])
     assert result.exit_code == 1
-    assert f"is a file. To watch it: acp-proxy replay '{file}'. To add it to the store: acp-proxy" in result.stderr
+    assert (
+        f"is a file. To watch it: acp-proxy replay {typed.quoted(str(file))}. To add it to the store: acp-proxy"
+        in result.stderr
+    )

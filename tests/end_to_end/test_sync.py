@@ -15,7 +15,7 @@ from tests.end_to_end.proxied import PROXY, Editor, Proxied, say, texts
 from tests.end_to_end.test_handover import remembered
 
 ANSWERS = {"turns": [[say("My answer.")]]}
-AGENTS = [("--capabilities", "none"), ("--capabilities", "load"), ("--capabilities", "resume")]
+AGENTS = [("--capabilities", "none"), ("--capabilities", "load,list"), ("--capabilities", "resume")]
 
 
 class Synchronized(Proxied):
@@ -67,6 +67,7 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
         [listed] = editor.sessions()
         assert users_words(editor, listed["sessionId"]) == ["Begin here"]
         editor.prompt(listed["sessionId"], "Continue there")
+        assert [each["sessionId"] for each in editor.sessions()] == [listed["sessionId"]]  # not the agent's new one
         assert editor.end() == 0
     assert "Begin here" in "".join(desktop.prompts())
     desktop.sync("now")

@@ -9,7 +9,7 @@ from tests.sync.world import Faults, Machine
 Step = tuple[str, int, int, Any]
 """What happens, on which machine, to which of its sessions, and how."""
 KINDS = ["new", "talk", "change", "sync", "fault", "meanwhile", "all"]
-RARE = ["part", "clock", "clone", "backup", "restore", "behind", "arrive"]
+RARE = ["part", "clock", "clone", "backup", "restore", "behind", "arrive", "forget", "move"]
 _WEIGHTS = [2, 8, 6, 8, 6, 6, 4, *(1 for _ in RARE)]
 CHANGES = ["rename", "archive", "delete", "hide", "prune", "lose", "redact"]
 TALKS = ["prompt", "ask", "hold", "load"]
@@ -84,10 +84,14 @@ def perform(users: Users, backups: dict[str, Any], step: Step) -> None:
             machine.fall_behind()
         case "arrive":
             users.place.arrive()
+        case "forget":
+            users.forget(machine, users.machines[session % len(users.machines)])
+        case "move":
+            users.move(machine)
         case "backup":
-            backups[machine.name] = machine.snapshot()
-        case "restore" if machine.name in backups:
-            users.restore(machine, backups[machine.name])
+            backups[machine.name] = machine.place, machine.snapshot()
+        case "restore" if machine.name in backups and backups[machine.name][0] is machine.place:
+            users.restore(machine, backups[machine.name][1])
 
 
 def act(users: Users, machine: Machine, session: int, what: str) -> None:

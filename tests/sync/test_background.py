@@ -22,8 +22,8 @@ class Laptop:
     def __init__(self, base: Path) -> None:
         self.place, self.key, self.root = base / "shared", base / "key", base / "store"
         self.folder = self.root / "sync"
-        self.place.mkdir()
         self.pauses: list[float] = []
+        self.place.mkdir()
         HistoryKey.new().write(self.key)
         store_session(Both(self.root), "s", ("Hello", []))
         self.joined = JoinedStore(self.root)

@@ -29,6 +29,7 @@ SAID = [
     Dead(talk.UID, "root", ("beside",)),
     Mask(talk.UID, "segment", ((3, b"\xff***"),)),
     records.Blank(talk.UID, "id", "parent"),
+    records.Ended("m", 3),
 ]
 
 
@@ -107,10 +108,10 @@ _KEYS = [
     "by",
     "root",
 ]
-_KINDS = st.sampled_from(["segment", "title", "dead", "mask", "blank"])
+_KINDS = st.sampled_from(["segment", "title", "dead", "mask", "blank", "ended"])
 
 
-@given(st.dictionaries(st.sampled_from([*_KEYS, "root", "beside", "segment", "spans"]), _JSON), _KINDS)
+@given(st.dictionaries(st.sampled_from([*_KEYS, "root", "beside", "segment", "spans", "log", "number"]), _JSON), _KINDS)
 def test_any_json_is_a_record_or_none(value: dict[str, object], kind: str) -> None:
     from acp_proxy.wire import jsonrpc
 

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from acp_proxy.sync.desk import Counts, Desk
+from acp_proxy.sync.moving import move
 from acp_proxy.sync.parties import Move, Part, SeenFile, Unavailable
 from acp_proxy.sync.remembered import Remembered
-from acp_proxy.sync.rounds import synchronize
+from acp_proxy.sync.rounds import forget, synchronize
+from acp_proxy.transcripts.lives.growing import _naming
 from acp_proxy.wire.record import Header
 from tests.transcripts import talk
 
@@ -169,7 +171,8 @@ class MemorySessions:
             name = header.session
             if not is_ours or name in self.found or any(other.partition("~")[0] == name for other in self.found):
                 name = header.uid
-            self.found[name] = MemoryFile(header.but(session=name, forked_from=[header.session]), data)
+            ids = [header.session, *header.forked_from]
+            self.found[name] = MemoryFile(_naming(header.but(session=name, forked_from=ids), data), data)
             return name
 
         return str(self.faults.step(create, remote=False))
@@ -181,6 +184,7 @@ class MemorySessions:
                     self.turns[name] = self.found[name].header.uid, size, data
                 return False
             self._set(name, self._file(name).data + data)
+            self.found[name].header = _naming(self.found[name].header, data)
             return True
 
         return bool(self.faults.step(extend, remote=False))
@@ -195,6 +199,7 @@ class MemorySessions:
         uid, size, more = self.turns.get(name, ("", 0, b""))
         if more and not file.is_open and (uid, size) == (file.header.uid, len(file.data)):
             self._set(name, file.data + more)
+            file.header = _naming(file.header, more)
             del self.turns[name]
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
@@ -264,18 +269,23 @@ class Machine:
         """From now on, it sees other machines' records as they are now; or as they are again."""
         self.seen = {id: dict(log) for id, log in self.place.records.items()} if self.seen is None else None
 
-    def sync(self, faults: Faults | None = None) -> Counts | None:
-        """One round; None if it did not come to its end."""
+    def sync(self, faults: Faults | None = None, *, forgets: str = "") -> Counts | None:
+        """One round; None if it did not come to its end. ``forgets``: the id of a machine that the user forgets."""
         self.sessions.faults = faults or Faults()
         own = lambda: self.kept.text("machine")  # noqa: E731 it may change
         logs = MemoryLogs(self.place, self.sessions.faults, own, self.is_apart, self.seen)
         desk = Desk(logs, self.sessions, self.kept, lambda: self.clock() + self.skew, self.random)
         try:
-            return synchronize(desk)
+            return forget(desk, forgets) if forgets else synchronize(desk)
         except (Crash, Unavailable, OSError):
             self.kept.database.execute("ROLLBACK")
             self.kept.database.execute("BEGIN IMMEDIATE")
             return None
+
+    def move(self, place: MemoryPlace) -> None:
+        """Begin anew in another shared place."""
+        move(self.kept, self.random())
+        self.place = place
 
     def snapshot(self) -> tuple[MemorySessions, bytes]:
         """A backup of the whole machine."""
