@@ -8,15 +8,17 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 from acp_proxy.config_file import VARIABLE
 from acp_proxy.shell.launch import CHECK_VALUES
 from acp_proxy.wire.value import check_fields
-from tests import not_on_windows
+from tests import forked, not_on_windows
 from tests.sync import servers
 
 check_fields()
+forked.is_on = True
 os.environ[CHECK_VALUES] = "1"  # for the proxies that tests start
 os.environ[VARIABLE] = os.devnull  # not that of the developer
 
@@ -62,6 +64,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(GARBAGE)
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """A worker of pytest-xdist sends one report of a test that passes, not six messages: ten seconds of a whole run."""
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.fixture

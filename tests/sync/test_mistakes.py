@@ -77,6 +77,18 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
         [(settling, "_verified", lambda desk, tree, line: line)],
         [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("all", 0, 0, None), ("change", 0, 0, "redact")],
     ),
+    "a forgotten machine that comes back does not say where its log ends": (
+        [(pulling, "_ends", lambda desk: None)],
+        [("talk", 2, 3, "prompt"), ("all", 3, 5, None), ("new", 2, 2, "2"), ("forget", 1, 0, None)],
+    ),
+    "a delete does not come along to another shared place": (
+        [(Remembered, "buried", lambda kept: [])],
+        [("talk", 1, 1, "prompt"), ("move", 1, 1, None), ("change", 0, 5, "delete")],
+    ),
+    "a title does not come along to another shared place": (
+        [(Remembered, "whole_labels", lambda kept: [])],
+        [("move", 2, 0, None), ("change", 3, 4, "rename")],
+    ),
     "a redaction that comes later than the words is not remembered": (
         [(pulling, "_masked", lambda desk, mask: None)],
         [
@@ -120,18 +132,6 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
     "a title's stamp does not follow those that were seen": (
         [(Desk, "saw", lambda desk, stamp: None)],
         [("clock", 3, 1, -1e5), ("change", 2, 5, "rename"), ("all", 3, 3, None), ("change", 3, 2, "rename")],
-    ),
-    "a forgotten machine that comes back does not say where its log ends": (
-        [(pulling, "_ends", lambda desk: None)],
-        [("talk", 2, 3, "prompt"), ("all", 3, 5, None), ("new", 2, 2, "2"), ("forget", 1, 0, None)],
-    ),
-    "a delete does not come along to another shared place": (
-        [(Remembered, "buried", lambda kept: [])],
-        [("talk", 1, 1, "prompt"), ("move", 1, 1, None), ("change", 0, 5, "delete")],
-    ),
-    "a title does not come along to another shared place": (
-        [(Remembered, "whole_labels", lambda kept: [])],
-        [("move", 2, 0, None), ("change", 3, 4, "rename")],
     ),
     "a dead session is dead only where it was deleted": (
         [(settling, "_bury", lambda desk, tree: None)],

@@ -183,8 +183,9 @@ class MemorySessions:
                 if name in self.found:
                     self.turns[name] = self.found[name].header.uid, size, data
                 return False
-            self._set(name, self._file(name).data + data)
-            self.found[name].header = _naming(self.found[name].header, data)
+            file = self._file(name)
+            self._set(name, file.data + data)
+            file.header = _naming(file.header, file.data)
             return True
 
         return bool(self.faults.step(extend, remote=False))
