@@ -14,9 +14,10 @@ from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import StoreOption, YesOption, agreed, explained, store_of
 from acp_proxy.cli.sync_moving import last_round, moved
 from acp_proxy.cli.sync_now import counted, synchronized
-from acp_proxy.errors import NewerFormat, UsageError
+from acp_proxy.errors import AcpProxyError, NewerFormat, UsageError
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.sync.joined import JoinedStore, Membership
+from acp_proxy.sync.parties import Unavailable
 from acp_proxy.sync.reaching import logs_of, need
 from acp_proxy.transcripts.archive import Archive, Listed, called
 from acp_proxy.views import figures, terminal
@@ -198,4 +199,7 @@ def _secrets(opened: Archive, rows: list[Listed], masking: Masking, *, dry: bool
 
 def _joined(opened: Archive, joined: JoinedStore, settings: Membership, key: "HistoryKey", name: str) -> None:
     joined.join(replace(settings, history=key.history), name or socket.gethostname().partition(".")[0] or "machine")
-    synchronized(joined, logs_of(settings.url, key))
+    try:
+        synchronized(joined, logs_of(settings.url, key))
+    except Unavailable as problem:
+        raise AcpProxyError(f"{problem}. This machine has joined all the same. Later: acp-proxy sync now") from problem

@@ -118,6 +118,21 @@ def test_a_server_that_is_down_or_empty_is_told_and_nothing_is_lost(server: serv
     assert user.sync("now").exit_code == 0
 
 
+def test_an_init_whose_first_round_fails_is_continued_later(
+    server: servers.S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = User(tmp_path / "home")
+    store_session(user.store, "s", ("Hello", []))
+    doorman = servers.Doorman(server)
+    with servers.serving(doorman) as endpoint:
+        monkeypatch.setenv("AWS_ENDPOINT", endpoint)
+        doorman.kill_at(4, "before")  # after the test of the place
+        told = user.begin("init", f"s3://{servers.BUCKET}/history", "--yes")
+        assert "This machine has joined all the same. Later: acp-proxy sync now" in told.stderr
+        server.start()
+        assert "1 sent" in user.sync("now").stdout
+
+
 def test_an_http_proxy_of_the_environment_is_used(
     server: servers.S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,6 +201,7 @@ class MemorySessions:
         uid, size, more = self.turns.get(name, ("", 0, b""))
         if more and not file.is_open and (uid, size) == (file.header.uid, len(file.data)):
             self._set(name, file.data + more)
+            file.header = _naming(file.header, more)
             del self.turns[name]
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
