@@ -101,9 +101,10 @@ def open_store(path: str | os.PathLike[str] | None = None) -> SessionStore:
     data directory. Raises NoStore, and UsageError if the configuration file is needed and wrong.
     """
     given = path or os.environ.get(_STORE) or config_file.checked().get("store")
-    archive = Archive(Path(given).expanduser() if given else default_root(), make=False)
+    root = Path(given).expanduser() if given else default_root()
+    archive = Archive(root, make=False)
     if not archive.is_made:
-        raise NoStore(archive.root)
+        raise NoStore(root)
     return SessionStore(archive)
 
 

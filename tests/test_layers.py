@@ -18,28 +18,29 @@ MAY_IMPORT: dict[str, set[str]] = {
     "options": {"errors"},
     "config_file": {"options", "errors"},
     "agent_command": set(),
+    "typed": set(),
     "wire": {"errors"},
     "titles": {"wire"},
     "history": {"wire", "errors"},
     "core": {"history", "titles", "wire", "errors"},
-    "replay": {"wire", "errors"},
+    "replay": {"typed", "wire", "errors"},
     "redaction": {"wire", "errors"},
-    "transcripts": {"redaction", "titles", "wire", "errors"},
+    "transcripts": {"redaction", "titles", "typed", "wire", "errors"},
     "sync": {"transcripts", "wire", "errors"},
     "recording": {"core", "transcripts", "agent_command", "wire", "errors"},
     "demo": set(),
-    "editors": {"wire", "errors", "options", "config_file"},
+    "editors": {"typed", "wire", "errors", "options", "config_file"},
     "shell": {"recording", "core", "history", "redaction", "replay", "sync", "transcripts", "wire", "errors"}
     | {"options", "config_file"},
     "diagnosis": {"editors", "shell", "core", "history", "replay", "transcripts", "agent_command", "wire", "errors"}
-    | {"options", "config_file"},
+    | {"options", "typed", "config_file"},
     "adoption": {"diagnosis", "editors", "core", "history", "redaction", "transcripts", "agent_command", "titles"}
     | {"wire", "errors"},
     "conversation": {"replay", "transcripts", "wire"},
     "api": {"conversation", "transcripts", "wire", "errors", "config_file"},
     "mock": {"replay", "transcripts", "wire", "errors"},
     "recall": {"api", "transcripts", "wire", "errors", "__init__"},
-    "views": {"conversation", "diagnosis", "editors", "replay", "transcripts", "titles", "wire", "errors"},
+    "views": {"conversation", "diagnosis", "editors", "replay", "transcripts", "titles", "typed", "wire", "errors"},
     "cli": {
         "shell",
         "views",
@@ -56,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "sync",
         "transcripts",
     }
-    | {"agent_command", "titles", "wire", "errors", "options", "config_file"},
+    | {"agent_command", "titles", "typed", "wire", "errors", "options", "config_file"},
     "__main__": {"cli", "shell", "errors"},
 }
 STORE_PACKAGES: dict[str, set[str]] = {

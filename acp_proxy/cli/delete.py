@@ -21,6 +21,7 @@ from acp_proxy.cli.storing import (
 )
 from acp_proxy.errors import AcpProxyError, NewerFormat, Unreadable
 from acp_proxy.transcripts.archive import Archive, DeletedSession, Listed, kept_name
+from acp_proxy.typed import is_typable
 from acp_proxy.views import rows, terminal
 
 
@@ -102,7 +103,7 @@ def restorable(kept: list[DeletedSession], deleted: list[Listed | DeletedSession
     for row in deleted:
         mine = next((each for each in kept if (each.agent, kept_name(each.name)) == (row.agent, row.name)), None)
         if mine is not None:
-            is_plain = mine.named.isprintable() and all(
+            is_plain = is_typable(mine.named) and all(
                 each.agent == mine.agent for each in kept if each.session == mine.session
             )
             names.append(mine.named if is_plain else mine.name)

@@ -2,14 +2,13 @@
 
 import os
 import re
-import shlex
 import shutil
 import sys
 from typing import Annotated
 
 import typer
 
-from acp_proxy import options
+from acp_proxy import options, typed
 from acp_proxy.cli.completing import one_of
 from acp_proxy.cli.storing import wrong_usage
 from acp_proxy.cli.wrapping import fitted
@@ -86,7 +85,7 @@ def editor(
     for text in (*found.also, f"Then: {made.then}", "To check the setup: acp-proxy doctor"):
         _say(text)
     if "--recall" not in given:
-        server = shlex.join([*we.words, "mcp"])
+        server = typed.joined([*we.words, "mcp"])
         _say(f"To let an agent look up earlier sessions: put --recall before it, or give it this MCP server: {server}")
     if we.note is not None:
         _say(f"Note: {' '.join(we.words)}: {we.note}")
@@ -121,7 +120,7 @@ def _parts(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str
         command = command[1:]
     if not command or not command[0]:
         raise UsageError(
-            f"the agent's command is missing. Put it after the variables: {shlex.join(begin)} NAME=VALUE AGENT"
+            f"the agent's command is missing. Put it after the variables: {typed.joined(begin)} NAME=VALUE AGENT"
         )
     if variables and command[0].startswith("-"):
         late, command, is_late = _options_of_run(command)
@@ -129,7 +128,7 @@ def _parts(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str
     if late or is_whole:
         first = [_WHOLE] if is_whole and _WHOLE not in begin else []
         pairs = [f"{key}={value}" for key, value in variables.items()]
-        line = shlex.join([*begin, *first, *_open(given), *_open(late), *pairs, *command])
+        line = typed.joined([*begin, *first, *_open(given), *_open(late), *pairs, *command])
         raise UsageError(f"{_WHOLE} comes first, then options of run, then variables, then the agent. Write: {line}")
     command = command_line.spelled_out(command)
     if command_line.lacks_run(command):

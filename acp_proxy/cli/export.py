@@ -1,7 +1,6 @@
 """``acp-proxy sessions export``: write sessions as documents or as transcripts."""
 
 import os
-import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from acp_proxy import options
+from acp_proxy import options, typed
 from acp_proxy.cli import completing, writing
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, store_of, wrong_usage
@@ -105,7 +104,7 @@ def export(
         if several and not output:
             raise UsageError("several sessions need a directory. Use --output DIR.")
         if several and not _is_directory(output) and (suffix := Path(output).suffix.lower()) in _SUFFIXES:
-            options_for_all = f"--output {shlex.quote(output[: -len(suffix)])}/ --format {form or _SUFFIXES[suffix]}"
+            options_for_all = f"--output {typed.quoted(output[: -len(suffix)])}/ --format {form or _SUFFIXES[suffix]}"
             raise UsageError(
                 f"{output} names one file, but each session gets a file of its own. Name a directory: {options_for_all}"
             )

@@ -1,27 +1,25 @@
 """Options and functions shared by the commands on recorded sessions: which store, and which session."""
 
 import os
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from acp_proxy import typed
 from acp_proxy.cli import completing
 from acp_proxy.cli.which_store import STORE_VARIABLE
 from acp_proxy.cli.which_store import directory as directory
 from acp_proxy.cli.which_store import root_of as root_of
+from acp_proxy.cli.which_store import short_ids as short_ids
 from acp_proxy.cli.which_store import store_of as store_of
 from acp_proxy.cli.wrapping import fitted
 from acp_proxy.errors import AcpProxyError, NoSuchSession, UsageError
 from acp_proxy.transcripts.archive import Archive, Listed
-from acp_proxy.views import figures, rows, terminal
-
-if TYPE_CHECKING:  # imported late: no other command needs it
-    from acp_proxy.transcripts.archive import Candidate
+from acp_proxy.views import rows, terminal
 
 INTERRUPTED = 128 + 2
 """The exit status after Ctrl-C: 128 and SIGINT, as in shells."""
@@ -122,7 +120,7 @@ def agreed(question: str) -> None:
 def command(words: str, names: Sequence[str], *options: str) -> str:
     """A command that the user can copy, for these sessions."""
     named = [*options, "--", *names] if any(name.startswith("-") for name in names) else [*names, *options]
-    return shlex.join(["acp-proxy", *words.split(), *named])
+    return typed.joined(["acp-proxy", *words.split(), *named])
 
 
 def same_store(context: typer.Context, store: str) -> list[str]:
@@ -153,8 +151,8 @@ def chosen(store: Archive, wanted: str, agent: str, *, whole: bool = False) -> L
         return found[0]
     titled = store.titled(wanted, agent) if wanted != "last" else []
     if not titled and os.path.isfile(wanted):
-        to = f"To watch it: {shlex.join(['acp-proxy', 'replay', wanted])}. "
-        raise NoSuchSession(f"{wanted!r} is a file. {to}To add it to the store: acp-proxy sessions import")
+        to = f"To watch it: {typed.joined(['acp-proxy', 'replay', wanted])}. "
+        raise NoSuchSession(f"{wanted} is a file. {to}To add it to the store: acp-proxy sessions import")
     if not titled and not store.agents():
         raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT")
     if not titled:
@@ -174,10 +172,3 @@ def _candidates(store: Archive, found: list[Listed]) -> list[str]:
     shown, more = found[:_CANDIDATES], len(found) - _CANDIDATES
     lines = [f"  {one}" for one in rows.candidates(shown, short_ids(store, shown))]
     return [*lines, *([f"  and {more} more"] if more > 0 else [])]
-
-
-def short_ids(store: Archive, sessions: "Sequence[Listed | Candidate]") -> dict[str, str]:
-    """The shortest unique form of each id, for display."""
-    ids = [each.session for each in sessions]
-    short = figures.short(ids, store.alike(ids, figures.SHORTEST))
-    return {each.named: short[each.session] + each.named.removeprefix(each.session) for each in sessions}

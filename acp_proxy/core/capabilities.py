@@ -92,8 +92,8 @@ class Service(Value, frozen=False):
         return self.modes.handover != NEVER and self.modes.load != AGENT
 
     def deletes(self, params: object) -> bool:
-        """Whether acp-proxy answers a ``session/delete`` with these parameters. The agent does not know the ids of
-        other agents' sessions."""
+        """Whether acp-proxy answers a ``session/delete`` with these parameters. The agent does not know the ids
+        that acp-proxy gave."""
         is_foreign = foreign.is_foreign(acp.session_id(params) or "")
         return DELETE in self.ours or (is_foreign and self.is_known and self.modes.delete != AGENT)
 

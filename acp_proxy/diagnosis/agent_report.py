@@ -195,6 +195,8 @@ def _not_started(program: str, problem: OSError) -> tuple[str, str]:
     if not isinstance(problem, FileNotFoundError):
         ends = f"run would end with status {NOT_EXECUTABLE}"
         advice = "Check that it is a program, and that it is executable (chmod +x)."
+        if os.name == "nt":
+            advice = "Give the path of a program. For a script, start its interpreter with the script as its argument."
         return f"{program} cannot be executed ({problem.strerror}); {ends}", advice
     if shutil.which(program) is not None:
         ends = f"run would end with status {NOT_FOUND}"

@@ -89,18 +89,22 @@ def _examine(root: Path) -> tuple[StoreReport, list[Todo]]:
     ]
     if free < _LITTLE_SPACE:
         todo.append(Todo(f"The disk of {root} is nearly full. Free some space, or move the store with --store.", False))
-    mode = stat.S_IMODE(os.stat(root).st_mode)
-    if mode & 0o077 and sys.platform != "win32":
+    mode = _mode(root)
+    if mode is not None and mode & 0o077:
         todo.append(Todo(f"Others can read {root}. Run: chmod 700 {root}"))
     return StoreReport(root, True, mode, files, size, len(store.agents()), sessions, unreadable, free), todo
 
 
 def _refused(root: Path, why: str) -> tuple[StoreReport, list[Todo]]:
+    return StoreReport(root, True, _mode(root), off=why), [Todo(why)]
+
+
+def _mode(root: Path) -> int | None:
+    """The permissions of the directory; None if they cannot be read, or say nothing, as on Windows."""
     try:
-        mode = stat.S_IMODE(os.stat(root).st_mode)
+        return stat.S_IMODE(os.stat(root).st_mode) if sys.platform != "win32" else None
     except OSError:
-        mode = None
-    return StoreReport(root, True, mode, off=why), [Todo(why)]
+        return None
 
 
 def _cannot_be_made(root: Path) -> str | None:

@@ -2,13 +2,12 @@
 
 import contextlib
 import os
-import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from acp_proxy import config_file, options
+from acp_proxy import config_file, options, typed
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.diagnosis import agent_report, store_report
 from acp_proxy.diagnosis.agent_report import Examined, Wish
@@ -125,7 +124,7 @@ def _of_entry(starts: str, one: ConfiguredAgent, editor: Name, root: Path) -> It
         why = "because of --no-record, ACP_PROXY_NO_RECORD or the configuration file"
         yield Todo(f"{starts} through acp-proxy, which records nothing, {why}.", is_wrong=False)
     elif one.store is not None and one.is_kept_elsewhere(root):
-        at = f"acp-proxy doctor --store {shlex.quote(one.store)}"
+        at = f"acp-proxy doctor --store {typed.quoted(one.store)}"
         yield Todo(f"{starts} with another store, which was not checked. To check it: {at}", is_wrong=False)
 
 

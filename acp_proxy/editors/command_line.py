@@ -2,10 +2,10 @@
 
 import os
 import re
-import shlex
 import shutil
 from itertools import pairwise
 
+from acp_proxy import typed
 from acp_proxy.errors import UsageError
 
 _PROXY = re.compile(r"acp[-_]proxy(\.exe|\.cmd)?((@|==).*)?", re.IGNORECASE)
@@ -22,7 +22,7 @@ def spelled_out(words: list[str]) -> list[str]:
     if len(words) > 1 or len(line.split()) < 2 or os.path.lexists(line) or shutil.which(line) is not None:
         return words
     try:
-        return shlex.split(line, posix=os.name != "nt")
+        return typed.split(line)
     except ValueError as problem:
         raise UsageError(f"this is not a valid command line ({problem}): {line}") from problem
 

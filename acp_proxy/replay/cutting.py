@@ -4,8 +4,7 @@ Short fields are kept first, then the content item by item, then ``rawInput`` an
 text the beginning is kept; a diff, an image or a value of unknown shape is kept whole or not at all.
 """
 
-import shlex
-
+from acp_proxy import typed
 from acp_proxy.replay import update_lines
 from acp_proxy.replay.update_lines import Members
 from acp_proxy.wire import acp, jsonrpc, splice
@@ -33,7 +32,7 @@ def cut(fields: Members, limit: int) -> dict[str, int]:
 
 def notice(session: str, left_out: int) -> str:
     """The text that says how many bytes were cut, and which command shows them."""
-    command = f"acp-proxy sessions show {shlex.quote(session)} --json"
+    command = f"acp-proxy sessions show {typed.quoted(session)} --json"
     return f"[{left_out} bytes are left out here. To see all of it: {command}]"
 
 

@@ -18,6 +18,8 @@ DEATH_SIGNAL, JOB, END_OF_FILE = "death signal", "job", "end of file"
 """How the agent notices that we were killed. On macOS, only the end of its input is possible."""
 
 _SIGKILL = 9
+_CRASHED = 2**31
+"""The first status of a crash on Windows, such as 0xC0000005."""
 _PR_SET_PDEATHSIG = 1
 _RESET_SIGNALS = (13, 25)  # SIGPIPE and SIGXFSZ: Python ignores them, and exec keeps that
 
@@ -46,9 +48,8 @@ class AgentProcess:
 
     @property
     def exit_code(self) -> int:
-        """The exit code for us: the agent's own, or 128+n for signal n."""
-        status = self.status or 0
-        return 128 - status if status < 0 else status
+        """The exit code for us; see the function of this name."""
+        return exit_code(self.status or 0)
 
     @property
     def how_it_ended(self) -> str:
@@ -56,8 +57,20 @@ class AgentProcess:
         return how_it_ended(self.status or 0)
 
 
+def exit_code(status: int) -> int:
+    """The exit code for a process that ends as another did with this status: the same, or 128+n for signal n.
+
+    Windows' codes for crashes are beyond what ``os._exit`` takes, except as negative numbers.
+    """
+    if status >= _CRASHED:
+        return status - 2 * _CRASHED
+    return 128 - status if status < 0 else status
+
+
 def how_it_ended(status: int) -> str:
     """A description of an exit status as in subprocess, such as "exited with status 1"."""
+    if status >= _CRASHED:
+        return f"exited with status 0x{status:08X}"
     if status >= 0:
         return f"exited with status {status}"
     import signal

@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from acp_proxy.shell.agent_process import NOT_EXECUTABLE, NOT_FOUND, AgentProcess
+from acp_proxy.shell.agent_process import NOT_EXECUTABLE, NOT_FOUND, AgentProcess, exit_code
 
 _KILL_ON_JOB_CLOSE, _BREAKAWAY_OK = 0x2000, 0x0800
 _EXTENDED_LIMIT_INFORMATION = 9
@@ -67,9 +67,18 @@ def become(command: list[str]) -> int:
     try:
         program, arguments = startable(command)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the agent too
-        return subprocess.call(arguments, executable=program)
+        return exit_code(subprocess.call(arguments, executable=program))
     except OSError as problem:
         return _reported(command, problem)
+
+
+def is_console(fd: int) -> bool:
+    """Whether this is a console, and not another device such as NUL."""
+    import msvcrt  # only Windows has it
+
+    handle = msvcrt.get_osfhandle(fd)  # type: ignore[attr-defined,unused-ignore]
+    dlls: Any = ctypes.windll  # type: ignore[attr-defined,unused-ignore]
+    return bool(dlls.kernel32.GetConsoleMode(ctypes.c_void_p(handle), ctypes.byref(ctypes.c_uint32())))
 
 
 def _reported(command: list[str], problem: OSError) -> int:
@@ -86,6 +95,8 @@ def startable(command: list[str]) -> tuple[str | None, str | list[str]]:
     """
     found = resolved(command, shutil.which)
     if found is None:
+        if os.path.dirname(command[0]) and os.path.exists(command[0]):
+            raise OSError(errno.ENOEXEC, "not a program: its name must end in .exe, .cmd or another ending in PATHEXT")
         raise FileNotFoundError(errno.ENOENT, "not found")
     return arranged(found, os.environ.get("SYSTEMROOT", r"C:\Windows"))
 

@@ -3,11 +3,11 @@ agents.
 """
 
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from acp_proxy import typed
 from acp_proxy.diagnosis.abilities import NOBODY, OURS, Ability
 from acp_proxy.diagnosis.agent_report import Examined
 from acp_proxy.diagnosis.store_report import StoreReport
@@ -34,7 +34,7 @@ def lines(found: Diagnosis) -> Iterator[str]:
         yield "  no configuration of a known editor was found on this machine"
     yield ""
     if found.agent is not None:
-        yield from _section(line(f"agent  {shlex.join(found.agent.command)}"), _agent(found.agent))
+        yield from _section(line(f"agent  {typed.joined(found.agent.command)}"), _agent(found.agent))
     yield from _todo(found)
 
 

@@ -1,7 +1,7 @@
-"""The ids that one agent's proxy gives to sessions of other agents: copies of them, and rows that it also lists.
+"""The ids that acp-proxy gives to sessions that the agent does not know: those of other agents and other machines.
 
-Such an id names the other agent's folder and session, so that it means the same in every process. The copy has the id
-of the row that it replaces.
+The id for another agent's session names that agent's folder and the session, so that it means the same in every
+process. A copy has the id of the row that it replaces.
 """
 
 import re
@@ -16,12 +16,18 @@ def id_of(folder: str, session: str, number: int = 1) -> str:
     return f"{PREFIX}{folder}.{session}" + (f".{number}" if number > 1 else "")
 
 
+def from_elsewhere(uid: str) -> str:
+    """The id for a session of another machine. ``uid``: of its transcript."""
+    return f"{PREFIX}{uid}"
+
+
 def is_foreign(session: str) -> bool:
-    """Whether an id is one for another agent's session."""
+    """Whether acp-proxy gave this id."""
     return session.startswith(PREFIX)
 
 
 def original(session: str) -> tuple[str, str] | None:
-    """The other agent's folder and session id that an id names; None if it names none."""
+    """The other agent's folder and session id that an id names; None if it names none, as that of a session of another
+    machine."""
     found = _ID.fullmatch(session)
     return (found[1], found[2]) if found is not None else None

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import sqlite3
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from acp_proxy import typed
 from acp_proxy.cli import search as command
 from acp_proxy.cli.app import app
 from acp_proxy.shell import output
@@ -23,6 +23,7 @@ from acp_proxy.transcripts.search.searching import Hit
 from acp_proxy.transcripts.search.words import Excerpt
 from acp_proxy.views import found, rows
 from acp_proxy.wire import clock
+from tests import forked
 from tests.cli.test_sessions import NEVER_PRINTED, STEERING
 from tests.posix import pty
 from tests.stored import EPOCH, Both, chunk, store_session
@@ -72,7 +73,7 @@ def on_terminal(store: Both, *words: str, width: int = 80, **more: str) -> str:
         "HOME": "/home/nobody",
         **more,
     }
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env):
+    with forked.start(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env):
         os.close(theirs)
         text = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
     os.close(ours)
@@ -264,8 +265,8 @@ def test_no_match_exits_with_1(store: Both) -> None:
 def test_no_match_shows_how_to_match_the_beginnings_of_words(store: Both) -> None:
     two_sessions(store)
     result = run(store, "logi pag", "x")
-    shown = f"acp-proxy sessions search 'logi*' 'pag*' 'x*' --store {store.root}\n"
-    assert result.stderr == f"Nothing matches. Try fewer words, or their beginnings, as in: {shown}"
+    shown = typed.joined(["acp-proxy", "sessions", "search", "logi*", "pag*", "x*", "--store", str(store.root)])
+    assert result.stderr == f"Nothing matches. Try fewer words, or their beginnings, as in: {shown}\n"
     assert run(store, "zz*", "yy*").stderr == "Nothing matches. Try fewer words.\n"
     assert ids(store, "logi*", "pag*") == ["first"]
 

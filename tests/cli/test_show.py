@@ -192,10 +192,15 @@ def test_images_and_files_are_saved_and_named(store: Store, tmp_path: Path) -> N
     names = ["turn-1-1.png", "turn-2-1.pdf", "turn-2-2.png"]
     assert printed(store, "s", "--extract", str(folder)).splitlines() == [str(folder / name) for name in names]
     assert [(folder / name).read_bytes() for name in names] == [PIXELS, b"%PDF", PIXELS]
-    assert stat.S_IMODE((folder / names[0]).stat().st_mode) == 0o600
     assert printed(store, "s", "--extract", str(folder), "--turn", "2").splitlines() == [
         str(folder / name) for name in names[1:]
     ]
+
+
+def test_saved_images_are_private(store: Store, tmp_path: Path) -> None:
+    store_session(store, "s", ("one", TURN))
+    [saved] = printed(store, "s", "--extract", str(tmp_path)).splitlines()
+    assert stat.S_IMODE(Path(saved).stat().st_mode) == 0o600
 
 
 def test_nothing_is_overwritten_when_images_are_saved(store: Store, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from acp_proxy import typed
 from acp_proxy.cli.app import app
 from acp_proxy.cli.sessions import SessionsGroup
 from acp_proxy.cli.storing import chosen, short_ids
@@ -81,7 +82,7 @@ def test_every_command_on_sessions_is_tested_here() -> None:
 def test_a_missing_default_store_is_like_an_empty_one_and_not_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    for name in ("HOME", "XDG_DATA_HOME", "LOCALAPPDATA"):
+    for name in ("HOME", "XDG_DATA_HOME", "WIN_PD_OVERRIDE_LOCAL_APPDATA"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     result = run(*words)
@@ -269,4 +270,7 @@ def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled
     file.write_text("{}")
     result = CliRunner().invoke(app, ["sessions", "show", str(file), "--store", str(entitled.root)])
     assert result.exit_code == 1
-    assert f"is a file. To watch it: acp-proxy replay '{file}'. To add it to the store: acp-proxy" in result.stderr
+    assert (
+        f"is a file. To watch it: acp-proxy replay {typed.quoted(str(file))}. To add it to the store: acp-proxy"
+        in result.stderr
+    )

@@ -225,6 +225,10 @@ def test_a_failed_start_is_explained(tmp_path: Path) -> None:
     plain.write_text("")
     assert "126" in problem([str(plain)])
     assert "126" in problem([str(tmp_path)])
+
+
+def test_a_missing_interpreter_is_explained(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
     plain.write_text("#!/no/such/interpreter\n")
     plain.chmod(0o755)
     assert "first line" in problem([str(plain)])

@@ -24,7 +24,9 @@ SHORT_GRACE = ("--grace", "0.2")
 FAIR_GRACE = ("--grace", "2")
 """Enough for an agent that ends with its input, even on a busy machine; others use up all of it."""
 ENDLESS_GRACE = ("--grace", "600")
-LAUNCHER = ("sh", "-c", '"$@"; exit $?', "launcher")
+PYTHON = (sys.executable, "-S", "-c")
+ON_WINDOWS = (*PYTHON, "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))")
+LAUNCHER = ON_WINDOWS if sys.platform == "win32" else ("sh", "-c", '"$@"; exit $?', "launcher")
 """A program that starts its arguments as a child with the same streams, and waits for it."""
 STAYS = 300
 """Seconds: a child that is not ended outlives the test, which then fails."""
@@ -160,8 +162,12 @@ def test_a_grandchild_that_holds_stdout_does_not_delay_the_end(proxied: Proxied,
 
 def test_a_grandchild_that_keeps_writing_does_not_delay_the_end(proxied: Proxied, watched: Watched) -> None:
     pidfile = proxied.base / "child.pid"
-    child = f"echo $$ >'{pidfile}'; while :; do echo '{{}}'; sleep 0.05; done"
-    with started(proxied, ["sh", "-c", 'sh -c "$1" & read -r line; exit 17', "agent", child]) as editor:
+    child = (
+        f"import os, time; open({str(pidfile)!r}, 'w').write(str(os.getpid()))\n"
+        "while os.write(1, b'{}\\n'): time.sleep(0.05)"
+    )
+    agent = "import subprocess, sys; subprocess.Popen(sys.argv[1:]); sys.stdin.readline(); sys.exit(17)"
+    with started(proxied, [*PYTHON, agent, *PYTHON, child]) as editor:
         editor.wait_for(lambda message: message == {})
         chatter = watched.named_in(pidfile)
         editor.send_line(b"now")
@@ -176,7 +182,7 @@ def test_a_grandchild_that_keeps_writing_does_not_delay_the_end(proxied: Proxied
     ("content", "mode", "status"),
     [
         (None, 0, 127),
-        ("#!/no/such/interpreter\n", 0o755, 127),
+        ("#!/no/such/interpreter\n", 0o755, 127 if sys.platform != "win32" else 126),  # there it is no program
         ("#!/bin/sh\n", 0o644, 126),
         ("neither a program nor a script", 0o755, 126),
     ],
@@ -226,12 +232,11 @@ def test_closing_the_input_ends_the_agent_gracefully(proxied: Proxied, watched: 
 
 
 def test_the_agents_last_message_after_the_end_of_its_input_is_delivered(proxied: Proxied) -> None:
-    with started(
-        proxied, ["sh", "-c", """cat >/dev/null; echo '{"jsonrpc":"2.0","method":"_bye"}'; exit 3"""]
-    ) as editor:
+    bye = b'{"jsonrpc":"2.0","method":"_bye"}\n'
+    with started(proxied, [*PYTHON, f"import os, sys; sys.stdin.read(); os.write(1, {bye!r}); sys.exit(3)"]) as editor:
         assert editor.end() == 3
         editor.wait_for_end()
-        assert [line.raw for line in editor.lines] == [b'{"jsonrpc":"2.0","method":"_bye"}\n']
+        assert [line.raw for line in editor.lines] == [bye]
 
 
 def test_closing_the_output_ends_the_agent(proxied: Proxied, watched: Watched) -> None:
@@ -434,14 +439,15 @@ def test_an_agent_behind_launchers_ends_with_a_killed_proxy(proxied: Proxied, wa
 
 def test_the_agent_inherits_stderr_environment_directory_and_process_group(proxied: Proxied) -> None:
     script = (
-        "import json, os, sys; print('from the agent', file=sys.stderr, flush=True);"
-        "print(json.dumps([os.getcwd(), os.environ['MARK'], os.getpgrp(), os.umask(0)]), flush=True)"
+        "import json, os; os.write(2, b'from the agent\\n'); group = getattr(os, 'getpgrp', int)();"
+        "print(json.dumps([os.getcwd(), os.environ['MARK'], group, os.umask(0)]), flush=True)"
     )
     command = [*PROXY, "run", "--store", str(proxied.store), sys.executable, "-c", script]
     with Editor(command, cwd=proxied.project, env={**os.environ, "MARK": "ours"}) as editor:
         told = editor.wait_for(lambda message: isinstance(message, list)).message
         assert editor.wait() == 0
-        assert told == [str(proxied.project), "ours", os.getpgrp(), current_umask()]
+        group = os.getpgrp() if sys.platform != "win32" else 0
+        assert told == [str(proxied.project), "ours", group, current_umask()]
     assert editor.stderr() == "from the agent\n"
 
 

@@ -1,6 +1,7 @@
 """What a load replays: few messages or every chunk, and no outdated state."""
 
 import json
+import os
 import shlex
 import subprocess
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.demo.display import ShownItem, tell
-from tests.client import NO_ANSWER, RequestFailed
+from tests.client import NO_ANSWER, TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import ASK, PROXY, Loaded, Proxied, Updates, conversation, kept, say, texts
 
 MANY = 5_000
@@ -209,9 +210,8 @@ def test_a_long_tool_call_is_cut_and_names_the_command_that_shows_it(proxied: Pr
     command = notice.rpartition("To see all of it: ")[2].removesuffix("]")
     program, *words = shlex.split(command)
     assert program == "acp-proxy"
-    shown = subprocess.run(
-        [*PROXY, *words], env={"ACP_PROXY_STORE": str(proxied.store)}, capture_output=True, timeout=20, check=True
-    )
+    env = os.environ | {"ACP_PROXY_STORE": str(proxied.store)}
+    shown = subprocess.run([*PROXY, *words], env=env, capture_output=True, timeout=TIMEOUT, check=True)
     assert b"END" in shown.stdout
     assert b"y" * 5_000 in shown.stdout
 

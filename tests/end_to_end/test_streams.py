@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,18 @@ CLIENT_SAYS = MESSAGES / "talk.lines"
 AGENT_SAYS = MESSAGES / "stray.lines"
 
 # Writes its own lines, then repeats and saves what it reads.
-ECHO = ("sh", "-c", 'cat "$1"; exec tee "$2"', "agent")
+ECHO_SOURCE = """
+import os, sys
+def write(data):
+    while data:
+        data = data[os.write(1, data):]
+with open(sys.argv[1], "rb") as own, open(sys.argv[2], "wb", buffering=0) as heard:
+    write(own.read())
+    while data := os.read(0, 65536):
+        heard.write(data)
+        write(data)
+"""
+ECHO = (sys.executable, "-S", "-c", ECHO_SOURCE)
 
 
 # --- kinds of stdin: a descriptor, and the bytes to read from it
@@ -99,7 +111,10 @@ def a_pty_out(_: Path) -> Out:
     return writing, Listener(reading).all
 
 
-@pytest.mark.parametrize("given_out", [a_pipe_out, a_file_out, dev_null_out, a_pty_out])
+OUTS = [a_pipe_out, a_file_out, dev_null_out, *([] if sys.platform == "win32" else [a_pty_out])]
+
+
+@pytest.mark.parametrize("given_out", OUTS)
 @pytest.mark.parametrize("given_in", [a_pipe_in, a_file_in, dev_null_in])
 def test_bytes_pass_unchanged_through_any_stdin_and_stdout(
     given_in: Callable[[], tuple[int, bytes]], given_out: Callable[[Path], Out], tmp_path: Path
@@ -159,12 +174,29 @@ ANSWERED = (
 )
 
 
+ANSWERS = """
+import os, sys
+count, answers, asked = sys.argv[1:]
+with open(answers, "rb") as said, open(asked, "wb") as heard:
+    for _ in range(int(count)):
+        heard.write(sys.stdin.buffer.readline())
+    os.write(1, said.read())
+    heard.write(sys.stdin.buffer.read())
+"""
+"""An agent that reads some lines, says what a file has, and saves all that it reads."""
+
+
+def answering(base: Path, after: int, answers: str) -> Client:
+    """A client of such an agent, which saves into the file "asked"."""
+    (base / "answers").write_text(answers, newline="")
+    agent = [sys.executable, "-S", "-c", ANSWERS, str(after), str(base / "answers"), str(base / "asked")]
+    return Client([*PROXY, "run", "--store", str(base / "store"), *agent])
+
+
 @pytest.fixture
 def out_of_order(tmp_path: Path) -> Iterator[Client]:
     """An agent that reads all four requests before it answers the last."""
-    (tmp_path / "answers").write_text(re.sub("«.*?»|§", "", ANSWERED), newline="")
-    script = f"cd '{tmp_path}' && head -n 4 >asked && cat answers && cat >>asked"
-    with Client([*PROXY, "run", "--store", str(tmp_path / "store"), "sh", "-c", script]) as client:
+    with answering(tmp_path, 4, re.sub("«.*?»|§", "", ANSWERED)) as client:
         yield client
 
 
@@ -181,9 +213,7 @@ def test_answers_out_of_order_pass_and_only_those_to_initialize_change(out_of_or
 
 def test_a_prompt_does_not_overtake_the_load_before_it(tmp_path: Path) -> None:
     able = {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}}}}
-    (tmp_path / "able").write_text(json.dumps({"jsonrpc": "2.0", "id": 0, "result": able}) + "\n")
-    script = f"cd '{tmp_path}' && read -r first && cat able && cat >asked"
-    with Client([*PROXY, "run", "--store", str(tmp_path / "store"), "sh", "-c", script]) as client:
+    with answering(tmp_path, 1, json.dumps({"jsonrpc": "2.0", "id": 0, "result": able}) + "\n") as client:
         client.request("initialize", {"protocolVersion": 1})
         load = {"sessionId": "s", "cwd": "/", "mcpServers": []}
         behind = {"sessionId": "s", "prompt": []}
@@ -193,4 +223,4 @@ def test_a_prompt_does_not_overtake_the_load_before_it(tmp_path: Path) -> None:
         client.close_stdin()
         client.wait_for_end()
     heard = [json.loads(line)["method"] for line in (tmp_path / "asked").read_text().splitlines()]
-    assert heard == ["session/resume", "session/prompt"]
+    assert heard == ["initialize", "session/resume", "session/prompt"]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.replay.brief import INTRODUCTION, LACKING
+from tests import forked
 from tests.client import TIMEOUT
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, say, texts
 from tests.end_to_end.test_handover import remembered
 
 ANSWERS = {"turns": [[say("My answer.")]]}
-AGENTS = [("--capabilities", "none"), ("--capabilities", "load"), ("--capabilities", "resume")]
+AGENTS = [("--capabilities", "none"), ("--capabilities", "load,list"), ("--capabilities", "resume")]
 
 
 class Synchronized(Proxied):
@@ -23,9 +23,9 @@ class Synchronized(Proxied):
 
     def sync(self, *words: str) -> str:
         command = [*PROXY, "sync", *words, "--store", str(self.store)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = forked.run(command, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
-        return done.stdout
+        return str(done.stdout)
 
     def prompts(self) -> list[str]:
         """All prompts that this machine's agent got."""
@@ -67,6 +67,7 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
         [listed] = editor.sessions()
         assert users_words(editor, listed["sessionId"]) == ["Begin here"]
         editor.prompt(listed["sessionId"], "Continue there")
+        assert [each["sessionId"] for each in editor.sessions()] == [listed["sessionId"]]  # not the agent's new one
         assert editor.end() == 0
     assert "Begin here" in "".join(desktop.prompts())
     desktop.sync("now")

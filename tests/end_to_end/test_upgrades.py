@@ -28,10 +28,12 @@ class Missing:
         if name in names or (os.path.exists(gone) and top not in (sys.stdlib_module_names | {"acp_proxy"})):
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Missing())
-def tell(signals, wait=signal.sigwait):
-    os.write(2, b"SUPERVISED\\n")
-    return wait(signals)
-signal.sigwait = tell
+name = "sigwait" if hasattr(signal, "sigwait") else "signal"  # Windows
+def tell(*given, real=getattr(signal, name)):
+    if given[-1] is not signal.SIG_DFL:
+        os.write(2, b"SUPERVISED\\n")
+    return real(*given)
+setattr(signal, name, tell)
 from acp_proxy.__main__ import main
 main()
 """.replace("SUPERVISED", SUPERVISED)

@@ -83,7 +83,7 @@ class Player:
             case {"exit": int(status)}:
                 os._exit(status)
             case {"signal": str(name)}:
-                os.kill(os.getpid(), signal.Signals[name])
+                os.kill(os.getpid(), getattr(signal, name, signal.SIGTERM))  # Windows has no SIGKILL
             case {"close_stdout": True}:
                 self._connection.close_stdout()
             case {"spawn": dict(options)}:

@@ -19,6 +19,7 @@ from tests.client import NO_ANSWER, TIMEOUT, Client, OutputEnded, RequestFailed,
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
 AGENT = [sys.executable, "-m", "tests.scripted.agent"]
 ALL = "resume,list,load,delete,close,fork"
+KILLED = -9 if os.name == "posix" else signal.SIGTERM
 
 Start = Callable[..., Client]
 
@@ -333,7 +334,7 @@ def test_a_permission_left_open_ends_with_the_turn(start: Start, tmp_path: Path)
     assert client.result_of(turn) == {"stopReason": "cancelled"}
 
 
-@pytest.mark.parametrize(("script", "status"), [("crash", 17), ("killed", -9)])
+@pytest.mark.parametrize(("script", "status"), [("crash", 17), ("killed", KILLED)])
 def test_the_agent_can_die_during_its_second_turn(start: Start, tmp_path: Path, script: str, status: int) -> None:
     client = start(script=script)
     session = opened(client, tmp_path)

@@ -33,6 +33,7 @@ def test_on_windows_an_agent_is_ended_by_end_of_file_and_then_termination() -> N
         (-9, 137, "ended by SIGKILL"),
         (-15, 143, "ended by SIGTERM"),
         (-63, 191, "ended by signal 63"),
+        (0xC0000005, 0xC0000005 - 2**32, "exited with status 0xC0000005"),  # a crash on Windows
     ],
 )
 def test_our_exit_code_is_the_agents_or_128_plus_a_signals_number(status: int, code: int, told: str) -> None:

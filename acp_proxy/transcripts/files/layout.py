@@ -12,15 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from acp_proxy.errors import StoreRefused
-from acp_proxy.transcripts.files import access, names
+from acp_proxy.transcripts.files import access, databases, names
 from acp_proxy.transcripts.files.journal import Journal
 from acp_proxy.transcripts.files.names import COMPRESSED_SUFFIX, FORKED_SUFFIX, SUFFIX, compressed, forked, unfinished
 
 FORMAT = 1
 JOURNAL = access.JOURNAL_FILE.removesuffix(SUFFIX)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-_SIDES = ("", "-wal", "-shm")
-"""Suffixes of the files that SQLite keeps for a database, the database's own first."""
 _TAKEN = "."
 """Follows the transcript's name in a mark that is being removed; a random suffix follows."""
 _WORDS = re.compile(r"[0-9a-f]-[0-9a-f]{16}\.sqlite3")
@@ -189,20 +187,21 @@ class Layout:
 
     def journal(self, agent: str) -> Journal:
         """An agent's journal, the same object each time."""
-        return self._journals.setdefault(agent, Journal(self.transcript(agent, JOURNAL)))
+        found = self._journals.get(agent)  # each turn asks, and a path takes long to make
+        return found or self._journals.setdefault(agent, Journal(self.transcript(agent, JOURNAL)))
 
     def mark(self, agent: str, name: str) -> str:
         """Mark a transcript as one that the index has not read to its end. Returns the mark's path. Raises OSError.
 
         The mark is an empty file, so it survives this process.
         """
-        path = self.unindexed / agent / name
+        path = os.path.join(self.unindexed, agent, name)  # ten times as fast as joining Paths, and each turn does it
         try:
             access.touch(path)
         except FileNotFoundError:
-            access.make_directory(path.parent)
+            access.make_directory(self.unindexed / agent)
             access.touch(path)
-        return str(path)
+        return path
 
     def marked(self, agent: str) -> list[str]:
         """The names of an agent's marked transcripts, including those whose mark is being removed."""
@@ -345,22 +344,29 @@ class Layout:
             found = sorted(file for file in os.listdir(self.search) if file.startswith(f"{digit}-"))
         except (FileNotFoundError, NotADirectoryError):
             return True
+        tables = tuple(file for file in found if _WORDS.fullmatch(file))
         try:
-            for file in found:  # a table before its side files: a process that misses those sees that it is gone
-                (self.search / file).unlink(missing_ok=True)
+            for file in tables:
+                self.remove_words(self.search / file)
+            for file in found:
+                if not file.startswith(tables):  # unfinished, or the side file of a table that is gone
+                    (self.search / file).unlink(missing_ok=True)
         except OSError:
             return False
         return True
 
     def remove_words(self, path: Path) -> None:
-        """Remove one search table and SQLite's side files. Raises OSError."""
-        for suffix in _SIDES:
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        """Remove one search table; on Windows, empty it if a process has it open. Raises OSError."""
+        try:
+            databases.remove(path)
+        except PermissionError:
+            if os.name != "nt":
+                raise
+            databases.empty(path)
 
     def discard_index(self) -> None:
         """Remove the index and SQLite's side files. Raises OSError."""
-        for suffix in _SIDES:
-            self.index.with_name(self.index.name + suffix).unlink(missing_ok=True)
+        databases.remove(self.index)
 
 
 def _names_in(folder: Path) -> list[str]:

@@ -1,4 +1,5 @@
-"""Sessions that lists show beside an agent's own: copies of other agents' sessions, and rows of sessions of others.
+"""Sessions that lists show beside an agent's own: copies of other agents' sessions, sessions of other machines, and
+rows of other agents' sessions.
 
 A row has an id of ours (``foreign``) and the other agent's name. It is left out if this agent has the copy that it
 would become, or if it was deleted or archived on either side.
@@ -20,7 +21,7 @@ from acp_proxy.wire import foreign
 _MARK = " · "
 """Stands between a row's title and the other agent's name."""
 _COPIES = blob(foreign.PREFIX), blob(foreign.PREFIX[:-1] + chr(ord(foreign.PREFIX[-1]) + 1))
-"""The ids of copies are from the first to before the second."""
+"""The ids of copies and of sessions of other machines are from the first to before the second."""
 _Position = tuple[str, bytes]
 
 

@@ -8,7 +8,6 @@ shows, and the state of its ``Summary`` at an offset, so that after a turn only 
 import json
 import sqlite3
 import time
-import weakref
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
@@ -100,11 +99,13 @@ class Index:
         except BaseException:
             self._database.close()
             raise
-        self._closing = weakref.finalize(self, self._database.close)  # nobody closes a store
-        self._closing.atexit = False  # a hanging disk must not delay the end
+
+    def __del__(self) -> None:  # nobody closes a store; weakref.finalize does nothing while Python ends
+        if hasattr(self, "_database"):
+            self.close()
 
     def close(self) -> None:
-        self._closing()
+        self._database.close()
 
     def add(self, agent: str, name: str, reading: Reading) -> bool:
         """Bring one transcript's row up to date.

@@ -22,7 +22,7 @@ from acp_proxy.transcripts.files.names import file_name, unfinished
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.remaking import session_of
 from acp_proxy.transcripts.lives import beginning, deleting
-from acp_proxy.wire import acp, record
+from acp_proxy.wire import acp, foreign, record
 from acp_proxy.wire.record import Header
 
 Part = tuple[int, int, str]
@@ -96,14 +96,16 @@ def add_turns(layout: Layout, agent: str, name: str) -> bool:
 def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
     """Create a transcript. Returns its name. Raises OSError.
 
-    ``is_ours``: an agent gave the session's id on this machine. If not, or if the id is taken, it gets its uid as its
-    id: an agent here could know another session by the old one.
+    ``is_ours``: an agent gave the session's id on this machine. If not, or if the id is taken, it gets one of ours:
+    an agent here could know another session by the old one.
     """
     path = layout.transcript(agent, file_name(header.session))
     layout.make_folder(path.parent)
     with access.alone_in(path.parent, wait=True), layout.journal(agent).alone():
         if not is_ours or layout.exists(agent, path.stem) or header.session in layout.journal(agent).deleted():
-            header = header.but(session=header.uid, forked_from=[header.session, *header.forked_from])
+            header = header.but(
+                session=foreign.from_elsewhere(header.uid), forked_from=[header.session, *header.forked_from]
+            )
             path = layout.transcript(agent, file_name(header.session))
             if layout.exists(agent, path.stem):
                 raise FileExistsError(path)

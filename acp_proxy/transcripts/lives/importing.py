@@ -8,7 +8,6 @@ file in the store.
 
 import errno
 import os
-import shlex
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
+from acp_proxy import typed
 from acp_proxy.errors import NotImported
 from acp_proxy.transcripts.files import access, journal
 from acp_proxy.transcripts.files.compressed import Compressed, pieces, written
@@ -177,7 +177,7 @@ def _compare(source: Source, into: Path, header: Header) -> None:
 
 def _typed(session: str) -> str:
     """The session as a command-line argument, whatever its id contains."""
-    return shlex.quote(session if session.isprintable() and not session.startswith("-") else file_name(session))
+    return typed.quoted(session if typed.is_typable(session) and not session.startswith("-") else file_name(session))
 
 
 def _same(source: Source, here: Iterator[bytes]) -> Iterator[bool]:

@@ -184,9 +184,10 @@ class Tables:
         # After the tables: what other processes add to a table is in the index before.
         there = set(self._index.select("SELECT agent, name, created, inode, size FROM transcripts", ()))
         for agent, name, *_ in seen - there:
-            path = self._words[names.digit(name)].path
-            if path is not None and not self._index.has(agent, name):
-                self._layout.remove_words(path)  # removed by hand: remove the table with its words
+            words = self._words[names.digit(name)]
+            if words.path is not None and not self._index.has(agent, name):
+                words.close()  # Windows removes no open file
+                self._layout.remove_words(words.path)  # removed by hand: remove the table with its words
                 raise _Again
         behind: dict[str, list[Key]] = {}
         for agent, name, *_ in sorted(there - seen):
@@ -240,6 +241,8 @@ class Tables:
                 raise _Again from problem
             if is_passing(problem):
                 raise Unreadable(errno_name(problem)) from problem
+            if digit in self._words:
+                self._words[digit].close()  # Windows removes no open file
             for path in self._layout.words(digit):
                 self._layout.remove_words(path)
             raise _Again from problem

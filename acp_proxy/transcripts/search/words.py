@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from acp_proxy.errors import NewerFormat
-from acp_proxy.transcripts.files import access
+from acp_proxy.transcripts.files import access, databases
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.search import phrases
@@ -284,11 +284,14 @@ def table(layout: Layout, digit: str) -> Path | None:
     """
     if layout.is_only_read:
         return None
-    found = layout.words(digit)
-    for path in found[1:]:
-        with suppress(PermissionError):  # on Windows, while another process has it open; the next search tries again
-            layout.remove_words(path)
-    return found[0] if found else _made(layout.new_words(digit))
+    kept = None
+    for path in layout.words(digit):
+        if kept is None and not databases.is_emptied(path):
+            kept = path
+        else:
+            with suppress(PermissionError):  # on Windows, while another process uses it; the next search tries again
+                layout.remove_words(path)
+    return kept or _made(layout.new_words(digit))
 
 
 def _made(path: Path) -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from acp_proxy.errors import NewerFormat, errno_name
-from acp_proxy.transcripts.files import access, names
+from acp_proxy.transcripts.files import access, databases, names
 from acp_proxy.transcripts.files.layout import JOURNAL, Layout
 from acp_proxy.transcripts.files.reading import Reading, cut
 from acp_proxy.transcripts.listing.comparing import agrees
@@ -282,6 +282,8 @@ class Inspection:
             return
         tables = {path for digit in "0123456789abcdef" for path in self._layout.words(digit)}
         for path in found:
+            if path in tables and databases.is_emptied(path):
+                continue  # the next search removes it
             if path in tables:
                 yield from _mode(path)
                 yield from self._words(path, None)

@@ -294,7 +294,7 @@ def test_a_wrong_table_is_reported_and_repaired(
     keep(store, "s", "a word", "another word")
     found(store, "word")
     assert list(store.verify()) == []
-    [path] = (root / "search").glob(f"{digit(file_name('s'))}-*")
+    [path] = (store.root / "search").glob(f"{digit(file_name('s'))}-*")
     break_it(path)
     [finding] = store.verify()
     assert (finding.path, finding.kind, finding.is_damage) == (path, kind, True)
@@ -320,5 +320,10 @@ def test_foreign_files_among_the_tables_are_kept(store: Both, root: Path) -> Non
     (root / "search" / "notes.txt").write_text("mine")
     assert [(finding.path.name, finding.is_damage) for finding in store.verify()] == [("notes.txt", False)]
     assert found(store, "word") == [("s", [1])]
+
+
+def test_a_table_that_others_can_read_is_reported(store: Both, root: Path) -> None:
+    keep(store, "s", "a word")
+    found(store, "word")
     os.chmod(next((root / "search").glob("*.sqlite3")), 0o644)
     assert [finding.kind for finding in store.verify() if finding.is_damage] == [verifying.MODE]

@@ -69,16 +69,16 @@ def test_a_turn_in_progress_is_no_finding(store: Both) -> None:
     assert kinds(store.verify()) == []
 
 
-def test_a_damaged_transcript_is_reported_with_its_session_and_repaired(store: Both, root: Path) -> None:
-    damage(path_of(root, "a"))
+def test_a_damaged_transcript_is_reported_with_its_session_and_repaired(store: Both) -> None:
+    damage(path_of(store.root, "a"))
     [found] = store.verify()
-    assert (found.path, found.agent, found.name) == (path_of(root, "a"), AGENT, file_name("a"))
+    assert (found.path, found.agent, found.name) == (path_of(store.root, "a"), AGENT, file_name("a"))
     assert (found.kind, found.todo) == ("NUL bytes", REPAIR)
     assert list(store.verify((AGENT, file_name("a")))) == [found]
     assert list(store.verify((AGENT, file_name("b")))) == []
     copy = store.repair(found)
     assert copy is not None
-    assert copy.parent == root / "backups" / AGENT
+    assert copy.parent == store.root / "backups" / AGENT
     assert kinds(store.verify()) == []
     assert store.repair(found) is None  # nothing to repair, so no backup
 
