@@ -92,16 +92,16 @@ def _moved(desk: Desk, line: Shown, move: Move) -> None:
 
 def _files(desk: Desk) -> None:
     found = {(file.agent, file.name): file for file in desk.sessions.files()}
-    changed = []
-    for file in found.values():
-        line = desk.kept.named(file.agent, file.name)
-        if line is None or line.stamp != file.stamp:
-            changed.append(file)
-    for file in changed:
-        _look(desk, file, found)
-    for line in desk.kept.lines():
-        if line.name and (line.agent, line.name) not in found:
-            desk.kept.put_line(replace(line, name="", stamp=""))
+    before = [line for line in desk.kept.lines() if line.name]
+    stamps = {(line.agent, line.name): line.stamp for line in before}
+    for place, file in found.items():
+        if stamps.get(place) != file.stamp:
+            _look(desk, file, found)
+    for line in before:
+        if (line.agent, line.name) not in found:
+            now = desk.kept.line(line.uid)
+            if now is not None and (now.agent, now.name) not in found:
+                desk.kept.put_line(replace(now, name="", stamp=""))
 
 
 def _look(desk: Desk, file: SeenFile, found: dict[tuple[str, str], SeenFile]) -> None:
