@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 
+_ESCAPES = 4
+"""ENABLE_VIRTUAL_TERMINAL_PROCESSING, of a Windows console."""
 _LESS = "FRX"
 """The options of git: quit if it fits one screen (F), show colours (R), leave the text on the screen (X)."""
 
@@ -49,12 +51,26 @@ class Screen:
 def screen() -> Screen:
     """The output of this command."""
     is_terminal = sys.stdout.isatty()
-    is_able = is_terminal and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
+    is_able = is_terminal and os.environ.get("TERM", "").lower() not in ("dumb", "unknown") and _shows_escapes()
     forced = bool(os.environ.get("FORCE_COLOR")) or os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0")
     unwanted = bool(os.environ.get("NO_COLOR")) or (os.environ.get("CLICOLOR") == "0" and not forced)
     is_dressed = is_able or forced
     width, forms = shutil.get_terminal_size().columns, ascii_forms(sys.stdout)
     return Screen(is_terminal, is_able, is_dressed, is_dressed and not unwanted, width, forms)
+
+
+def _shows_escapes() -> bool:
+    """Whether the terminal interprets escape sequences; a Windows console has to be asked for it."""
+    if sys.platform == "win32":
+        import ctypes
+        import msvcrt
+
+        kernel, mode = ctypes.windll.kernel32, ctypes.c_uint32()
+        console = msvcrt.get_osfhandle(sys.stdout.fileno())
+        if not kernel.GetConsoleMode(console, ctypes.byref(mode)):
+            return False
+        return bool(kernel.SetConsoleMode(console, mode.value | _ESCAPES))
+    return True
 
 
 @contextmanager

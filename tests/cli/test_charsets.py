@@ -72,11 +72,17 @@ def test_a_terminal_with_utf_8_and_a_pipe_get_the_marks_themselves() -> None:
     assert ascii_forms(io.TextIOWrapper(io.BytesIO(), "UTF_8")) == {}
 
 
-@pytest.mark.parametrize("charset", ["ascii", "latin-1", "cp1252"])
+@pytest.mark.parametrize("charset", ["ascii", "latin-1", "cp1252", "cp437", "cp850"])
 def test_only_what_a_character_set_lacks_has_another_form(charset: str) -> None:
     forms = ascii_forms(io.TextIOWrapper(io.BytesIO(), charset))
     text = "… → · ✓ ┼─│ █ ü".translate(forms)
-    expected = {"ascii": "... -> - + +-| # ü", "latin-1": "... -> · + +-| # ü", "cp1252": "… -> · + +-| # ü"}
+    expected = {
+        "ascii": "... -> - + +-| # ü",
+        "latin-1": "... -> · + +-| # ü",
+        "cp1252": "… -> · + +-| # ü",
+        "cp437": "... -> · + ┼─│ █ ü",  # of consoles
+        "cp850": "... -> · + ┼─│ █ ü",
+    }
     assert text == expected[charset]
 
 

@@ -240,8 +240,9 @@ class Users:
 
     def meet(self) -> None:
         """Every machine closes its sessions and reaches the shared place until nothing changes."""
+        self.place.arrive()
         for machine in self.machines:
-            machine.is_apart = False
+            machine.is_apart, machine.seen = False, None
             for name in list(machine.sessions.found):
                 self.answer(machine, name)
                 machine.sessions.found[name].is_held = False
