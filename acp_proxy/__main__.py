@@ -1,14 +1,14 @@
 """The program's entry point.
 
-``run`` starts the agent, and ``browse`` shows its list, before any slow import; ``chain`` needs none. typer handles all
-other commands.
+``run`` starts the agent before any slow import, and ``chain`` needs none. ``browse`` and ``sessions list`` without
+options do not import typer, which handles everything else.
 """
 
 import gc
 import os
 import sys
 
-from acp_proxy.errors import NotWritable
+from acp_proxy.errors import AcpProxyError
 
 _COMPLETE = "_ACP_PROXY_COMPLETE"
 """Environment variable that a shell's completion sets; typer answers it."""
@@ -17,6 +17,9 @@ _INTERRUPTED = 130
 _GARBAGE = 50_000
 """New objects between two runs of the garbage collector. Imports leave no garbage; with Python's default, 700, looking
 for it takes a tenth of a short command's time."""
+_LIST = (["list"], ["ls"], ["sessions", "list"], ["sessions", "ls"])
+_UNUSED = ("subprocess", "ipaddress")
+"""Modules that typer and pathlib import, but that most commands do not use."""
 
 
 def main() -> None:
@@ -39,8 +42,8 @@ def main() -> None:
             os._exit(1)
         except KeyboardInterrupt:  # while modules are imported, or during completion; a traceback would help nobody
             os._exit(_INTERRUPTED)
-        except NotWritable as problem:
-            _fail(str(problem))
+        except AcpProxyError as problem:
+            _fail("\n".join(str(text) for text in problem.args))
         except OSError as problem:  # neither the standard streams nor the store: those have their own messages
             _fail(f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem.strerror))
 
@@ -56,16 +59,25 @@ def _command(words: list[str]) -> None:
 
         print(f"acp-proxy {__version__}")
         return
-    if words == ["browse"] and _COMPLETE not in os.environ:
-        from acp_proxy.cli.browse_start import quickly
+    from acp_proxy.shell.later import Later
 
-        if quickly():
-            return
     if _COMPLETE in os.environ:
         # with rich, typer renders each title: too slow for completion at a prompt
         sys.modules["rich"] = None  # type: ignore[assignment]
-    from acp_proxy.cli import group
-    from acp_proxy.cli.app import app
+    elif words == ["browse"]:
+        from acp_proxy.cli import browse_start
+
+        if browse_start.quickly():
+            return
+    elif words in _LIST:
+        with Later(*_UNUSED, "inspect"):
+            from acp_proxy.cli import list_start
+        gc.freeze()
+        if list_start.quickly():
+            return
+    with Later(*_UNUSED):
+        from acp_proxy.cli import group
+        from acp_proxy.cli.app import app
 
     group.when_imported = gc.freeze  # to visit all that was imported would take a fifth of a short command, at its exit
     app(prog_name="acp-proxy")

@@ -83,7 +83,7 @@ def installed() -> Path:
     [wheel] = wheels.glob("*.whl")
     # As pipx and uv create it: a script by an older pip begins with importing re.
     subprocess.run([python, "-m", "pip", "install", *quiet, "--upgrade", "pip"], check=True)
-    subprocess.run([pip, "install", *quiet, str(wheel)], check=True)  # its dependencies
+    subprocess.run([pip, "install", *quiet, f"{wheel}[sync]"], check=True)  # its dependencies
     subprocess.run([pip, "install", *quiet, "--force-reinstall", "--no-deps", str(wheel)], check=True)
     mark.touch()
     return environment

@@ -11,7 +11,7 @@ from benchmarks.rounds import Numbers, ratio
 
 RESULTS = Path(__file__).with_name("results.json")
 
-SECONDS, BYTES, PER_SECOND, BYTES_PER_SECOND, TIMES = "s", "B", "/s", "B/s", "x"
+SECONDS, BYTES, PER_SECOND, BYTES_PER_SECOND, TIMES, COUNT = "s", "B", "/s", "B/s", "x", "n"
 _SCALES = {
     SECONDS: ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
     BYTES: ((1e6, "MB"), (1e3, "kB"), (1.0, "B")),
@@ -117,6 +117,8 @@ def _text(value: object) -> str:
 
 def written(value: float, unit: str) -> str:
     """A figure with three digits and a fitting unit."""
+    if unit == COUNT:
+        return f"{value:,.0f}"
     scales = _SCALES[unit]
     size, name = next(((size, name) for size, name in scales if abs(value) >= size), scales[-1])
     return f"{digits(value / size)} {name}" if name != "x" else f"{digits(value)} x"

@@ -63,7 +63,7 @@ GOALS = (
     Goal("agent started", "start", "agent started", _US, 1.45),
     Goal("first answer of a Node agent", "start", "first answer of a Node agent", _US, 1.45),
     Goal("`acp-proxy --version`", "start", "acp-proxy --version", _US, 0.150, of="figure"),
-    Goal("`acp-proxy sessions list`", "start", "acp-proxy sessions list", _US, 0.200, of="figure"),
+    Goal("`acp-proxy sessions list`", "start", "acp-proxy sessions list", _US, 0.090, of="figure"),
     Goal("list, first page, 100,000 sessions", "store", "list, first page", "100,000", 1.5),
     Goal("search, 10,000 sessions", "store", "search, a word of one session", "10,000", 0.005, of="figure"),
     Goal("replay of 100,000 updates, `full`", "replay", "100,000 chunks: last update", "full", 3.5),

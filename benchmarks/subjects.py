@@ -61,10 +61,10 @@ class Effort:
                 return self.client(said, [self.built.conductor, "agent", shlex.join(command)])
             return self.client(said, [*self.before(subject, store or folder / "store"), *command])
 
-    def client(self, said: Sequence[object], command: Sequence[str]) -> Numbers:
+    def client(self, said: Sequence[object], command: Sequence[str], **variables: str) -> Numbers:
         what, count, size = [*said, 0, 0][:3]
         words = [self.built.client, str(what), str(count), str(size), *command]
-        ran = subprocess.run(words, env=self.environment(), capture_output=True, timeout=_TALK_SECONDS)
+        ran = subprocess.run(words, env=self.environment() | variables, capture_output=True, timeout=_TALK_SECONDS)
         if ran.returncode != 0:
             raise RuntimeError(f"{' '.join(words)}: {ran.stderr.decode(errors='replace')[-1000:]}")
         numbers: dict[str, float] = json.loads(ran.stdout)

@@ -14,6 +14,7 @@ from typing import Any
 
 from acp_proxy.demo import client
 from acp_proxy.demo.client import TIMEOUT, OutputEnded, ReceivedLine, RequestFailed
+from tests import forked
 
 __all__ = ["NO_ANSWER", "TIMEOUT", "Client", "OutputEnded", "ReceivedLine", "RequestFailed", "first_option", "has_kind"]
 
@@ -44,6 +45,9 @@ class Client(client.Client):
         self._reading.set()
         self._pause_at: str | None = None
         super().__init__(command, env=env, cwd=cwd, stderr=None if inherit_stderr else subprocess.PIPE)
+
+    def _started(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> "subprocess.Popen[bytes]":
+        return forked.start(command, **options)
 
     # Sending.
 

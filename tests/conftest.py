@@ -1,23 +1,31 @@
 import contextlib
 import gc
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 from acp_proxy.config_file import VARIABLE
 from acp_proxy.shell.launch import CHECK_VALUES
 from acp_proxy.wire.value import check_fields
-from tests import not_on_windows
+from tests import forked, not_on_windows
 from tests.sync import servers
 
 check_fields()
+forked.is_on = True
 os.environ[CHECK_VALUES] = "1"  # for the proxies that tests start
 os.environ[VARIABLE] = os.devnull  # not that of the developer
+
+# Thousands of stores are made and synchronized to the disk, whose speed no test is about.
+MEMORY, ROOM = "/dev/shm", 4 * 1024**3
+if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ROOM and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 # A busy machine is no failure, so no time limits. A quarter of the usual number of examples keeps the suite short;
 # `make fuzz` and `make model` look for longer.
@@ -56,6 +64,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(GARBAGE)
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """A worker of pytest-xdist sends one report of a test that passes, not six messages: ten seconds of a whole run."""
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.fixture

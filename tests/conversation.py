@@ -344,7 +344,11 @@ class Talk:
         lines = self._said(said)
         data = b"".join(lines)
         passes = self.core.passes(data) if data.endswith(b"\n") else None
+        means_nothing = data.endswith(b"\n") and self.core.means_nothing(data, Peer.AGENT)
         step = self._step(LinesRead(Peer.AGENT, lines))
+        if means_nothing:
+            assert step.done == [Forward(Peer.CLIENT, each) for each in lines]
+            assert not step.kept
         if passes is not None:
             assert step.done == [Forward(Peer.CLIENT, data, first=True)]
             assert step.kept == _kept(RecordUpdates(passes, data))

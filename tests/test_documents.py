@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from scripts import cli_docs, redaction_docs
+from tests import forked
 from torture import __main__ as torture_page
 
 ROOT = Path(__file__).parent.parent
@@ -131,13 +132,6 @@ def test_every_command_of_the_tutorial_works(tmp_path: Path) -> None:
     commands = list(documented((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")))
     assert len(commands) > 15
     for words in commands:
-        done = subprocess.run(
-            [sys.executable, "-m", "acp_proxy", *words[1:]],
-            cwd=tmp_path,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        command = [sys.executable, "-m", "acp_proxy", *words[1:]]
+        done = forked.run(command, cwd=tmp_path, env=environment, text=True, timeout=60)
         assert done.returncode == 0, (words, done.stdout, done.stderr)

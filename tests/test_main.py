@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from acp_proxy import __version__
+from acp_proxy.cli.app import app
 from tests.client import TIMEOUT
 from tests.stored import Both, chunk, store_session
 
@@ -55,6 +57,16 @@ def test_the_version_is_printed_without_loading_slow_modules() -> None:
 
 def test_other_commands_load_what_they_need() -> None:
     assert {"typer", "acp_proxy.cli.app"} <= command_line("sessions", "--help")[1]
+
+
+def test_a_list_without_options_is_the_same_and_loads_no_typer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Both(tmp_path / "store")
+    store_session(store, "here", ("hello", [chunk("hello")]))
+    monkeypatch.setenv("ACP_PROXY_STORE", str(store.root))
+    said, modules = command_line("list")
+    assert said == CliRunner().invoke(app, ["sessions", "list"]).stdout != ""
+    assert "acp_proxy.cli.list_start" in modules
+    assert "typer" not in modules
 
 
 @pytest.mark.parametrize("asked", ["-h", "--help", "--help-all"])
@@ -151,7 +163,7 @@ def test_a_closed_output_pipe_ends_a_command_silently(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_modules_are_imported_ends_a_command_silently() -> None:
-    interrupted = "import os, signal, sys\nsys.argv[1:] = ['sessions', 'list']\n"
+    interrupted = "import os, signal, sys\nsys.argv[1:] = ['sessions', 'list', '--json']\n"
     interrupted += "class Finder:\n    def find_spec(self, name, *_):\n"
     interrupted += "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
     interrupted += "sys.meta_path.insert(0, Finder())\nfrom acp_proxy.__main__ import main\nmain()\n"

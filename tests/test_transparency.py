@@ -4,7 +4,6 @@ The exceptions are documented: the answer to initialize is amended, requests tha
 of the agent that are not a JSON object or array go to stderr.
 """
 
-import hashlib
 import json
 import random
 import re
@@ -291,13 +290,8 @@ def test_a_line_of_any_length_passes_each_way_at_once(size: int, recorded: bool,
     client, agent = PROMPT % (b"p" * size), UPDATE % ("é" * (size // 2)).encode()
     with Passage(tmp_path / "store" if recorded else None) as passage:
         passed = passage.end(whole(client), whole(agent))
-    assert digests(passed.to_agent, passed.to_client) == digests(client, agent)
+    assert [passed.to_agent == client, passed.to_client == agent] == [True, True]  # too long to be shown in a failure
     assert passed.to_stderr == b""
-
-
-def digests(*data: bytes) -> list[str]:
-    """Digests of data that is too long to be shown in a failure."""
-    return [hashlib.sha256(each).hexdigest() for each in data]
 
 
 def test_a_long_line_may_arrive_in_pieces_of_any_size() -> None:

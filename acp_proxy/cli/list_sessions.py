@@ -1,25 +1,19 @@
 """``acp-proxy sessions list``: list the recorded sessions, newest first."""
 
-import os
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from itertools import chain, islice
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from acp_proxy.cli import periods
-from acp_proxy.cli.screen import Screen, paged, screen
-from acp_proxy.cli.storing import AgentOption, StoreOption, directory, explained, short_ids, store_of
+from acp_proxy.cli.list_start import TOGETHER, show
+from acp_proxy.cli.screen import paged, screen
+from acp_proxy.cli.storing import AgentOption, StoreOption, directory, explained, store_of
 from acp_proxy.transcripts.archive import Archive, Listed
 from acp_proxy.views import terminal
-from acp_proxy.views.rows import for_programs, values
-
-if TYPE_CHECKING:
-    from acp_proxy.views.session_list import Table
-
-_TOGETHER = 100  # rows that decide the widths of a table: more than a screen
+from acp_proxy.views.rows import for_programs
 
 
 def list_sessions(
@@ -60,21 +54,17 @@ def list_sessions(
         opened = store_of(store)
         earliest, latest = periods.since(since), periods.until(until)
         rows = islice(opened.newest(agent, where, earliest, latest, below=here, archived=archived), limit)
-        target = screen()
-        first = list(islice(rows, _TOGETHER))
+        first = list(islice(rows, TOGETHER))
         if not first and not as_json:
             narrowed = bool(agent or where or since or until)
             typer.echo(nothing(opened, narrowed=narrowed, archived=archived), err=True)
             return
         everything = chain(first, rows)
-        if as_json:
-            blocks = _json(everything)
-        elif target.is_terminal:
-            blocks = _table(opened, everything, target)
-        else:
-            blocks = _lines(everything)
-        with paged(target) as say:
-            for block in blocks:
+        if not as_json:
+            show(opened, everything)
+            return
+        with paged(screen()) as say:
+            for block in _json(everything):
                 say(block)
 
 
@@ -92,25 +82,6 @@ def nothing(store: Archive, *, narrowed: bool, archived: bool = False) -> str:
         "No sessions are recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT. To take over older ones:"
         " acp-proxy sessions adopt"
     )
-
-
-def _table(store: Archive, rows: Iterator[Listed], target: Screen) -> Iterator[str]:
-    from acp_proxy.views import session_list  # imported late: no other command needs it
-
-    now, home = datetime.now().astimezone(), os.path.expanduser("~")
-    look = session_list.ListLook(target.width, target.colours, now, home, target.forms)
-    table: Table | None = None
-    while some := list(islice(rows, _TOGETHER)):
-        ids = short_ids(store, some)
-        if table is None:
-            table = session_list.table(some, ids, look)
-            yield f"{table.heading()}\n"
-        yield "".join(f"{text}\n" for text in table.lines(some, ids))
-
-
-def _lines(rows: Iterator[Listed]) -> Iterator[str]:
-    while some := list(islice(rows, _TOGETHER)):
-        yield "".join(f"{values(row)}\n" for row in some)
 
 
 def _json(rows: Iterable[Listed]) -> Iterator[str]:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,14 +14,12 @@ from acp_proxy.cli import completing
 from acp_proxy.cli.which_store import STORE_VARIABLE
 from acp_proxy.cli.which_store import directory as directory
 from acp_proxy.cli.which_store import root_of as root_of
+from acp_proxy.cli.which_store import short_ids as short_ids
 from acp_proxy.cli.which_store import store_of as store_of
 from acp_proxy.cli.wrapping import fitted
 from acp_proxy.errors import AcpProxyError, NoSuchSession, UsageError
 from acp_proxy.transcripts.archive import Archive, Listed
-from acp_proxy.views import figures, rows, terminal
-
-if TYPE_CHECKING:  # imported late: no other command needs it
-    from acp_proxy.transcripts.archive import Candidate
+from acp_proxy.views import rows, terminal
 
 INTERRUPTED = 128 + 2
 """The exit status after Ctrl-C: 128 and SIGINT, as in shells."""
@@ -174,10 +172,3 @@ def _candidates(store: Archive, found: list[Listed]) -> list[str]:
     shown, more = found[:_CANDIDATES], len(found) - _CANDIDATES
     lines = [f"  {one}" for one in rows.candidates(shown, short_ids(store, shown))]
     return [*lines, *([f"  and {more} more"] if more > 0 else [])]
-
-
-def short_ids(store: Archive, sessions: "Sequence[Listed | Candidate]") -> dict[str, str]:
-    """The shortest unique form of each id, for display."""
-    ids = [each.session for each in sessions]
-    short = figures.short(ids, store.alike(ids, figures.SHORTEST))
-    return {each.named: short[each.session] + each.named.removeprefix(each.session) for each in sessions}

@@ -17,12 +17,14 @@ from acp_proxy.errors import NewerFormat, UsageError
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.sync.joined import JoinedStore, Membership
 from acp_proxy.sync.reaching import logs_of, need
-from acp_proxy.transcripts.archive import Archive, Listed
+from acp_proxy.transcripts.archive import Archive, Listed, called
 from acp_proxy.views import figures, terminal
 
 if TYPE_CHECKING:  # needs a package that only sync needs
     from acp_proxy.sync.sealing import HistoryKey
 
+_SHOWN = 20
+"""Agents and directories whose sessions are counted one by one."""
 UrlArgument = Annotated[
     str,
     typer.Argument(
@@ -80,7 +82,7 @@ def init(
             )
         logs_of(url, key).check(secrets.token_hex(8))
         settings = replace(_settings(opened, url, path, agent, cwd), manual=manual)
-        _show(opened, settings, redact=redact, yes=yes)
+        _show(opened, joined, settings, redact=redact, yes=yes)
         key.write(path)
         _joined(opened, joined, settings, key, name)
     typer.echo(terminal.line(f"The key is in {path}. Without it, what is at {url} cannot be read: keep a copy."))
@@ -119,7 +121,7 @@ def join(
                 "first machine has shared a session"
             )
         settings = replace(_settings(opened, url, path, agent, cwd), manual=manual)
-        _show(opened, settings, redact=redact, yes=yes)
+        _show(opened, joined, settings, redact=redact, yes=yes)
         _joined(opened, joined, settings, key, name)
 
 
@@ -148,14 +150,19 @@ def _settings(opened: Archive, url: str, path: Path, agent: str, cwd: str) -> Me
     return Membership(url, str(path), agents, (os.path.abspath(cwd),) if cwd else ())
 
 
-def _show(opened: Archive, settings: Membership, *, redact: bool, yes: bool) -> None:
+def _show(opened: Archive, joined: JoinedStore, settings: Membership, *, redact: bool, yes: bool) -> None:
     """Show what would leave this machine, and ask. Raises OSError."""
-    below = settings.directories[0] if settings.directories else None
-    rows = [row for row in opened.newest(cwd=below, below=True) if not settings.agents or row.agent in settings.agents]
+    leaving = joined.leaving(settings)
+    rows = [row for row in opened.newest() if (row.agent, row.name) in leaving]
     masking = Masking()
     found = _secrets(opened, rows, masking, dry=True)
     size = figures.size(sum(row.size for row in rows))
     typer.echo(f"{counted(len(rows), 'session')} ({size}) would leave this machine, encrypted.", err=True)
+    where = Counter(f"{called(row.agent)}{f' in {row.cwd}' if row.cwd else ''}" for row in rows).most_common()
+    for place, count in where[:_SHOWN]:
+        typer.echo(terminal.line(f"  {count} of {place}"), err=True)
+    if rest := sum(count for _, count in where[_SHOWN:]):
+        typer.echo(f"  {rest} of other agents or directories", err=True)
     if found:
         kinds = ", ".join(f"{count} x {rule}" for rule, count in sorted(found.items()))
         what = "They are masked first" if redact else "--redact masks them first"

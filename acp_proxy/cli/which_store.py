@@ -1,14 +1,21 @@
-"""Which store, and which directory, a command means. Does not import typer: ``browse`` opens the store without it."""
+"""Which store, and which directory, a command means. Does not import typer: ``browse`` and ``sessions list`` open the
+store without it."""
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from acp_proxy import config_file
 from acp_proxy.cli.progress import MOMENT, advanced
 from acp_proxy.errors import AcpProxyError, NoStore, UsageError
-from acp_proxy.transcripts.archive import PRIVATE_UMASK, Archive, default_root, is_windows
+from acp_proxy.transcripts.archive import PRIVATE_UMASK, Archive, Listed, default_root, is_windows
+from acp_proxy.views import figures
+
+if TYPE_CHECKING:  # imported late: no other command needs it
+    from acp_proxy.transcripts.archive import Candidate
 
 STORE_VARIABLE = "ACP_PROXY_STORE"
 
@@ -59,3 +66,10 @@ def directory(cwd: str, *, here: bool) -> str | None:
         return cwd if os.path.isabs(cwd) or is_windows(cwd) else os.path.join(os.getcwd(), cwd or ".")
     except FileNotFoundError as problem:
         raise AcpProxyError("the current directory no longer exists. Give an absolute path: --cwd DIR") from problem
+
+
+def short_ids(store: Archive, sessions: "Sequence[Listed | Candidate]") -> dict[str, str]:
+    """The shortest unique form of each id, for display."""
+    ids = [each.session for each in sessions]
+    short = figures.short(ids, store.alike(ids, figures.SHORTEST))
+    return {each.named: short[each.session] + each.named.removeprefix(each.session) for each in sessions}

@@ -99,10 +99,14 @@ class Interceptor:
         count = len(framing.cut(lines))  # a third of the time that counting the newlines takes
         return session if lines.count(_LINE_END + beginning) == count - 1 else None
 
-    def means_nothing(self, lines: bytes) -> bool:
-        """Whether these whole lines from the client can be forwarded without ``handle``: notifications without a
-        meaning here, and answers to requests that are not remembered."""
-        return not self._names and self._scribe.has_no_use_for(lines)
+    def means_nothing(self, lines: bytes, sender: Peer = Peer.CLIENT) -> bool:
+        """Whether these whole lines can be forwarded without ``handle``: from the client notifications without a
+        meaning here, and answers to requests that are not remembered; from the agent, requests without a meaning here
+        while no load is under way."""
+        return self._may_go_unread(sender) and self._scribe.has_no_use_for(lines, sender)
+
+    def _may_go_unread(self, sender: Peer) -> bool:
+        return not (self._names or (sender is Peer.AGENT and self._loads.under_way))
 
     def handle(self, event: Event) -> list[Effect]:
         """Decide what to do about an event. Never raises on anything that a peer sends."""
@@ -141,11 +145,15 @@ class Interceptor:
     # --- lines that are too long to hold
 
     def opens_long_line(self, peer: Peer, data: bytes) -> list[Effect] | None:
-        """Start to pass a long line in pieces, if its first bytes (``data``) show a plain update or a prompt.
+        """Start to pass a long line in pieces, if its first bytes (``data``) show a plain update, a prompt, or that it
+        has no meaning here.
 
         The rest must then come as ``PieceRead``. None: the line must be held until it is complete.
         """
         recorded: list[Effect] = []
+        if self._may_go_unread(peer) and self._scribe.needs_no_end(data, peer):
+            self._long[peer] = None
+            return self._piece(peer, data, first=True, last=False)
         if peer is Peer.AGENT:
             id = acp.plain_update_session(data)
             session = self._plain_session(id, data) if id is not None and not self._names else None

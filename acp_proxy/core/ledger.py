@@ -5,7 +5,7 @@ beyond ``OPEN_LIMIT`` the oldest request of the kind that takes most memory is f
 request passes, like an answer to a request that never was.
 """
 
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 
 from acp_proxy.wire import acp
@@ -40,8 +40,8 @@ class Ledger:
     def __init__(self) -> None:
         self._open: dict[tuple[Peer, RequestId], deque[Open]] = {}
         self._kinds: dict[tuple[Peer, str], OrderedDict[Open, None]] = {}
-        self._counts: Counter[tuple[Peer, str, str | None]] = Counter()
-        self._weights: Counter[tuple[Peer, str]] = Counter()
+        self._counts: dict[tuple[Peer, str, str | None], int] = defaultdict(int)
+        self._weights: dict[tuple[Peer, str], int] = defaultdict(int)
         self._weight = 0
 
     def add(self, asked: Peer, request: Request, session: str | None, *, whole: bool = False) -> None:
@@ -54,9 +54,11 @@ class Ledger:
             request = Request(b"", request.id, request.method, params)
         added = Open(request, session, weight)
         self._open.setdefault((asked, request.id), deque()).append(added)
-        self._kinds.setdefault(_kind(asked, added), OrderedDict())[added] = None
-        self._counts.update(_counted(asked, added))
-        self._weights[_kind(asked, added)] += weight
+        kind = _kind(asked, added)
+        self._kinds.setdefault(kind, OrderedDict())[added] = None
+        for counted in _counted(asked, added):
+            self._counts[counted] += 1
+        self._weights[kind] += weight
         self._weight += weight
         while self._weight > OPEN_LIMIT and self._forget_one(added):
             pass

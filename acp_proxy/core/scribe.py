@@ -14,7 +14,11 @@ from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Peer, Request, 
 _TOLD = acp.CANCEL, acp.CANCEL_REQUEST
 """Client notifications that mean something here."""
 _SESSION_METHOD = b'"session/'
-"""Bytes in nearly every client line that means something here, to recognise such a line without parsing it."""
+"""Bytes in nearly every line that means something here, to recognise such a line without parsing it."""
+_LONG = 1024 * 1024
+"""Bytes: a longer line would have passed in pieces; to read it twice would take long."""
+_HEEDED = acp.RECORDED_REQUESTS | acp.TERMINALS
+"""Agent requests that mean something here."""
 
 
 class Scribe:
@@ -26,21 +30,27 @@ class Scribe:
         self._notebook = notebook
         self._is_in_question = is_in_question
 
-    def has_no_use_for(self, lines: bytes) -> bool:
-        """Whether these whole lines from the client are only notifications without a meaning here, and answers to
-        requests that are not remembered."""
-        if lines.rfind(_SESSION_METHOD) >= 0:  # faster than ``in``
+    def has_no_use_for(self, lines: bytes, sender: Peer) -> bool:
+        """Whether these whole lines are without a meaning here: from the client only notifications, and answers to
+        requests that are not remembered; from the agent only requests, such as for files."""
+        if len(lines) > _LONG or lines.rfind(_SESSION_METHOD) >= 0:  # faster than ``in``
             return False
+        is_free = self._is_free if sender is Peer.CLIENT else _is_free_request
         for line in framing.cut(lines):
             value = jsonrpc.look(line)
-            if not isinstance(value, dict):
-                return False
-            if "method" not in value:
-                if self._may_be_awaited(value, line):
-                    return False
-            elif "id" in value or value["method"] in _TOLD:
+            if not (isinstance(value, dict) and is_free(value, line)):
                 return False
         return True
+
+    def needs_no_end(self, beginning: bytes, sender: Peer) -> bool:
+        """The same of a long line that is not whole yet, by its first bytes."""
+        found = acp.beginning(beginning)
+        if found is None:
+            return False
+        id, method = found
+        if sender is Peer.CLIENT:
+            return method is None and not self._ledger.is_asked(Peer.AGENT, id)
+        return method is not None and method not in _HEEDED
 
     def recorded(self, sender: Peer, message: Message) -> list[Recording]:
         """The recording effects of a message or a batch. Enters requests into the ledger, and closes answered ones."""
@@ -108,6 +118,11 @@ class Scribe:
         """Record the updates that waited for an answer to name their session, unless such a request is still open."""
         return [] if self._ledger.is_open(Peer.CLIENT, *acp.OPENING) else self._notebook.nothing_opens()
 
+    def _is_free(self, value: dict[str, object], line: bytes) -> bool:
+        if "method" in value:
+            return "id" not in value and value["method"] not in _TOLD
+        return not self._may_be_awaited(value, line)
+
     def _may_be_awaited(self, response: Mapping[str, object], line: bytes) -> bool:
         try:
             id = jsonrpc.request_id(response["id"], line, "id") if "id" in response else None
@@ -118,3 +133,8 @@ class Scribe:
     def _is_past(self, session: str, update: object) -> bool:
         """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""
         return self._is_in_question(session) and acp.is_conversation(acp.update_kind(update))
+
+
+def _is_free_request(value: dict[str, object], line: bytes) -> bool:
+    method = value.get("method")
+    return "id" in value and isinstance(method, str) and method not in _HEEDED

@@ -53,7 +53,7 @@ class Client:
         """`options`: as for `Popen`."""
         pipe = subprocess.PIPE
         streams: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": pipe}
-        self.process = subprocess.Popen(command, bufsize=0, **streams | options)
+        self.process = self._started(command, bufsize=0, **streams | options)
         self.lines: list[ReceivedLine] = []
         self._changed = threading.Condition()
         self._writing = threading.Lock()
@@ -177,6 +177,9 @@ class Client:
         lines = "\n  ".join(last) if last else "(none)"
         said = self.stderr()
         return f"the last lines:\n  {lines}" + (f"\nand on stderr:\n{said}" if said else "")
+
+    def _started(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(command, **options)
 
     # Threads.
 

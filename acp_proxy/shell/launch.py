@@ -31,8 +31,8 @@ _NO_CONDUCTOR = (
 def launch(words: list[str]) -> None:
     """Run ``acp-proxy run`` with these arguments. Never returns: exits with the agent's status, or 2 on wrong usage."""
     given, command, wrong = read_options(options.RUN, words)
-    if os.isatty(0):
-        if os.isatty(2):  # a user is there, and may expect to be recorded
+    if is_terminal(0):
+        if is_terminal(2):  # a user is there, and may expect to be recorded
             os.write(2, _ALONE)
         if processes.tie(sys.platform) == processes.JOB:
             from acp_proxy.shell.windows import become
@@ -55,7 +55,7 @@ def launch_chain(words: list[str]) -> None:
     """Run ``acp-proxy chain`` with these arguments. Never returns: exits with 0, 128+n on signal n, or 2 on wrong
     usage."""
     given, _, wrong = read_options(options.CHAIN, words)
-    if os.isatty(0):
+    if is_terminal(0):
         os.write(2, _NO_CONDUCTOR)
         os._exit(USAGE)
     gc.disable()  # as in ``launch``
@@ -85,6 +85,17 @@ def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str]
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     return given, command, wrong
+
+
+def is_terminal(fd: int) -> bool:
+    """Whether a user may be there. On Windows, ``isatty`` says so of NUL too."""
+    if not os.isatty(fd):
+        return False
+    if processes.tie(sys.platform) != processes.JOB:
+        return True
+    from acp_proxy.shell.windows import is_console
+
+    return is_console(fd)
 
 
 def tell(wrong: list[str]) -> None:

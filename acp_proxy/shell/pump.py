@@ -29,7 +29,7 @@ class Performer(Protocol):
     is_full: bool
     """Whether the agent must not be read until there is room (``wait_for_room``)."""
 
-    def pass_updates(self, lines: bytes) -> bool: ...
+    def pass_to_client(self, lines: bytes) -> bool: ...
     def pass_to_agent(self, lines: bytes) -> bool: ...
     def open_long_line(self, peer: Peer, data: bytes) -> list[Acting] | None: ...
     def decide_piece(self, peer: Peer, data: bytes, *, last: bool) -> list[Acting]: ...
@@ -52,7 +52,7 @@ class Pump:
         self.is_reading = False
         self._fd = fd
         self._relay = relay
-        self._passes = relay.pass_updates if peer is Peer.AGENT else relay.pass_to_agent
+        self._passes = relay.pass_to_client if peer is Peer.AGENT else relay.pass_to_agent
         self._on_end = on_end
         self._framer = LineFramer()
         self._todo: deque[Acting] = deque()

@@ -193,28 +193,32 @@ class Relay:
 
     def pass_to_agent(self, lines: bytes) -> bool:
         """Forward a client's lines if none has a meaning here; returns whether it did."""
+        return self._pass_unheeded(Peer.CLIENT, lines)
+
+    def pass_to_client(self, lines: bytes) -> bool:
+        """Forward an agent's lines if they are only updates, which are recorded, and nothing depends on them, or if
+        none has a meaning here; returns whether it did."""
+        with self._core:
+            session = self._interceptor.passes(lines)
+            if session is not None and self._recorder is not None:
+                self._recorder.add(RecordUpdates(session, lines))
+        if session is None:
+            return self._pass_unheeded(Peer.AGENT, lines)
+        self._to_client.write(lines)
+        self.flush()
+        return True
+
+    def _pass_unheeded(self, peer: Peer, lines: bytes) -> bool:
         with self._core:
             try:
-                if not self._interceptor.means_nothing(lines):
+                if not self._interceptor.means_nothing(lines, peer):
                     return False
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
                 self._warn(f"internal error, lines are handled one by one: {type(bug).__name__}: {bug}")
                 return False
-        self._to_agent.write(lines)
+        self._output(peer.other).write(lines)
         if self._watch is not None:
             self._watch.stir()
-        return True
-
-    def pass_updates(self, lines: bytes) -> bool:
-        """Forward and record an agent's updates if nothing depends on them; returns whether it did."""
-        with self._core:
-            session = self._interceptor.passes(lines)
-            if session is None:
-                return False
-            if self._recorder is not None:
-                self._recorder.add(RecordUpdates(session, lines))
-        self._to_client.write(lines)
-        self.flush()
         return True
 
     def open_long_line(self, peer: Peer, data: bytes) -> list[Acting] | None:

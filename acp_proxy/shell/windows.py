@@ -72,6 +72,15 @@ def become(command: list[str]) -> int:
         return _reported(command, problem)
 
 
+def is_console(fd: int) -> bool:
+    """Whether this is a console, and not another device such as NUL."""
+    import msvcrt  # only Windows has it
+
+    handle = msvcrt.get_osfhandle(fd)  # type: ignore[attr-defined,unused-ignore]
+    dlls: Any = ctypes.windll  # type: ignore[attr-defined,unused-ignore]
+    return bool(dlls.kernel32.GetConsoleMode(ctypes.c_void_p(handle), ctypes.byref(ctypes.c_uint32())))
+
+
 def _reported(command: list[str], problem: OSError) -> int:
     text = f"acp-proxy: {command[0]}: {problem.strerror}. Check the agent's command in your editor.\n"
     with contextlib.suppress(OSError):

@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 from acp_proxy.sync import records
 from acp_proxy.sync.ancestry import Node, Tree
 from acp_proxy.sync.parties import Logs, Sessions, Unavailable
-from acp_proxy.sync.records import Dead, Label, SegmentRecord
+from acp_proxy.sync.records import Blank, Dead, Ended, Label, SegmentRecord
 from acp_proxy.sync.remembered import Remembered, Shown
 from acp_proxy.sync.spool import Spool
 from acp_proxy.wire.record import Header
+
+
+class Gone(Exception):
+    """A segment's words were deleted since its record was read. ``args``: its id."""
 
 
 @dataclass(slots=True)
@@ -64,11 +68,13 @@ class Desk:
         self.kept.set(latest=max(stamp, self.kept.number("latest")))
 
     def data(self, node: Node) -> bytes:
-        """The bytes that a segment adds to its parent's, masked. Raises Unavailable."""
+        """The bytes that a segment adds to its parent's, masked. Raises Unavailable, Gone."""
         found = self.fetched.get(node.machine, node.number)
         if found is None:
             record = self.logs.get(node.machine, node.number)
             said = _decoded(record)
+            if isinstance(said, Blank):
+                raise Gone(node.id)
             if not isinstance(said, SegmentRecord):
                 raise Unavailable("a part of a session is not in the shared place any more")
             found = said.data
@@ -111,6 +117,11 @@ class Desk:
         if self.kept.bury(dead.tree, dead.root, dead.beside):
             self.post("dead", dead)
             self.kept.touch(dead.tree)
+
+    def end(self, machine: str, number: int) -> None:
+        """Publish that a log ends with this number."""
+        self.kept.put_end(machine, number)
+        self.post("ended", Ended(machine, number))
 
     def post(self, kind: str, said: records.Record) -> None:
         """Put a record into the outbox."""

@@ -11,10 +11,11 @@ LARGEST = 256 * 1024 * 1024
 """Bytes of the largest segment."""
 
 
-def end_of_turns(data: bytes, header: Header, *, is_open: bool) -> int:
-    """How many of these bytes are whole turns. ``is_open``: somebody may still append, and answer a prompt.
+def end_of_turns(data: bytes, header: Header, *, is_whole: bool) -> int:
+    """How many of these bytes are whole turns, of about ``LARGE`` bytes at most.
 
-    A line without its newline, or a damaged one, ends the search.
+    ``is_whole``: nothing follows them, and nobody may answer a prompt any more. A line without its newline, or a
+    damaged one, ends the search.
     """
     summary, at, end = Summary.begun(header), 0, 0
     for line in data.splitlines(keepends=True) if b"\r" not in data else _lines(data):
@@ -24,11 +25,11 @@ def end_of_turns(data: bytes, header: Header, *, is_open: bool) -> int:
         at += len(line)
         if entry is not None:
             summary.add(entry)
-        if not summary.open or not is_open:
+        if not summary.open:
             end = at
-        if end > LARGE:
-            break
-    return end
+            if end > LARGE:
+                return end
+    return at if is_whole else end
 
 
 def has_prompt(data: bytes, header: Header) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.sync.desk import Counts, Desk
+from acp_proxy.sync.ends import LARGEST, has_prompt
 from acp_proxy.sync.parties import Logs, Unavailable
 from acp_proxy.sync.pushing import held
 from acp_proxy.sync.remembered import Remembered
@@ -163,6 +164,17 @@ class JoinedStore:
         desk.kept.commit()
         forget_trouble(self._folder)
         return counts
+
+    def leaving(self, settings: Membership) -> set[tuple[str, str]]:
+        """The sessions that would leave this machine with these settings: their agents and names. Raises OSError."""
+        shared, found = Shared(self._root), set()
+        for file in shared.files():
+            looked = None if shared.is_hidden(file.name) else shared.look(file.agent, file.name)
+            if looked is None or not is_shared(file.agent, looked[1], settings):
+                continue
+            if has_prompt(shared.read(file.agent, file.name, 0, LARGEST), looked[1]):
+                found.add((file.agent, file.name))
+        return found
 
     def standing(self) -> SyncStatus:
         """Raises NotJoined, Unavailable."""

@@ -10,7 +10,7 @@ from acp_proxy.sync.ancestry import Node
 from acp_proxy.sync.desk import Desk
 from acp_proxy.sync.parties import BadRecord, Unavailable
 from acp_proxy.sync.pushing import book, take_new_id
-from acp_proxy.sync.records import Blank, Dead, Label, Mask, NotARecord, SegmentRecord
+from acp_proxy.sync.records import Blank, Dead, Ended, Label, Mask, NotARecord, SegmentRecord
 from acp_proxy.wire import record
 
 _AT_ONCE = 50
@@ -31,6 +31,7 @@ def pull(desk: Desk) -> None:
     _own(desk)
     for machine, read in desk.kept.logs().items():
         _read(desk, machine, read)
+    _ends(desk)
     old, _, number = desk.kept.text("must read").partition(" ")
     if old:
         if desk.kept.logs()[old] < int(number):  # it was there a moment ago
@@ -51,7 +52,9 @@ def _own(desk: Desk) -> None:
 
 
 def _read(desk: Desk, machine: str, read: int) -> None:
-    while True:
+    must, _, _ = desk.kept.text("must read").partition(" ")
+    end = desk.kept.ends().get(machine) if machine != must else None
+    while end is None or read < end:
         try:
             data = desk.logs.get(machine, read + 1)
             if data is None:
@@ -65,6 +68,17 @@ def _read(desk: Desk, machine: str, read: int) -> None:
         if read % _AT_ONCE == 0:
             desk.kept.commit()
     desk.kept.commit()
+
+
+def _ends(desk: Desk) -> None:
+    """Say where logs really end that others have forgotten. If this machine was, it goes on under a new id."""
+    kept = desk.kept
+    for machine, number in kept.ends().items():
+        if (read := kept.logs().get(machine, 0)) > number:
+            desk.end(machine, read)
+    if desk.machine in kept.ends():
+        desk.end(desk.machine, kept.number("sent"))
+        take_new_id(desk, is_copied=False)
 
 
 def _take(desk: Desk, machine: str, number: int, data: bytes) -> None:
@@ -85,7 +99,10 @@ def _take(desk: Desk, machine: str, number: int, data: bytes) -> None:
         case Mask():
             kept.put_mask(said)
             _masked(desk, said)
-    kept.touch(said.tree)
+        case Ended():
+            kept.put_end(said.machine, said.number)
+    if said.tree:
+        kept.touch(said.tree)
     kept.read_until(machine, number, name)
 
 

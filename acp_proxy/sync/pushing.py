@@ -9,11 +9,12 @@ from dataclasses import replace
 from acp_proxy.sync import gathering, records
 from acp_proxy.sync.ancestry import Node
 from acp_proxy.sync.desk import Desk, digest
-from acp_proxy.sync.ends import LARGEST, end_of_turns, has_prompt
+from acp_proxy.sync.ends import LARGE, LARGEST, end_of_turns, has_prompt
 from acp_proxy.sync.parties import BadRecord, Unavailable
 from acp_proxy.sync.records import Blank, Label, NotARecord, SegmentRecord
 from acp_proxy.sync.remembered import Remembered, Shown
 from acp_proxy.wire import record
+from acp_proxy.wire.record import Header
 
 MANY_DELETES = 100
 """More deletes than this are published only after the user has confirmed them."""
@@ -63,24 +64,35 @@ def _segment(desk: Desk, uid: str) -> bool:
     if path is None or looked is None:
         return False
     header = looked[1]
-    if line.tip == line.tree and not desk.shares(line.agent, header):
+    if line.tip == line.tree and (desk.sessions.is_hidden(line.name) or not desk.shares(line.agent, header)):
         _no_news(desk, line, is_damaged=False)
         return False
-    is_open = desk.sessions.is_open(line.agent, line.name)
-    at, size = sum(node.length for node in path), desk.sessions.size(line.agent, line.name)
-    if size - at > LARGEST:
+    at = sum(node.length for node in path)
+    left = max(desk.sessions.size(line.agent, line.name) - at, 0)
+    data, end, is_open = b"", 0, False
+    for most in (2 * LARGE, LARGEST):
+        data = desk.sessions.read(line.agent, line.name, at, min(left, most))
+        is_open = desk.sessions.is_open(line.agent, line.name)  # after it was read: else somebody could prompt now
+        end = end_of_turns(data, header, is_whole=not is_open and len(data) == left)
+        if end or len(data) < most:
+            break
+    else:
         kept.put_line(replace(line, trouble="too large", has_news=False))
         return False
-    data = desk.sessions.read(line.agent, line.name, at, max(size - at, 0))
-    end = end_of_turns(data, header, is_open=is_open)
-    if not end or (line.tip == line.tree and not has_prompt(data[:end], header)):
+    if not end or (line.tip == line.tree and not (has_prompt(data, header) or _is_begun(desk, line, header, left))):
         _no_news(desk, line, is_damaged=bool(data) and not is_open and not end)
         return False
-    said = SegmentRecord(line.tree, line.tip, line.agent, header.but(uid=line.tree, elsewhere=[]), data[:end])
+    data = data[:end]
+    said = SegmentRecord(line.tree, line.tip, line.agent, header.but(uid=line.tree, elsewhere=[]), data)
     kept.set(pending=records.encode(said, kept.text("name"), home=desk.home), **{"pending line": uid})
     kept.commit()
     _write(desk)
-    return end < len(data)
+    return end < left
+
+
+def _is_begun(desk: Desk, line: Shown, header: Header, size: int) -> bool:
+    """Whether the user said something in the session here: it may be an imported one."""
+    return has_prompt(desk.sessions.read(line.agent, line.name, 0, min(size, LARGEST)), header)
 
 
 def _no_news(desk: Desk, line: Shown, *, is_damaged: bool) -> None:
@@ -132,8 +144,9 @@ def book(desk: Desk) -> None:
     desk.counts.sent += 1
 
 
-def take_new_id(desk: Desk) -> None:
-    """Go on as another machine, and read the old log as a foreign one first."""
+def take_new_id(desk: Desk, *, is_copied: bool = True) -> None:
+    """Go on as another machine, and read the old log as a foreign one first. ``is_copied``: it has more than this
+    machine has written."""
     kept, old = desk.kept, desk.machine
     sent = kept.number("sent")
     data = kept.pending()
@@ -141,7 +154,8 @@ def take_new_id(desk: Desk) -> None:
         said = records.decode(data)[0]
         kept.post("dead" if isinstance(said, records.Dead) else "title", data)
     kept.read_until(old, sent, kept.text("name"))
-    kept.set(machine=desk.random(), sent=0, pending=None, **{"pending line": None, "must read": f"{old} {sent + 1}"})
+    must = f"{old} {sent + 1}" if is_copied else None
+    kept.set(machine=desk.random(), sent=0, pending=None, **{"pending line": None, "must read": must})
     kept.commit()
 
 

@@ -86,6 +86,19 @@ class Mask:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """The log of this machine ends with this number, and is asked for no more. If several say so, the largest counts.
+
+    The user has forgotten the machine; or it has come back under a new id, and says where its old log really ends.
+    """
+
+    machine: str
+    number: int
+
+    tree = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Blank:
     """What is left of a segment or a label whose session was deleted. ``id``: the segment's; empty for a label."""
 
@@ -94,7 +107,7 @@ class Blank:
     parent: str
 
 
-Record = SegmentRecord | Label | Dead | Mask | Blank
+Record = SegmentRecord | Label | Dead | Mask | Blank | Ended
 
 
 def encode(said: Record, machine: str, id: str = "", *, home: str = "") -> bytes:
@@ -120,6 +133,8 @@ def encode(said: Record, machine: str, id: str = "", *, home: str = "") -> bytes
             head |= {"kind": "mask", "segment": said.segment, "spans": spans}
         case Blank():
             head |= {"kind": "blank", "id": said.id, "parent": said.parent}
+        case Ended():
+            head |= {"kind": "ended", "log": said.machine, "number": said.number}
     return jsonrpc.dump(head) + b"\n" + data
 
 
@@ -142,7 +157,9 @@ def decode(data: bytes) -> tuple[Record, str, str]:
         said = SegmentRecord(tree, _text(head, "parent"), _text(head, "agent"), header, rest)
         _check(said)
     elif kind == "title":
-        said = Label(tree, _text(head, "anchor"), _text(head, "field"), _value(head), _stamp(head), _text(head, "by"))
+        said = Label(
+            tree, _text(head, "anchor"), _text(head, "field"), _value(head), _number(head, "stamp"), _text(head, "by")
+        )
         if said.field not in _FIELDS or isinstance(said.value, str) != (said.field == TITLE and said.value is not None):
             raise NotARecord
     elif kind == "dead":
@@ -152,6 +169,8 @@ def decode(data: bytes) -> tuple[Record, str, str]:
     elif kind == "blank":
         said = Blank(tree, _text(head, "id"), _text(head, "parent"))
         id = said.id
+    elif kind == "ended":
+        said = Ended(_text(head, "log"), _number(head, "number"))
     else:
         raise NotARecord
     return said, machine, id
@@ -224,11 +243,11 @@ def _value(head: dict[str, object]) -> str | bool | None:
     return value
 
 
-def _stamp(head: dict[str, object]) -> int:
-    stamp = head.get("stamp")
-    if type(stamp) is not int or not 0 <= stamp < _MOST:
+def _number(head: dict[str, object], key: str) -> int:
+    value = head.get(key)
+    if type(value) is not int or not 0 <= value < _MOST:
         raise NotARecord
-    return stamp
+    return value
 
 
 def _spans(value: object) -> tuple[tuple[int, bytes], ...]:

@@ -13,6 +13,7 @@ from acp_proxy.sync.records import TITLE, Label, Mask
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS logs (machine TEXT PRIMARY KEY, read INTEGER, name TEXT, trouble TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ends (machine TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS nodes (id TEXT PRIMARY KEY, tree TEXT, parent TEXT, machine TEXT, number INTEGER,
     size INTEGER, skip INTEGER, digest TEXT, is_blank INTEGER) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS nodes_of_tree ON nodes (tree);
@@ -111,8 +112,21 @@ class Remembered:
         return dict(self.database.execute("SELECT machine, read FROM logs"))
 
     def machines(self) -> list[tuple[str, int, str, str]]:
-        """Each foreign machine: its id, how many records were read, its name, and the trouble with its log."""
-        return self.database.execute("SELECT machine, read, name, trouble FROM logs ORDER BY name").fetchall()
+        """Each foreign machine whose log goes on: its id, how many records were read, its name, and the trouble with
+        its log."""
+        ended = "SELECT machine FROM ends"
+        return self.database.execute(
+            f"SELECT machine, read, name, trouble FROM logs WHERE machine NOT IN ({ended}) ORDER BY name"
+        ).fetchall()
+
+    def ends(self) -> dict[str, int]:
+        """The last numbers of logs that have ended, by machine."""
+        return dict(self.database.execute("SELECT machine, number FROM ends"))
+
+    def put_end(self, machine: str, number: int) -> None:
+        """Keep the end of a log, if it is the largest number that was said."""
+        most = max(number, self.ends().get(machine, 0))
+        self.database.execute("REPLACE INTO ends VALUES (?, ?)", (machine, most))
 
     def read_until(self, machine: str, number: int, name: str = "") -> None:
         found = self.database.execute("SELECT name FROM logs WHERE machine = ?", (machine,)).fetchone()
@@ -254,6 +268,27 @@ class Remembered:
 
     def drop_line(self, uid: str) -> None:
         self.database.execute("DELETE FROM lines WHERE uid = ?", (uid,))
+
+    # --- another shared place
+
+    def buried(self) -> list[str]:
+        """The trees that were deleted as a whole."""
+        return [tree for (tree,) in self.database.execute("SELECT tree FROM deaths WHERE root = tree ORDER BY tree")]
+
+    def whole_labels(self) -> list[Label]:
+        """The labels that count for whole sessions."""
+        trees = self.database.execute("SELECT DISTINCT tree FROM labels WHERE anchor = tree ORDER BY tree").fetchall()
+        return [found[tree] for (tree,) in trees for found in self.labels(tree).values() if tree in found]
+
+    def begin_anew(self, machine: str) -> None:
+        """Forget all segments and logs, but neither the sessions here nor what is to be written."""
+        for table in ("logs", "ends", "nodes", "trees", "masks", "rewriting", "records", "unsettled"):
+            self.database.execute(f"DELETE FROM {table}")
+        self.database.execute("DELETE FROM deaths WHERE root != tree")
+        self.database.execute("DELETE FROM labels WHERE anchor != tree")
+        self.database.execute("UPDATE lines SET tip = tree, has_news = NOT is_pruned, trouble = ''")
+        self.set(machine=machine, sent=0, received=0, waiting=0, last=0)
+        self.set(pending=None, **{"pending line": None, "must read": None})
 
     # --- what is to be written
 

@@ -16,6 +16,15 @@ _TIMES = 3
 """How often this machine may find a copy of itself in one round."""
 
 
+def forget(desk: Desk, machine: str) -> Counts:
+    """Read another machine's log to its end, and never again. If it comes back, it gets a new id, and nothing that it
+    has said meanwhile is lost. Raises Unavailable, OSError."""
+    synchronize(desk)
+    desk.end(machine, desk.kept.logs()[machine])
+    desk.kept.commit()
+    return synchronize(desk)
+
+
 def synchronize(desk: Desk, *, deletes: bool = False) -> Counts:
     """Do a whole round. ``deletes``: publish even many deletes. Raises Unavailable, OSError."""
     with closing(desk.fetched):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from acp_proxy.sync import gathering, records
 from acp_proxy.sync.ancestry import Node, Tree
-from acp_proxy.sync.desk import Desk, digest
+from acp_proxy.sync.desk import Desk, Gone, digest
 from acp_proxy.sync.parties import Part, Unavailable
 from acp_proxy.sync.records import ARCHIVED, HIDDEN, TITLE, Dead, Mask
 from acp_proxy.sync.remembered import Shown
@@ -20,24 +20,35 @@ def settle(desk: Desk) -> None:
     desk.counts.waiting = 0
     desk.sessions.withdraw()  # it may be dead now; what still waits is left there again
     for uid in desk.kept.unsettled():
-        waits = _settle(desk, uid)
+        waits = _settled(desk, uid)
         if not waits:
             desk.kept.settled(uid)
         desk.counts.waiting += waits
         desk.kept.commit()
 
 
+def _settled(desk: Desk, uid: str) -> bool:
+    while True:
+        try:
+            return _settle(desk, uid)
+        except Gone as gone:
+            tree, [id] = desk.kept.tree(uid), gone.args
+            desk.kept.put_node(uid, replace(tree.nodes.get(id) or tree.waiting[id], is_blank=True))
+
+
 def _settle(desk: Desk, uid: str) -> bool:
     """Returns whether something waits for a session to be closed."""
     tree = place(desk, uid)
     _bury(desk, tree)
-    waits = False
-    for line in desk.kept.lines(uid):
-        if line.has_news and line.name and not line.trouble:
-            line = _verified(desk, tree, line)
-            if line.name and not line.trouble and _adopt(desk, tree, line):
-                desk.held.add(line.uid)
-                waits = True
+    waits, posted = False, -1
+    while posted != (posted := len(desk.kept.outbox())):  # a redaction that is new in one file concerns its forks
+        tree = desk.kept.tree(uid)
+        for line in desk.kept.lines(uid):
+            if line.has_news and line.name and not line.trouble:
+                line = _verified(desk, tree, line)
+                if line.name and not line.trouble and _adopt(desk, tree, line):
+                    desk.held.add(line.uid)
+                    waits = True
     _label(desk, tree)  # before: a session that was restored elsewhere may get its turns
     if not waits:
         waits = _show(desk, tree)

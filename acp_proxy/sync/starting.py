@@ -1,8 +1,7 @@
 """What a running proxy does for sync: starts the process that exchanges sessions (``background``), and tells what went
 wrong in it.
 
-Loads nothing of sync and waits for nothing. If the store is not synchronized, this costs one failed attempt to open a
-file.
+Loads nothing of sync and waits for nothing. If the store is not synchronized, this costs one look for a file.
 """
 
 import os
@@ -28,6 +27,8 @@ _TROUBLE, _TOLD = "trouble", "trouble-told"
 
 def start_exchange(root: Path, warn: Callable[[str], None]) -> None:
     """Start the process for the store at ``root``, unless one is waiting already: that will see what is there now."""
+    if not os.path.exists(f"{root}/{FOLDER}/{SETTINGS}"):  # the usual case
+        return
     folder = root / FOLDER
     if not _is_wanted(folder):
         return

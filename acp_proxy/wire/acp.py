@@ -181,6 +181,9 @@ _PROMPT_BEGINNING = (
     rb',"params":\{"sessionId":"([^"\\]*)"'
 )
 _BLOCKS = b',"prompt":['
+_BEGINNING = (
+    rb'\{"jsonrpc":"2\.0","id":(0|-?[1-9][0-9]{0,18}|"[ !#-\[\]-~]*"),"(?:result":|error":|method":"([ !#-\[\]-~]+)",)'
+)
 
 
 def prompt_beginning(line: bytes) -> Request | None:
@@ -209,6 +212,15 @@ def _blocks(line: bytes, at: int) -> list[object]:
         return [jsonrpc.parse(splice.encode(text[start:end])) for start, end in splice.elements_before_break(text)]
     except (ValueError, RecursionError):
         return []
+
+
+def beginning(line: bytes) -> tuple[RequestId, str | None] | None:
+    """The id, and of a request the method, in the first bytes of a line, if they are written as the official SDKs write
+    them. None: the line does not begin like a request or an answer, or the id or the method is not plain text."""
+    found = re.match(_BEGINNING, line)
+    if found is None:
+        return None
+    return RequestId(found[1].decode()), found[2].decode() if found[2] is not None else None
 
 
 def renamed(raw: bytes, method: str) -> bytes:

@@ -7,6 +7,7 @@ small the pieces in which it arrives. The content of lines is not checked.
 import io
 
 _ENOUGH = 4 * 1024  # bytes that hold a method and ids of any length seen in practice
+_MUCH = 1024 * 1024  # bytes: a single line of this size is not copied
 
 
 class LineFramer:
@@ -67,4 +68,6 @@ class LineFramer:
 
 def cut(lines: bytes) -> list[bytes]:
     """Split bytes after each ``\\n``. Bytes after the last newline become the last item."""
+    if len(lines) > _MUCH and lines.find(b"\n") + 1 == len(lines):
+        return [lines]  # not copied
     return io.BytesIO(lines).readlines()  # three times as fast as ``split``

@@ -37,6 +37,8 @@ class Peer(enum.Enum):
     CLIENT = "client"
     AGENT = "agent"
 
+    __hash__ = object.__hash__  # the ledger hashes peers, and Enum's is slow
+
     @property
     def other(self) -> "Peer":
         """The peer on the other side."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from acp_proxy.errors import NewerFormat
-from acp_proxy.wire import acp, jsonrpc, remains, splice
+from acp_proxy.wire import acp, foreign, jsonrpc, remains, splice
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.remains import Intact
 from acp_proxy.wire.value import Value
@@ -106,7 +106,7 @@ class Header(Value):
     @property
     def has_own_id(self) -> bool:
         """Whether an agent gave the session its id, rather than acp-proxy when it came from another machine."""
-        return not self.uid or self.session != self.uid
+        return not self.uid or self.session != foreign.from_elsewhere(self.uid)
 
 
 class Entry(Value):

@@ -13,6 +13,7 @@ from benchmarks.rounds import interleaved
 from benchmarks.subjects import CAT, NONE, PROXY, PYTHON, THREADS, WIDE_THREADS, C, Effort
 
 BATCH = 64 * 1024
+ASKED, FILE = 2_000, 4_096
 PINGS, SPACED, PACED, TURNS, FLOOD, ALONE = 5_000, 500, 1_000, 200, 500_000, 200_000
 SMALL = 200
 MANY = 31
@@ -56,6 +57,22 @@ def lines(name: str, size: int, count: int, *also: str, quick: bool = False, rou
     )
 
 
+def asked(what: str, size: int, row: str) -> Iterator[Talk]:
+    """Requests, each sent after the answer to the one before. ``size``: of the client's lines."""
+    readings = (
+        Reading(f"{row}, p50", SECONDS, "p50", C),
+        Reading(f"{row}, p99", SECONDS, "p99", C),
+        Reading(f"{row}: CPU", SECONDS, "cpu", C, factor=1 / ASKED),
+    )
+    yield Talk((what, ASKED, size), (1, SMALL), readings, (NONE, C, THREADS, PROXY))
+
+
+def rush(how: str, count: int, batch: int) -> Iterator[Talk]:
+    """A flood right after the start, while the proxy still imports."""
+    rate = Reading(f"flood at once after the start, {how}", PER_SECOND, "seconds", C, of=count)
+    yield Talk(("rush",), (count, SMALL, batch), (rate,), _PIPES)
+
+
 TALKS = (
     Talk(
         ("ping", PINGS, SMALL),
@@ -76,6 +93,9 @@ TALKS = (
             Reading("round trip, one a millisecond, p99", SECONDS, "p99", C),
         ),
     ),
+    *asked("ask", SMALL, "a request that means nothing here, and its answer"),
+    *asked("files", FILE, "a request of the agent for a file, and its answer"),
+    *asked("terminals", FILE, "a request of the agent for a terminal's output, and its answer"),
     Talk(("turn", TURNS), (1, SMALL), (Reading("a whole turn: prompt, update, answer", SECONDS, "p50", C),)),
     Talk(
         ("stream", PACED),
@@ -107,6 +127,8 @@ TALKS = (
         (Reading("flood, message by message", PER_SECOND, "seconds", C, of=ALONE),),
         quick=True,
     ),
+    *rush("batches of 64 KiB", FLOOD // 5, BATCH),
+    *rush("message by message", ALONE, 0),
     Talk(
         ("turn", TURNS),
         (1, SMALL, 0, 0, SECOND),
@@ -137,6 +159,16 @@ TALKS = (
         ),
         _PIPES,
         quick=True,
+        rounds=7,
+    ),
+    Talk(
+        ("terminals", 1, 50_000_000),
+        (1, SMALL),
+        (
+            Reading("50 MB of a terminal's output to the agent", BYTES_PER_SECOND, "seconds", C, of=50_000_000),
+            Reading("50 MB of a terminal's output to the agent: memory growth", BYTES, "growth"),
+        ),
+        _PIPES,
         rounds=7,
     ),
     Talk(

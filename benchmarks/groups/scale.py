@@ -1,18 +1,30 @@
 """As the store grows: daily work by the number of sessions, and a load by its length."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from benchmarks import stores
 from benchmarks.figures import SECONDS, Reading, Row
 from benchmarks.groups.replay import COMPACT, FULL, loads
-from benchmarks.groups.start import listed
+from benchmarks.groups.start import ran_in
 from benchmarks.groups.store import SIZES
 from benchmarks.rounds import Task, interleaved
 from benchmarks.subjects import PROXY, Effort
 
 TURNS = 100
 LENGTHS = (1_000, 10_000, 100_000)
+_TAB = {
+    "_ACP_PROXY_COMPLETE": "complete_fish",
+    "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    "_TYPER_COMPLETE_ARGS": "acp-proxy sessions show session-",
+}
+COMMANDS: Mapping[str, tuple[Sequence[str], Mapping[str, str], int]] = {
+    "acp-proxy sessions list, the newest 30": (("sessions", "list", "--limit", "30"), {}, 7),
+    "acp-proxy sessions list, all of them": (("sessions", "list"), {}, 3),
+    "acp-proxy sessions stats": (("sessions", "stats"), {}, 5),
+    "TAB after the beginning of an id": ((), _TAB, 7),
+}
+"""By row: the words, the environment, and the rounds."""
 
 
 def run(effort: Effort) -> Iterator[Row]:
@@ -28,14 +40,12 @@ def run(effort: Effort) -> Iterator[Row]:
         size: partial(effort.talk, PROXY, ["turn", TURNS], [1, 200], root) for size, root in roots.items()
     }
     yield Reading("a turn", SECONDS, "p50", least).row(interleaved(turns, rounds, effort.chance), sized=True)
-    commands: dict[str, Task] = {size: partial(listed, effort, root) for size, root in roots.items()}
-    newest: dict[str, Task] = {size: partial(listed, effort, root, "--limit", "30") for size, root in roots.items()}
-    yield Reading("acp-proxy sessions list, the newest 30", SECONDS, "started", least).row(
-        interleaved(newest, effort.rounds(7), effort.chance), sized=True
-    )
-    yield Reading("acp-proxy sessions list, all of them", SECONDS, "started", least).row(
-        interleaved(commands, effort.rounds(3), effort.chance), sized=True
-    )
+    for what, (words, variables, tries) in COMMANDS.items():
+        commands: dict[str, Task] = {
+            size: partial(ran_in, effort, root, *words, **variables) for size, root in roots.items()
+        }
+        seen = interleaved(commands, effort.rounds(tries), effort.chance)
+        yield Reading(what, SECONDS, "started", least).row(seen, sized=True)
 
     by_length = {}
     for length in LENGTHS:

@@ -34,17 +34,19 @@ def run(effort: Effort) -> Iterator[Row]:
     store = stores.filled(effort.place / "sessions", 100 if effort.quick else KEPT)
     commands: dict[str, Task] = {
         "acp-proxy --version": partial(waited, effort, effort.built.proxy, "--version"),
-        "acp-proxy sessions list": partial(listed, effort, store),
+        "acp-proxy sessions list": partial(ran_in, effort, store, "sessions", "list"),
+        "acp-proxy sessions list --limit 30": partial(ran_in, effort, store, "sessions", "list", "--limit", "30"),
     }
     for what, command in commands.items():
         seen = interleaved({PYTHON: ran, PROXY: command}, rounds, effort.chance)
         yield Reading(what, SECONDS, "started", PYTHON).row(seen)
 
 
-def waited(effort: Effort, *command: str) -> Numbers:
+def waited(effort: Effort, *command: str, **variables: str) -> Numbers:
     """Run a command until it has ended."""
-    return {"started": effort.client(["exit"], command)["wall"]}
+    return {"started": effort.client(["exit"], command, **variables)["wall"]}
 
 
-def listed(effort: Effort, store: Path, *options: str) -> Numbers:
-    return waited(effort, effort.built.proxy, "sessions", "list", "--store", str(store), *options)
+def ran_in(effort: Effort, store: Path, *words: str, **variables: str) -> Numbers:
+    """Run one of our commands on this store."""
+    return waited(effort, effort.built.proxy, *words, ACP_PROXY_STORE=str(store), **variables)

@@ -3,8 +3,10 @@
  * It answers initialize (its version is the time of its first instruction), session/new, session/resume (with the time
  * of the answer in _meta) and session/prompt.
  * It answers a prompt with UPDATES updates of SIZE bytes each, in writes of up to BATCH bytes (0: a write for each),
- * PACE microseconds apart, and a `_bench/ping` with one update. It drops other lines, and examines only the beginning
- * of each line. VERSION: of the protocol, whatever the client asks for; 1 or 2.
+ * PACE microseconds apart, a `_bench/ping` with one update, and a `_bench/ask` with an answer of 200 bytes. After
+ * `_bench/files` it asks for a file, after `_bench/terminals` for the output of a terminal, and again after each answer.
+ * It drops other lines, and examines only the beginning of each line. VERSION: of the protocol, whatever the client asks
+ * for; 1 or 2.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -20,12 +22,17 @@
 #define CONTENT "\"content\":{\"type\":\"text\",\"text\":\"@"
 #define STATE UPDATE "\"state_update\",\"state\":"
 #define END "\"}}}}\n"
+#define ANSWER "{\"jsonrpc\":\"2.0\",\"id\":%.*s,\"result\":"
+#define QUESTION "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"method\":\"%s\",\"params\":{\"sessionId\":\"bench-session-1\",%s}}\n"
+#define FILES "fs/read_text_file", "\"path\":\"/bench/source.py\",\"line\":1,\"limit\":100"
+#define TERMINALS "terminal/output", "\"terminalId\":\"terminal-1\""
 #define STAMP 20
 
 static char *line, *batch;
 static size_t size, batch_size, gathered;
 static const char *start = UPDATE CHUNK CONTENT;
-static long updates, pace, version;
+static long updates, pace, version, asked;
+static enum { NOTHING, OF_FILES, OF_TERMINALS } asks;
 static long long began;
 
 static long long now(void)
@@ -82,6 +89,17 @@ static void turn(void)
     flush();
 }
 
+static void ask(void)
+{
+    char out[HEAD];
+    asked++;
+    if (asks == OF_FILES)
+        snprintf(out, HEAD, QUESTION, asked, FILES);
+    else
+        snprintf(out, HEAD, QUESTION, asked, TERMINALS);
+    put(out, strlen(out));
+}
+
 static void answer(const char *head)
 {
     char out[HEAD];
@@ -107,9 +125,17 @@ static void answer(const char *head)
     } else if (strstr(head, "\"session/prompt\"")) {
         turn();
         snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%.*s,\"result\":{\"stopReason\":\"end_turn\"}}\n", wide, id);
-    } else {
+    } else if (strstr(head, "bench/ask"))
+        snprintf(out, HEAD, ANSWER "{\"filling\":\"%0*d\"}}\n", wide, id, 142, 0);
+    else {
         if (strstr(head, "bench/ping"))
             update(), flush();
+        else if (strstr(head, "bench/files"))
+            asks = OF_FILES, ask();
+        else if (strstr(head, "bench/terminals"))
+            asks = OF_TERMINALS, ask();
+        else if (asks != NOTHING && strstr(head, "\"result\""))
+            ask();
         return;
     }
     put(out, strlen(out));

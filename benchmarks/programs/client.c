@@ -8,9 +8,14 @@
  *   rest    a session, one turn, an idle second
  *   ping    COUNT notifications of SIZE bytes, each answered by an update before the next is sent
  *   spaced  the same, a millisecond apart
+ *   ask     COUNT requests of SIZE bytes that only the agent knows, each answered before the next is sent
+ *   files, terminals
+ *           COUNT requests of the agent for a file or for the output of a terminal, answered with SIZE bytes each: the
+ *           time from an answer to the next request
  *   turn    COUNT prompts, each answered before the next is sent
  *   stream  one prompt; the agent decides about the updates
- *   stall   the same, with two seconds before the first read
+ *   rush    the same, at once after the start
+ *   stall   the same as stream, with two seconds before the first read
  *   up      COUNT answers of SIZE bytes, as if to the agent's requests for files
  *   prompt  one prompt of SIZE bytes
  *   load    session/load of the session `measured`: the time of its first byte since the agent's answer and since the request
@@ -208,6 +213,35 @@ static void pings(long count, size_t size, double *times, int pause)
     free(line);
 }
 
+static void asks(long count, size_t size, double *times)
+{
+    char *line = NULL, start[200];
+    for (long at = 0; at < count; at++) {
+        snprintf(start, sizeof start, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"method\":\"_bench/ask\",\"params\":{\"sessionId\":"
+            "\"bench-session-1\",\"filling\":\"", at + 100);
+        line = filled(start, "\"}}\n", size);
+        double sent = now();
+        ask(line, "\n");
+        times[at] = now() - sent;
+        free(line);
+    }
+}
+
+static void answers(const char *what, long count, size_t size, double *times)
+{
+    int is_file = !strcmp(what, "files");
+    char start[200];
+    ask(is_file ? "{\"jsonrpc\":\"2.0\",\"method\":\"_bench/files\"}\n" : "{\"jsonrpc\":\"2.0\",\"method\":\"_bench/terminals\"}\n", "\n");
+    for (long at = 0; at < count; at++) {
+        snprintf(start, sizeof start, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"%s\":\"", at + 1, is_file ? "content" : "output");
+        char *line = filled(start, is_file ? "\"}}\n" : "\",\"truncated\":false}}\n", size);
+        double sent = now();
+        ask(line, "\n");
+        times[at] = now() - sent;
+        free(line);
+    }
+}
+
 /* The stream of one turn; if its lines have the time of their write, also the latency of each. */
 static long stream(double *times, long count)
 {
@@ -281,8 +315,10 @@ int main(int count, char **words)
         printf("\"last\":%.9f,\"growth\":%ld,\"received\":%lld,", now() - asked, memory("VmHWM:") - before, received - had);
     } else if (strcmp(what, "exit") && strcmp(what, "start")) {
         ask("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/new\",\"params\":{\"cwd\":\"/bench\",\"mcpServers\":[]}}\n", "\"result\"");
-        pings(200 < times_count ? 200 : times_count, 200, times, 0); /* warm-up */
-        settle();
+        if (strcmp(what, "rush")) {
+            pings(200 < times_count ? 200 : times_count, 200, times, 0); /* warm-up */
+            settle();
+        }
         forget_peak();
         long before = memory("VmRSS:");
         long long had = received;
@@ -290,6 +326,12 @@ int main(int count, char **words)
         began = now();
         if (!strcmp(what, "ping") || !strcmp(what, "spaced")) {
             pings(times_count, size, times, strcmp(what, "spaced") ? 0 : PAUSE);
+            percentiles(times, times_count);
+        } else if (!strcmp(what, "ask")) {
+            asks(times_count, size, times);
+            percentiles(times, times_count);
+        } else if (!strcmp(what, "files") || !strcmp(what, "terminals")) {
+            answers(what, times_count, size, times);
             percentiles(times, times_count);
         } else if (!strcmp(what, "turn")) {
             for (long at = 0; at < times_count; at++) {
@@ -299,7 +341,7 @@ int main(int count, char **words)
                 times[at] = now() - sent;
             }
             percentiles(times, times_count);
-        } else if (!strcmp(what, "stream") || !strcmp(what, "stall")) {
+        } else if (!strcmp(what, "stream") || !strcmp(what, "rush") || !strcmp(what, "stall")) {
             prompt(2);
             if (!strcmp(what, "stall"))
                 sleep(2), printf("\"stalled\":%ld,", memory("VmHWM:") - before);

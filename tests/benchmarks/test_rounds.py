@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from benchmarks.figures import BYTES, BYTES_PER_SECOND, PER_SECOND, SECONDS, Reading, measured, written
+from benchmarks.figures import BYTES, BYTES_PER_SECOND, COUNT, PER_SECOND, SECONDS, Reading, measured, written
 from benchmarks.rounds import Numbers, interleaved, ratio
 
 
@@ -57,6 +57,7 @@ def test_a_row_is_computed_from_the_tries() -> None:
         (-3_000_000.0, BYTES, "-3.00 MB"),
         (1_234_567.0, PER_SECOND, "1.23 M/s"),
         (2_500_000_000.0, BYTES_PER_SECOND, "2.50 GB/s"),
+        (1_200.0, COUNT, "1,200"),
     ],
 )
 def test_figures_have_a_fitting_unit(value: float, unit: str, text: str) -> None:

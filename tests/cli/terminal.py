@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from acp_proxy.shell import output
+from tests import forked
 from tests.posix import fcntl, pty, termios
 
 _LINES = 24
@@ -24,7 +25,7 @@ def on_terminal(
     environment = kept | {"TERM": "xterm-256color", "ACP_PROXY_PAGER": "", "TZ": "UTC", **(settings or {})}
     command = [sys.executable, "-m", "acp_proxy", *words]
     os.write(ours, answer.encode())
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+    with forked.start(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)
         text = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
     os.close(ours)
@@ -36,7 +37,7 @@ def with_stderr_on_terminal(*words: str, status: int = 0) -> tuple[str, str]:
     """What `acp-proxy` prints into a pipe, and what it shows meanwhile on a terminal as stderr."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "acp_proxy", *words]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs) as process:
+    with forked.start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs) as process:
         os.close(theirs)
         told = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
         assert process.stdout is not None

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
+from tests import forked
 from tests.cli.commands import Command
 from tests.cli.terminal import with_stderr_on_terminal
 from tests.pipes import SMALL
@@ -329,7 +330,7 @@ def test_an_export_to_a_terminal_cannot_control_it(store: Both) -> None:
     for form in ("md", "html", "json", "jsonl"):
         master, slave = pty.openpty()
         words = ("sessions", "export", "s", "--format", form, "--store", str(store.root))
-        process = subprocess.Popen([sys.executable, "-m", "acp_proxy", *words], stdout=slave, stderr=slave)
+        process = forked.start([sys.executable, "-m", "acp_proxy", *words], stdout=slave, stderr=slave)
         os.close(slave)
         told = b""
         with os.fdopen(master, "rb", buffering=0) as terminal:

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import sqlite3
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +23,7 @@ from acp_proxy.transcripts.search.searching import Hit
 from acp_proxy.transcripts.search.words import Excerpt
 from acp_proxy.views import found, rows
 from acp_proxy.wire import clock
+from tests import forked
 from tests.cli.test_sessions import NEVER_PRINTED, STEERING
 from tests.posix import pty
 from tests.stored import EPOCH, Both, chunk, store_session
@@ -73,7 +73,7 @@ def on_terminal(store: Both, *words: str, width: int = 80, **more: str) -> str:
         "HOME": "/home/nobody",
         **more,
     }
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env):
+    with forked.start(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env):
         os.close(theirs)
         text = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
     os.close(ours)

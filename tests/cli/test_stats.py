@@ -12,6 +12,7 @@ import pytest
 
 from acp_proxy.shell import output
 from acp_proxy.transcripts.store import Store
+from tests import forked
 from tests.cli.commands import printed, run, told
 from tests.cli.terminal import pager
 from tests.posix import pty
@@ -155,7 +156,7 @@ def on_terminal(store: Store, columns: int, *words: str, **environment: str) -> 
     command = [sys.executable, "-m", "acp_proxy", "sessions", *words, "--store", str(store.root)]
     wishes = {"COLUMNS": str(columns), "TERM": "xterm", "ACP_PROXY_PAGER": ""}
     env: Mapping[str, str] = {**os.environ, **wishes, **environment}
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env=env) as process:
+    with forked.start(command, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env=env) as process:
         os.close(theirs)
         text = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
     os.close(ours)
@@ -209,7 +210,7 @@ def test_a_terminal_shows_the_progress_on_stderr(store: Store) -> None:
         "--store",
         str(store.root),
     ]
-    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
+    with forked.start(command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
         os.close(theirs)
         said = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
         assert process.stdout is not None

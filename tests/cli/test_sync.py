@@ -67,6 +67,7 @@ def test_init_shows_what_would_leave_and_asks(laptop: User, url: str) -> None:
     told = laptop.begin("init", url, answer="n\n")
     assert told.exit_code == 1
     assert "2 sessions" in told.stderr
+    assert "  1 of agent in /project\n" in told.stderr
     assert "GitHub token" in told.stderr
     assert not laptop.key.exists()
     assert laptop.sync("status").exit_code == 1
@@ -86,6 +87,12 @@ def test_nothing_in_the_shared_place_can_be_read_without_the_key(laptop: User, u
 
 
 def test_only_the_sessions_that_were_chosen_leave(laptop: User, desktop: User, url: str) -> None:
+    store_session(laptop.store, "u", ("Deleted", []), cwd="/project")
+    archive = Archive(laptop.store.root)
+    [row] = archive.titled("Deleted")
+    archive.remove(row, soft=True)
+    told = laptop.begin("init", url, "--agent", "agent", "--cwd", "/project", answer="n\n")
+    assert "1 session " in told.stderr
     joined(laptop, desktop, url, "--agent", "agent", "--cwd", "/project")
     assert desktop.titles() == ["Fix the login"]
 
@@ -181,13 +188,15 @@ def test_a_url_that_is_none_of_the_known_ones_is_refused(laptop: User, url: str)
     assert not laptop.key.exists()
 
 
-def test_a_place_that_cannot_be_used_is_reported_and_kept_for_status(laptop: User, url: str, tmp_path: Path) -> None:
-    assert laptop.begin("init", url, "--yes").exit_code == 0
-    (tmp_path / "shared").rename(tmp_path / "away")
-    (tmp_path / "shared").write_bytes(b"a file")
+def test_a_place_that_cannot_be_used_is_reported_and_kept_for_status(laptop: User, tmp_path: Path) -> None:
+    drive = tmp_path / "drive"
+    assert laptop.begin("init", drive.as_uri(), "--yes").exit_code == 0
+    drive.rename(tmp_path / "away")
+    drive.write_bytes(b"a file")
     told = laptop.sync("now")
     assert told.exit_code == 1
     assert "cannot be used" in told.stderr
+    assert "cannot be used" in laptop.sync("status").stdout
 
 
 def test_nothing_is_written_to_a_drive_that_is_not_mounted(laptop: User, tmp_path: Path) -> None:

@@ -1,5 +1,4 @@
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 from acp_proxy.cli.writing import make_directory, to_file
 from acp_proxy.errors import AlreadyThere, NotWritable
 from acp_proxy.transcripts.store import Store
+from tests import forked
 from tests.stored import chunk, store_session
 
 FULL = Path("/dev/full")
@@ -81,14 +81,8 @@ def test_a_full_output_is_not_blamed_on_the_store(tmp_path: Path, words: tuple[s
     store_session(store, "s", ("one", [chunk("two")]))
     environment = {**os.environ, "ACP_PROXY_STORE": str(store.root)}
     with FULL.open("wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "acp_proxy", *words],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-            timeout=SECONDS,
-        )
+        command = [sys.executable, "-m", "acp_proxy", *words]
+        done = forked.run(command, stdout=full, text=True, env=environment, timeout=SECONDS)
     said = done.stderr.splitlines()[-1]
     assert (done.returncode, said.startswith("acp-proxy: ")) == (1, True), done.stderr
     assert "No space left on device" in said

@@ -5,7 +5,6 @@ import re
 import select
 import signal
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pyte
 
+from tests import forked
 from tests.client import TIMEOUT
 from tests.posix import fcntl, pty, termios
 
@@ -33,7 +33,7 @@ class TypingUser:
         self.before = termios.tcgetattr(self.theirs)
         kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
         settings = {"TERM": "xterm-256color", "ACP_PROXY_PAGER": "", "LC_ALL": "C.UTF-8", **environment}
-        self.process = subprocess.Popen(
+        self.process = forked.start(
             [sys.executable, "-m", "acp_proxy", *map(str, words)],
             stdin=self.theirs,
             stdout=self.theirs,

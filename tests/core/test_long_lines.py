@@ -119,7 +119,6 @@ def test_prompts_as_official_sdks_write_them_are_recognised(said: bytes) -> None
         (Peer.AGENT, b"a stray line, and a long one"),
         (Peer.CLIENT, UPDATE),
         (Peer.CLIENT, line(load(7, "s"))),
-        (Peer.CLIENT, line(result(7, {}))),
         (Peer.CLIENT, PROMPT.replace(b'"id":"id"', b'"id":1.0')),
         (Peer.CLIENT, PROMPT.replace(b'"id":"id"', b'"id":null')),
         (Peer.CLIENT, PROMPT.replace(b'"sessionId":"s"', b'"sessionId":"\\u0073"')),
@@ -154,3 +153,37 @@ def test_the_end_of_the_agent_ends_a_long_line() -> None:
         Forward(Peer.CLIENT, b"", first=True, begins=False),
     ]
     assert talk.core.handle(PieceRead(Peer.AGENT, b"late\n", last=True)) == []
+
+
+def test_a_long_line_without_a_meaning_here_passes_in_pieces_and_is_not_recorded() -> None:
+    talk = talking()
+    answer = line(result(5, {"content": "a long file"}))
+    write = line(request("w", "fs/write_text_file", {"sessionId": "s", "path": "/w/a", "content": "a long file"}))
+    for peer, said in ((Peer.CLIENT, answer), (Peer.AGENT, write)):
+        assert opened(talk, peer, said) == [Forward(peer.other, said[:-5], first=peer is Peer.AGENT, ends=False)]
+        assert talk.core.handle(PieceRead(peer, said[-5:], last=True)) == [
+            Forward(peer.other, said[-5:], first=peer is Peer.AGENT, begins=False)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("peer", "said"),
+    [
+        (Peer.CLIENT, result(7, {"output": "of a terminal"})),
+        (Peer.CLIENT, request(9, "_editor/question", {"a": "long one"})),
+        (Peer.CLIENT, b'{"id":5,"jsonrpc":"2.0","result":"otherwise written"}\n'),
+        (Peer.CLIENT, b'{"jsonrpc":"2.0","id":"\\u0035","result":"otherwise written"}\n'),
+        (Peer.AGENT, result(1, {"a": "long one"})),
+        (Peer.AGENT, request(9, "session/request_permission", {"sessionId": "s"})),
+    ],
+)
+def test_a_long_line_that_may_mean_something_here_is_held(peer: Peer, said: Any) -> None:
+    talk = talking()
+    talk.agent(request(7, "terminal/output", {"sessionId": "s", "terminalId": "t"}))
+    assert talk.core.opens_long_line(peer, line(said)[:-5]) is None
+
+
+def test_a_long_request_of_the_agent_is_held_while_a_load_is_under_way() -> None:
+    talk = talking()
+    talk.client(load(7, "s"))
+    assert talk.core.opens_long_line(Peer.AGENT, line(request(9, "fs/write_text_file", {"sessionId": "s"}))) is None

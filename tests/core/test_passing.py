@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
     RESUMES,
     Said,
@@ -21,6 +22,7 @@ from tests.conversation import (
     load,
     new,
     notification,
+    permission,
     prompt,
     request,
     result,
@@ -167,3 +169,28 @@ def test_an_answer_to_a_remembered_request_is_decided_on(method: str) -> None:
     assert talk.core.means_nothing(line(result(6, {})))
     talk.client(result(5, {}))
     assert talk.core.means_nothing(line(result(5, {})))
+
+
+def test_agent_requests_without_a_meaning_here_pass_while_no_load_is_under_way() -> None:
+    talk = talking()
+    asks = request(5, "fs/read_text_file", {"sessionId": "s", "path": "/w/a"})
+    assert talk.core.means_nothing(line(asks, request(6, "_agent/question")), Peer.AGENT)
+    talk.client(load(7, "s"))
+    assert not talk.core.means_nothing(line(asks), Peer.AGENT)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        permission(7, "s"),
+        request(7, "terminal/output", {"sessionId": "s", "terminalId": "t"}),
+        notification("_agent/news", {"sessionId": "s"}),
+        chunk("s", "hello"),
+        result(1, {}),
+        [request(7, "_agent/question")],
+        b'{"id":7,"method":null}\n',
+        b"no JSON\n",
+    ],
+)
+def test_other_agent_lines_are_decided_on(said: Said) -> None:
+    assert not talking().core.means_nothing(line(request(6, "_agent/question"), said), Peer.AGENT)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.wire import clock
+from tests import forked
 from tests.adoption.listing_agent import ListingAgent, entry, told
 from tests.cli.commands import printed
 from tests.cli.commands import told as told_json
@@ -71,9 +72,9 @@ main()
 
 def adopt(store: Path, command: list[str], *options: str, by: tuple[str, ...] = PROXY) -> str:
     words = [*by, "sessions", "adopt", "--store", str(store), "--yes", *options, "--", *command]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = forked.run(words, text=True, timeout=SECONDS)
     assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+    return str(done.stdout)
 
 
 def lived(proxied: Proxied, *prompts: str, script: str | Mapping[str, Any] | None = None) -> str:

@@ -1,10 +1,10 @@
 """Drafts of the protocol that acp-proxy serves with `--unstable`, through real processes."""
 
-import subprocess
 from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import ASK, NOT_FOUND, PROXY, Editor, Permission, Proxied, entries, kinds, say
 from tests.end_to_end.typescript import typescript
@@ -34,7 +34,7 @@ def refused(editor: Editor, method: str, **params: Any) -> tuple[int, Any]:
 def command(proxied: Proxied, *words: str) -> str:
     """What a command of ours prints for this store."""
     words = (*PROXY, *words, "--store", str(proxied.store))
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return str(forked.run(words, text=True, check=True).stdout)
 
 
 @pytest.mark.parametrize("options", [[], ["--no-synthesize", "--unstable"], ["--no-record", "--unstable"]])

@@ -8,11 +8,12 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Dialog, Page
+from playwright.sync_api import Browser, Dialog, Page, ViewportSize
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
@@ -25,7 +26,8 @@ from tests.views.turns import EVIL, HEAD, call, diff, everywhere, said, text, tu
 CONVERSATIONS = Path(__file__).parents[2] / "fixtures" / "conversations"
 AXE = Path(__file__).parents[1] / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 WIDTHS = (390, 1280)
-SCHEMES = ("light", "dark")
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+USUAL: ViewportSize = {"width": 1280, "height": 720}
 LONG = "a_very_long_word_without_any_space_" * 12
 
 Open = Callable[..., Page]
@@ -40,33 +42,53 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-@pytest.fixture
-def watched(browser: Browser) -> Iterator[tuple[Open, list[str]]]:
-    """Open pages, and collect everything that a page logs, asks, requests or fails at."""
+@pytest.fixture(scope="module")
+def pages(browser: Browser) -> Iterator[tuple[Callable[[bool], Page], list[str]]]:
+    """A page with JavaScript and one without, and everything that they log, ask, request or fail at."""
     seen: list[str] = []
-    contexts: list[BrowserContext] = []
 
     def dismissed(dialog: Dialog) -> None:
         seen.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
-    def open_page(path: Path, **options: Any) -> Page:
-        context = browser.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
+    @cache
+    def page_with(scripts: bool) -> Page:
+        page = browser.new_context(java_script_enabled=scripts).new_page()
         page.on("console", lambda message: seen.append(f"console: {message.text}"))
         page.on("dialog", dismissed)
         page.on("pageerror", lambda error: seen.append(f"error: {error}"))
         page.on("popup", lambda popup: seen.append(f"popup: {popup.url}"))
         page.on("download", lambda download: seen.append(f"download: {download.url}"))
         page.on("request", lambda request: seen.append(f"request: {request.url}"))
+        return page
+
+    yield page_with, seen
+    for context in browser.contexts:
+        context.close()
+
+
+@pytest.fixture
+def watched(pages: tuple[Callable[[bool], Page], list[str]]) -> tuple[Open, list[str]]:
+    """Open a file, and what the page did since. A process for each test would take most of the time of all."""
+    page_with, seen = pages
+
+    def open_page(
+        path: Path,
+        *,
+        viewport: ViewportSize = USUAL,
+        color_scheme: Literal["light", "dark"] = "light",
+        java_script_enabled: bool = True,
+    ) -> Page:
+        page = page_with(java_script_enabled)
+        page.goto("about:blank")
+        page.set_viewport_size(viewport)
+        page.emulate_media(color_scheme=color_scheme)
+        seen.clear()
         page.goto(path.as_uri())
         assert seen.pop(0) == f"request: {path.as_uri()}"
         return page
 
-    yield open_page, seen
-    for context in contexts:
-        context.close()
+    return open_page, seen
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import json
 import subprocess
 from typing import Any
 
+from tests import forked
 from tests.client import first_option
 from tests.end_to_end.proxied import PROXY, SCRIPTS, Proxied, entries, kinds, texts
 from tests.end_to_end.typescript import TYPESCRIPT, TYPESCRIPT_TIMEOUT, node
@@ -171,4 +172,4 @@ def test_a_load_shows_drafts_only_to_a_client_that_knows_them(proxied: Proxied) 
 
 def command(proxied: Proxied, *words: str) -> str:
     words = (*PROXY, "sessions", *words, "--store", str(proxied.store))
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return str(forked.run(words, text=True, check=True).stdout)

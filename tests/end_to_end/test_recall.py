@@ -79,14 +79,20 @@ def test_without_the_package_one_line_on_stderr_says_what_to_install(proxied: Pr
     assert b"acp-proxy[mcp]" in said
 
 
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory, stand_in_model: int, need_agent: Callable[[str], None]) -> Bench:
+    """Where a real agent was told something."""
+    need_agent("deepagents")
+    bench = Bench(tmp_path_factory.mktemp("deepagents"), "deepagents", stand_in_model)
+    bench.talk([SAID])
+    return bench
+
+
 @pytest.mark.parametrize(("name", "tool"), [("opencode", "acp-proxy_search_history"), ("openhands", "search_history")])
 def test_a_real_agent_finds_what_was_said_to_another_one(
-    tmp_path: Path, stand_in_model: int, need_agent: Callable[[str], None], name: str, tool: str
+    tmp_path: Path, told: Bench, stand_in_model: int, need_agent: Callable[[str], None], name: str, tool: str
 ) -> None:
-    for each in ("deepagents", name):
-        need_agent(each)
-    told = Bench(tmp_path / "deepagents", "deepagents", stand_in_model)
-    told.talk([SAID])
+    need_agent(name)
     asking = Bench(tmp_path / name, name, stand_in_model, ["--store", str(told.store), "--recall"])
     asking.project = told.project
     talks = (asking.talk([f"please use TOOL={tool} now"]) for _ in range(ATTEMPTS))

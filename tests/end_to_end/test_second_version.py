@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from acp_proxy.demo.client import RequestFailed
 from acp_proxy.transcripts.archive import Archive
+from tests import forked
 from tests.client import NO_ANSWER, Client
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Proxied, entries
 from tests.end_to_end.test_handover import recorded
@@ -76,7 +76,7 @@ def titles(updates: list[dict[str, Any]]) -> list[str]:
 def told(proxied: Proxied, *words: str) -> str:
     """What a command prints about the store."""
     command = [*PROXY, *words[:2], "--store", str(proxied.store), *words[2:]]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=TYPESCRIPT_TIMEOUT).stdout
+    return str(forked.run(command, text=True, check=True, timeout=TYPESCRIPT_TIMEOUT).stdout)
 
 
 @pytest.mark.parametrize("loses", [(), ("forgets",), ("last",)], ids=["nothing", "all", "the last turn"])

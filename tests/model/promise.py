@@ -60,6 +60,8 @@ class Promise:
         self._store = store
         self._sessions = sessions
         self._journal = journal
+        self._read: dict[str, tuple[bytes, list[Update]]] = {}
+        """The transcripts as they were last read, and what they said."""
 
     def without_live(self, session: Session, heard: list[Update], live: Sequence[Update]) -> list[Update]:
         """What was heard besides the new updates, which must be there in order."""
@@ -127,7 +129,11 @@ class Promise:
         except FileNotFoundError:
             return []
         try:
-            return [update for line in reading.lines() if line.entry and (update := _told(line.entry))]
+            data = reading.path.read_bytes()
+            if data != self._read.get(session.id, (b"", []))[0]:  # most steps leave it as it was
+                updates = [update for line in reading.lines() if line.entry and (update := _told(line.entry))]
+                self._read[session.id] = data, updates
+            return self._read[session.id][1]
         finally:
             reading.close()
 

@@ -8,7 +8,10 @@ open.
 
 import json
 import os
+import queue
 import select
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -67,6 +70,12 @@ class Proxied:
         self._from_agent, self._agent_writes = os.pipe()
         self._agent_reads, self._to_agent = os.pipe()
         self._begun = {self._editor_reads: b"", self._agent_reads: b""}
+        self._ends = list(self._begun)
+        """Those that have not ended."""
+        self._read: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()
+        if sys.platform == "win32":  # it cannot wait for two pipes at once
+            for end in self._begun:
+                threading.Thread(target=self._read_all, args=(end,), daemon=True).start()
         self._relay = Relay(
             Interceptor(Settings(records=True, serves=True, release="0")),
             self.recorder,
@@ -159,8 +168,10 @@ class Proxied:
             self.recorder._sessions.files.close(known)
         os.close(self._to_client)
         os.close(self._to_agent)
-        while self._read(self._editor_reads):
-            pass
+        while self._ends:
+            end, data = self._arrived()
+            if end == self._editor_reads:
+                self._take(end, data)
         for each in (self._editor_reads, self._agent_reads, self._from_client, self._from_agent):
             os.close(each)
 
@@ -185,20 +196,34 @@ class Proxied:
 
     def _wait(self, is_there: Callable[[], bool], what: str) -> None:
         while not is_there():
-            ready, _, _ = select.select([self._editor_reads, self._agent_reads], [], [], SECONDS)
-            if not ready:
-                raise Stuck(f"{what} did not come")
-            if self._agent_reads in ready:
-                self._read(self._agent_reads)
-            if self._editor_reads in ready:
-                self._read(self._editor_reads)
+            try:
+                self._take(*self._arrived())
+            except queue.Empty:
+                raise Stuck(f"{what} did not come") from None
 
-    def _read(self, end: int) -> bool:
-        data = os.read(end, _READ_SIZE)
+    def _arrived(self) -> tuple[int, bytes]:
+        """What one end reads next; nothing when it ends. Raises queue.Empty."""
+        if sys.platform == "win32":
+            end, data = self._read.get(timeout=SECONDS)
+        else:
+            ready, _, _ = select.select(self._ends, [], [], SECONDS)
+            if not ready:
+                raise queue.Empty
+            end = ready[-1]
+            data = os.read(end, _READ_SIZE)
+        if not data:
+            self._ends.remove(end)
+        return end, data
+
+    def _read_all(self, end: int) -> None:
+        while data := os.read(end, _READ_SIZE):
+            self._read.put((end, data))
+        self._read.put((end, b""))
+
+    def _take(self, end: int, data: bytes) -> None:
         *lines, self._begun[end] = (self._begun[end] + data).split(b"\n")
         for line in lines:
             (self._editor_hears if end == self._editor_reads else self._agent_hears)(json.loads(line))
-        return bool(data)
 
     def _editor_hears(self, heard: Message) -> None:
         message = self._forms.to_editor(heard)

@@ -37,7 +37,7 @@ class Performer:
     def pass_to_agent(self, lines: bytes) -> bool:
         return self._passes(b"pass up", lines)
 
-    def pass_updates(self, lines: bytes) -> bool:
+    def pass_to_client(self, lines: bytes) -> bool:
         return self._passes(b"pass down", lines)
 
     def _passes(self, beginning: bytes, lines: bytes) -> bool:

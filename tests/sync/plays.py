@@ -4,12 +4,16 @@ import random
 from typing import Any
 
 from tests.sync.users import Users
-from tests.sync.world import Faults
+from tests.sync.world import Faults, Machine
 
 Step = tuple[str, int, int, Any]
 """What happens, on which machine, to which of its sessions, and how."""
-KINDS = ["new", "talk", "change", "sync", "fault", "all", "part", "clock", "clone", "backup", "restore"]
-_WEIGHTS = [2, 8, 6, 8, 6, 4, 1, 1, 1, 1, 1]
+KINDS = ["new", "talk", "change", "sync", "fault", "meanwhile", "all"]
+RARE = ["part", "clock", "clone", "backup", "restore", "behind", "arrive", "forget", "move"]
+_WEIGHTS = [2, 8, 6, 8, 6, 6, 4, *(1 for _ in RARE)]
+CHANGES = ["rename", "archive", "delete", "hide", "prune", "lose", "redact"]
+TALKS = ["prompt", "ask", "hold", "load"]
+FAULTS = ["before", "after", "lost", "late", "refused"]
 _MOST_MACHINES = 4
 
 
@@ -20,17 +24,19 @@ def drawn(seed: int, count: int) -> list[Step]:
 
 
 def _step(chance: random.Random) -> Step:
-    kind = chance.choices(KINDS, _WEIGHTS)[0]
+    kind = chance.choices([*KINDS, *RARE], _WEIGHTS)[0]
     how: Any = None
     match kind:
         case "new":
             how = chance.choice("12")
         case "talk":
-            how = chance.choice(["prompt", "ask", "prompt", "hold", "load"])
+            how = chance.choice([*TALKS, "prompt"])
         case "change":
-            how = chance.choice(["rename", "archive", "delete", "hide", "prune", "lose", "redact", "rename"])
+            how = chance.choice([*CHANGES, "rename"])
         case "fault":
-            how = chance.randrange(61), chance.choice(["before", "after", "lost", "refused"])
+            how = chance.randrange(61), chance.choice(FAULTS)
+        case "meanwhile":
+            how = chance.randrange(61), chance.choice([*CHANGES, *TALKS, *(["sync"] * 6)])
         case "clock":
             how = chance.choice([-1e5, 1e5])
     return kind, chance.randrange(_MOST_MACHINES), chance.randrange(6), how
@@ -57,14 +63,14 @@ def perform(users: Users, backups: dict[str, Any], step: Step) -> None:
         case "new":
             users.begin(machine, how)
         case "talk" | "change":
-            names = sorted(machine.sessions.found) or [users.begin(machine, "1")]
-            name = names[session % len(names)]
-            if kind == "change" or "~" not in name:
-                getattr(users, how)(machine, name)
+            act(users, machine, session, how)
         case "sync":
             machine.sync()
         case "fault":
             machine.sync(Faults(*how))
+        case "meanwhile":
+            at, what = how
+            machine.sync(Faults(at, meanwhile=lambda: act(users, machine, session, what)))
         case "all":
             for each in users.machines:
                 each.sync()
@@ -74,7 +80,27 @@ def perform(users: Users, backups: dict[str, Any], step: Step) -> None:
             machine.skew = how
         case "clone" if len(users.machines) < _MOST_MACHINES:
             users.clone(machine)
+        case "behind":
+            machine.fall_behind()
+        case "arrive":
+            users.place.arrive()
+        case "forget":
+            users.forget(machine, users.machines[session % len(users.machines)])
+        case "move":
+            users.move(machine)
         case "backup":
-            backups[machine.name] = machine.snapshot()
-        case "restore" if machine.name in backups:
-            users.restore(machine, backups[machine.name])
+            backups[machine.name] = machine.place, machine.snapshot()
+        case "restore" if machine.name in backups and backups[machine.name][0] is machine.place:
+            users.restore(machine, backups[machine.name][1])
+
+
+def act(users: Users, machine: Machine, session: int, what: str) -> None:
+    """What a user does to a session; or a round of another machine."""
+    if what == "sync":
+        others = [each for each in users.machines if each is not machine]
+        others[session % len(others)].sync()
+        return
+    names = sorted(machine.sessions.found) or [users.begin(machine, "1")]
+    name = names[session % len(names)]
+    if what not in TALKS or "~" not in name:
+        getattr(users, what)(machine, name)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.sync.background import exchange
-from acp_proxy.sync.buckets import SealedLogs
 from acp_proxy.sync.joined import JoinedStore, Membership
 from acp_proxy.sync.sealing import HistoryKey
 from acp_proxy.sync.starting import LOCK, SETTINGS, WAITING, start_exchange, trouble
@@ -24,9 +23,8 @@ class Laptop:
         self.place, self.key, self.root = base / "shared", base / "key", base / "store"
         self.folder = self.root / "sync"
         self.pauses: list[float] = []
-        key = HistoryKey.new()
-        key.write(self.key)
-        SealedLogs(self.place.as_uri(), key).check("probe")
+        self.place.mkdir()
+        HistoryKey.new().write(self.key)
         store_session(Both(self.root), "s", ("Hello", []))
         self.joined = JoinedStore(self.root)
         self.joined.join(Membership(self.place.as_uri(), str(self.key)), "laptop")
@@ -92,11 +90,11 @@ def test_it_waits_for_the_round_of_another_process(laptop: Laptop) -> None:
 
 
 def test_a_place_that_does_not_answer_is_tried_again_and_again(laptop: Laptop) -> None:
-    away = laptop.place.rename(laptop.place.with_name("away"))
+    laptop.place.rmdir()
 
     def comes_back() -> None:
         if len(laptop.pauses) == 4:
-            away.rename(laptop.place)
+            laptop.place.mkdir()
 
     laptop.exchange(comes_back)
     assert laptop.pauses == [0, 60, 120, 300]

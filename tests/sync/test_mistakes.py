@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from acp_proxy.sync import gathering, pulling, pushing, settling
-from acp_proxy.sync.desk import Desk
-from acp_proxy.sync.parties import Move
-from acp_proxy.sync.remembered import Shown
+from acp_proxy.sync.desk import Desk, Gone
+from acp_proxy.sync.parties import Move, Unavailable
+from acp_proxy.sync.remembered import Remembered, Shown
 from tests.sync.plays import Step, play
+from tests.sync.world import MemorySessions
 
 Patch = tuple[object, str, Any]
 
@@ -31,6 +32,13 @@ def _missing_is_deleted(desk: Desk) -> None:
         if line.name and (line.agent, line.name) not in there:
             desk.bury(line)
     _FILES(desk)
+
+
+def _words_must_be_there(desk: Desk, uid: str) -> bool:
+    try:
+        return settling._settle(desk, uid)
+    except Gone as gone:
+        raise Unavailable("a part of a session is gone") from gone
 
 
 _FILES = gathering._files
@@ -68,6 +76,62 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
     "a redaction stays on its machine": (
         [(settling, "_verified", lambda desk, tree, line: line)],
         [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("all", 0, 0, None), ("change", 0, 0, "redact")],
+    ),
+    "a forgotten machine that comes back does not say where its log ends": (
+        [(pulling, "_ends", lambda desk: None)],
+        [("talk", 2, 3, "prompt"), ("all", 3, 5, None), ("new", 2, 2, "2"), ("forget", 1, 0, None)],
+    ),
+    "a delete does not come along to another shared place": (
+        [(Remembered, "buried", lambda kept: [])],
+        [("talk", 1, 1, "prompt"), ("move", 1, 1, None), ("change", 0, 5, "delete")],
+    ),
+    "a title does not come along to another shared place": (
+        [(Remembered, "whole_labels", lambda kept: [])],
+        [("move", 2, 0, None), ("change", 3, 4, "rename")],
+    ),
+    "a redaction that comes later than the words is not remembered": (
+        [(pulling, "_masked", lambda desk, mask: None)],
+        [
+            ("talk", 1, 2, "prompt"),
+            ("meanwhile", 3, 2, (18, "delete")),
+            ("fault", 1, 0, (42, "lost")),
+            ("change", 3, 4, "redact"),
+        ],
+    ),
+    "words that were deleted after they were first read are waited for": (
+        [(settling, "_settled", _words_must_be_there)],
+        [
+            ("talk", 0, 2, "prompt"),
+            ("change", 1, 4, "rename"),
+            ("sync", 3, 2, None),
+            ("meanwhile", 2, 3, (4, "sync")),
+            ("change", 0, 1, "hide"),
+            ("meanwhile", 0, 2, (3, "ask")),
+            ("clone", 2, 5, None),
+            ("change", 1, 1, "delete"),
+            ("talk", 0, 4, "prompt"),
+            ("meanwhile", 3, 0, (40, "sync")),
+            ("meanwhile", 2, 2, (3, "delete")),
+        ],
+    ),
+    "turns are added to a session that somebody opened meanwhile": (
+        [(MemorySessions, "is_open", lambda self, agent, name: False)],
+        [
+            ("clone", 3, 0, None),
+            ("clone", 1, 0, None),
+            ("talk", 0, 0, "ask"),
+            ("sync", 0, 3, None),
+            ("meanwhile", 3, 3, (8, "hold")),
+            ("talk", 3, 5, "prompt"),
+        ],
+    ),
+    "a segment ends within a turn": (
+        [(pushing, "end_of_turns", lambda data, header, is_whole: len(data))],
+        [("talk", 1, 1, "ask"), ("all", 2, 2, None), ("all", 3, 4, None), ("talk", 0, 2, "prompt")],
+    ),
+    "a title's stamp does not follow those that were seen": (
+        [(Desk, "saw", lambda desk, stamp: None)],
+        [("clock", 3, 1, -1e5), ("change", 2, 5, "rename"), ("all", 3, 3, None), ("change", 3, 2, "rename")],
     ),
     "a dead session is dead only where it was deleted": (
         [(settling, "_bury", lambda desk, tree: None)],

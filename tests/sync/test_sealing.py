@@ -13,6 +13,7 @@ from acp_proxy.sync import records, sealing
 from acp_proxy.sync.parties import BadRecord
 from acp_proxy.sync.records import Dead, Label, Mask, NotARecord, SegmentRecord
 from acp_proxy.sync.sealing import HistoryKey
+from tests.strategies import values
 from tests.transcripts import talk
 
 if sys.version_info >= (3, 14):
@@ -29,6 +30,7 @@ SAID = [
     Dead(talk.UID, "root", ("beside",)),
     Mask(talk.UID, "segment", ((3, b"\xff***"),)),
     records.Blank(talk.UID, "id", "parent"),
+    records.Ended("m", 3),
 ]
 
 
@@ -88,10 +90,6 @@ def test_any_other_bytes_are_not_a_record(data: bytes) -> None:
         records.decode(data)
 
 
-_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-)
 _KEYS = [
     "kind",
     "tree",
@@ -107,10 +105,12 @@ _KEYS = [
     "by",
     "root",
 ]
-_KINDS = st.sampled_from(["segment", "title", "dead", "mask", "blank"])
+_KINDS = st.sampled_from(["segment", "title", "dead", "mask", "blank", "ended"])
 
 
-@given(st.dictionaries(st.sampled_from([*_KEYS, "root", "beside", "segment", "spans"]), _JSON), _KINDS)
+@given(
+    st.dictionaries(st.sampled_from([*_KEYS, "root", "beside", "segment", "spans", "log", "number"]), values), _KINDS
+)
 def test_any_json_is_a_record_or_none(value: dict[str, object], kind: str) -> None:
     from acp_proxy.wire import jsonrpc
 

@@ -6,10 +6,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from tests.sync.plays import perform
+from tests.sync.plays import CHANGES, FAULTS, RARE, TALKS, Step, perform, play
 from tests.sync.users import Users
 
 _MACHINES, _SESSIONS = st.integers(0, 3), st.integers(0, 5)
+_STEP = st.integers(0, 60)
 _STEPS = 40
 
 
@@ -33,15 +34,11 @@ class Simulation(RuleBasedStateMachine):
     def new(self, number: int, id: str) -> None:
         self._do("new", number, 0, id)
 
-    @rule(number=_MACHINES, session=_SESSIONS, how=st.sampled_from(["prompt", "ask", "hold", "load"]))
+    @rule(number=_MACHINES, session=_SESSIONS, how=st.sampled_from(TALKS))
     def talk(self, number: int, session: int, how: str) -> None:
         self._do("talk", number, session, how)
 
-    @rule(
-        number=_MACHINES,
-        session=_SESSIONS,
-        how=st.sampled_from(["rename", "archive", "delete", "hide", "prune", "lose", "redact"]),
-    )
+    @rule(number=_MACHINES, session=_SESSIONS, how=st.sampled_from(CHANGES))
     def change(self, number: int, session: int, how: str) -> None:
         self._do("change", number, session, how)
 
@@ -53,13 +50,21 @@ class Simulation(RuleBasedStateMachine):
     def sync_all(self) -> None:
         self._do("all")
 
-    @rule(number=_MACHINES, at=st.integers(0, 60), kind=st.sampled_from(["before", "after", "lost", "refused"]))
+    @rule(number=_MACHINES, at=_STEP, kind=st.sampled_from(FAULTS))
     def sync_with_a_fault(self, number: int, at: int, kind: str) -> None:
         self._do("fault", number, 0, (at, kind))
 
-    @rule(number=_MACHINES, kind=st.sampled_from(["part", "clone", "backup", "restore"]))
+    @rule(number=_MACHINES, session=_SESSIONS, at=_STEP, what=st.sampled_from(["sync", *CHANGES, *TALKS]))
+    def sync_while_something_happens(self, number: int, session: int, at: int, what: str) -> None:
+        self._do("meanwhile", number, session, (at, what))
+
+    @rule(number=_MACHINES, kind=st.sampled_from([kind for kind in RARE if kind not in ("clock", "forget")]))
     def something_rare(self, number: int, kind: str) -> None:
         self._do(kind, number)
+
+    @rule(number=_MACHINES, other=_MACHINES)
+    def forget(self, number: int, other: int) -> None:
+        self._do("forget", number, other)
 
     @rule(number=_MACHINES, seconds=st.sampled_from([-1e5, 1e5]))
     def set_clock(self, number: int, seconds: float) -> None:
@@ -68,6 +73,14 @@ class Simulation(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.users.meet()
         self.users.check()
+
+
+def test_a_redaction_of_what_two_sessions_have_in_common_reaches_both_on_all_machines() -> None:
+    both: list[Step] = [("talk", 0, 0, "prompt"), ("talk", 1, 0, "prompt")]
+    meeting: list[Step] = [("all", 0, 0, None)] * 2
+    masked: Step = ("change", 1, 0, "redact")  # the last secret; then the one in the turn before the fork
+    users = play([("talk", 0, 0, "prompt"), *meeting, *both, *meeting, masked, *meeting, masked])
+    assert len(users.secrets) == 2
 
 
 def test_all_machines_show_the_same_once_they_have_met() -> None:

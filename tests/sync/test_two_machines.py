@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.sync import pushing, spool
+from acp_proxy.sync import ends, pushing, spool
 from acp_proxy.sync.buckets import SealedLogs
 from acp_proxy.sync.sealing import HistoryKey
 from acp_proxy.transcripts.files.names import file_name
@@ -170,6 +170,41 @@ def test_a_soft_delete_and_its_restore_follow(homes: tuple[Home, Home]) -> None:
     two.sync()
     one.sync()
     assert one.prompts() == two.prompts() == {"A": ["A"]}
+
+
+def test_a_session_that_was_soft_deleted_before_leaves_only_when_it_is_restored(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "a", ("A", []))
+    [row] = one.store.newest()
+    one.store.remove(row, soft=True)
+    one.sync()
+    assert b'"method":"session/prompt"' not in _opened(one)
+    [kept] = one.store.kept()
+    one.store.restore(kept)
+    for home in homes:
+        home.sync()
+    assert two.prompts() == {"A": ["A"]}
+
+
+def test_a_session_may_be_longer_than_the_longest_part(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = homes
+    path = store_session(one.store, "s", *((f"Hello {number}", [chunk("Hi")]) for number in range(9)))
+    size = path.stat().st_size
+    for module, name, most in (
+        (ends, "LARGE", size // 9),
+        (pushing, "LARGE", size // 9),
+        (pushing, "LARGEST", size // 2),
+    ):
+        monkeypatch.setattr(module, name, most)
+    for home in homes:
+        home.sync()
+    assert one.joined.standing().sent > 3
+    assert two.prompts() == {"Hello 0": [f"Hello {number}" for number in range(9)]}
+    one.say("Hello 0", "x" * size)
+    one.sync()
+    assert [why for _, _, why in one.joined.standing().troubled] == ["too large"]
 
 
 def test_a_redaction_follows_and_the_secret_leaves_the_shared_place(homes: tuple[Home, Home]) -> None:

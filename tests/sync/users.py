@@ -32,6 +32,8 @@ class Users:
     gone: set[bytes] = field(default_factory=set)
     secrets: set[bytes] = field(default_factory=set)
     over: dict[str, set[str]] = field(default_factory=dict)
+    pruned: set[str] = field(default_factory=set)
+    """Trees of which a machine has pruned a session."""
     doubtful: set[str] = field(default_factory=set)
     """Trees that were renamed on a machine of which a backup was restored later: the rename may be lost."""
     time: float = 1_700_000_000.0
@@ -122,13 +124,15 @@ class Users:
 
     def hide(self, machine: Machine, name: str) -> None:
         file = machine.sessions.found[name]
-        if not file.is_open:
+        if not file.is_open and not self._is_moving_fork(machine, file):
             self.forgiving.add(self.tree_of(machine, file))
             machine.sessions.faults = Faults()
             machine.sessions.hide(AGENT, name, "~" not in name)
 
     def delete(self, machine: Machine, name: str) -> None:
         file = machine.sessions.found[name]
+        if self._is_moving_fork(machine, file):
+            return
         tree = self.tree_of(machine, file)
         others = {
             word
@@ -136,10 +140,11 @@ class Users:
             if other != name and self.tree_of(machine, each) == tree
             for word in words(each)
         }
-        elsewhere = {line.uid for line in machine.kept.lines(tree) if line.is_pruned}
         line = machine.kept.line(file.header.uid)
         is_known = line is not None and line.name == name and machine.kept.tree(tree).nodes
-        if is_known and not elsewhere:  # else it is on this machine alone, or a crash came right after it was fetched
+        if (
+            is_known and tree not in self.pruned
+        ):  # else it is on this machine alone, or a crash came right after it was fetched
             path = machine.kept.tree(tree).path(line.tip) if line is not None else None
             published = file.data[: sum(node.length for node in path or ())]
             self.gone |= set(_words(published)) - others
@@ -151,6 +156,9 @@ class Users:
         file = machine.sessions.found[name]
         if machine.kept.line(file.header.uid) is None or file.is_open or not self._is_published(machine, file):
             return  # what was never published is gone everywhere
+        if not self.are_together:
+            return  # those that have moved may not have it
+        self.pruned.add(self.tree_of(machine, file))
         del machine.sessions.found[name]
         machine.sessions.events.append(Move(name, is_here=True, uid=file.header.uid))
 
@@ -163,16 +171,21 @@ class Users:
     def redact(self, machine: Machine, name: str) -> None:
         """Mask the last secret of a session that is published.
 
-        Not where there are copies of machines: one may have the same turns unpublished, which then become a fork.
+        Not where there are copies of machines: one may have the same turns unpublished, which then become a fork. And
+        not while machines move.
         """
         file = machine.sessions.found[name]
-        if any(each.name.startswith("copy") for each in self.machines):
+        if any(each.name.startswith("copy") for each in self.machines) or not self.are_together:
             return
         secrets = _SECRET.findall(file.data)
         if secrets and not file.is_open and self._is_published(machine, file):
             file.data = file.data.replace(secrets[-1], MASKED)
             file.version += 1
             self.secrets.add(secrets[-1])
+
+    def _is_moving_fork(self, machine: Machine, file: MemoryFile) -> bool:
+        """While machines move, what is done to one of several lines is not known in the new place."""
+        return not self.are_together and len(machine.kept.lines(self.tree_of(machine, file))) > 1
 
     def _is_published(self, machine: Machine, file: MemoryFile) -> bool:
         line = machine.kept.line(file.header.uid)
@@ -189,7 +202,30 @@ class Users:
                 self.doubtful.add(self.tree_of(machine, file))
         copy = self.add(f"copy of {machine.name} {len(self.machines)}")
         copy.restore(machine.snapshot())
+        copy.place = machine.place
         return copy
+
+    def forget(self, machine: Machine, other: Machine) -> None:
+        """The user believes that another machine is lost. It may come back."""
+        id = other.kept.text("machine")
+        if id in machine.kept.logs():
+            machine.sync(forgets=id)
+
+    def move(self, machine: Machine) -> None:
+        """The machine moves to the newest shared place; if all are there, to a new one, once all know the same."""
+        if machine.is_apart:
+            return
+        if self.are_together:
+            if not all(each.sync() is not None for each in (*self.machines, *self.machines)):
+                return
+            self.place = MemoryPlace()
+        if machine.place is not self.place and machine.sync() is not None:
+            machine.move(self.place)
+
+    @property
+    def are_together(self) -> bool:
+        """Whether all machines are in one shared place."""
+        return all(each.place is self.place for each in self.machines)
 
     def restore(self, machine: Machine, backup: object) -> None:
         """What was done since the backup, and not published, did not happen."""
@@ -204,11 +240,15 @@ class Users:
 
     def meet(self) -> None:
         """Every machine closes its sessions and reaches the shared place until nothing changes."""
+        self.place.arrive()
         for machine in self.machines:
-            machine.is_apart = False
+            machine.is_apart, machine.seen = False, None
             for name in list(machine.sessions.found):
                 self.answer(machine, name)
                 machine.sessions.found[name].is_held = False
+        for machine in self.machines:
+            if machine.place is not self.place:
+                self.move(machine)
         for number in range(_ROUNDS):
             sizes = {machine: dict(log) for machine, log in self.place.records.items()}
             for machine in self.machines:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from acp_proxy.sync.desk import Counts, Desk
+from acp_proxy.sync.moving import move
 from acp_proxy.sync.parties import Move, Part, SeenFile, Unavailable
 from acp_proxy.sync.remembered import Remembered
-from acp_proxy.sync.rounds import synchronize
+from acp_proxy.sync.rounds import forget, synchronize
+from acp_proxy.transcripts.lives.growing import _naming
 from acp_proxy.wire.record import Header
 from tests.transcripts import talk
 
@@ -20,17 +22,26 @@ class Crash(BaseException):
     """The machine loses its power."""
 
 
+Late = list[Callable[[], object]]
+"""Writes that were sent and have not arrived."""
+
+
 class Faults:
-    """Counts the steps of a round; one of them may fail."""
+    """Counts the steps of a round; one of them may fail, or ``meanwhile`` something else happens before it."""
 
-    def __init__(self, at: int = -1, kind: str = "") -> None:
-        self._left, self._kind = at, kind
+    def __init__(self, at: int = -1, kind: str = "", meanwhile: Callable[[], object] = lambda: None) -> None:
+        self._left, self._kind, self._meanwhile = at, kind, meanwhile
 
-    def step(self, act: Callable[[], object], *, remote: bool) -> object:
+    def step(self, act: Callable[[], object], *, remote: bool, late: Late | None = None) -> object:
+        """``late``: what arrives only later is put here."""
         self._left -= 1
         if self._left != -1:
             return act()
+        self._meanwhile()
         match self._kind:
+            case "late" if late is not None:
+                late.append(act)
+                raise Unavailable("the answer is late")
             case "before":
                 raise Crash
             case "after":
@@ -49,21 +60,32 @@ class MemoryPlace:
 
     def __init__(self) -> None:
         self.records: dict[str, dict[int, bytes]] = {}
+        self.late: Late = []
+
+    def arrive(self) -> None:
+        """What is late arrives."""
+        while self.late:
+            self.late.pop(0)()
 
 
 @dataclass
 class MemoryLogs:
-    """A machine's access to it. ``is_apart``: it cannot reach it."""
+    """A machine's access to it. ``own``: the machine's id. ``is_apart``: it cannot reach it. ``seen``: what it sees of
+    other machines' logs, if that is behind."""
 
     place: MemoryPlace
     faults: Faults
+    own: Callable[[], str]
     is_apart: bool = False
+    seen: Mapping[str, Mapping[int, bytes]] | None = None
 
     def machines(self) -> list[str]:
-        return self._do(lambda: sorted(self.place.records))  # type: ignore[return-value]
+        own = {self.own()} & self.place.records.keys()
+        return self._do(lambda: sorted({*(self.place.records if self.seen is None else self.seen), *own}))  # type: ignore[return-value]
 
     def get(self, machine: str, number: int) -> bytes | None:
-        return self._do(lambda: self.place.records.get(machine, {}).get(number))  # type: ignore[return-value]
+        logs = self.place.records if self.seen is None or machine == self.own() else self.seen
+        return self._do(lambda: logs.get(machine, {}).get(number))  # type: ignore[return-value]
 
     def create(self, machine: str, number: int, data: bytes) -> bool:
         def create() -> bool:
@@ -71,15 +93,15 @@ class MemoryLogs:
             assert not log or max(log) >= number - 1, "a log has a gap"
             return log.setdefault(number, data) is data
 
-        return bool(self._do(create))
+        return bool(self._do(create, self.place.late))
 
     def replace(self, machine: str, number: int, data: bytes) -> None:
-        self._do(lambda: self.place.records[machine].update({number: data}))
+        self._do(lambda: self.place.records[machine].update({number: data}), self.place.late)
 
-    def _do(self, act: Callable[[], object]) -> object:
+    def _do(self, act: Callable[[], object], late: Late | None = None) -> object:
         if self.is_apart:
             raise Unavailable("partitioned")
-        return self.faults.step(act, remote=True)
+        return self.faults.step(act, remote=True, late=late)
 
 
 @dataclass
@@ -131,31 +153,42 @@ class MemorySessions:
         return "~" in name
 
     def is_open(self, agent: str, name: str) -> bool:
-        return self.found[name].is_open or self.found[name].is_held
+        return name in self.found and (self.found[name].is_open or self.found[name].is_held)
 
     def size(self, agent: str, name: str) -> int:
         return len(self.found[name].data) if name in self.found else 0
 
     def read(self, agent: str, name: str, at: int, size: int) -> bytes:
-        return self.found[name].data[at : at + size]
+        return self._file(name).data[at : at + size]
+
+    def _file(self, name: str) -> MemoryFile:
+        if name not in self.found:
+            raise FileNotFoundError(name)
+        return self.found[name]
 
     def create(self, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
         def create() -> str:
             name = header.session
             if not is_ours or name in self.found or any(other.partition("~")[0] == name for other in self.found):
                 name = header.uid
-            self.found[name] = MemoryFile(header.but(session=name, forked_from=[header.session]), data)
+            ids = [header.session, *header.forked_from]
+            self.found[name] = MemoryFile(_naming(header.but(session=name, forked_from=ids), data), data)
             return name
 
         return str(self.faults.step(create, remote=False))
 
     def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
-        file = self.found[name]
-        if self.is_open(agent, name) or len(file.data) != size:
-            self.turns[name] = file.header.uid, size, data
-            return False
-        self.faults.step(lambda: self._set(name, file.data + data), remote=False)
-        return True
+        def extend() -> bool:
+            if self.size(agent, name) != size or self.is_open(agent, name):
+                if name in self.found:
+                    self.turns[name] = self.found[name].header.uid, size, data
+                return False
+            file = self._file(name)
+            self._set(name, file.data + data)
+            file.header = _naming(file.header, file.data)
+            return True
+
+        return bool(self.faults.step(extend, remote=False))
 
     def withdraw(self) -> None:
         self.turns.clear()
@@ -170,10 +203,13 @@ class MemorySessions:
             del self.turns[name]
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
-        data = bytearray(self.found[name].data)
-        for at, new in spans:
-            data[at : at + len(new)] = new
-        self.faults.step(lambda: self._set(name, bytes(data)), remote=False)
+        def mask() -> None:
+            data = bytearray(self._file(name).data)
+            for at, new in spans:
+                data[at : at + len(new)] = new
+            self._set(name, bytes(data))
+
+        self.faults.step(mask, remote=False)
 
     def delete(self, agent: str, name: str, uid: str) -> None:
         def delete() -> None:
@@ -187,6 +223,8 @@ class MemorySessions:
 
     def hide(self, agent: str, name: str, is_hidden: bool) -> str:
         def hide() -> str:
+            if name not in self.found:
+                return name
             file = self.found.pop(name)
             self.number += 1
             new = f"{name}~{self.number:017}" if is_hidden else name.partition("~")[0]
@@ -198,13 +236,15 @@ class MemorySessions:
         return str(self.faults.step(hide, remote=False))
 
     def set_title(self, agent: str, name: str, title: str | None) -> None:
-        self.faults.step(lambda: setattr(self.found[name], "title", title), remote=False)
+        file = MemoryFile(Header("", None, "", ""), b"")
+        self.faults.step(lambda: setattr(self.found.get(name, file), "title", title), remote=False)
 
     def set_archived(self, agent: str, name: str, is_archived: bool) -> None:
-        self.faults.step(lambda: setattr(self.found[name], "is_archived", is_archived), remote=False)
+        file = MemoryFile(Header("", None, "", ""), b"")
+        self.faults.step(lambda: setattr(self.found.get(name, file), "is_archived", is_archived), remote=False)
 
     def title_of(self, agent: str, name: str) -> str:
-        return self.found[name].title or "first words"
+        return self._file(name).title or "first words"
 
     def _set(self, name: str, data: bytes) -> None:
         self.found[name].data = data
@@ -223,18 +263,29 @@ class Machine:
         self.kept.set(machine=random(), name=name)
         self.kept.commit()
         self.is_apart = False
+        self.seen: Mapping[str, Mapping[int, bytes]] | None = None
 
-    def sync(self, faults: Faults | None = None) -> Counts | None:
-        """One round; None if it did not come to its end."""
+    def fall_behind(self) -> None:
+        """From now on, it sees other machines' records as they are now; or as they are again."""
+        self.seen = {id: dict(log) for id, log in self.place.records.items()} if self.seen is None else None
+
+    def sync(self, faults: Faults | None = None, *, forgets: str = "") -> Counts | None:
+        """One round; None if it did not come to its end. ``forgets``: the id of a machine that the user forgets."""
         self.sessions.faults = faults or Faults()
-        logs = MemoryLogs(self.place, self.sessions.faults, self.is_apart)
+        own = lambda: self.kept.text("machine")  # noqa: E731 it may change
+        logs = MemoryLogs(self.place, self.sessions.faults, own, self.is_apart, self.seen)
         desk = Desk(logs, self.sessions, self.kept, lambda: self.clock() + self.skew, self.random)
         try:
-            return synchronize(desk)
-        except (Crash, Unavailable):
+            return forget(desk, forgets) if forgets else synchronize(desk)
+        except (Crash, Unavailable, OSError):
             self.kept.database.execute("ROLLBACK")
             self.kept.database.execute("BEGIN IMMEDIATE")
             return None
+
+    def move(self, place: MemoryPlace) -> None:
+        """Begin anew in another shared place."""
+        move(self.kept, self.random())
+        self.place = place
 
     def snapshot(self) -> tuple[MemorySessions, bytes]:
         """A backup of the whole machine."""

@@ -143,7 +143,7 @@ def _make(path: Path) -> None:
             raise
 
 
-def open_private(path: Path, flags: int) -> int:
+def open_private(path: Path | str, flags: int) -> int:
     """Open a file and return its descriptor; a file that this creates is 0600.
 
     Raises OSError, also if the last component is a link, or not a regular file: opening a pipe could block forever.
@@ -256,7 +256,7 @@ def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
     return True
 
 
-def touch(path: Path) -> None:
+def touch(path: Path | str) -> None:
     """Create an empty file if it is missing. Raises OSError."""
     os.close(open_private(path, os.O_WRONLY | os.O_CREAT))
 

@@ -187,20 +187,21 @@ class Layout:
 
     def journal(self, agent: str) -> Journal:
         """An agent's journal, the same object each time."""
-        return self._journals.setdefault(agent, Journal(self.transcript(agent, JOURNAL)))
+        found = self._journals.get(agent)  # each turn asks, and a path takes long to make
+        return found or self._journals.setdefault(agent, Journal(self.transcript(agent, JOURNAL)))
 
     def mark(self, agent: str, name: str) -> str:
         """Mark a transcript as one that the index has not read to its end. Returns the mark's path. Raises OSError.
 
         The mark is an empty file, so it survives this process.
         """
-        path = self.unindexed / agent / name
+        path = os.path.join(self.unindexed, agent, name)  # ten times as fast as joining Paths, and each turn does it
         try:
             access.touch(path)
         except FileNotFoundError:
-            access.make_directory(path.parent)
+            access.make_directory(self.unindexed / agent)
             access.touch(path)
-        return str(path)
+        return path
 
     def marked(self, agent: str) -> list[str]:
         """The names of an agent's marked transcripts, including those whose mark is being removed."""

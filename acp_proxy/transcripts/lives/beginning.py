@@ -8,7 +8,7 @@ import errno
 import os
 from pathlib import Path
 
-from acp_proxy.transcripts.files import moving
+from acp_proxy.transcripts.files import relocating
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import ASIDE, compressed, file_name
 from acp_proxy.transcripts.files.transcript import Transcript
@@ -131,7 +131,7 @@ def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
         return
     with deleting.alone(layout, agent):  # keeps others from compressing it
         try:
-            aside = moving.moved(path, path.with_stem(f"{path.stem}{ASIDE}1"))
+            aside = relocating.moved(path, path.with_stem(f"{path.stem}{ASIDE}1"))
         except FileNotFoundError:  # another process was faster
             return
         layout.mark(agent, aside)

@@ -17,9 +17,9 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.transcripts.files import access, journal
 from acp_proxy.transcripts.files.journal import Event, Journal
 from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.files.moving import moved, next_name
 from acp_proxy.transcripts.files.names import compressed, file_name, is_kept, kept_as, kept_name
 from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.files.relocating import moved, next_name
 from acp_proxy.wire import clock
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from acp_proxy.errors import NewerFormat
-from acp_proxy.transcripts.files import access, moving, names
+from acp_proxy.transcripts.files import access, names, relocating
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import forked
 from acp_proxy.transcripts.files.reading import Reading, Unfinished, cut, header_of
@@ -168,7 +168,7 @@ def finish(layout: Layout, agent: str, name: str, source: Reading | None = None,
             if is_done or not _is_made_whole(layout, agent, path, source):
                 forked(path).unlink()
                 return
-            into = moving.moved(forked(path), path)
+            into = relocating.moved(forked(path), path)
             with suppress(OSError):  # it was marked when it was created, if that was possible
                 layout.mark(agent, into)
 

@@ -68,12 +68,13 @@ class AgentUsed:
 
     def add(self, use: UseState, size: int, group: Grouping) -> None:
         """Add a session with files of ``size`` bytes. One that was never prompted counts only by its bytes."""
-        prompted = {group(use, quarter) for quarter, (turns, *_) in use["quarters"].items() if turns}
+        spent = [(group(use, quarter), amounts) for quarter, amounts in use["quarters"].items()]
+        prompted = {name for name, amounts in spent if amounts[0]}
         if prompted:
             self.sessions += 1
             self.is_per_turn |= use["is_per_turn"]
-            for quarter, (turns, turn_tokens, session_tokens, context, cost) in use["quarters"].items():
-                used = self._group(group(use, quarter))
+            for name, (turns, turn_tokens, session_tokens, context, cost) in spent:
+                used = self._group(name)
                 used.turns += turns
                 if turn_tokens is not None:
                     used.turn_tokens = (used.turn_tokens or 0) + turn_tokens
@@ -81,8 +82,8 @@ class AgentUsed:
                 if context is not None:
                     used.context = (used.context or 0) + context
                 if cost is not None:
-                    for currency, spent in cost.items():
-                        used.cost[currency] = used.cost.get(currency, 0.0) + spent
+                    for currency, amount in cost.items():
+                        used.cost[currency] = used.cost.get(currency, 0.0) + amount
         for name in prompted:
             self.groups[name].sessions += 1
         self._group(group(use, use["last"])).bytes += size

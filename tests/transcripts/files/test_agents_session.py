@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from acp_proxy.transcripts.files.agents_session import AgentsSession
+from acp_proxy.wire import foreign
 from tests.transcripts import talk
 
 HERE, THERE = True, False
@@ -47,7 +48,8 @@ def test_ids_count_only_where_they_were_given_here(
 
 
 def test_the_agent_has_nothing_of_a_session_that_came_from_another_machine_until_it_is_handed_over() -> None:
-    came, continued = agents((THERE, TURN + THEIRS), session=talk.UID), agents((THERE, TURN), (HERE, MINE))
+    came = agents((THERE, TURN + THEIRS), session=foreign.from_elsewhere(talk.UID))
+    continued = agents((THERE, TURN), (HERE, MINE))
     assert (came.is_none, came.is_behind, came.alias, came.was_handed_over) == (True, False, None, True)
     assert (continued.is_none, continued.is_behind, continued.alias) == (False, False, "mine")
 
