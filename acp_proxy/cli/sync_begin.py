@@ -89,7 +89,7 @@ def init(
         settings = replace(_settings(opened, url, path, agent, cwd), manual=manual)
         _show(opened, joined, settings, redact=redact, yes=yes)
         key.write(path)
-        _joined(opened, joined, settings, key, name)
+        _joined(joined, settings, key, name, begins=True)
     typer.echo(terminal.line(f"The key is in {path}. Without it, what is at {url} cannot be read: keep a copy."))
     typer.echo(terminal.line(f"On another machine, put that file into the same place, then: acp-proxy sync join {url}"))
 
@@ -123,16 +123,13 @@ def join(
         path = _key_place(key_file, opened)
         key = HistoryKey.read(path)
         if not logs_of(url, key).machines():
-            raise UsageError(
-                f"there is no history with this key at {url}. Check the URL, that {path} is its key, and that the "
-                "first machine has shared a session"
-            )
+            raise UsageError(f"there is no history with this key at {url}. Check the URL, and that {path} is its key")
         if joined.is_joined:
             _move(joined, url, path, key, yes=yes)
             return
         settings = replace(_settings(opened, url, path, agent, cwd), manual=manual)
         _show(opened, joined, settings, redact=redact, yes=yes)
-        _joined(opened, joined, settings, key, name)
+        _joined(joined, settings, key, name, begins=False)
 
 
 def _move(joined: JoinedStore, url: str, path: Path, key: "HistoryKey", *, yes: bool) -> None:
@@ -197,8 +194,9 @@ def _secrets(opened: Archive, rows: list[Listed], masking: Masking, *, dry: bool
     return found
 
 
-def _joined(opened: Archive, joined: JoinedStore, settings: Membership, key: "HistoryKey", name: str) -> None:
-    joined.join(replace(settings, history=key.history), name or socket.gethostname().partition(".")[0] or "machine")
+def _joined(joined: JoinedStore, settings: Membership, key: "HistoryKey", name: str, *, begins: bool) -> None:
+    machine = name or socket.gethostname().partition(".")[0] or "machine"
+    joined.join(replace(settings, history=key.history), machine, begins=begins)
     try:
         synchronized(joined, logs_of(settings.url, key))
     except Unavailable as problem:

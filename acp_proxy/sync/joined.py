@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from acp_proxy.errors import AcpProxyError, UsageError
+from acp_proxy.sync import records
 from acp_proxy.sync.anew import move
 from acp_proxy.sync.desk import Counts, Desk
 from acp_proxy.sync.ends import LARGEST, has_prompt
@@ -101,13 +102,16 @@ class JoinedStore:
                 f"{self.settings_file} is damaged. Run acp-proxy sync leave, then acp-proxy sync join URL"
             ) from problem
 
-    def join(self, settings: Membership, machine: str) -> None:
-        """Make the store part of a history. ``machine``: this machine's name, for people. Raises OSError."""
+    def join(self, settings: Membership, machine: str, *, begins: bool = False) -> None:
+        """Make the store part of a history. ``machine``: this machine's name, for people. ``begins``: it is the first.
+        Raises OSError."""
         if self.is_joined:
             raise AcpProxyError("this store is synchronized already. To stop that: acp-proxy sync leave")
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with self._remembered() as kept:
             kept.set(machine=new_uid(), name=machine)
+            if begins:  # a record that says nothing: others find the history, also if there is no session yet
+                kept.post("blank", records.encode(records.Blank("", "", ""), machine))
             kept.commit()
         self.change(settings)
 

@@ -114,7 +114,7 @@ def test_a_store_that_is_synchronized_is_in_order(laptop: User, desktop: User, u
 def test_status_says_what_was_done(laptop: User, desktop: User, url: str) -> None:
     joined(laptop, desktop, url)
     status = json.loads(desktop.sync("status", "--json").stdout)
-    assert status["machines"] == [{"name": "laptop", "records": 2, "trouble": None}]
+    assert status["machines"] == [{"name": "laptop", "records": 3, "trouble": None}]
     assert (status["machine"], status["received"], status["sent"], status["trouble"]) == ("desktop", 2, 0, None)
     assert "other     laptop: 2 records" in desktop.sync("status").stdout
 
@@ -204,6 +204,17 @@ def test_with_a_new_key_nothing_is_lost_or_doubled_and_the_old_place_is_empty(
     assert len(laptop.titles()) == 3
     assert desktop.titles() == laptop.titles()
     assert desktop.begin("join", url, "--yes").exit_code == 2
+
+
+def test_a_machine_can_join_before_there_is_a_session(desktop: User, url: str, tmp_path: Path) -> None:
+    first = User(tmp_path / "first")
+    assert first.begin("init", url, "--yes").exit_code == 0
+    desktop.key.write_bytes(first.key.read_bytes())
+    desktop.key.chmod(0o600)
+    assert desktop.begin("join", url, "--yes").exit_code == 0
+    store_session(first.store, "s", ("Hello", []))
+    assert first.sync("now").exit_code == desktop.sync("now").exit_code == 0
+    assert desktop.titles() == ["Hello"]
 
 
 def test_a_process_with_the_old_key_does_nothing_after_a_rekey(laptop: User, url: str) -> None:
