@@ -215,6 +215,8 @@ class Users:
         """The machine moves to the newest shared place; if all are there, to a new one, once all know the same."""
         if machine.is_apart:
             return
+        for each in self.machines:
+            each.seen = None  # it must have read all of the old place
         if self.are_together:
             if not all(each.sync() is not None for each in (*self.machines, *self.machines)):
                 return
