@@ -115,8 +115,8 @@ def test_status_says_what_was_done(laptop: User, desktop: User, url: str) -> Non
     joined(laptop, desktop, url)
     status = json.loads(desktop.sync("status", "--json").stdout)
     assert status["machines"] == [{"name": "laptop", "records": 3, "trouble": None}]
-    assert (status["machine"], status["received"], status["sent"], status["trouble"]) == ("desktop", 2, 0, None)
-    assert "other     laptop: 2 records" in desktop.sync("status").stdout
+    assert (status["machine"], status["received"], status["sent"], status["trouble"]) == ("desktop", 3, 0, None)
+    assert "other     laptop: 3 records" in desktop.sync("status").stdout
 
 
 def test_more_than_a_hundred_deletes_wait_for_a_confirmation(laptop: User, desktop: User, url: str) -> None:

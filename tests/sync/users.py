@@ -217,7 +217,7 @@ class Users:
             return
         machine.place.arrive()
         for each in self.machines:
-            each.seen = None
+            each.seen = None  # it must have read all of the old place
         if self.are_together:
             if not all(each.sync() is not None for each in (*self.machines, *self.machines)):
                 return
