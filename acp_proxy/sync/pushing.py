@@ -129,6 +129,8 @@ def book(desk: Desk) -> None:
         if not kept.has_node(id):
             node = Node(id, said.parent, machine, number, len(said.data), 0, digest(said.data))
             kept.put_node(said.tree, node)
+        elif (known := tree.nodes.get(id)) is not None and known.is_blank:  # a copy's turns, deleted before ours came
+            kept.rewrite(said.tree, id)
         kept.headed(said.tree, said.agent, record.encode_header(said.header))
         line = kept.line(kept.text("pending line"))
         if line is not None and line.tip == said.parent:
