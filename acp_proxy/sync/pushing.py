@@ -64,7 +64,8 @@ def _segment(desk: Desk, uid: str) -> bool:
     if path is None or looked is None:
         return False
     header = looked[1]
-    if line.tip == line.tree and (desk.sessions.is_hidden(line.name) or not desk.shares(line.agent, header)):
+    was_deleted = desk.sessions.is_hidden(line.name) and not line.is_hidden  # softly, before it was ever published
+    if line.tip == line.tree and (was_deleted or not desk.shares(line.agent, header)):
         _no_news(desk, line, is_damaged=False)
         return False
     at = sum(node.length for node in path)
