@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from multiprocessing import connection
+from types import ModuleType
 from typing import Any
 
 PROXY = (sys.executable, "-m", "acp_proxy")
@@ -105,7 +106,11 @@ class _Forked(subprocess.Popen[Any]):
                 args=(self._words, self._variables, self._place, mask, self._leads, streams),
                 daemon=True,
             )
-            self._process.start()
+            ours, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+            try:
+                self._process.start()  # would import our main module too, which may be pytest
+            finally:
+                sys.modules["__main__"] = ours
         assert self._process.pid is not None
         self.pid = self._process.pid
         self._child_created = True

@@ -10,6 +10,7 @@ from acp_proxy.cli.storing import AgentOption, SessionArgument, StoreOption, cho
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.transcripts.archive import Archive, called
 from acp_proxy.views import terminal
+from acp_proxy.wire import foreign
 
 _SECONDS = 60.0
 """For the agent's first answer. A first start through ``npx`` may download the agent."""
@@ -59,6 +60,8 @@ def continue_session(
             raise AcpProxyError("the session's directory is not known, so no editor could open a copy of it.")
         copy = opened.continue_with(row, folder, about)
     typer.echo(terminal.line(copy))
+    if copy != foreign.id_of(row.agent, row.session):
+        typer.echo(f"{terminal.line(name)} had a copy of this session before; this is another one.", err=True)
     typer.echo(terminal.line(f"To continue, open it from the list of {name}'s sessions in your editor."), err=True)
 
 

@@ -12,6 +12,7 @@ import typer
 
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import StoreOption, YesOption, agreed, explained, store_of
+from acp_proxy.cli.sync_moving import last_round, moved
 from acp_proxy.cli.sync_now import counted, synchronized
 from acp_proxy.errors import AcpProxyError, NewerFormat, UsageError
 from acp_proxy.redaction.masking import Masking
@@ -24,6 +25,7 @@ from acp_proxy.views import figures, terminal
 if TYPE_CHECKING:  # needs a package that only sync needs
     from acp_proxy.sync.sealing import HistoryKey
 
+_IS_JOINED = "this store is synchronized already. To stop that: acp-proxy sync leave"
 _SHOWN = 20
 """Agents and directories whose sessions are counted one by one."""
 UrlArgument = Annotated[
@@ -71,7 +73,9 @@ def init(
     """
     with explained():
         opened = store_of(store, make=True, change=True)
-        joined = _new(opened)
+        joined = JoinedStore(opened.root)
+        if joined.is_joined:
+            raise UsageError(_IS_JOINED)
         need()
         from acp_proxy.sync.sealing import HistoryKey
 
@@ -106,11 +110,13 @@ def join(
     Copy the key file from that machine first. The command shows which sessions would leave this machine and which
     secrets are in them, and asks. Then it brings the sessions of the other machines here.
 
+    After sync rekey on one machine, this brings the others to the new place, with their options as they are.
+
     Example: acp-proxy sync join file:///mnt/nas/acp-proxy
     """
     with explained():
         opened = store_of(store, make=True, change=True)
-        joined = _new(opened)
+        joined = JoinedStore(opened.root)
         need()
         from acp_proxy.sync.sealing import HistoryKey
 
@@ -121,16 +127,22 @@ def join(
                 f"there is no history with this key at {url}. Check the URL, that {path} is its key, and that the "
                 "first machine has shared a session"
             )
+        if joined.is_joined:
+            _move(joined, url, path, key, yes=yes)
+            return
         settings = replace(_settings(opened, url, path, agent, cwd), manual=manual)
         _show(opened, joined, settings, redact=redact, yes=yes)
         _joined(opened, joined, settings, key, name)
 
 
-def _new(opened: Archive) -> JoinedStore:
-    joined = JoinedStore(opened.root)
-    if joined.is_joined:
-        raise UsageError("this store is synchronized already. To stop that: acp-proxy sync leave")
-    return joined
+def _move(joined: JoinedStore, url: str, path: Path, key: "HistoryKey", *, yes: bool) -> None:
+    old = joined.settings()
+    if old.history == key.history:
+        raise UsageError(_IS_JOINED)
+    if not yes:
+        agreed(f"Leave {old.url}, and share all sessions at {url}?")
+    last_round(joined, old)
+    moved(joined, replace(old, url=url, key_file=str(path)), key)
 
 
 def _key_place(given: str, opened: Archive) -> Path:
@@ -186,7 +198,7 @@ def _secrets(opened: Archive, rows: list[Listed], masking: Masking, *, dry: bool
 
 
 def _joined(opened: Archive, joined: JoinedStore, settings: Membership, key: "HistoryKey", name: str) -> None:
-    joined.join(settings, name or socket.gethostname().partition(".")[0] or "machine")
+    joined.join(replace(settings, history=key.history), name or socket.gethostname().partition(".")[0] or "machine")
     try:
         synchronized(joined, logs_of(settings.url, key))
     except Unavailable as problem:

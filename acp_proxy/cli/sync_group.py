@@ -14,6 +14,8 @@ class SyncGroup(Group):
         "now": LazyCommand("acp_proxy.cli.sync_now", "now"),
         "status": LazyCommand("acp_proxy.cli.sync_now", "status"),
         "map": LazyCommand("acp_proxy.cli.sync_now", "map_directory"),
+        "forget-machine": LazyCommand("acp_proxy.cli.sync_moving", "forget_machine"),
+        "rekey": LazyCommand("acp_proxy.cli.sync_moving", "rekey"),
         "leave": LazyCommand("acp_proxy.cli.sync_now", "leave"),
     }
 

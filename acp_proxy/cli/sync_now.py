@@ -117,9 +117,9 @@ def leave(yes: YesOption = False, store: StoreOption = "") -> None:
     typer.echo(terminal.line(f"Stopped. The key is still in {settings.key_file}."))
 
 
-def synchronized(joined: JoinedStore, logs: "SealedLogs", *, deletes: bool = False) -> None:
+def synchronized(joined: JoinedStore, logs: "SealedLogs", *, deletes: bool = False, forgets: str = "") -> None:
     """Do one round, and say what it did. Raises AcpProxyError, OSError."""
-    counts = joined.synchronize(logs, deletes=deletes)
+    counts = joined.synchronize(logs, deletes=deletes, forgets=forgets)
     typer.echo(f"{counted(counts.received, 'record')} received, {counts.sent} sent.")
     for line in _advice(joined.standing()):
         typer.echo(terminal.line(line), err=True)

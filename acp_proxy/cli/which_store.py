@@ -72,4 +72,6 @@ def short_ids(store: Archive, sessions: "Sequence[Listed | Candidate]") -> dict[
     """The shortest unique form of each id, for display."""
     ids = [each.session for each in sessions]
     short = figures.short(ids, store.alike(ids, figures.SHORTEST))
-    return {each.named: short[each.session] + each.named.removeprefix(each.session) for each in sessions}
+    return {  # the short id of a copy stays as it is
+        each.named: each.named.replace(each.session, short[each.session], 1) for each in sessions
+    }

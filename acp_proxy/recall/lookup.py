@@ -93,7 +93,7 @@ class Lookup:
         if not found:
             raise NoSuchSession(f"there is no session {given!r} here. Use list_sessions or search_history to find it.")
         if len(found) > 1:
-            names = ", ".join(f"{row.agent}/{row.named}" for row in found)
+            names = ", ".join(f"{row.agent}/{row.in_full}" for row in found)
             raise NoSuchSession(f"several agents have a session {given!r}. Give one of: {names}")
         [row] = found
         try:
@@ -108,9 +108,8 @@ class Lookup:
     def _meant(self, store: Archive, given: str) -> list[Listed]:
         """The sessions with this id: alone, as it is cited, or with the agent's folder before it."""
         rows = [*store.meant(given), *store.meant(given.partition("/")[2])]
-        return [
-            row for row in rows if given in (row.named, _cited(row), f"{row.agent}/{row.named}") and self._shows(row)
-        ]
+        named = [row for row in rows if given in (row.in_full, _cited(row), f"{row.agent}/{row.in_full}")]
+        return [row for row in named if self._shows(row)]
 
     def _shows(self, row: Listed) -> bool:
         return self._scope.has(row.cwd) and not row.is_running
@@ -163,7 +162,7 @@ def _row(row: Listed) -> str:
 
 def _cited(row: Listed) -> str:
     """A session as answers cite it: agent and id. Some agents count 1, 2, 3."""
-    return jsonrpc.printable(f"{called(row.agent)}/{row.named}")[:_LINE]
+    return jsonrpc.printable(f"{called(row.agent)}/{row.in_full}")[:_LINE]
 
 
 def _quoted(text: str) -> str:

@@ -38,6 +38,7 @@ class SealedLogs:
         """Raises UsageError."""
         self._url = _understood(url)
         self._key = key
+        self.history = key.history
         self.requests = 0
 
     @cached_property
@@ -98,6 +99,12 @@ class SealedLogs:
                 "this place overwrites objects that exist, although it is told not to. Use another engine, or a newer "
                 "version of it"
             )
+
+    def empty(self) -> None:
+        """Delete everything. Raises Unavailable."""
+        with _engine(self._url.scheme):
+            paths = [each["path"] for found in obstore.list(self._store, prefix=self._key.history) for each in found]
+            obstore.delete(self._store, paths)
 
     def _path(self, machine: str, number: int) -> str:
         return f"{self._key.history}/{machine}/{number:0{_DIGITS}}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from acp_proxy.sync import records
 from acp_proxy.sync.ancestry import Node, Tree
 from acp_proxy.sync.parties import Logs, Sessions, Unavailable
-from acp_proxy.sync.records import Blank, Dead, Ended, Label, SegmentRecord
+from acp_proxy.sync.records import Blank, Dead, Label, LogEnd, SegmentRecord
 from acp_proxy.sync.remembered import Remembered, Shown
 from acp_proxy.sync.spool import Spool
 from acp_proxy.wire.record import Header
@@ -121,7 +121,7 @@ class Desk:
     def end(self, machine: str, number: int) -> None:
         """Publish that a log ends with this number."""
         self.kept.put_end(machine, number)
-        self.post("ended", Ended(machine, number))
+        self.post("ended", LogEnd(machine, number))
 
     def post(self, kind: str, said: records.Record) -> None:
         """Put a record into the outbox."""

@@ -39,9 +39,13 @@ def labels(desk: Desk, line: Shown, told: Labels | None = None) -> None:
         HIDDEN: desk.sessions.is_hidden(line.name),
     }
     before = {TITLE: line.title, ARCHIVED: line.is_archived, HIDDEN: line.is_hidden}
-    if now == before:
+    if now == before and not line.is_hidden:
         return
     tree, known = desk.kept.tree(line.tree), desk.kept.labels(line.tree)
+    if line.is_hidden and tree.nearest(line.tip, known.get(HIDDEN, {})) is None:
+        before[HIDDEN] = False  # it was said in the shared place before this one
+    if now == before:
+        return
     for field, value in now.items():
         anchor = tree.nearest(line.tip, known.get(field, {}))
         is_said = anchor is not None and known[field][anchor].value == value
@@ -88,16 +92,16 @@ def _moved(desk: Desk, line: Shown, move: Move) -> None:
 
 def _files(desk: Desk) -> None:
     found = {(file.agent, file.name): file for file in desk.sessions.files()}
-    changed = []
-    for file in found.values():
-        line = desk.kept.named(file.agent, file.name)
-        if line is None or line.stamp != file.stamp:
-            changed.append(file)
-    for file in changed:
-        _look(desk, file, found)
-    for line in desk.kept.lines():
-        if line.name and (line.agent, line.name) not in found:
-            desk.kept.put_line(replace(line, name="", stamp=""))
+    before = [line for line in desk.kept.lines() if line.name]
+    stamps = {(line.agent, line.name): line.stamp for line in before}
+    for place, file in found.items():
+        if stamps.get(place) != file.stamp:
+            _look(desk, file, found)
+    for line in before:
+        if (line.agent, line.name) not in found:
+            now = desk.kept.line(line.uid)
+            if now is not None and (now.agent, now.name) not in found:
+                desk.kept.put_line(replace(now, name="", stamp=""))
 
 
 def _look(desk: Desk, file: SeenFile, found: dict[tuple[str, str], SeenFile]) -> None:

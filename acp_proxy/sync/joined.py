@@ -9,13 +9,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from acp_proxy.errors import AcpProxyError
+from acp_proxy.errors import AcpProxyError, UsageError
+from acp_proxy.sync.anew import move
 from acp_proxy.sync.desk import Counts, Desk
 from acp_proxy.sync.ends import LARGEST, has_prompt
 from acp_proxy.sync.parties import Logs, Unavailable
 from acp_proxy.sync.pushing import held
 from acp_proxy.sync.remembered import Remembered
-from acp_proxy.sync.rounds import synchronize
+from acp_proxy.sync.rounds import forget, synchronize
 from acp_proxy.sync.starting import FOLDER, LOCK, SETTINGS, forget_trouble, note_trouble, trouble
 from acp_proxy.transcripts.sharing import Shared, locked, new_uid, open_private
 from acp_proxy.wire.record import Header
@@ -24,6 +25,8 @@ _STATE = "state.sqlite3"
 _PATIENCE = 30.0
 """Seconds that a command waits for a round that another process does."""
 _TICK = 0.05
+_SHOWN = 8
+"""Letters of a machine's id, for people."""
 
 
 class NotJoined(AcpProxyError):
@@ -37,7 +40,8 @@ class Busy(AcpProxyError):
 @dataclass(frozen=True, slots=True)
 class Membership:
     """``url``: the shared place. ``agents``, ``directories``: only sessions of these, if there are any. ``places``:
-    directories of other machines, and what they are here. ``manual``: only ``sync now`` does anything."""
+    directories of other machines, and what they are here. ``manual``: only ``sync now`` does anything. ``history``: its
+    id, so that nobody uses another's logs by mistake."""
 
     url: str
     key_file: str
@@ -45,6 +49,7 @@ class Membership:
     directories: tuple[str, ...] = ()
     places: dict[str, str] = field(default_factory=dict)
     manual: bool = False
+    history: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +137,25 @@ class JoinedStore:
         logs: Logs,
         *,
         deletes: bool = False,
+        forgets: str = "",
         patience: float | None = _PATIENCE,
         begun: Callable[[], None] = lambda: None,
     ) -> Counts:
-        """Do one round. Raises AcpProxyError, OSError.
+        """Do one round. If the settings name another history since the last one, begin anew in that. Raises
+        AcpProxyError, OSError.
 
-        ``deletes``: publish even many deletes. ``patience``: seconds to wait for another process's round; None: as long
-        as it takes. ``begun``: called when that is over.
+        ``deletes``: publish even many deletes. ``forgets``: the id of a machine to forget. ``patience``: seconds
+        to wait for another process's round; None: as long as it takes. ``begun``: called when that is over.
         """
-        settings = self.settings()
+        self.settings()
         with self._alone(patience), self._remembered() as kept:
+            settings = self.settings()
+            if settings.history not in ("", logs.history):
+                raise Busy("this store has moved to another shared place. Try again")
+            if kept.text("history") not in ("", logs.history):
+                move(kept, new_uid())
+                deletes = True  # those of the place before
+            kept.set(history=logs.history)
             begun()
             os.utime(self._folder / LOCK)
             desk = Desk(logs, Shared(self._root), kept, time.time, new_uid)
@@ -149,14 +163,30 @@ class JoinedStore:
             desk.localized = lambda header, home: localized(header, home, settings)
             desk.shares = lambda agent, header: is_shared(agent, header, settings)
             try:
-                return self._round(desk, deletes=deletes)
+                return self._round(desk, forgets, deletes=deletes)
             except (AcpProxyError, OSError) as problem:
                 note_trouble(self._folder, str(problem))
                 raise
 
-    def _round(self, desk: Desk, *, deletes: bool) -> Counts:
+    def machine(self, name: str) -> str:
+        """The id of another machine. ``name``: its name, or the beginning of its id. Raises UsageError."""
+        with self._remembered(only_reads=True) as kept:
+            own, others = kept.text("name"), kept.machines()
+        named = [other for other in others if other[2] == name]
+        found = named or [other for other in others if name and other[0].startswith(name)]
+        if len(found) == 1:
+            return found[0][0]
+        if found:
+            ids = ", ".join(f"{id[:_SHOWN]} ({read} records)" for id, read, _, _ in found)
+            raise UsageError(f"{len(found)} machines are called {name}: {ids}. Write the id of one")
+        if name == own:
+            raise UsageError(f"{name} is this machine. To stop sharing here: acp-proxy sync leave")
+        known = ", ".join(called or id[:_SHOWN] for id, _, called, _ in others) or "none"
+        raise UsageError(f"no other machine is called {name}. Known are: {known}")
+
+    def _round(self, desk: Desk, forgets: str, *, deletes: bool) -> Counts:
         try:
-            counts = synchronize(desk, deletes=deletes)
+            counts = forget(desk, forgets) if forgets else synchronize(desk, deletes=deletes)
         except sqlite3.Error as problem:
             raise Unavailable(f"{self._folder / _STATE} cannot be used: {problem}") from problem
         received = desk.kept.number("received") + counts.received
@@ -180,7 +210,7 @@ class JoinedStore:
         """Raises NotJoined, Unavailable."""
         self.settings()
         with self._remembered(only_reads=True) as kept:
-            machines = [(name or machine[:8], read, trouble) for machine, read, name, trouble in kept.machines()]
+            machines = [(name or machine[:_SHOWN], read, trouble) for machine, read, name, trouble in kept.machines()]
             troubled = [(line.agent, line.name, line.trouble) for line in kept.lines() if line.trouble]
             return SyncStatus(
                 kept.text("name"),

@@ -19,7 +19,12 @@ class BadRecord(AcpProxyError):
 
 
 class Logs(Protocol):
-    """The logs of all machines. Every method raises Unavailable; then what was written may be there or not."""
+    """The logs of all machines. Every method raises Unavailable; then what was written may be there or not.
+
+    ``history``: the id of the history.
+    """
+
+    history: str
 
     def machines(self) -> list[str]:
         """The ids of all machines that have a log."""

@@ -3,6 +3,7 @@
 One request for each machine tells whether there is anything new.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from acp_proxy.sync import records
@@ -10,7 +11,7 @@ from acp_proxy.sync.ancestry import Node
 from acp_proxy.sync.desk import Desk
 from acp_proxy.sync.parties import BadRecord, Unavailable
 from acp_proxy.sync.pushing import book, take_new_id
-from acp_proxy.sync.records import Blank, Dead, Ended, Label, Mask, NotARecord, SegmentRecord
+from acp_proxy.sync.records import Blank, Dead, Label, LogEnd, Mask, NotARecord, SegmentRecord
 from acp_proxy.wire import record
 
 _AT_ONCE = 50
@@ -29,8 +30,10 @@ def pull(desk: Desk) -> None:
         if machine not in known and machine != desk.machine:
             desk.kept.read_until(machine, 0)
     _own(desk)
-    for machine, read in desk.kept.logs().items():
-        _read(desk, machine, read)
+    ends: dict[str, int] | None = None
+    while ends != (ends := desk.kept.ends()):  # one log may say that another ends later
+        for machine, read in desk.kept.logs().items():
+            _read(desk, machine, read, ends)
     _ends(desk)
     old, _, number = desk.kept.text("must read").partition(" ")
     if old:
@@ -51,9 +54,9 @@ def _own(desk: Desk) -> None:
         take_new_id(desk)
 
 
-def _read(desk: Desk, machine: str, read: int) -> None:
+def _read(desk: Desk, machine: str, read: int, ends: Mapping[str, int]) -> None:
     must, _, _ = desk.kept.text("must read").partition(" ")
-    end = desk.kept.ends().get(machine) if machine != must else None
+    end = ends.get(machine) if machine != must else None
     while end is None or read < end:
         try:
             data = desk.logs.get(machine, read + 1)
@@ -99,7 +102,7 @@ def _take(desk: Desk, machine: str, number: int, data: bytes) -> None:
         case Mask():
             kept.put_mask(said)
             _masked(desk, said)
-        case Ended():
+        case LogEnd():
             kept.put_end(said.machine, said.number)
     if said.tree:
         kept.touch(said.tree)

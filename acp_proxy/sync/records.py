@@ -86,7 +86,7 @@ class Mask:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class LogEnd:
     """The log of this machine ends with this number, and is asked for no more. If several say so, the largest counts.
 
     The user has forgotten the machine; or it has come back under a new id, and says where its old log really ends.
@@ -107,7 +107,7 @@ class Blank:
     parent: str
 
 
-Record = SegmentRecord | Label | Dead | Mask | Blank | Ended
+Record = SegmentRecord | Label | Dead | Mask | Blank | LogEnd
 
 
 def encode(said: Record, machine: str, id: str = "", *, home: str = "") -> bytes:
@@ -133,7 +133,7 @@ def encode(said: Record, machine: str, id: str = "", *, home: str = "") -> bytes
             head |= {"kind": "mask", "segment": said.segment, "spans": spans}
         case Blank():
             head |= {"kind": "blank", "id": said.id, "parent": said.parent}
-        case Ended():
+        case LogEnd():
             head |= {"kind": "ended", "log": said.machine, "number": said.number}
     return jsonrpc.dump(head) + b"\n" + data
 
@@ -170,7 +170,7 @@ def decode(data: bytes) -> tuple[Record, str, str]:
         said = Blank(tree, _text(head, "id"), _text(head, "parent"))
         id = said.id
     elif kind == "ended":
-        said = Ended(_text(head, "log"), _number(head, "number"))
+        said = LogEnd(_text(head, "log"), _number(head, "number"))
     else:
         raise NotARecord
     return said, machine, id

@@ -5,7 +5,8 @@ A change is durable with ``commit``. Everything before it is forgotten after a c
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from acp_proxy.sync.ancestry import Node, Tree
 from acp_proxy.sync.records import TITLE, Label, Mask
@@ -309,12 +310,7 @@ class Remembered:
         self.database.execute("DELETE FROM rewriting WHERE machine = ? AND number = ?", (machine, number))
 
 
-def _shown(row: tuple[object, ...]) -> Shown:
-    line = Shown(*row)  # type: ignore[arg-type]
-    return replace(
-        line,
-        is_archived=bool(line.is_archived),
-        is_hidden=bool(line.is_hidden),
-        is_pruned=bool(line.is_pruned),
-        has_news=bool(line.has_news),
-    )
+def _shown(row: tuple[Any, ...]) -> Shown:
+    uid, tree, tip, agent, name, stamp, title, *flags, trouble = row
+    is_archived, is_hidden, is_pruned, has_news = map(bool, flags)
+    return Shown(uid, tree, tip, agent, name, stamp, title, is_archived, is_hidden, is_pruned, has_news, trouble)

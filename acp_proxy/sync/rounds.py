@@ -17,9 +17,8 @@ _TIMES = 3
 
 
 def forget(desk: Desk, machine: str) -> Counts:
-    """Read another machine's log to its end, and never again. If it comes back, it gets a new id, and nothing that it
-    has said meanwhile is lost. Raises Unavailable, OSError."""
-    synchronize(desk)
+    """Do a round, and never read another machine's log further than it is read now. If it comes back, it gets a new id,
+    and nothing that was said on it is lost. Raises Unavailable, OSError."""
     desk.end(machine, desk.kept.logs()[machine])
     desk.kept.commit()
     return synchronize(desk)

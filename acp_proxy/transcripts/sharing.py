@@ -16,7 +16,7 @@ from acp_proxy.transcripts.files.access import lock, open_private, read_at
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.transcripts.listing import keeping
-from acp_proxy.transcripts.lives import deleting, forks, growing
+from acp_proxy.transcripts.lives import deleting, growing
 from acp_proxy.transcripts.lives.growing import Part
 from acp_proxy.transcripts.lives.importing import folder
 from acp_proxy.transcripts.opened import Opened
@@ -56,9 +56,6 @@ class Shared(Opened):
     def files(self) -> Iterator[SeenFile]:
         """All sessions, soft-deleted ones included."""
         for agent in self.agents():
-            for name in self._layout.names(agent):
-                with suppress(OSError):
-                    forks.take_up(self._layout, agent, name)
             for name in (*self._layout.names(agent), *self._layout.kept_names(agent)):
                 if (stamp := self._stamp(self._layout.place(agent, name))) is not None:
                     yield SeenFile(agent, name, stamp)

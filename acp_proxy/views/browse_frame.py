@@ -116,7 +116,8 @@ def _row(row: Listed, look: FrameLook, *, is_chosen: bool) -> str:
     wide = min(cell_len(directory), _MOST_DIRECTORY, max(room - _LEAST_TITLE - len(_GAP), 0))
     title = room - wide - len(_GAP) * (wide > 0)
     ellipsis = "…".translate(look.forms)
-    cells = [_cut(_plain(row.title or "(no title)", look), title, ellipsis, pad=True)]
+    shown = f"{'copy · ' if row.copy_of else ''}{row.title or '(no title)'}"
+    cells = [_cut(_plain(shown, look), title, ellipsis, pad=True)]
     if wide:
         cells.append(_tail(directory, wide, ellipsis))
     cells.append(when[:_WHEN].rjust(_WHEN))

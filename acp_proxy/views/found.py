@@ -74,7 +74,7 @@ def values(hit: Hit) -> Iterator[str]:
     """A line for each excerpt: id, turn (0: the title), title, agent, directory, time, text."""
     row = hit.session
     for one in hit.excerpts:
-        texts = (row.named, str(one.turn), row.title or "", row.agent, row.cwd or "", one.at, one.text)
+        texts = (row.in_full, str(one.turn), row.title or "", row.agent, row.cwd or "", one.at, one.text)
         yield "\t".join(line(text) for text in texts)
 
 

@@ -12,7 +12,7 @@ def values(row: Listed) -> str:
 
     The state is ``running`` or empty.
     """
-    texts = (row.named, row.title or "", row.agent, row.cwd or "", row.updated, str(row.prompts), str(row.size))
+    texts = (row.in_full, row.title or "", row.agent, row.cwd or "", row.updated, str(row.prompts), str(row.size))
     return "\t".join(line(text) for text in (*texts, RUNNING if row.is_running else ""))
 
 

@@ -1,6 +1,7 @@
 """A copy of a session for another agent: which agent is meant, and what the copy has."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
+from acp_proxy.cli.storing import chosen, short_ids
+from acp_proxy.transcripts.archive import Glance
 from tests.cli.commands import printed, refused, run, told
 from tests.stored import Both, store_session
 
@@ -27,8 +30,9 @@ def test_the_copy_has_the_title_the_directory_and_the_conversation(store: Both) 
     [copy] = result.stdout.split()
     assert "from the list of beta's sessions" in result.stderr
     first, second, third = told(store, "list")
-    assert (first["sessionId"], first["title"], first["cwd"]) == (copy, "mend it", "/here")
-    assert [second["sessionId"], third["sessionId"]] == ["mine", "other"]
+    assert [first["sessionId"], third["sessionId"]] == ["mine", "other"]
+    assert (second["sessionId"], second["title"], second["cwd"]) == (copy, "mend it", "/here")
+    assert second["updatedAt"] == first["updatedAt"]  # nothing was said in it
     assert "Mended." in printed(store, "show", copy)
 
 
@@ -55,6 +59,22 @@ def test_each_copy_is_a_session_of_its_own(store: Both) -> None:
     ids.append(printed(store, "continue", "mine", "--with", "beta").strip())
     assert len(set(ids)) == 3
     assert {row["sessionId"] for row in told(store, "list")} == {"mine", "other", *ids[1:]}
+
+
+def test_a_copy_has_a_short_id_even_if_another_agents_copy_has_the_same_long_one(store: Both) -> None:
+    store_session(store, "third", ("look", []), agent="gamma", at=1000.0)
+    copies = {printed(store, "continue", "mine", "--with", agent).strip() for agent in ("beta", "gamma")}
+    again = run(store, "continue", "mine", "--with", "beta")
+    assert len(copies) == 1
+    assert "beta had a copy of this session before" in again.stderr
+    rows = [row for row in store.sessions() if row.copy_of]
+    short = short_ids(store, rows)
+    assert len(short) == 3
+    assert all(re.fullmatch("copy-[0-9a-f]{8}", each) for each in short.values())
+    assert [chosen(store, short[row.named], "") for row in rows] == rows
+    assert "  a copy from alpha  " in printed(store, "show", rows[0].named[:10])
+    assert {one.named for one in Glance(store.root).sessions("co")} == {row.named for row in rows}
+    assert {one.named for one in Glance(store.root).sessions("acp-")} == {row.session for row in rows}
 
 
 def test_a_compressed_session_can_be_copied(store: Both) -> None:

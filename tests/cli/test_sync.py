@@ -9,6 +9,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
+from acp_proxy.sync.joined import Busy, JoinedStore
+from acp_proxy.sync.reaching import key_in, logs_of
 from acp_proxy.transcripts.archive import Archive
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp, record
@@ -154,6 +156,63 @@ def test_leaving_keeps_the_sessions_and_a_second_join_doubles_nothing(laptop: Us
     assert desktop.begin("join", url, "--yes").exit_code == 0
     laptop.sync("now")
     assert desktop.titles() == laptop.titles() == before
+
+
+def test_a_machine_can_be_forgotten_and_comes_back(laptop: User, desktop: User, url: str) -> None:
+    joined(laptop, desktop, url)
+    store_session(desktop.store, "u", ("There", []))
+    desktop.sync("now")
+    assert laptop.sync("forget-machine", "desktop").exit_code == 0
+    assert json.loads(laptop.sync("status", "--json").stdout)["machines"] == []
+    assert "There" in laptop.titles()
+    store_session(desktop.store, "v", ("Back", []))
+    desktop.sync("now")
+    laptop.sync("now")
+    assert "Back" in laptop.titles()
+    assert [each["name"] for each in json.loads(laptop.sync("status", "--json").stdout)["machines"]] == ["desktop"]
+
+
+@pytest.mark.parametrize(("name", "told"), [("laptop", "is this machine"), ("nobody", "Known are: desktop")])
+def test_only_another_machine_can_be_forgotten(laptop: User, desktop: User, url: str, name: str, told: str) -> None:
+    joined(laptop, desktop, url)
+    store_session(desktop.store, "u", ("There", []))
+    desktop.sync("now")
+    laptop.sync("now")
+    refused = laptop.sync("forget-machine", name)
+    assert refused.exit_code == 2
+    assert told in refused.stderr
+
+
+def test_with_a_new_key_nothing_is_lost_or_doubled_and_the_old_place_is_empty(
+    laptop: User, desktop: User, url: str
+) -> None:
+    joined(laptop, desktop, url)
+    store_session(desktop.store, "u", ("There", []))
+    desktop.sync("now")
+    old = key_in(str(laptop.key))
+    [machine, _] = logs_of(url, old).machines()
+    told = laptop.sync("rekey", "--empty", "--yes")
+    assert told.exit_code == 0
+    new = laptop.key.with_name("sync-2.key")
+    assert f"acp-proxy sync join {url} --key-file {new}" in told.stdout
+    assert logs_of(url, old).get(machine, 1) is None
+    desktop.key = desktop.key.with_name("sync-2.key")
+    desktop.key.write_bytes(new.read_bytes())
+    desktop.key.chmod(0o600)
+    assert desktop.begin("join", url, "--yes").exit_code == 0
+    assert laptop.sync("now").exit_code == 0
+    assert len(laptop.titles()) == 3
+    assert desktop.titles() == laptop.titles()
+    assert desktop.begin("join", url, "--yes").exit_code == 2
+
+
+def test_a_process_with_the_old_key_does_nothing_after_a_rekey(laptop: User, url: str) -> None:
+    assert laptop.begin("init", url, "--yes").exit_code == 0
+    store = JoinedStore(laptop.store.root)
+    old = logs_of(url, key_in(store.settings().key_file))
+    assert laptop.sync("rekey", "--yes").exit_code == 0
+    with pytest.raises(Busy):
+        store.synchronize(old)
 
 
 def test_the_key_of_another_history_is_refused(laptop: User, desktop: User, url: str, tmp_path: Path) -> None:

@@ -54,26 +54,31 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
     machines: list[Synchronized], place: str, agent: tuple[str, ...]
 ) -> None:
     laptop, desktop = machines
+    script = ANSWERS | {"sessionIds": "counting" if "load" in agent[1] else "random"}  # both give the id session-1 then
     shared, key = place, laptop.base.parent / "key"
     options = ("--agent-id", "agent")
-    with laptop.started(ANSWERS, agent=agent, options=options) as editor:
+    with laptop.started(script, agent=agent, options=options) as editor:
         session = editor.new_session()
         editor.prompt(session, "Begin here")
         assert editor.end() == 0
     laptop.sync("init", shared, "--key-file", str(key), "--yes", "--manual")
     desktop.sync("join", shared, "--key-file", str(key), "--yes", "--manual")
 
-    with desktop.started(ANSWERS, agent=agent, options=options) as editor:
+    with desktop.started(script, agent=agent, options=options) as editor:
         [listed] = editor.sessions()
+        other = editor.new_session()
+        editor.prompt(other, "Something else")
         assert users_words(editor, listed["sessionId"]) == ["Begin here"]
         editor.prompt(listed["sessionId"], "Continue there")
-        assert [each["sessionId"] for each in editor.sessions()] == [listed["sessionId"]]  # not the agent's new one
+        now = {each["sessionId"] for each in editor.sessions()}
+        assert now == {listed["sessionId"], other}  # not the agent's new one
         assert editor.end() == 0
-    assert "Begin here" in "".join(desktop.prompts())
+    first, second = desktop.prompts()
+    assert (first, "> Begin here" in second) == ("Something else", True)
     desktop.sync("now")
     laptop.sync("now")
 
-    with laptop.started(ANSWERS, agent=agent, options=options) as editor:
+    with laptop.started(script, agent=agent, options=options) as editor:
         assert users_words(editor, session) == ["Begin here", "Continue there"]
         editor.prompt(session, "Come back")
         assert editor.end() == 0
@@ -82,7 +87,7 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
     assert "> Continue there" in last
     assert ("Begin here" in last, len(remembered(laptop))) == ((True, 2) if agent[1] == "none" else (False, 1))
 
-    with laptop.started(ANSWERS, agent=agent, options=options) as editor:  # it has caught up, so nothing more is told
+    with laptop.started(script, agent=agent, options=options) as editor:  # it has caught up, so nothing more is told
         assert users_words(editor, session) == ["Begin here", "Continue there", "Come back"]
         if agent[1] != "none":
             editor.prompt(session, "And on")
@@ -90,7 +95,7 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
         assert editor.end() == 0
     laptop.sync("now")
     desktop.sync("now")
-    [path] = desktop.transcripts()
+    path = desktop.transcript(listed["sessionId"])
     assert [word in path.read_text() for word in ("Begin here", "Continue there", "Come back")] == [True] * 3
 
 
@@ -120,7 +125,7 @@ def test_a_session_that_is_open_here_gets_its_turns_with_the_next_load(
     assert "Continue there" in "".join(laptop.prompts())
     laptop.sync("now")
     desktop.sync("now")
-    [path] = desktop.transcripts()
+    path = desktop.transcript(listed["sessionId"])
     assert [word in path.read_text() for word in ("Begin here", "Continue there", "Come back")] == [True] * 3
 
 

@@ -1,4 +1,4 @@
-"""Agents on Windows itself: batch files, the job that ends everything, Ctrl-C."""
+"""Agents on Windows itself: batch files, and the job that ends everything."""
 
 import subprocess
 import sys
@@ -25,20 +25,6 @@ while True:
     sys.stdin.read(1)
 """
 """An agent that starts a child at once and ignores the end of its input."""
-
-INTERRUPTED = """
-import signal, sys, threading, time
-from acp_proxy.__main__ import main
-
-def strike():
-    while signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_DFL):
-        time.sleep(0.01)
-    signal.raise_signal(signal.SIGINT)
-
-threading.Thread(target=strike, daemon=True).start()
-sys.exit(main())
-"""
-"""acp-proxy that gets Ctrl-C as soon as it can handle it. Wine has no console that could send it."""
 
 
 @pytest.fixture
@@ -120,11 +106,3 @@ def test_after_the_grace_the_agent_and_what_it_started_end(tmp_path: Path) -> No
         client.close_stdin()
         client.wait(SECONDS)
         assert is_gone(child, SECONDS)
-
-
-def test_ctrl_c_gives_the_agent_the_end_of_its_input_and_its_status_is_ours(tmp_path: Path) -> None:
-    ends_with_7 = "import sys; sys.stdin.read(); sys.exit(7)"
-    command = proxy(tmp_path / "store", [sys.executable, "-c", ends_with_7])
-    with Client([sys.executable, "-c", INTERRUPTED, *command[3:]]) as client:
-        assert client.wait(SECONDS) == 7
-        assert "Traceback" not in client.stderr()

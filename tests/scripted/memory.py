@@ -4,13 +4,18 @@ With a directory, each session is one JSON file, replaced atomically, so that it
 memory ends with the process. Two processes may share a directory; the last write of a session wins.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import threading
 import time
 import zlib
 from contextlib import suppress
-from typing import Any
+
+TYPE_CHECKING = False  # as in typing, which takes a fifth of a start
+if TYPE_CHECKING:
+    from typing import Any
 
 TITLE_LIMIT = 80  # fits in one line of a session list
 

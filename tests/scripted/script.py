@@ -38,10 +38,16 @@ prompt and the error -32800 for anything else. Strings may hold {prompt}, {sessi
 {request} (the id of the last request made) and {NAME.FIELD} of an answer kept as NAME.
 """
 
-import json
-from typing import Any
+from __future__ import annotations
 
-Step = dict[str, Any]
+import json
+
+TYPE_CHECKING = False  # as in typing, which takes a fifth of a start
+if TYPE_CHECKING:
+    from typing import Any
+
+    Step = dict[str, Any]
+
 
 WAITING = frozenset({"flood", "request", "sleep", "wait_cancel", "hang"})
 STEPS = WAITING | {

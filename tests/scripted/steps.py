@@ -4,19 +4,24 @@ Guarantees that a cancel ends every wait but a hang, and that the call is answer
 `script.py` says what each step means.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
 
 from acp_proxy.demo.turn import chunk, fill, memory_of
 from tests.scripted.connection import Call, Connection, encode
-from tests.scripted.script import ScriptError, Step
+from tests.scripted.script import ScriptError
 
+TYPE_CHECKING = False  # as in typing, which takes a fifth of a start
 if TYPE_CHECKING:
     import subprocess
+    from typing import Any
+
+    from tests.scripted.script import Step
 
 STDERR = 2
 BATCH_BYTES = 64 * 1024  # what a pipe takes at once on Linux

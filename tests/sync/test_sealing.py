@@ -30,7 +30,7 @@ SAID = [
     Dead(talk.UID, "root", ("beside",)),
     Mask(talk.UID, "segment", ((3, b"\xff***"),)),
     records.Blank(talk.UID, "id", "parent"),
-    records.Ended("m", 3),
+    records.LogEnd("m", 3),
 ]
 
 

@@ -208,7 +208,7 @@ class Users:
     def forget(self, machine: Machine, other: Machine) -> None:
         """The user believes that another machine is lost. It may come back."""
         id = other.kept.text("machine")
-        if id in machine.kept.logs():
+        if machine.sync() is not None and id in machine.kept.logs():
             machine.sync(forgets=id)
 
     def move(self, machine: Machine) -> None:

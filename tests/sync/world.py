@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from acp_proxy.sync.anew import move
 from acp_proxy.sync.desk import Counts, Desk
-from acp_proxy.sync.moving import move
 from acp_proxy.sync.parties import Move, Part, SeenFile, Unavailable
 from acp_proxy.sync.remembered import Remembered
 from acp_proxy.sync.rounds import forget, synchronize
@@ -78,6 +78,7 @@ class MemoryLogs:
     own: Callable[[], str]
     is_apart: bool = False
     seen: Mapping[str, Mapping[int, bytes]] | None = None
+    history: str = ""
 
     def machines(self) -> list[str]:
         own = {self.own()} & self.place.records.keys()

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from acp_proxy.wire import foreign
+
 try:  # as ``random`` does: hashlib loads OpenSSL, which costs milliseconds and half a megabyte at start
     if sys.version_info >= (3, 12):
         from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]
@@ -30,6 +32,8 @@ UNFINISHED = ".new"
 """Suffix of a file that is still being compressed or decompressed."""
 FORKED_SUFFIX = SUFFIX + ".fork"
 _STAMP_DIGITS = 17
+COPY = "copy-"
+_COPY_LENGTH = 8  # hex digits of a copy's short id
 
 
 def file_name(text: str) -> str:
@@ -40,6 +44,14 @@ def file_name(text: str) -> str:
 def digest(text: str) -> str:
     """The first 64 bits of the text's SHA-256, as hex digits."""
     return str(sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH])
+
+
+def short_copy(folder: str, name: str, session: str) -> str | None:
+    """The short id of another agent's session copied into ``folder``; None if this is not one.
+
+    The id of a copy is long, and copies in two folders have the same one.
+    """
+    return COPY + digest(f"{folder}/{name}")[:_COPY_LENGTH] if foreign.original(session) is not None else None
 
 
 def new_uid() -> str:

@@ -133,8 +133,6 @@ class Summary(Value, frozen=False):
             self.failed = True
         elif kind == record.GAP:
             self.gaps += 1
-        elif kind == record.CONTINUED:  # a copy is as new as its making
-            self.last, self.agent_updated = entry.at, None
         elif kind == record.ADOPTED:  # the agent's list counts, not what its replay said before
             self.agent_title = cleaned(note.get("title"), AGENT_TITLE_LENGTH) or self.agent_title
             self.agent_updated = clock.normalized(acp.text(note, "updatedAt") or "")

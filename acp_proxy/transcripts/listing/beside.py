@@ -14,14 +14,12 @@ from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import called, file_name
 from acp_proxy.transcripts.listing import cursors, keeping
 from acp_proxy.transcripts.listing.index import COLUMNS, PAGE, Index, Listed, Page, blob, listed, text
-from acp_proxy.transcripts.listing.queries import AskIndex, inside
+from acp_proxy.transcripts.listing.queries import COPIES, AskIndex, inside
 from acp_proxy.transcripts.lives.forks import CONTINUED_RUN
 from acp_proxy.wire import foreign
 
 _MARK = " · "
 """Stands between a row's title and the other agent's name."""
-_COPIES = blob(foreign.PREFIX), blob(foreign.PREFIX[:-1] + chr(ord(foreign.PREFIX[-1]) + 1))
-"""The ids of copies and of sessions of other machines are from the first to before the second."""
 _Position = tuple[str, bytes]
 
 
@@ -113,13 +111,13 @@ def _copies(index: Index, agent: str, cwd: str | None, run: str) -> list[Listed]
         f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND session >= ? AND session < ? AND {test}"
         " ORDER BY updated DESC, session DESC LIMIT ?"
     )
-    return [listed(row, run) for row in index.select(query, [agent, *_COPIES, *values, PAGE])]
+    return [listed(row, run) for row in index.select(query, [agent, *COPIES, *values, PAGE])]
 
 
 def _ids(index: Index, agent: str) -> set[str]:
     """The ids of an agent's copies, also of those that no list shows."""
     query = "SELECT session FROM transcripts WHERE agent = ? AND session >= ? AND session < ?"
-    return {text(session) for (session,) in index.select(query, [agent, *_COPIES])}
+    return {text(session) for (session,) in index.select(query, [agent, *COPIES])}
 
 
 def _others(
@@ -134,7 +132,7 @@ def _others(
         "AND updated <= ? AND (updated, CAST(? || session AS BLOB)) < (?, ?)" if before is not None else "",
         "ORDER BY updated DESC, session DESC LIMIT ?",
     ]
-    given = [agent, *values, json.dumps(list(hidden)), *_COPIES, CONTINUED_RUN]
+    given = [agent, *values, json.dumps(list(hidden)), *COPIES, CONTINUED_RUN]
     after = [before[0], foreign.id_of(agent, ""), *before] if before is not None else []
     return [listed(row, "") for row in index.select(" ".join(query), [*given, *after, size])]
 

@@ -16,7 +16,7 @@ from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.listing.index import SCHEMA
 from acp_proxy.transcripts.listing.keeping import DeletedSession, kept
 from acp_proxy.transcripts.listing.queries import NUMBER
-from acp_proxy.wire import jsonrpc
+from acp_proxy.wire import foreign, jsonrpc
 
 _MANY = 100
 """More sessions than a user would choose from."""
@@ -50,7 +50,7 @@ class Glance:
             return []
 
     def sessions(self, beginning: str, agent: str = "") -> list[GlancedSession]:
-        """The newest sessions that have a turn and an id that starts with ``beginning``.
+        """The newest sessions that have a turn and an id, or a copy's short id, that starts with ``beginning``.
 
         ``agent``: only of the agents that the user means by this.
         """
@@ -64,10 +64,12 @@ class Glance:
                 if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
                     return []
                 meant = names.meant(self.agents(), agent)
-                begin = beginning.encode()
+                is_short = beginning != "" and names.COPY.startswith(beginning[: len(names.COPY)])
+                begin = (foreign.PREFIX if is_short else beginning).encode()
                 parts = [(each, listed, begin, _MANY) for each in meant for listed in (True, False)]
                 found = sorted((row for part in parts for row in index.execute(QUERY, part)), reverse=True)
-            return list(_seen(self._layout, [row[2:] for row in found[:_MANY]]))
+            seen = _seen(self._layout, [row[2:] for row in found[:_MANY]], beginning)
+            return [one for one in seen if one.named.startswith(beginning)]
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
             return []
 
@@ -79,8 +81,9 @@ class Glance:
             return []
 
 
-def _seen(layout: Layout, rows: list[tuple[Any, Any, Any, Any]]) -> Iterator[GlancedSession]:
-    for agent, name, named, info in rows:
+def _seen(layout: Layout, rows: list[tuple[Any, Any, Any, Any]], beginning: str) -> Iterator[GlancedSession]:
+    for agent, name, id, info in rows:
+        named = id if beginning and id.startswith(beginning) else names.short_copy(agent, name, id) or id
         known: Any = jsonrpc.parse(info.encode())
         if known["prompts"]:
             title = layout.journal(agent).state().titles.get(name)  # the user's title

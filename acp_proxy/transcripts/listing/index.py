@@ -19,10 +19,10 @@ from acp_proxy.transcripts.files import access, names
 from acp_proxy.transcripts.files.reading import AlikeLines, Reading
 from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.transcripts.listing import cursors, places
-from acp_proxy.wire import jsonrpc
+from acp_proxy.wire import foreign, jsonrpc
 from acp_proxy.wire.record import Header
 
-SCHEMA = 6
+SCHEMA = 7
 PAGE = 500  # large, because several clients read only the first page
 COLUMNS = "agent, name, session, updated, info, open, created"
 """The columns of a row that ``listed`` reads."""
@@ -74,8 +74,19 @@ class Listed:
 
     @property
     def named(self) -> str:
-        """What selects it on a command line: its id, with a number if a newer session has that id now."""
+        """What selects it on a command line: its id, with a number if a newer session has that id now; or a copy's
+        short id."""
+        return names.short_copy(self.agent, self.name, self.session) or self.in_full
+
+    @property
+    def in_full(self) -> str:
+        """As ``named``, but never short."""
         return self.session + names.aside(self.name)
+
+    @property
+    def copy_of(self) -> str | None:
+        """The folder of the agent whose session it was copied from; None if it is no copy."""
+        return (foreign.original(self.session) or (None,))[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from acp_proxy.transcripts.files.names import ASIDE, is_ours
+from acp_proxy.transcripts.files.names import ASIDE, COPY, is_ours, short_copy
 from acp_proxy.transcripts.listing import places
 from acp_proxy.transcripts.listing.index import COLUMNS, PAGE, Index, Listed, blob, listed, text
+from acp_proxy.wire import foreign
 
 _FIRST = 64  # rows of each agent: more than a screen
 _MEANT = 500  # far more than a user wants to choose from
@@ -22,6 +23,9 @@ _MEANT = 500  # far more than a user wants to choose from
 _OLDER = re.compile(rf"(.+?)(({ASIDE}[0-9]+)+)", re.DOTALL)
 NUMBER = f"substr(name, instr(name || '{ASIDE}', '{ASIDE}'))"
 """SQL for the part of a transcript's name after its hash (``names.aside``)."""
+
+COPIES = blob(foreign.PREFIX), blob(foreign.PREFIX[:-1] + chr(ord(foreign.PREFIX[-1]) + 1))
+"""The ids of copies and of sessions of other machines are from the first to before the second."""
 
 T = TypeVar("T")
 
@@ -62,12 +66,15 @@ def newest(ask: AskIndex, wanted: ListFilter) -> Iterator[Listed]:
 
 def meant(index: Index, wanted: ListFilter, given: str, gone: Collection[str] = ()) -> list[Listed]:
     """The sessions with exactly this id or transcript name, else those whose id starts with it. Newest first, limited.
+    ``given`` may also be the short id of a copy (``names.short_copy``).
 
     A session whose id belongs to a newer one now is found only by its id with the number in its transcript's name
     (``id~1``). An id that exists, or existed (``gone``: ids of deleted sessions), is never taken as the start of
     another one: deleting an id twice deletes one session. An empty ``given`` finds nothing, even if there is only one
     session.
     """
+    if given.startswith(COPY) and (copies := _short(index, wanted, given)):
+        return copies
     older = _OLDER.fullmatch(given)
     pairs = [(given, ""), *([(older[1], older[2])] if older else [])]
     for test, values in _exactly(given, pairs):
@@ -107,6 +114,17 @@ def _exactly(given: str, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str
         yield f"session = ? AND {NUMBER} = ?", [blob(session), number]
     if is_ours(given):
         yield "name = ?", [given]
+
+
+def _short(index: Index, wanted: ListFilter, given: str) -> list[Listed]:
+    """The copies whose short id starts with this."""
+    test = f"session >= ? AND session < ? AND agent IN ({_marks(wanted.agents)})"
+    query = f"SELECT agent, name, session FROM transcripts WHERE {test}"
+    found = index.select(query, [*COPIES, *wanted.agents])
+    copies = [(agent, name) for agent, name, id in found if (short_copy(agent, name, text(id)) or "").startswith(given)]
+    names = json.dumps([name for _, name in copies])
+    rows = _prompted(index, wanted, "name IN (SELECT value FROM json_each(?))", [names])
+    return [row for row in rows if (row.agent, row.name) in copies]
 
 
 def _prompted(index: Index, wanted: ListFilter, test: str, values: Sequence[object]) -> list[Listed]:
@@ -152,9 +170,9 @@ def inside(index: Index, agent: str, cwd: str, *, below: bool) -> tuple[str, Seq
 def everything(index: Index) -> list[Listed]:
     """Every session, even without a prompt, with the time when something was last said in it; newest first.
 
-    The time of change that the agent reports may be older: pruning must not go by that.
+    The time of change that the agent reports may be older: pruning must not go by that. A copy is as new as its making.
     """
-    used = "max(updated, coalesce(json_extract(state, '$.last'), ''))"
+    used = "max(updated, created, coalesce(json_extract(state, '$.last'), ''))"
     columns = COLUMNS.replace("updated", used)
     found = index.select(f"SELECT {columns} FROM transcripts ORDER BY {used} DESC, session DESC", ())
     return [listed(row, "") for row in found]
@@ -193,13 +211,14 @@ def _page(
     return [listed(row, "") for row in index.select(" ".join(query), values)]
 
 
-def _time(row: Listed) -> tuple[str, bytes]:
-    """Sort key. At equal times, the session that has the id now comes first, because it was read first."""
-    return row.updated, blob(row.session)
+def _time(row: Listed) -> tuple[str, bool, bytes]:
+    """Sort key. At equal times, an original comes before its copy, and the session that has the id now comes first,
+    because it was read first."""
+    return row.updated, row.copy_of is None, blob(row.session)
 
 
 def _key(row: Listed) -> tuple[str, bytes, str]:
-    return *_time(row), row.name
+    return row.updated, blob(row.session), row.name
 
 
 def _marks(values: Sequence[object]) -> str:

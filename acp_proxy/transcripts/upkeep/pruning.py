@@ -11,7 +11,7 @@ from pathlib import Path
 
 from acp_proxy.errors import errno_name
 from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.files.names import aside, compressed
+from acp_proxy.transcripts.files.names import aside, compressed, short_copy
 from acp_proxy.transcripts.listing.catalog import Catalog
 from acp_proxy.transcripts.listing.keeping import current, kept
 from acp_proxy.transcripts.listing.queries import everything
@@ -55,7 +55,9 @@ class Candidate:
     @property
     def named(self) -> str:
         """What selects it on a command line."""
-        return self.session if self.is_kept else self.session + aside(self.name)
+        if self.is_kept:
+            return self.session
+        return short_copy(self.agent, self.name, self.session) or self.session + aside(self.name)
 
 
 def beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
