@@ -64,7 +64,8 @@ def _segment(desk: Desk, uid: str) -> bool:
     if path is None or looked is None:
         return False
     header = looked[1]
-    if line.tip == line.tree and (desk.sessions.is_hidden(line.name) or not desk.shares(line.agent, header)):
+    was_deleted = desk.sessions.is_hidden(line.name) and not line.is_hidden  # softly, before it was ever published
+    if line.tip == line.tree and (was_deleted or not desk.shares(line.agent, header)):
         _no_news(desk, line, is_damaged=False)
         return False
     at = sum(node.length for node in path)
@@ -129,6 +130,8 @@ def book(desk: Desk) -> None:
         if not kept.has_node(id):
             node = Node(id, said.parent, machine, number, len(said.data), 0, digest(said.data))
             kept.put_node(said.tree, node)
+        elif (known := tree.nodes.get(id)) is not None and known.is_blank:  # a copy's turns, deleted before ours came
+            kept.rewrite(said.tree, id)
         kept.headed(said.tree, said.agent, record.encode_header(said.header))
         line = kept.line(kept.text("pending line"))
         if line is not None and line.tip == said.parent:

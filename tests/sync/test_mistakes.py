@@ -150,6 +150,24 @@ def test_the_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> 
         play(steps)
 
 
+def test_turns_that_were_deleted_before_a_copy_of_their_machine_published_them_leave_the_shared_place() -> None:
+    play(
+        [
+            ("talk", 0, 2, "prompt"),
+            ("sync", 0, 5, None),
+            ("part", 0, 1, None),
+            ("talk", 0, 3, "prompt"),
+            ("fault", 1, 3, (29, "before")),
+            ("clone", 2, 1, None),
+            ("talk", 1, 4, "prompt"),
+            ("meanwhile", 2, 4, (6, "sync")),
+            ("all", 1, 1, None),
+            ("change", 1, 1, "delete"),
+            ("all", 0, 2, None),
+        ]
+    )
+
+
 def test_a_delete_of_one_of_two_forks_leaves_the_other() -> None:
     begun: list[Step] = [("talk", 0, 0, "prompt"), ("all", 0, 0, None)]
     apart: list[Step] = [("talk", 0, 0, "prompt"), ("talk", 1, 0, "prompt"), ("all", 0, 0, None), ("all", 0, 0, None)]
