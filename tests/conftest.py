@@ -24,7 +24,12 @@ os.environ[VARIABLE] = os.devnull  # not that of the developer
 
 # Thousands of stores are made and synchronized to the disk, whose speed no test is about.
 MEMORY, ROOM = "/dev/shm", 4 * 1024**3
-if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ROOM and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
+if (
+    sys.platform == "linux"
+    and os.path.isdir(MEMORY)
+    and shutil.disk_usage(MEMORY).free > ROOM
+    and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
+):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 # A busy machine is no failure, so no time limits. A quarter of the usual number of examples keeps the suite short;

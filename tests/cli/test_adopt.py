@@ -336,7 +336,8 @@ def test_an_agent_that_needs_a_login_is_asked_no_further(store: Both, agent: Lis
 def test_an_agent_that_is_not_there_gives_an_error(store: Both) -> None:
     result = adopt(store, "--yes", "--", "/no/such/agent")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "/no/such/agent cannot be started: No such file or directory. Check the command." in result.stderr
+    reason = "not found" if os.name == "nt" else "No such file or directory"
+    assert f"/no/such/agent cannot be started: {reason}. Check the command." in result.stderr
 
 
 def test_without_a_yes_nothing_is_started(store: Both, agent: ListingAgent, tmp_path: Path) -> None:

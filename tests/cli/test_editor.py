@@ -1,6 +1,7 @@
 """``editor`` prints the snippet on stdout, and everything else on stderr."""
 
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from acp_proxy import typed
 from acp_proxy.cli.app import app
 from acp_proxy.editors.table import Name
 
@@ -207,7 +209,7 @@ def test_a_start_as_a_module_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
         ["zed", "a\x1b"],
         ["zed", "acp-proxy", "agent"],
         ["zed", "acp-proxy", "run", "--no-such", "agent"],
-        ["zed", "acp-proxy run 'agent"],
+        ["zed", 'acp-proxy run "agent'],
     ],
 )
 def test_wrong_usage_exits_with_2(words: list[str]) -> None:
@@ -228,7 +230,7 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
 def test_options_in_the_wrong_place_are_refused_with_the_right_command(words: str, right: str) -> None:
     result = editor(*shlex.split(words))
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.endswith(f"Write: acp-proxy editor {right}\n")
+    assert result.stderr.endswith(f"Write: acp-proxy editor {typed.joined(shlex.split(right))}\n")
     assert editor(*shlex.split(right)).exit_code == 0
 
 
@@ -261,7 +263,10 @@ def test_neovim_is_answered_with_its_plugins(word: str) -> None:
 
 
 def test_recall_is_offered_with_the_command_of_its_server_until_it_is_chosen() -> None:
-    assert f"give it this MCP server: {COMMAND} mcp\n" in editor("zed", "opencode", "acp").stderr
+    assert (
+        f"give it this MCP server: {typed.joined([os.path.abspath(COMMAND), 'mcp'])}\n"
+        in editor("zed", "opencode", "acp").stderr
+    )
     chosen = editor("zed", "--recall", "opencode", "acp")
     assert "MCP server" not in chosen.stderr
     assert '"--recall"' in chosen.stdout
