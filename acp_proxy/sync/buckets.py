@@ -3,6 +3,7 @@
 Every failure of the engine becomes ``Unavailable``.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -105,8 +106,17 @@ def _opened(url: str) -> "LocalStore":
             "credentials come from the environment"
         )
     if parts.scheme == "file":
-        return LocalStore(unquote(parts.path), mkdir=True)
+        return LocalStore(_folder(parts.netloc, parts.path), mkdir=True)
     return from_url(url, retry_config=_RETRY)  # type: ignore[return-value]
+
+
+def _folder(host: str, path: str) -> str:
+    """The folder that a file URL names, on Windows with a drive or on another machine."""
+    if sys.platform == "win32":
+        from urllib.request import url2pathname  # loads much
+
+        return url2pathname(f"//{host}{path}" if host else path)
+    return unquote(path)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.client import TIMEOUT
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, say, texts
 from tests.end_to_end.test_handover import remembered
 
@@ -19,7 +20,7 @@ class Synchronized(Proxied):
 
     def sync(self, *words: str) -> str:
         command = [*PROXY, "sync", *words, "--store", str(self.store)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=3 * TIMEOUT)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

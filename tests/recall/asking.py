@@ -11,7 +11,9 @@ from mcp import StdioServerParameters, stdio_client
 from mcp.client.client import Client
 from mcp_types import CallToolResult, TextContent, Tool
 
-SECONDS = 60.0
+from tests.client import TIMEOUT
+
+SECONDS = 3 * TIMEOUT
 COMMAND = [sys.executable, "-P", "-m", "acp_proxy", "mcp"]
 
 
