@@ -4,6 +4,7 @@ Every failure of the engine becomes ``Unavailable``.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -44,7 +45,7 @@ class SealedLogs:
     @cached_property
     def _store(self) -> "LocalStore":
         if self._url.scheme == "file":
-            return LocalStore(unquote(self._url.path))
+            return LocalStore(_folder(self._url))
         return from_url(self._url.geturl(), retry_config=_RETRY)  # type: ignore[return-value]
 
     def machines(self) -> list[str]:
@@ -81,7 +82,7 @@ class SealedLogs:
         """Test that a record is written only once. Makes the directory of a new place. Raises Unavailable."""
         if self._url.scheme == "file":
             with _engine("file"):
-                os.makedirs(unquote(self._url.path), exist_ok=True)
+                os.makedirs(_folder(self._url), exist_ok=True)
         path = f"{self._key.history}-{probe}"
 
         def create() -> bool:
@@ -120,7 +121,7 @@ def _understood(url: str) -> SplitResult:
     parts = urlsplit(url)
     is_place = parts.scheme in _SCHEMES and bool(parts.netloc)
     if parts.scheme == "file":
-        is_place = not parts.netloc and parts.path.startswith("/")
+        is_place = parts.path.startswith("/") and (not parts.netloc or sys.platform == "win32")
     if not is_place or parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError(
             "this URL is none that acp-proxy knows, or it contains a password or options. "
@@ -128,6 +129,15 @@ def _understood(url: str) -> SplitResult:
             "credentials come from the environment"
         )
     return parts
+
+
+def _folder(url: SplitResult) -> str:
+    """The folder that a file URL names, on Windows with a drive or on another machine."""
+    if sys.platform == "win32":
+        from urllib.request import url2pathname  # loads much
+
+        return url2pathname(f"//{url.netloc}{url.path}" if url.netloc else url.path)
+    return unquote(url.path)
 
 
 @contextmanager

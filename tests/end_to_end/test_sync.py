@@ -23,7 +23,7 @@ class Synchronized(Proxied):
 
     def sync(self, *words: str) -> str:
         command = [*PROXY, "sync", *words, "--store", str(self.store)]
-        done = forked.run(command, text=True, timeout=60)
+        done = forked.run(command, text=True, timeout=3 * TIMEOUT)
         assert done.returncode == 0, done.stderr
         return str(done.stdout)
 

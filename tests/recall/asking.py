@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from acp_proxy.recall.lookup import Lookup
+from tests.client import TIMEOUT
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 Call = tuple[str, dict[str, Any]]
 Answers = tuple[list["Tool"], list["CallToolResult"]]
 
-SECONDS = 60.0
+SECONDS = 3 * TIMEOUT
 COMMAND = [sys.executable, "-P", "-m", "acp_proxy", "mcp"]
 
 
