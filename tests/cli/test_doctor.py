@@ -322,7 +322,7 @@ def test_the_agent_runs_with_the_users_umask(root: Path, tmp_path: Path) -> None
         ["acp-proxy", "run", "--no-such", "x"],
         ["acp-proxy", "run"],
         ["acp-proxy", "x"],
-        ["acp-proxy run 'x"],
+        ['acp-proxy run "x'],
     ],
 )
 def test_wrong_usage_exits_with_2(root: Path, words: list[str]) -> None:
