@@ -59,7 +59,7 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
     except (FileNotFoundError, NotADirectoryError):
         return {}, []
     except OSError as problem:
-        return {"no-record": "1"}, [f"{path}: {problem.strerror}. {_NOTHING}"]
+        return {"no-record": "1"}, [f"{path}: {problem.strerror}. Make it readable. Until then, nothing is recorded."]
     if not data.strip():
         return {}, []
     import tomllib  # few users have a file
@@ -142,4 +142,5 @@ def _told(problem: Exception) -> str:
         return "it is not UTF-8"
     if isinstance(problem, RecursionError):
         return "it is nested too deeply"
-    return str(problem)
+    hint = ' (a text needs quotes: redact = "keys")' if str(problem).startswith("Invalid value") else ""
+    return f"{problem}{hint}"

@@ -18,12 +18,10 @@ class StoreRefused(AcpProxyError):
 class NoStore(AcpProxyError):
     """There is no store at the path in use."""
 
-    def __init__(self, place: object) -> None:
-        super().__init__(
-            f"there is no store at {place}. "
-            "Check the path (for commands: --store or ACP_PROXY_STORE). "
-            "To set up your editor: acp-proxy editor EDITOR AGENT"
-        )
+    def __init__(
+        self, place: object, advice: str = "Check the path (for commands: --store or ACP_PROXY_STORE)."
+    ) -> None:
+        super().__init__(f"there is no store at {place}. {advice} To set up your editor: acp-proxy editor EDITOR AGENT")
 
 
 class NewerFormat(AcpProxyError):
@@ -104,7 +102,7 @@ class NotImported(AcpProxyError):
     """The file is not a transcript, or cannot be imported as it is."""
 
 
-NO_MCP = "recall needs the package mcp. Install acp-proxy with it: pip install 'acp-proxy[mcp]' (in a clone: '.[mcp]')"
+NO_MCP = "recall needs the package mcp. Install acp-proxy with it, in its clone: pip install '.[mcp]'"
 """Why an agent cannot look up earlier sessions, if acp-proxy was installed without that."""
 REPLACED = "acp-proxy was upgraded or removed"
 """Used instead of an errno's name if a module that is needed is missing or belongs to another version."""

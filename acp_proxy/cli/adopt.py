@@ -102,6 +102,8 @@ def adopt(
             raise typer.Exit(INTERRUPTED) from None
     if work.has_failed:
         raise typer.Exit(1)
+    if not cwd:
+        typer.echo(fitted(f"{_ELSEWHERE}.", sys.stderr), err=True)
 
 
 class _Work:

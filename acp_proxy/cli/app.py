@@ -46,6 +46,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},
     rich_markup_mode=None,
+    epilog="Short forms: list or ls for sessions list; help COMMAND; version.",
     pretty_exceptions_enable=False,
 )
 

@@ -14,7 +14,7 @@ ArchivedArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="SESSION",
-        help="Ids, beginnings of ids, or: last.",
+        help="Ids, beginnings of ids, titles, or: last.",
         show_default=False,
         autocompletion=completing.sessions,
     ),
@@ -48,8 +48,9 @@ def unarchive(sessions: ArchivedArgument, store: StoreOption = "", agent: AgentO
     """
     with explained():
         opened = store_of(store, change=True)
-        _set(opened, [_archived(opened, each, agent) for each in sessions], is_archived=False)
-    typer.echo("Unarchived.")
+        rows = [_archived(opened, each, agent) for each in sessions]
+        _set(opened, rows, is_archived=False)
+    typer.echo("Unarchived." if any(row.is_archived for row in rows) else "Nothing changed: it was not archived.")
 
 
 def _archived(store: Archive, wanted: str, agent: str) -> Listed:

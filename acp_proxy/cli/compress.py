@@ -8,7 +8,7 @@ import typer
 from acp_proxy.cli import amounts
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, store_of
-from acp_proxy.views import figures
+from acp_proxy.views import figures, terminal
 
 if TYPE_CHECKING:  # imported late: other commands need no zstd
     from acp_proxy.transcripts.archive import Made
@@ -59,8 +59,7 @@ def compress(
                 continue
             if one is not None:
                 made.append(one)
-                if not as_json:
-                    typer.echo(f"{folder}/{name}: {_figures(one.before, one.after)}")
+        known = {(row.agent, row.name): row for row in opened.sessions()} if made and not as_json else {}
     before, after = sum(one.before for one in made), sum(one.after for one in made)
     if as_json:
         values = [
@@ -69,6 +68,10 @@ def compress(
         told = {"dryRun": dry_run, "transcripts": values, "bytesBefore": before, "bytes": after}
         typer.echo(json.dumps(told, indent=2))
     else:
+        for one in made:  # after the progress bar
+            row = known.get((one.agent, one.name))
+            shown = f"{row.named}  {row.title or '(no title)'}" if row is not None else f"{one.agent}/{one.name}"
+            typer.echo(terminal.line(f"{shown}: {_figures(one.before, one.after)}"))
         what = "would be compressed" if dry_run else "compressed"
         typer.echo(f"{len(made)} {what}" + (f": {_figures(before, after)}" if made else "."))
     for text in failed:

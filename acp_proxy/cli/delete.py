@@ -1,5 +1,6 @@
 """``acp-proxy sessions delete``: delete sessions, permanently or so that they can be restored."""
 
+import sys
 from contextlib import suppress
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from acp_proxy.cli.storing import (
     short_ids,
     store_of,
 )
+from acp_proxy.cli.wrapping import fitted
 from acp_proxy.errors import AcpProxyError, NewerFormat, Unreadable
 from acp_proxy.transcripts.archive import Archive, DeletedSession, Listed, kept_name
 from acp_proxy.typed import is_typable
@@ -46,7 +48,8 @@ def delete(
 ) -> None:
     """Delete sessions permanently.
 
-    This removes every word of a session from the store. The agent's own data stays. Give the id of a soft-deleted
+    This removes every word of a session from the store. The agent's own data stays. delete-mode in config.toml is for
+    deletes in an editor only. Give the id of a soft-deleted
     session to delete it permanently. If the turn of a session is running, the question says so, and --yes needs
     --force: the conversation continues, but the rest of that turn is not recorded.
 
@@ -67,7 +70,8 @@ def delete(
                 "Wait until the turn ends, or add --force.",
             )
         for row in meant:
-            typer.echo(terminal.heading(row) if isinstance(row, Listed) else _heading(opened, row), err=not yes)
+            heading = terminal.heading(row) if isinstance(row, Listed) else _heading(opened, row)
+            typer.echo(fitted(heading, sys.stdout if yes else sys.stderr), err=not yes)
         if not yes:
             if running:
                 is_one = len(meant) == 1

@@ -1,6 +1,10 @@
 """``acp-proxy demo``: print each step of the demonstration."""
 
+import sys
+
 import typer
+
+from acp_proxy.cli.wrapping import fitted
 
 
 def demo() -> None:
@@ -26,4 +30,5 @@ def demo() -> None:
 def say(text: str) -> None:
     """Print without control sequences: the agent may write anything."""
     for line in text.split("\n"):
-        typer.echo("".join(one if one.isprintable() else " " for one in line))
+        shown = "".join(one if one.isprintable() else " " for one in line)
+        typer.echo(fitted(shown, sys.stdout, hanging=len(shown) - len(shown.lstrip())))

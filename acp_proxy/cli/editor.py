@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -13,7 +14,7 @@ from acp_proxy.cli.completing import one_of
 from acp_proxy.cli.storing import wrong_usage
 from acp_proxy.cli.wrapping import fitted
 from acp_proxy.editors.table import Name
-from acp_proxy.errors import UsageError
+from acp_proxy.errors import NO_MCP, UsageError
 
 _WHOLE = "--whole"
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
@@ -25,6 +26,8 @@ def _named(word: str) -> Name:
         return Name.AGENT_SHELL
     if word in ("nvim", "neovim", "vim"):
         raise typer.BadParameter(f"give the name of your Neovim plugin: {', '.join(_OF_NEOVIM)}.")
+    if word == "toad":
+        raise typer.BadParameter('Toad has no file for other agents. Run: toad acp "acp-proxy run AGENT" DIRECTORY')
     if word not in list(Name):
         raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, map(str, Name)))}.")
     return Name(word)
@@ -86,7 +89,12 @@ def editor(
         _say(text)
     if "--recall" not in given:
         server = typed.joined([*we.words, "mcp"])
-        _say(f"To let an agent look up earlier sessions: put --recall before it, or give it this MCP server: {server}")
+        _say(
+            f"To let an agent look up earlier sessions: put --recall before its command, or give it this MCP server:"
+            f" {server}"
+        )
+    if find_spec("mcp") is None:
+        _say(f"Note: {NO_MCP}")
     if we.note is not None:
         _say(f"Note: {' '.join(we.words)}: {we.note}")
     if shutil.which(command[0]) is None:

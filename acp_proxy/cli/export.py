@@ -51,7 +51,7 @@ def export(
     ] = None,
     store: StoreOption = "",
     agent: AgentOption = "",
-    all_sessions: Annotated[bool, typer.Option("--all", help="Export every listed session.")] = False,
+    all_sessions: Annotated[bool, typer.Option("--all", help="Export every session, also archived ones.")] = False,
     form: Annotated[
         _Format | None, typer.Option("--format", help="The format. Default: the file name's suffix, else md.")
     ] = None,
@@ -149,7 +149,9 @@ def _form(output: str, *, is_directory: bool) -> _Format:
     """The format that a file name means. Raises UsageError."""
     suffix = "" if is_directory else Path(output).suffix.lower()
     if suffix and suffix not in _SUFFIXES:
-        raise UsageError(f"{output}: no format has this suffix. Choose a format with --format.")
+        raise UsageError(
+            f"{output}: no format has this suffix. Use {', '.join(_SUFFIXES)}, or choose a format with --format."
+        )
     return _SUFFIXES.get(suffix, "md")
 
 

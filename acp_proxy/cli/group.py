@@ -70,6 +70,8 @@ class Group(TyperGroup):
             return super().invoke(ctx)
         except _WRONG_USAGE as problem:
             problem.message = _on_number(problem.message) or problem.message
+            if problem.message.startswith("Got unexpected extra argument"):
+                problem.message += ". Put a text of several words in quotes."
             text = fitted(f"Error: {problem.format_message()}", sys.stderr).removeprefix("Error: ")
             problem.format_message = lambda: text
             raise

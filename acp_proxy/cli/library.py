@@ -7,7 +7,7 @@ from pathlib import Path
 
 from acp_proxy.cli.screen import screen
 from acp_proxy.cli.which_store import is_usual
-from acp_proxy.errors import AcpProxyError, NoSuchSession, Unreadable, UsageError
+from acp_proxy.errors import AcpProxyError, AlreadyThere, NoSuchSession, Unreadable, UsageError
 from acp_proxy.transcripts.archive import Archive, Listed
 from acp_proxy.views.browsing import RUNS, Deed, SaidIn, key
 
@@ -129,7 +129,12 @@ def _exported(store: Archive, row: Listed, text: str) -> str:
     from acp_proxy.cli.export import to_named_file
 
     path = Path(text).expanduser()
-    to_named_file(store, row, path)
+    try:
+        to_named_file(store, row, path)
+    except AlreadyThere as problem:
+        raise AcpProxyError(f"{path} already exists. Give another name.") from problem
+    except UsageError as problem:
+        raise AcpProxyError(str(problem).replace(", or choose a format with --format", "")) from problem
     return f"Exported to {os.path.abspath(path)}"
 
 

@@ -1,5 +1,6 @@
 """``acp-proxy sessions list``: list the recorded sessions, newest first."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from textwrap import indent
@@ -11,6 +12,8 @@ from acp_proxy.cli import periods
 from acp_proxy.cli.list_start import TOGETHER, show
 from acp_proxy.cli.screen import paged, screen
 from acp_proxy.cli.storing import AgentOption, StoreOption, directory, explained, store_of
+from acp_proxy.cli.wrapping import fitted
+from acp_proxy.errors import UsageError
 from acp_proxy.transcripts.archive import Archive, Listed
 from acp_proxy.views import terminal
 from acp_proxy.views.rows import for_programs
@@ -53,11 +56,13 @@ def list_sessions(
         where = directory(cwd, here=here)
         opened = store_of(store)
         earliest, latest = periods.since(since), periods.until(until)
+        if earliest and latest and earliest >= latest:
+            raise UsageError("--until is before --since, so no session can match. Exchange them.")
         rows = islice(opened.newest(agent, where, earliest, latest, below=here, archived=archived), limit)
         first = list(islice(rows, TOGETHER))
         if not first and not as_json:
             narrowed = bool(agent or where or since or until)
-            typer.echo(nothing(opened, narrowed=narrowed, archived=archived), err=True)
+            typer.echo(fitted(nothing(opened, narrowed=narrowed, archived=archived), sys.stderr), err=True)
             return
         everything = chain(first, rows)
         if not as_json:
@@ -76,6 +81,8 @@ def nothing(store: Archive, *, narrowed: bool, archived: bool = False) -> str:
         return f"No session matches. To see all sessions: acp-proxy sessions list{' --archived' if archived else ''}"
     if next(store.newest(archived=True), None) is not None:
         return "All sessions are archived. To see them: acp-proxy sessions list --archived"
+    if store.kept():
+        return "All sessions are deleted. To bring one back: acp-proxy sessions restore"
     if store.agents():
         return "No recorded session has a prompt yet. If you expect one, run: acp-proxy sessions verify"
     return (

@@ -1,6 +1,7 @@
 """``acp-proxy mock-agent``: an agent that plays recordings, for developers of editors."""
 
 import signal
+import sys
 from typing import Annotated, Literal
 
 import typer
@@ -46,4 +47,6 @@ def mock_agent(
                 found.append(played.recorded(header, entries))
             if len({session.id for session in found}) < len(found):
                 raise NoTranscript(f"{file}: this session was already given. Name each session once.")
+    if sys.stdin.isatty():
+        typer.echo("mock-agent waits for an editor on stdin. To end it: Ctrl-C", err=True)
     mock.run(found, match=match, speed=speed, capabilities=capabilities)

@@ -81,9 +81,12 @@ def prune(
         if not yes:
             _show(opened, chosen[:_SHOWN], err=True)
             more = f" ({len(chosen) - _SHOWN} of them not shown)" if len(chosen) > _SHOWN else ""
-            agreed(f"Delete these {_figures(chosen)}{more}{' softly' if soft else ' permanently'}?")
+            these = "this" if len(chosen) == 1 else "these"
+            agreed(f"Delete {these} {_figures(chosen)}{more}{' softly' if soft else ' permanently'}?")
         trouble = _pruned(opened, chosen, soft=soft, is_here=not everywhere)
     _tell(chosen, trouble, as_json, dry_run=False)
+    if soft and not as_json:
+        typer.echo("To bring one back: acp-proxy sessions restore", err=True)
     if set(trouble.values()) - {IN_USE}:
         raise typer.Exit(1)
 

@@ -10,6 +10,7 @@ from acp_proxy.cli import keyboard, recordings
 from acp_proxy.cli.keyboard import Keyboard
 from acp_proxy.cli.screen import screen
 from acp_proxy.cli.storing import INTERRUPTED, AgentOption, StoreOption, explained
+from acp_proxy.cli.wrapping import fitted
 from acp_proxy.transcripts.archive import Line, Reading
 from acp_proxy.views import figures, terminal
 from acp_proxy.wire import acp, clock, record
@@ -40,9 +41,9 @@ def replay(
     """Watch a conversation as it streamed.
 
     The words appear at their original pace; pauses last at most two seconds. Keys: space pauses and continues, n or →
-    skips to the next turn, p or ← returns to the previous turn, q quits. The last line shows the turn and the keys.
-    Ctrl-C ends the command with status 130. If the output is not a terminal, it is plain text, and there are no keys.
-    Recorded text cannot control the terminal.
+    skips to the next turn (in the last one, to the end), p or ← returns to the previous turn, q quits. The last line
+    shows the turn and the keys. Ctrl-C ends the command with status 130. If the output is not a terminal, it is plain
+    text, and there are no keys. Recorded text cannot control the terminal.
 
     Example: acp-proxy replay last --speed 4
     """
@@ -56,7 +57,7 @@ def replay(
 
 def _show(reading: Reading, header: Header, speed: float, max_pause: float) -> None:
     about = (header.session, header.cwd, figures.local(header.created_at))
-    typer.echo(terminal.line("  ".join(filter(None, about))), err=True)
+    typer.echo(fitted(terminal.line("  ".join(filter(None, about))), sys.stderr), err=True)
     from rich.console import Console
 
     console = Console(highlight=False)

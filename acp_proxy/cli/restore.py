@@ -102,6 +102,7 @@ def _list(store: Archive, kept: list[DeletedSession], as_json: bool) -> None:
     else:
         for text in _lines(store, kept):
             typer.echo(text)
+        typer.echo("To restore one: acp-proxy sessions restore SESSION", err=True)
 
 
 def _lines(store: Archive, kept: list[DeletedSession]) -> list[str]:

@@ -45,9 +45,12 @@ def store_of(given: str, *, make: bool = False, change: bool = False) -> Archive
     Only ``make`` creates a store. Without it, a missing store is empty in the default place, and an error elsewhere.
     ``make`` and ``change`` refuse a read-only store. Raises StoreRefused, NoStore, UsageError.
     """
-    given = given or _configured()
+    configured = "" if given else _configured()
+    given = given or configured
     root = root_of(given)
     store = Archive(root, make=make)
+    if configured and not store.is_made:
+        raise NoStore(root, f"{config_file.place()} names it. acp-proxy run creates it with the first session.")
     if given and not store.is_made:
         raise NoStore(root)
     if change and store.only_read is not None:

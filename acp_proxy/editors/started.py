@@ -42,6 +42,7 @@ def _of(editor: str, path: Path, kind: object) -> Iterator[StartedAgent]:
         agents = acp.member(commented.read(text), kind.member) if isinstance(text, str) else None
     except ValueError:
         agents = None
+        yield StartedAgent(editor, f"the agents in {path}, which cannot be read as JSON", None)
     for name, entry in agents.items() if isinstance(agents, dict) else ():
         command = acp.text(entry, "command")
         words = (command, *acp.strings(entry, "args")) if command else None

@@ -25,6 +25,15 @@ class UsageReport:
     sections: Mapping[str, Sequence[UsageRow]]
     total: UsageRow
 
+    @property
+    def used(self) -> dict[str, list[UsageRow]]:
+        """The sections, without bytes that belong to no session, such as those of titles: the total has them."""
+        kept = {
+            name: [row for row in each if row.value or row.used.sessions or row.used.turns]
+            for name, each in self.sections.items()
+        }
+        return {name: each for name, each in kept.items() if each}
+
 
 def report(agents: Mapping[str, AgentUsed], by: str, home: str = "") -> UsageReport:
     """``by``: month, day, project or agent. Months and days are newest first; others begin with the most turns."""
@@ -45,7 +54,7 @@ def report(agents: Mapping[str, AgentUsed], by: str, home: str = "") -> UsageRep
 
 def lines(shown: UsageReport) -> Iterator[str]:
     """One line for each row, with a name for every figure."""
-    for folder, each in shown.sections.items():
+    for folder, each in shown.used.items():
         for row in each:
             yield _line(agent_name(folder) if folder else row.name, row.name if folder else "", row.used, row.tokens)
     yield _line("all", "", shown.total.used, shown.total.tokens)

@@ -32,7 +32,7 @@ def printed(shown: UsageReport, console: Console) -> None:
 
 def _table(shown: UsageReport, bar_width: int = 0) -> Table:
     """Without bars if there is no room for the shortest one."""
-    rows = [row for each in shown.sections.values() for row in each]
+    rows = [row for each in shown.used.values() for row in each]
     told = {id(row): _figures(row.used, row.tokens) for row in [*rows, shown.total]}
     most = max((row.used.turns for row in rows), default=0)
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -40,7 +40,7 @@ def _table(shown: UsageReport, bar_width: int = 0) -> Table:
     for at, name in enumerate(_COLUMNS):
         wide = max(cell_len(each[at]) for each in told.values())
         table.add_column(name, justify="right", no_wrap=True, min_width=wide)
-    for folder, each in shown.sections.items():
+    for folder, each in shown.used.items():
         if folder:
             table.add_row(Text(agent_name(folder), style="bold", no_wrap=True, overflow="ellipsis"))
         for row in each:

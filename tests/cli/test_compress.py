@@ -47,7 +47,7 @@ def test_old_transcripts_are_compressed_and_shown_as_before(store: Both, cold: P
     result = run(store, "compress")
     assert result.exit_code == 0
     one, total = result.stdout.splitlines()
-    assert one.startswith("agent-")
+    assert one.startswith("cold  hello: ")
     assert total.startswith("1 compressed: ")
     assert total.endswith(" times smaller")
     assert not cold.exists()

@@ -76,7 +76,7 @@ def test_without_the_package_one_line_on_stderr_says_what_to_install(proxied: Pr
     given, said = opened(proxied, "--recall", env=without_mcp(proxied.base))
     assert given == [[USERS]] * 4
     assert said.count(b"\n") == 1
-    assert b"acp-proxy[mcp]" in said
+    assert b"'.[mcp]'" in said
 
 
 @pytest.fixture(scope="module")

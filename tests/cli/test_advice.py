@@ -1,0 +1,54 @@
+"""What commands say when there is nothing to show or to do, or when a word is wrong."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from acp_proxy.cli.app import app
+from tests.cli.commands import refused, run
+from tests.stored import Both, store_session
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    store = Both(tmp_path / "store")
+    store_session(store, "s", ("mend it", []))
+    return store
+
+
+def test_an_empty_list_names_the_way_back_from_a_soft_delete(store: Both) -> None:
+    run(store, "delete", "s", "--soft", "--yes")
+    assert "All sessions are deleted. To bring one back: acp-proxy sessions restore" in run(store, "list").stderr
+    assert "sessions restore SESSION" in run(store, "restore").stderr
+
+
+def test_unarchive_says_if_nothing_was_archived(store: Both) -> None:
+    assert "it was not archived" in run(store, "unarchive", "s").stdout
+
+
+def test_a_period_that_ends_before_it_begins_is_refused(store: Both) -> None:
+    assert "--until is before --since" in refused(store, "list", "--since", "yesterday", "--until", "7d")[1]
+
+
+def test_a_title_without_quotes_gets_advice(store: Both) -> None:
+    assert "in quotes" in run(store, "rename", "s", "The", "new", "login").stderr
+
+
+def test_prune_says_how_to_undo_a_soft_delete(store: Both) -> None:
+    result = run(store, "prune", "--keep", "0", "--soft", answer="y\n")
+    assert "Delete this 1 session" in result.stderr
+    assert "sessions restore" in result.stderr
+
+
+def test_a_missing_store_of_the_configuration_file_names_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('store = "elsewhere"')
+    monkeypatch.setenv("ACP_PROXY_CONFIG", str(file))
+    assert f"{file} names it" in CliRunner().invoke(app, ["sessions", "list"]).stderr
+
+
+def test_toad_has_a_command_instead_of_a_file() -> None:
+    assert "toad acp" in CliRunner().invoke(app, ["editor", "toad", "opencode", "acp"]).stderr
