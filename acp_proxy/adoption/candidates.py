@@ -32,7 +32,8 @@ def candidates(
     for agent in found:
         name = f"{agent.name} ({agent.editor})"
         if agent.words is None:
-            texts.append(f"{name}: only the editor knows how to start it. {_GIVE_IT}")
+            why = "the file is not valid JSON" if agent.is_damaged else "only the editor knows how to start it"
+            texts.append(f"{name}: {why}. {_GIVE_IT}")
             continue
         environment = dict(agent.environment)
         try:

@@ -22,6 +22,8 @@ class StartedAgent:
     name: str
     words: tuple[str, ...] | None
     environment: tuple[tuple[str, str], ...] = ()
+    is_damaged: bool = False
+    """The editor's settings are not JSON."""
 
 
 def started_agents(machine: Machine) -> list[StartedAgent]:
@@ -42,7 +44,7 @@ def _of(editor: str, path: Path, kind: object) -> Iterator[StartedAgent]:
         agents = acp.member(commented.read(text), kind.member) if isinstance(text, str) else None
     except ValueError:
         agents = None
-        yield StartedAgent(editor, f"the agents in {path}, which cannot be read as JSON", None)
+        yield StartedAgent(editor, f"the agents in {path}", None, is_damaged=True)
     for name, entry in agents.items() if isinstance(agents, dict) else ():
         command = acp.text(entry, "command")
         words = (command, *acp.strings(entry, "args")) if command else None

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from acp_proxy.adoption.candidates import candidates
 from acp_proxy.editors.machine import Machine
 from acp_proxy.editors.started import StartedAgent, started_agents
 
@@ -30,5 +31,7 @@ def test_a_configuration_that_is_a_program_has_one_agent_without_a_command(tmp_p
     assert "init.lua" in found.name
 
 
-def test_a_file_that_cannot_be_read_has_no_agents(tmp_path: Path) -> None:
-    assert started_agents(machine(tmp_path, **{".config/zed/settings.json": "{,"})) == []
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    [found] = started_agents(machine(tmp_path, **{".config/zed/settings.json": "{,"}))
+    assert (found.editor, found.words, found.is_damaged) == ("Zed", None, True)
+    assert "settings.json (Zed): the file is not valid JSON" in candidates([found], {}, tmp_path)[1][0]
