@@ -118,7 +118,8 @@ def _look(desk: Desk, file: SeenFile, found: dict[tuple[str, str], SeenFile]) ->
     if line is not None and line.is_pruned and desk.sessions.is_hidden(file.name):
         return
     if line is None:
-        desk.kept.put_line(Shown(uid, uid, uid, file.agent, file.name, file.stamp))
+        tree = header.branch_of or uid  # a branch is known if this machine left, and takes part again
+        desk.kept.put_line(Shown(uid, tree, tree, file.agent, file.name, file.stamp))
     elif (line.agent, line.name) == (file.agent, file.name) or (line.agent, line.name) not in found:
         place = replace(line, agent=file.agent, name=file.name, stamp=file.stamp)
         desk.kept.put_line(replace(place, has_news=True, is_pruned=False, trouble=""))

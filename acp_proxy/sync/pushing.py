@@ -84,7 +84,7 @@ def _segment(desk: Desk, uid: str) -> bool:
         _no_news(desk, line, is_damaged=bool(data) and not is_open and not end)
         return False
     data = data[:end]
-    said = SegmentRecord(line.tree, line.tip, line.agent, header.but(uid=line.tree, elsewhere=[]), data)
+    said = SegmentRecord(line.tree, line.tip, line.agent, header.but(uid=line.tree, elsewhere=[], branch_of=""), data)
     kept.set(pending=records.encode(said, kept.text("name"), home=desk.home), **{"pending line": uid})
     kept.commit()
     _write(desk)

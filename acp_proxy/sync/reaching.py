@@ -17,7 +17,7 @@ def need() -> None:
     if missing:
         raise AcpProxyError(
             f"sync needs more packages ({', '.join(missing)}). Install acp-proxy with them: "
-            "uv tool install 'acp-proxy[sync]', or pip install 'acp-proxy[sync]'"
+            "in a clone, uv tool install '.[sync]', or pip install '.[sync]'"
         )
 
 

@@ -80,6 +80,8 @@ class Header(Value):
     """The parts that were recorded on other machines: offsets in the entries, and the machine's name. In order."""
     foreign_directories: list[str]
     """Directories in which the session was opened on other machines, where they are not the same ones as here."""
+    branch_of: str
+    """The uid of the session of which this is a branch, because two machines continued it; else empty."""
 
     def __init__(
         self,
@@ -94,9 +96,11 @@ class Header(Value):
         uid: str = "",
         elsewhere: list[tuple[int, int, str]] | None = None,
         foreign_directories: list[str] | None = None,
+        branch_of: str = "",
     ) -> None:
         more = directories or [], agent or {}, forked_from or [], version, uid
-        super().__init__(session, cwd, origin, created_at, *more, elsewhere or [], foreign_directories or [])
+        shared = elsewhere or [], foreign_directories or [], branch_of
+        super().__init__(session, cwd, origin, created_at, *more, *shared)
 
     @property
     def machine(self) -> str:
@@ -143,6 +147,7 @@ def encode_header(header: Header) -> bytes:
                 **({"uid": header.uid} if header.uid else {}),
                 **({"elsewhere": header.elsewhere} if header.elsewhere else {}),
                 **({"foreignDirectories": header.foreign_directories} if header.foreign_directories else {}),
+                **({"branchOf": header.branch_of} if header.branch_of else {}),
             }
         )
         + b"\n"
@@ -217,6 +222,7 @@ def decode_header(line: bytes) -> Header | None:
         uid=acp.text(value, "uid") or "",
         elsewhere=_elsewhere(value.get("elsewhere")),
         foreign_directories=acp.strings(value, "foreignDirectories"),
+        branch_of=acp.text(value, "branchOf") or "",
     )
 
 

@@ -359,3 +359,22 @@ def test_a_delete_of_a_session_whose_id_was_given_again_does_not_delete_the_olde
     for home in (one, two):
         home.sync()
     assert one.prompts() == two.prompts() == {"Older": ["Older"]}
+
+
+def test_a_machine_that_leaves_and_takes_part_again_doubles_no_branch(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", []))
+    one.sync()
+    two.sync()
+    one.say("Hello", "from one")
+    two.say("Hello", "from two")
+    for home in (one, two, one, two):
+        home.sync()
+    branches = [["Hello", "from one"], ["Hello", "from two"]]
+    assert [sorted(home.prompts().values()) for home in homes] == [branches, branches]
+    settings = one.joined.settings()
+    one.joined.leave()
+    one.joined.join(settings, "laptop")
+    for home in (one, two, one, two):
+        home.sync()
+    assert [sorted(home.prompts().values()) for home in homes] == [branches, branches]
