@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,14 @@ def first_option(request: dict[str, Any]) -> Any:
     if request["method"] != "session/request_permission":
         raise RequestFailed({"code": -32601, "message": f"Method not found: {request['method']}"})
     return {"outcome": {"outcome": "selected", "optionId": request["params"]["options"][0]["optionId"]}}
+
+
+def until(look: Callable[[], object]) -> None:
+    """Wait until another thread or process has brought something about."""
+    deadline = time.monotonic() + TIMEOUT
+    while not look():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 class Client(client.Client):

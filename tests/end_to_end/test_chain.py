@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.client import NO_ANSWER, Client, OutputEnded, RequestFailed
+from tests.client import NO_ANSWER, Client, OutputEnded, RequestFailed, until
 from tests.end_to_end.proxied import (
     ASK,
     CANCELLED,
@@ -222,6 +222,8 @@ def test_what_was_said_survives_a_proxy_that_dies(chained: Chained) -> None:
     session = editor.new_session()
     turn = editor.start_prompt(session, "mend it")
     editor.wait_for_text("before")
+    # A SIGKILL may lose the last read.
+    until(lambda: any("before" in path.read_text() for path in chained.transcripts()))
     proxies_of(editor)[-1].kill()
     with pytest.raises((RequestFailed, OutputEnded)):
         editor.result_of(turn)

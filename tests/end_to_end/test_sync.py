@@ -2,15 +2,14 @@
 
 import json
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from acp_proxy.replay.brief import INTRODUCTION, LACKING
 from tests import forked
-from tests.client import TIMEOUT
+from tests.client import TIMEOUT, until
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, say, texts
 from tests.end_to_end.test_handover import remembered
 
@@ -151,10 +150,3 @@ def test_a_turn_reaches_the_other_machine_by_itself_also_the_last_before_the_edi
         assert users_words(editor, editor.sessions()[0]["sessionId"]) == ["Begin here", "Continue here"]
         editor.wait_for_stderr("sync failed: the shared place cannot be used")
         assert editor.end() == 0
-
-
-def until(look: Callable[[], object]) -> None:
-    """Wait until another process has brought something about."""
-    deadline = time.monotonic() + TIMEOUT
-    while not look():
-        assert time.monotonic() < deadline

@@ -4,8 +4,7 @@ import json
 import os
 import select
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from acp_proxy.shell.pump import LONG_LINE
 from acp_proxy.transcripts.listing.index import Page
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.jsonrpc import Peer
+from tests.client import until
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS
 from tests.recording.hanging import HangingStore
 from tests.recording.notes import full_disk
@@ -296,20 +296,13 @@ def test_an_agent_is_not_read_while_too_much_is_held_for_a_replay(
     talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
     assert talk.editor.is_written_to()
     talk.agent.say(chunk("w" * 1000))
-    wait_until(lambda: talk.relay.is_full)
+    until(lambda: talk.relay.is_full)
     talk.agent.say(chunk("afterwards"))
     assert select.select([talk.agent.heard_from], [], [], SECONDS)[0]
     talk.editor.reads_on.set()
     talk.editor.hear(**chunk("afterwards"))
     assert not talk.relay.is_full
     talk.end()
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)
 
 
 # The ends.

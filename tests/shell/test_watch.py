@@ -14,6 +14,7 @@ from acp_proxy.shell import idling, watch
 from acp_proxy.shell.watch import Watch
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import compressed, unfinished
+from tests.client import until
 from tests.recording.hanging import HangingStore, come_back
 from tests.recording.notes import SECONDS, Notes, said
 from tests.shell.sides import Talk
@@ -65,14 +66,6 @@ def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watching]:
     made.end()
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
-    for _ in range(round(SECONDS / 0.01)):
-        if is_so():
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError
-
-
 # A busy store.
 
 
@@ -91,7 +84,7 @@ def test_a_thread_that_hangs_in_the_store_is_reported_and_nothing_waits_for_it(
     watched.stir()
     assert watching.stuck.get(timeout=SECONDS) == hangs.ident
     assert not notes.is_recording()
-    wait_until(lambda: len(notes.warnings) == 1)
+    until(lambda: len(notes.warnings) == 1)
     come_back(store, hangs)
     assert notes.said() == ["1"]
     assert notes.is_recording()
@@ -117,9 +110,9 @@ def test_a_busy_store_is_watched_and_does_not_count_as_hanging(watching: Watchin
     watched = watching(notes.recorder, None)
     assert not gate.looks
     watched.stir()
-    wait_until(lambda: gate.looks == 10)
+    until(lambda: gate.looks == 10)
     watched.stir()
-    wait_until(lambda: gate.looks == 11)
+    until(lambda: gate.looks == 11)
     assert watching.stuck.empty()
     assert not notes.warnings
 
@@ -140,7 +133,7 @@ def test_cold_transcripts_are_compressed_when_nothing_has_passed_for_a_while(
     watching: Watching, notes: Notes, two_cold: list[Path]
 ) -> None:
     watching(notes.recorder, SOON)
-    wait_until(lambda: not any(path.exists() for path in two_cold))
+    until(lambda: not any(path.exists() for path in two_cold))
     assert all(compressed(path).exists() for path in two_cold)
 
 
@@ -152,7 +145,7 @@ def test_nothing_is_compressed_while_a_replay_runs(watching: Watching, notes: No
     assert not watching.threads("idle")
     assert all(path.exists() for path in two_cold)
     ended.set()
-    wait_until(lambda: not any(path.exists() for path in two_cold))
+    until(lambda: not any(path.exists() for path in two_cold))
 
 
 def test_without_compression_the_watch_is_never_idle(watching: Watching, notes: Notes) -> None:
@@ -161,7 +154,7 @@ def test_without_compression_the_watch_is_never_idle(watching: Watching, notes: 
     watched = watching(notes.recorder, None)
     for looks in range(11, 14):
         watched.stir()
-        wait_until(lambda looks=looks: gate.looks == looks)  # type: ignore[misc]
+        until(lambda looks=looks: gate.looks == looks)  # type: ignore[misc]
     assert not watching.asked.acquire(blocking=False)
 
 
@@ -179,7 +172,7 @@ def is_under_way(path: Path) -> bool:
 def test_a_line_ends_the_running_compression(patient: Watching, notes: Notes, two_cold: list[Path]) -> None:
     with Layout(notes.store.root).journal(cold.AGENT).alone():  # it can begin, but not end
         watched = patient(notes.recorder, SOON)
-        wait_until(lambda: is_under_way(two_cold[0]))
+        until(lambda: is_under_way(two_cold[0]))
         [working] = patient.threads("idle")
         watched.stir()
     working.join(SECONDS)
@@ -192,7 +185,7 @@ def test_a_meaningless_line_of_the_editor_ends_the_running_compression(
 ) -> None:
     with Layout(notes.store.root).journal(cold.AGENT).alone():
         talk = Talk(notes.store, idle_seconds=SOON)
-        wait_until(lambda: is_under_way(two_cold[0]))
+        until(lambda: is_under_way(two_cold[0]))
         [working] = patient.threads("idle")
         for number in range(2):  # the second is read when the first has been handled
             talk.editor.say({"jsonrpc": "2.0", "method": f"_nothing_{number}"})
