@@ -49,8 +49,13 @@ GARBAGE = 20_000
 collect_ignore = not_on_windows.paths() if sys.platform == "win32" else []
 
 
+LONG = ("tests/torture/", "tests/model/", "tests/end_to_end/test_real_agents", "tests/end_to_end/test_exported_page")
+"""Where the longest tests are. They come first, so that no worker ends with one while the others have nothing to do."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On Windows, skip the single tests of the list, with its reasons."""
+    """Put the longest tests first. On Windows, skip the single tests of the list, with its reasons."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
     if sys.platform == "win32":
         listed = not_on_windows.tests()
         for item in items:

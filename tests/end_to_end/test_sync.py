@@ -143,7 +143,7 @@ def test_a_turn_reaches_the_other_machine_by_itself_also_the_last_before_the_edi
             os.utime(machine.store / "sync" / "lock", (0, 0))  # a minute has passed since the last round
         editor.prompt(session, "Continue here")
         assert editor.end() == 0
-    until(lambda: json.loads(laptop.sync("status", "--json"))["sent"] == 2)
+    until(lambda: json.loads(laptop.sync("status", "--json"))["sent"] == 3)
     (desktop.store / "sync" / "trouble").write_text("the shared place cannot be used")
     with desktop.started(ANSWERS, agent=agent, options=options) as editor:
         until(lambda: "Continue here" in desktop.transcripts()[0].read_text())

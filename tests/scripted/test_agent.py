@@ -14,7 +14,7 @@ import pytest
 from acp import schema
 
 from acp_proxy.demo.display import tell
-from tests.client import NO_ANSWER, TIMEOUT, Client, OutputEnded, RequestFailed, has_kind
+from tests.client import NO_ANSWER, TIMEOUT, Client, OutputEnded, RequestFailed, has_kind, until
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
 AGENT = [sys.executable, "-m", "tests.scripted.agent"]
@@ -390,15 +390,16 @@ def test_banner_writes_lines_that_are_no_messages(start: Start, tmp_path: Path) 
 def test_title_is_set_changed_and_cleared(start: Start, tmp_path: Path) -> None:
     client = start(script="title")
     session = opened(client, tmp_path)
-    for text in ("one", "two", "three"):
+    for text, sent in (("one", 2), ("two", 3), ("three", 4)):
         client.request("session/prompt", prompt(session, text))
+        until(lambda sent=sent: len(titles_of(client, session)) == sent)  # type: ignore[misc] # one follows the answer
+    assert titles_of(client, session) == ["What the agent calls it", "absent", "Another name", None]
+
+
+def titles_of(client: Client, session: str) -> list[str | None]:
+    """What each ``session_info_update`` says of the title."""
     infos = [update for update in client.updates(session) if update["sessionUpdate"] == "session_info_update"]
-    assert [info.get("title", "absent") for info in infos] == [
-        "What the agent calls it",
-        "absent",
-        "Another name",
-        None,
-    ]
+    return [info.get("title", "absent") for info in infos]
 
 
 def test_flood_writes_every_numbered_chunk_in_order(start: Start, tmp_path: Path) -> None:
