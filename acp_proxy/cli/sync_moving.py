@@ -41,7 +41,7 @@ def rekey(
     storage. Run sync now on every machine if you can. Then this command makes a new key, and shares all sessions anew,
     encrypted with it. It prints what to do on the other machines. Nothing is lost or doubled.
 
-    Until all have done that, delete, prune and redact nothing: it may come back.
+    Until all have done that, and have synchronized once more, delete, prune and redact nothing: it may come back.
 
     Example: acp-proxy sync rekey
     """

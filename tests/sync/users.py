@@ -36,6 +36,8 @@ class Users:
     """Trees of which a machine has pruned a session."""
     doubtful: set[str] = field(default_factory=set)
     """Trees that were renamed on a machine of which a backup was restored later: the rename may be lost."""
+    have_moved: bool = False
+    """Whether ``place`` is not the first one."""
     time: float = 1_700_000_000.0
 
     def __post_init__(self) -> None:
@@ -172,10 +174,12 @@ class Users:
         """Mask the last secret of a session that is published.
 
         Not where there are copies of machines: one may have the same turns unpublished, which then become a fork. And
-        not while machines move.
+        not while machines move, until each has said something in the new place.
         """
         file = machine.sessions.found[name]
         if any(each.name.startswith("copy") for each in self.machines) or not self.are_together:
+            return
+        if self.have_moved and any(each.kept.number("sent") == 0 for each in self.machines):
             return
         secrets = _SECRET.findall(file.data)
         if secrets and not file.is_open and self._is_published(machine, file):
@@ -221,7 +225,7 @@ class Users:
         if self.are_together:
             if not all(each.sync() is not None for each in (*self.machines, *self.machines)):
                 return
-            self.place = MemoryPlace()
+            self.place, self.have_moved = MemoryPlace(), True
         if machine.place is not self.place and machine.sync() is not None:
             machine.move(self.place)
 
