@@ -49,7 +49,8 @@ GARBAGE = 20_000
 collect_ignore = not_on_windows.paths() if sys.platform == "win32" else []
 
 
-LONG = ("tests/torture/", "tests/model/", "tests/end_to_end/test_real_agents", "tests/end_to_end/test_exported_page")
+_WHOLE = "tests/end_to_end/test_"
+LONG = ("tests/torture/", "tests/model/", *(f"{_WHOLE}{name}" for name in ("real_agents", "recall", "exported_page")))
 """Where the longest tests are. They come first, so that no worker ends with one while the others have nothing to do."""
 
 

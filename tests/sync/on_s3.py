@@ -130,7 +130,7 @@ def test_an_init_whose_first_round_fails_is_continued_later(
         told = user.begin("init", f"s3://{servers.BUCKET}/history", "--yes")
         assert "This machine has joined all the same. Later: acp-proxy sync now" in told.stderr
         server.start()
-        assert "1 sent" in user.sync("now").stdout
+        assert "2 sent" in user.sync("now").stdout
 
 
 def test_an_http_proxy_of_the_environment_is_used(
