@@ -1,7 +1,6 @@
 """``acp-proxy sessions redact``: mask secrets in recorded transcripts."""
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,6 +12,7 @@ import typer
 
 from acp_proxy import config_file, options
 from acp_proxy.cli.progress import advancing
+from acp_proxy.cli.screen import is_attended
 from acp_proxy.cli.storing import (
     AgentOption,
     SessionsArgument,
@@ -76,7 +76,7 @@ def redact(
         masking = Masking(options.patterns(wanted) or [])
         if as_json and not (dry_run or yes):
             raise UsageError("--json cannot ask. Add --dry-run or --yes.")
-        if not (dry_run or yes or sys.stdin.isatty()):
+        if not (dry_run or yes or is_attended()):
             raise UsageError("redact cannot ask, because stdin is not a terminal. Add --dry-run or --yes.")
         opened = store_of(store, change=not dry_run)
         chosen_rows = kept(opened, agent) if agent else None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from acp_proxy import typed
 from acp_proxy.cli.charsets import ascii_forms
+from acp_proxy.shell.launch import is_terminal
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -57,6 +58,11 @@ def screen() -> Screen:
     is_dressed = is_able or forced
     width, forms = shutil.get_terminal_size().columns, ascii_forms(sys.stdout)
     return Screen(is_terminal, is_able, is_dressed, is_dressed and not unwanted, width, forms)
+
+
+def is_attended() -> bool:
+    """Whether a user can type: stdin is a terminal."""
+    return sys.stdin.isatty() and is_terminal(sys.stdin.fileno())
 
 
 def _shows_escapes() -> bool:
