@@ -138,7 +138,8 @@ def test_more_than_a_hundred_deletes_wait_for_a_confirmation(laptop: User, deskt
 
 def test_a_directory_of_another_machine_can_be_shown_as_one_here(laptop: User, desktop: User, url: str) -> None:
     joined(laptop, desktop, url)
-    assert desktop.sync("map", "/srv/work", "/home/me/work").exit_code == 0
+    mapped = desktop.sync("map", "/srv/work", "/home/me/work")
+    assert (mapped.exit_code, "there is no directory /home/me/work" in mapped.stderr) == (0, True)
     store_session(laptop.store, "u", ("There", []), cwd="/srv/work/inner")
     [path] = laptop.store.root.glob("transcripts/*/u-*.jsonl")
     opened = {"type": record.OPENED, "method": acp.LOAD, "cwd": "/srv/work/inner"}

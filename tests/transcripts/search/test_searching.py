@@ -134,6 +134,12 @@ def test_a_title_of_a_session_and_its_copy_is_found_once(store: Both) -> None:
     assert found(store, "named") == [("s", [])]
 
 
+def test_a_masked_secret_is_short_in_a_title_and_in_an_excerpt(store: Both) -> None:
+    keep(store, "s", f"use [redacted]{'*' * 90} for the login")
+    [hit] = search(store, "login").hits
+    assert hit.session.title == hit.excerpts[0].text == "use [redacted] for the login"
+
+
 def test_without_a_matching_agent_no_tables_are_made(store: Both, root: Path) -> None:
     assert search(store, "login").hits == []
     keep(store, "s", "login")
