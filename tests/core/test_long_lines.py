@@ -147,7 +147,7 @@ def test_long_lines_pass_in_pieces_while_recording_is_off() -> None:
 def test_the_end_of_the_agent_ends_a_long_line() -> None:
     talk = talking()
     opened(talk, Peer.AGENT, UPDATE)
-    ended = talk.core.handle(AgentEnded("exited with status 1"))
+    ended = talk.core.handle(AgentEnded("agent exited with status 1"))
     assert ended[:2] == [
         RecordPiece("s", Peer.AGENT, b"", first=False, last=True),
         Forward(Peer.CLIENT, b"", first=True, begins=False),
