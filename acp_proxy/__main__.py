@@ -18,8 +18,8 @@ _GARBAGE = 50_000
 """New objects between two runs of the garbage collector. Imports leave no garbage; with Python's default, 700, looking
 for it takes a tenth of a short command's time."""
 _LIST = (["list"], ["ls"], ["sessions", "list"], ["sessions", "ls"])
-_UNUSED = ("subprocess", "ipaddress")
-"""Modules that typer and pathlib import, but that most commands do not use."""
+_UNUSED = ("subprocess", "ipaddress", "bz2", "lzma")
+"""Modules that typer, pathlib and shutil import, but that most commands do not use."""
 
 
 def main() -> None:
