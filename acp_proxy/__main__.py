@@ -1,7 +1,7 @@
 """The program's entry point.
 
 ``run`` starts the agent before any slow import, and ``chain`` needs none. ``browse`` and ``sessions list`` without
-options do not import typer, which handles everything else.
+options, and the completion of a session, do not import typer, which handles everything else.
 """
 
 import gc
@@ -62,6 +62,12 @@ def _command(words: list[str]) -> None:
     from acp_proxy.shell.later import Later
 
     if _COMPLETE in os.environ:
+        with Later(*_UNUSED, "inspect"):
+            from acp_proxy.cli import completing_start
+
+            if completing_start.quickly(os.environ[_COMPLETE]):
+                gc.freeze()
+                return
         # with rich, typer renders each title: too slow for completion at a prompt
         sys.modules["rich"] = None  # type: ignore[assignment]
     elif words == ["browse"]:

@@ -107,11 +107,11 @@ FIRST_LOADED = """
 import sys
 from acp_proxy.shell import lasting, launch, proxy
 from acp_proxy.cli import list_start
-from acp_proxy.transcripts.listing import catalog
+from acp_proxy.transcripts.listing import catalog, glance
 lasting.load_telling()
 print(*sys.modules)
 """
-"""Prints what `run` loads at its start and for a first load, and what a plain list loads."""
+"""Prints what `run` loads at its start and for a first load, and what a plain list and completion load."""
 COROUTINE = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 
 
