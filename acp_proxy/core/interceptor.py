@@ -178,6 +178,7 @@ class Interceptor:
         if peer not in self._long:  # the line was ended already, because the agent has ended
             return []
         session = self._long.pop(peer) if last else self._long[peer]
+        self._scribe.passed(peer, data, last=last)
         forward = Forward(peer.other, data, first=peer is Peer.AGENT, begins=first, ends=last)
         return [RecordPiece(session, peer, data, first, last), forward] if session is not None else [forward]
 

@@ -4,7 +4,7 @@
  * of the answer in _meta) and session/prompt.
  * It answers a prompt with UPDATES updates of SIZE bytes each, in writes of up to BATCH bytes (0: a write for each),
  * PACE microseconds apart, a `_bench/ping` with one update, and a `_bench/ask` with an answer of 200 bytes. After
- * `_bench/files` it asks for a file, after `_bench/terminals` for the output of a terminal, and again after each answer.
+ * `_bench/files` it asks for a file, after `_bench/terminals` for a terminal and its output, and again after each answer.
  * It drops other lines, and examines only the beginning of each line. VERSION: of the protocol, whatever the client asks
  * for; 1 or 2. TAPE: the file with the lines that answer the prompts instead, each sent alone. An empty line ends a turn,
  * and after a line that begins with `?` instead of a space, the agent waits for an answer.
@@ -109,6 +109,8 @@ static void ask(void)
     asked++;
     if (asks == OF_FILES)
         snprintf(out, HEAD, QUESTION, asked, FILES);
+    else if (asked == 1)
+        snprintf(out, HEAD, QUESTION, asked, "terminal/create", "\"command\":\"make\"");
     else
         snprintf(out, HEAD, QUESTION, asked, TERMINALS);
     put(out, strlen(out));

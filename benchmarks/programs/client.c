@@ -249,9 +249,12 @@ static void answers(const char *what, long count, size_t size, double *times)
 {
     int is_file = !strcmp(what, "files");
     char start[200];
+    long first = is_file ? 1 : 2;
     ask(is_file ? "{\"jsonrpc\":\"2.0\",\"method\":\"_bench/files\"}\n" : "{\"jsonrpc\":\"2.0\",\"method\":\"_bench/terminals\"}\n", "\n");
+    if (!is_file)
+        ask("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"terminalId\":\"terminal-1\"}}\n", "\n");
     for (long at = 0; at < count; at++) {
-        snprintf(start, sizeof start, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"%s\":\"", at + 1, is_file ? "content" : "output");
+        snprintf(start, sizeof start, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"%s\":\"", at + first, is_file ? "content" : "output");
         char *line = filled(start, is_file ? "\"}}\n" : "\",\"truncated\":false}}\n", size);
         double sent = now();
         ask(line, "\n");
