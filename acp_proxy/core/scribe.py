@@ -3,7 +3,7 @@
 Does not decide where lines go.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from acp_proxy.core.effects import Recording
 from acp_proxy.core.ledger import Ledger, Open
@@ -19,8 +19,10 @@ _LONG = 1024 * 1024
 """Bytes: a longer line would have passed in pieces; to read it twice would take long."""
 _HEEDED = acp.RECORDED_REQUESTS | acp.TERMINALS
 """Agent requests that mean something here."""
-_OWN = "session/", "terminal/"
+_OWN = acp.SESSION_METHODS, "terminal/"
 """The beginnings of nearly all methods that mean something here."""
+_POLLED = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
+"""Agent requests whose answers are only remembered until the turn ends."""
 
 
 class Scribe:
@@ -34,17 +36,21 @@ class Scribe:
         self._output: tuple[Open, bytearray] | None = None
         """The client's long answer that passes in pieces now, if a terminal's output is in it; and its request."""
 
-    def has_no_use_for(self, lines: bytes, sender: Peer) -> bool:
-        """Whether these whole lines are without a meaning here: from the client only notifications, and answers to
-        requests that are not remembered; from the agent only requests, such as for files."""
+    def only_passing(self, lines: bytes, sender: Peer) -> list[Message] | None:
+        """Whether these whole lines have no effect but that they are forwarded: the messages to enter into the ledger
+        with ``recorded``, which then returns no effects. None: they must be decided on.
+
+        Several lines at once must mean nothing here at all.
+        """
         if len(lines) > _LONG or lines.rfind(_SESSION_METHOD) >= 0:  # faster than ``in``
-            return False
-        is_free = self._is_free if sender is Peer.CLIENT else _is_free_request
-        for line in framing.cut(lines):
-            value = jsonrpc.look(line)
-            if not (isinstance(value, dict) and is_free(value, line)):
-                return False
-        return True
+            return None
+        if lines.find(b"\n") + 1 < len(lines):
+            each = map(jsonrpc.read_message, framing.cut(lines))
+            return [] if all(self._means_nothing(message, sender) for message in each) else None
+        message = jsonrpc.read_message(lines)
+        if self._means_nothing(message, sender):
+            return []
+        return [message] if self._is_only_remembered(message, sender) else None
 
     def needs_no_end(self, beginning: bytes, sender: Peer) -> bool:
         """Whether a long line that is not whole yet has, by its first bytes, no meaning here beyond its id, or is the
@@ -147,23 +153,30 @@ class Scribe:
         """Record the updates that waited for an answer to name their session, unless such a request is still open."""
         return [] if self._ledger.is_open(Peer.CLIENT, *acp.OPENING) else self._notebook.nothing_opens()
 
-    def _is_free(self, value: dict[str, object], line: bytes) -> bool:
-        if "method" in value:
-            return "id" not in value and value["method"] not in _TOLD
-        return not self._may_be_awaited(value, line)
+    def _means_nothing(self, message: Message, sender: Peer) -> bool:
+        """Whether a message is without a meaning here: from the client a notification, or an answer to a request that
+        is not remembered; from the agent a request, such as for a file."""
+        if isinstance(message, Request):
+            return sender is Peer.AGENT and message.method not in _HEEDED
+        if sender is Peer.AGENT:
+            return False
+        if isinstance(message, Notification):
+            return message.method not in _TOLD
+        return isinstance(message, Response) and self._ledger.first(Peer.AGENT, message.id) is None
 
-    def _may_be_awaited(self, response: Mapping[str, object], line: bytes) -> bool:
-        try:
-            id = jsonrpc.request_id(response["id"], line, "id") if "id" in response else None
-        except ValueError:
-            return True
-        return id is not None and self._ledger.is_asked(Peer.AGENT, id)
+    def _is_only_remembered(self, message: Message, sender: Peer) -> bool:
+        """Whether a message is a request that is only remembered, or the answer to one: an extension's from the client,
+        or the agent's for a terminal's output."""
+        if isinstance(message, Request):
+            asked, method = sender, message.method
+        elif isinstance(message, Response) and (found := self._ledger.first(sender.other, message.id)) is not None:
+            asked, method = sender.other, found.request.method
+        else:
+            return False
+        if asked is Peer.AGENT:
+            return method in _POLLED
+        return method != acp.INITIALIZE and not method.startswith(acp.SESSION_METHODS)
 
     def _is_past(self, session: str, update: object) -> bool:
         """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""
         return self._is_in_question(session) and acp.is_conversation(acp.update_kind(update))
-
-
-def _is_free_request(value: dict[str, object], line: bytes) -> bool:
-    method = value.get("method")
-    return "id" in value and isinstance(method, str) and method not in _HEEDED

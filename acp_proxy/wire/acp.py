@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from acp_proxy.wire import jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Request, RequestId
 
+SESSION_METHODS = "session/"
+"""The beginning of every method about sessions."""
 INITIALIZE = "initialize"
 NEW = "session/new"
 LOAD = "session/load"
