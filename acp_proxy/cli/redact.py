@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -178,7 +177,7 @@ class _Redacting:
             title = f"{title.rpartition(' ')[0]}…"
         for span in reversed(self._masking.find(title)):
             title = title[: span.start] + MARK + title[span.end :]
-        return replace(row, title=title)
+        return row.but(title=title)
 
 
 def _directory(given: str, root: Path) -> Path:
