@@ -11,6 +11,7 @@ import typer
 
 from acp_proxy import typed
 from acp_proxy.cli import completing
+from acp_proxy.cli.screen import is_attended
 from acp_proxy.cli.which_store import STORE_VARIABLE
 from acp_proxy.cli.which_store import directory as directory
 from acp_proxy.cli.which_store import root_of as root_of
@@ -115,7 +116,7 @@ def agreed(question: str) -> None:
         typer.echo(err=True)
         if isinstance(stopped.__context__, KeyboardInterrupt):
             raise typer.Exit(INTERRUPTED) from None
-        if not sys.stdin.isatty():
+        if not is_attended():
             typer.echo("stdin is not a terminal, so there is no answer. To skip the question: --yes", err=True)
     raise typer.Exit(1)
 

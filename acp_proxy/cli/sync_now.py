@@ -96,7 +96,7 @@ def map_directory(
     Example: acp-proxy sync map /srv/project /home/me/project
     """
     with explained():
-        if not (os.path.isabs(theirs) or is_windows(theirs)):
+        if not (theirs.startswith("/") or is_windows(theirs)):
             raise UsageError(f"{theirs} is not an absolute path. Write it as the other machine shows it")
         joined = JoinedStore(store_of(store, change=True).root)
         place = os.path.abspath(os.path.expanduser(ours))

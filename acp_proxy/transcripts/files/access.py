@@ -53,9 +53,9 @@ def make_root(root: Path) -> None:
     try:
         make_directory(root)
         found = os.stat(root)
-    except FileExistsError as problem:
+    except FileExistsError as problem:  # on Windows, also for a file above it
         raise StoreRefused(
-            f"{root} is not a directory. Move it away, or choose another place with --store."
+            f"{problem.filename} is not a directory. Move it away, or choose another place with --store."
         ) from problem
     except OSError as problem:
         reason = problem.strerror or type(problem).__name__
