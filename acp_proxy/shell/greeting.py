@@ -17,7 +17,7 @@ from acp_proxy.core import capabilities
 from acp_proxy.core.capabilities import Modes, Settings
 from acp_proxy.errors import NO_MCP, StoreRefused, UsageError
 from acp_proxy.shell.output import Output, read, stderr
-from acp_proxy.transcripts.opened import PRIVATE_UMASK, Opened, default_root
+from acp_proxy.transcripts.opened import ALL, PRIVATE_UMASK, Opened, default_root
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Request, Response
 from acp_proxy.wire.value import Value
@@ -112,6 +112,11 @@ def prepare(given: dict[str, str], *, is_chained: bool = False) -> Basis:
     return Basis(settings, store, mask)
 
 
+def also(given: dict[str, str]) -> list[str]:
+    """The names of the agents whose sessions are listed too."""
+    return [name.strip() for name in given["also-list"].split(",") if name.strip()]
+
+
 def warn(text: str) -> None:
     """Write one line to stderr, where editors keep the logs of agents."""
     stderr.write(f"acp-proxy: {jsonrpc.printable(text[:_WARNING])}\n".encode("utf-8", "replace"))
@@ -125,7 +130,7 @@ def _message(data: bytes) -> jsonrpc.Message | None:
 def _opened(given: dict[str, str]) -> Opened | None:
     root = Path(given["store"]).expanduser() if given["store"] else default_root()
     found: list[Opened | StoreRefused] = []
-    opening = threading.Thread(target=_open, args=(root, found), name="opening the store", daemon=True)
+    opening = threading.Thread(target=_open, args=(root, also(given), found), name="opening the store", daemon=True)
     opening.start()
     opening.join(_OPENING_SECONDS)
     match found:
@@ -138,11 +143,16 @@ def _opened(given: dict[str, str]) -> Opened | None:
     return None
 
 
-def _open(root: Path, found: "list[Opened | StoreRefused]") -> None:
+def _open(root: Path, also: list[str], found: "list[Opened | StoreRefused]") -> None:
     try:
-        found.append(Opened(root))
+        store = Opened(root)
     except StoreRefused as problem:
         found.append(problem)
+        return
+    for name in also:
+        if name != ALL and not store.agents(name):
+            warn(f"--also-list: no agent called {name!r} has a recorded session yet.")
+    found.append(store)
 
 
 def _recall(root: Path) -> tuple[str, ...]:

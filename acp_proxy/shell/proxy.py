@@ -13,7 +13,7 @@ from acp_proxy.errors import REPLACED
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.shell import lasting
 from acp_proxy.shell.agent_process import AgentProcess
-from acp_proxy.shell.greeting import STDIN, STDOUT, Basis, Greeting, warn
+from acp_proxy.shell.greeting import STDIN, STDOUT, Basis, Greeting, also, warn
 from acp_proxy.shell.relay import IDLE_SECONDS, Relay, ReplayOptions
 from acp_proxy.shell.supervise import supervise
 from acp_proxy.transcripts.store import Store
@@ -104,5 +104,5 @@ def _recorder(command: list[str], given: dict[str, str], basis: Basis) -> Record
         warn,
         basis.mask,
         deletes_softly=given["delete-mode"] == "soft",
-        also=[name.strip() for name in given["also-list"].split(",") if name.strip()],
+        also=also(given),
     )

@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # SQLite is slow to import, and recording does not need it
 
 
 PRIVATE_UMASK = access.PRIVATE_UMASK
+ALL = "all"
+"""Stands for the names of all agents."""
 _DATA = {"linux": ".local/share", "darwin": "Library/Application Support"}
 
 

@@ -15,9 +15,9 @@ from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading, Unfinished
 from acp_proxy.transcripts.files.transcript import Transcript, sync
-from acp_proxy.transcripts.lives import beginning, deleting, folders, forks  # noqa: F401 - the first for ``Opened``
+from acp_proxy.transcripts.lives import beginning, deleting, folders, forks  # noqa: F401 - ``Opened`` uses folders
 from acp_proxy.transcripts.lives.beginning import Deleted
-from acp_proxy.transcripts.opened import Opened, default_root, lazily
+from acp_proxy.transcripts.opened import ALL, Opened, default_root, lazily
 from acp_proxy.wire.foreign import PREFIX, original
 from acp_proxy.wire.record import Header
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.lives.compressing import Terms
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
-__all__ += ["Listed", "retold"]
+__all__ += ["ALL", "Listed", "retold"]
 __all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest", "locked", "open_private"]
 
 if not TYPE_CHECKING:
