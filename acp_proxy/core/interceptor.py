@@ -7,7 +7,7 @@ whatever a peer sends. It does no I/O and asks for no time. The shell calls it u
 from acp_proxy.core import answers, capabilities
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal
-from acp_proxy.core.capabilities import Service
+from acp_proxy.core.capabilities import Service, Settings
 from acp_proxy.core.drafts import Drafts
 from acp_proxy.core.effects import (
     DecideLater,
@@ -36,7 +36,7 @@ from acp_proxy.core.filing import Filing
 from acp_proxy.core.handovers import Handovers
 from acp_proxy.core.ledger import Ledger, Open
 from acp_proxy.core.loads import Loads
-from acp_proxy.core.negotiation import Negotiation, Settings
+from acp_proxy.core.negotiation import Negotiation
 from acp_proxy.core.notebook import STRANGERS, Notebook
 from acp_proxy.core.opening import Opening
 from acp_proxy.core.scribe import Scribe

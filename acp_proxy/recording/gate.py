@@ -13,7 +13,7 @@ from collections.abc import Callable
 from acp_proxy.recording.backlog import Backlog
 
 STALL_SECONDS = 0.75  # together with the watch's interval, a pump waits for less than a second
-PATIENCE_SECONDS = 10.0  # for opening the store, and for opening or deleting a session, waiting is better than failing
+PATIENCE_SECONDS = 10.0  # for opening or deleting a session, waiting is better than failing
 
 
 class Stalled(OSError):
