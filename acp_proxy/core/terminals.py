@@ -97,6 +97,8 @@ class Terminals:
 
     def noted(self, session: str, known: SessionTerminals) -> list[Recording]:
         """The notes at the end of a turn: of the terminals shown in it, and of running ones with new output."""
+        if not (known.open or known.running):  # the usual case
+            return []
         shown = {id: found for id, found in known.open.items() if found.shown}
         self._dropped({id: found for id, found in known.open.items() if found.released and not found.shown})
         known.open = {id: found for id, found in known.open.items() if not (found.shown or found.released)}
