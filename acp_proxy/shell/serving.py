@@ -48,7 +48,7 @@ class Serving:
         self._questions = threading.BoundedSemaphore(_QUESTIONS)
         self._unsynced: set[str] = set()
         self._unindexed: set[str] = set()
-        """The sessions with a job queued after a turn: one job serves all turns until it runs."""
+        """The sessions with such a job queued after a turn: one job serves all turns until it runs."""
         recorder.on_turn_end = self._turn_ended
 
     def start(self) -> None:
@@ -245,22 +245,24 @@ class Serving:
             return otherwise
 
     def _turn_ended(self, session: str) -> None:
-        """Sync a session's transcript, and a moment later update the index and other machines, on the worker."""
+        """Sync a session's transcript and exchange it with other machines, and a moment later update the index, on the
+        worker."""
         recorder = self._recorder
         agent = recorder.agent
 
         def sync() -> None:
             self._unsynced.discard(session)
-            with contextlib.suppress(OSError):
-                recorder.store.sync(agent, session)
+            if recorder.fsync != "never":
+                with contextlib.suppress(OSError):
+                    recorder.store.sync(agent, session)
+            self._start_exchange()
 
         def bring_in() -> None:
             self._unindexed.discard(session)
-            with contextlib.suppress(OSError, Unreadable, ImportError):
-                recorder.store.bring_in(agent, session)  # else the mark stays, so the next list does this
-            self._start_exchange()
+            with contextlib.suppress(OSError, Unreadable, ImportError):  # then the next list does it: the mark stays
+                recorder.store.bring_in(agent, session)
 
-        if recorder.fsync != "never" and session not in self._unsynced:
+        if session not in self._unsynced:
             self._unsynced.add(session)
             self._worker.put(sync)
         if session not in self._unindexed:
