@@ -1,7 +1,7 @@
 """The program's entry point.
 
 ``run`` starts the agent before any slow import, and ``chain`` needs none. ``browse`` and ``sessions list`` without
-options do not import typer, which handles everything else.
+options, and the completion of a session, do not import typer, which handles everything else.
 """
 
 import gc
@@ -18,8 +18,8 @@ _GARBAGE = 50_000
 """New objects between two runs of the garbage collector. Imports leave no garbage; with Python's default, 700, looking
 for it takes a tenth of a short command's time."""
 _LIST = (["list"], ["ls"], ["sessions", "list"], ["sessions", "ls"])
-_UNUSED = ("subprocess", "ipaddress")
-"""Modules that typer and pathlib import, but that most commands do not use."""
+_UNUSED = ("subprocess", "ipaddress", "bz2", "lzma")
+"""Modules that typer, pathlib and shutil import, but that most commands do not use."""
 
 
 def main() -> None:
@@ -62,6 +62,12 @@ def _command(words: list[str]) -> None:
     from acp_proxy.shell.later import Later
 
     if _COMPLETE in os.environ:
+        with Later(*_UNUSED, "inspect"):
+            from acp_proxy.cli import completing_start
+
+            if completing_start.quickly(os.environ[_COMPLETE]):
+                gc.freeze()
+                return
         # with rich, typer renders each title: too slow for completion at a prompt
         sys.modules["rich"] = None  # type: ignore[assignment]
     elif words == ["browse"]:

@@ -402,7 +402,7 @@ class Talk:
             step.add(self._step(OutputTaken(self.wait_for_output.pop(0))))
         return step
 
-    def agent_ends(self, how: str = "exited with status 17") -> Step:
+    def agent_ends(self, how: str = "agent exited with status 17") -> Step:
         return self._step(AgentEnded(how))
 
     @property

@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "replay": {"typed", "wire", "errors"},
     "redaction": {"wire", "errors"},
     "transcripts": {"redaction", "titles", "typed", "wire", "errors"},
-    "sync": {"transcripts", "wire", "errors"},
+    "sync": {"transcripts", "typed", "wire", "errors"},
     "recording": {"core", "transcripts", "agent_command", "wire", "errors"},
     "demo": set(),
     "editors": {"typed", "wire", "errors", "options", "config_file"},
@@ -103,13 +103,15 @@ NOT_IN = {
     "agent_command": WORLD,
     "wire": WORLD - {"datetime", "io"},
 }  # BytesIO cuts lines
-RUN_LOADS = """
+FIRST_LOADED = """
 import sys
 from acp_proxy.shell import lasting, launch, proxy
+from acp_proxy.cli import list_start
+from acp_proxy.transcripts.listing import catalog, glance
 lasting.load_telling()
 print(*sys.modules)
 """
-"""Prints what `run` loads at its start and for a first load."""
+"""Prints what `run` loads at its start and for a first load, and what a plain list and completion load."""
 COROUTINE = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 
 
@@ -249,8 +251,8 @@ def test_an_import_cycle_is_reported_with_its_modules() -> None:
     assert circle(sources | {other: "from acp_proxy import wire"}) == []
 
 
-def test_what_run_loads_first_has_values_and_all_else_has_dataclasses() -> None:
-    done = subprocess.run([sys.executable, "-c", RUN_LOADS], capture_output=True, text=True, timeout=60, check=True)
+def test_what_run_and_a_list_load_first_has_values_and_all_else_has_dataclasses() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_LOADED], capture_output=True, text=True, timeout=60, check=True)
     first = {name for name in done.stdout.split() if name.startswith("acp_proxy.")}
     assert {"acp_proxy.core.interceptor", "acp_proxy.replay.telling"} <= first
     broken = []

@@ -11,19 +11,15 @@ from pathlib import Path
 
 import typer
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(~[0-9]+)*")
+from acp_proxy.cli import completing_start
+from acp_proxy.cli.completing_start import is_plain, plain
+
 _PLAIN_FOLDER = re.compile(r"[A-Za-z0-9._:@+/-]*")
-_SAID = " .,-_/+@#%=?"
-_TITLE = 60
 
 
 def sessions(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids, newest first, with their titles."""
-    from acp_proxy.transcripts.archive import Glance  # imported late: no command needs it
-
-    found = Glance(_root(context)).sessions(incomplete, str(context.params.get("agent") or ""))
-    newest = [("last", "the newest")] if "last".startswith(incomplete) else []
-    return newest + [(seen.named, _plain(seen.title)) for seen in found if _PLAIN.fullmatch(seen.named)]
+    return completing_start.sessions(incomplete, _root(context), str(context.params.get("agent") or ""))
 
 
 def recordings(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -38,9 +34,9 @@ def deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     found = Glance(_root(context)).kept()
     last = [("last", "the latest")] if "last".startswith(incomplete) else []
     return last + [
-        (each.named, _plain(each.title or ""))
+        (each.named, plain(each.title or ""))
         for each in found
-        if each.named.startswith(incomplete) and _PLAIN.fullmatch(each.named)
+        if each.named.startswith(incomplete) and is_plain(each.named)
     ]
 
 
@@ -58,7 +54,7 @@ def agents(context: typer.Context, incomplete: str) -> list[str]:
     found = set[str]()
     for folder in Glance(_root(context)).agents():
         ways = (called(folder), readable(folder))  # with the scope, if the user typed its beginning
-        found.update(next(([name] for name in ways if name.startswith(incomplete) and _PLAIN.fullmatch(name)), []))
+        found.update(next(([name] for name in ways if name.startswith(incomplete) and is_plain(name)), []))
     return sorted(found)
 
 
@@ -69,9 +65,7 @@ def _files(beginning: str) -> list[str]:
     if not _PLAIN_FOLDER.fullmatch(folder):
         return []
     try:
-        found = [
-            each for each in os.scandir(folder or ".") if each.name.startswith(name) and _PLAIN.fullmatch(each.name)
-        ]
+        found = [each for each in os.scandir(folder or ".") if each.name.startswith(name) and is_plain(each.name)]
         typed = beginning.removesuffix(name)  # with the separators of the user
         named = [typed + each.name + ("/" if each.is_dir() else "") for each in found]
     except OSError:
@@ -80,14 +74,4 @@ def _files(beginning: str) -> list[str]:
 
 
 def _root(context: typer.Context) -> Path:
-    from acp_proxy import config_file
-    from acp_proxy.transcripts.archive import default_root
-
-    given = context.params.get("store") or os.environ.get("ACP_PROXY_STORE")
-    given = given or config_file.of_user()[0].get("store")
-    return Path(str(given)).expanduser() if given else default_root()
-
-
-def _plain(title: str) -> str:
-    kept = "".join(one if one.isalnum() or one in _SAID else " " for one in title)
-    return " ".join(kept.split())[:_TITLE]
+    return completing_start.root_of(str(context.params.get("store") or os.environ.get("ACP_PROXY_STORE", "")))

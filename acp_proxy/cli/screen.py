@@ -10,11 +10,10 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from acp_proxy import typed
 from acp_proxy.cli.charsets import ascii_forms
+from acp_proxy.wire.value import Value
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -27,8 +26,7 @@ _LESS = "FRX"
 """The options of git: quit if it fits one screen (F), show colours (R), leave the text on the screen (X)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
+class Screen(Value):
     """``is_terminal``: a person reads the output. ``is_able``: the terminal can run a pager.
 
     ``is_dressed``: output for people may be formatted, with or without ``colours``. ``forms``: of marks that it cannot
@@ -57,6 +55,13 @@ def screen() -> Screen:
     is_dressed = is_able or forced
     width, forms = shutil.get_terminal_size().columns, ascii_forms(sys.stdout)
     return Screen(is_terminal, is_able, is_dressed, is_dressed and not unwanted, width, forms)
+
+
+def is_attended() -> bool:
+    """Whether a user can type: stdin is a terminal."""
+    from acp_proxy.shell.launch import is_terminal
+
+    return sys.stdin.isatty() and is_terminal(sys.stdin.fileno())
 
 
 def _shows_escapes() -> bool:
@@ -133,6 +138,8 @@ def _pager() -> list[str]:
     """The pager command; empty if the user wants none."""
     for name in ("ACP_PROXY_PAGER", "PAGER"):
         if (given := os.environ.get(name)) is not None:
+            from acp_proxy import typed
+
             with suppress(ValueError):
                 words = typed.split(given)
                 return words if words != ["cat"] else []

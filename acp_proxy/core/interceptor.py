@@ -194,6 +194,7 @@ class Interceptor:
         if peer not in self._long:  # the line was ended already, because the agent has ended
             return []
         session = self._long.pop(peer) if last else self._long[peer]
+        self._scribe.passed(peer, data, last=last)
         forward = Forward(peer.other, data, first=peer is Peer.AGENT, begins=first, ends=last)
         return [RecordPiece(session, peer, data, first, last), forward] if session is not None else [forward]
 
@@ -470,15 +471,15 @@ class Interceptor:
         effects = self._piece(Peer.AGENT, b"", first=False, last=True)
         for session, id in self._notebook.accepted():
             effects += self._loads.turn_ends(session)
-            effects += self._notebook.prompt_failed(session, f"agent {how}", id)
+            effects += self._notebook.prompt_failed(session, how, id)
         for found in list(self._ledger.of(Peer.CLIENT)):
             request = found.request
             if request.method == acp.PROMPT and found.session is not None:
                 effects += self._loads.turn_ends(found.session)
-                effects += self._notebook.prompt_failed(found.session, f"agent {how}", request.id)
+                effects += self._notebook.prompt_failed(found.session, how, request.id)
             if self._loads.under_way.of(request) is None:
-                effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, f"agent {how}"))
-        effects += [*self._loads.failed(f"agent {how}"), *self._named(), *self._opening.failed(f"agent {how}")]
-        effects += self._drafts.failed(f"agent {how}")
+                effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, how))
+        effects += [*self._loads.failed(how), *self._named(), *self._opening.failed(how)]
+        effects += self._drafts.failed(how)
         self._ledger.clear()
         return [*effects, *self._scribe.nothing_opens()]

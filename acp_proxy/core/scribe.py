@@ -9,7 +9,7 @@ from acp_proxy.core.effects import Recording
 from acp_proxy.core.ledger import Ledger, Open
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.wire import acp, framing, jsonrpc
-from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Peer, Request, Response
+from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Peer, Request, RequestId, Response
 
 _TOLD = acp.CANCEL, acp.CANCEL_REQUEST
 """Client notifications that mean something here."""
@@ -19,6 +19,8 @@ _LONG = 1024 * 1024
 """Bytes: a longer line would have passed in pieces; to read it twice would take long."""
 _HEEDED = acp.RECORDED_REQUESTS | acp.TERMINALS
 """Agent requests that mean something here."""
+_OWN = acp.SESSION_METHODS, "terminal/"
+"""The beginnings of nearly all methods that mean something here."""
 _POLLED = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
 """Agent requests whose answers are only remembered until the turn ends."""
 
@@ -31,6 +33,8 @@ class Scribe:
         self._ledger = ledger
         self._notebook = notebook
         self._is_in_question = is_in_question
+        self._output: tuple[Open, bytearray] | None = None
+        """The client's long answer that passes in pieces now, if a terminal's output is in it; and its request."""
 
     def only_passing(self, lines: bytes, sender: Peer) -> list[Message] | None:
         """Whether these whole lines have no effect but that they are forwarded: the messages to enter into the ledger
@@ -49,14 +53,39 @@ class Scribe:
         return [message] if self._is_only_remembered(message, sender) else None
 
     def needs_no_end(self, beginning: bytes, sender: Peer) -> bool:
-        """Whether a long line that is not whole yet means nothing here, by its first bytes."""
+        """Whether a long line that is not whole yet has, by its first bytes, no meaning here beyond its id, or is the
+        output of a terminal. Then its pieces must go to ``passed``."""
         found = acp.beginning(beginning)
         if found is None:
             return False
         id, method = found
-        if sender is Peer.CLIENT:
-            return method is None and not self._ledger.is_asked(Peer.AGENT, id)
-        return method is not None and method not in _HEEDED
+        if method is None:
+            return sender is Peer.CLIENT and id is not None and self._answer_begins(id)
+        if sender is Peer.AGENT and id is not None:
+            return method not in _HEEDED
+        if method.startswith(_OWN) or method in _TOLD or method == acp.INITIALIZE:
+            return False
+        if id is not None:
+            self._ledger.add(Peer.CLIENT, Request(b"", id, method, None), None)
+        return True
+
+    def _answer_begins(self, id: RequestId) -> bool:
+        found = self._ledger.first(Peer.AGENT, id)
+        if found is not None and found.request.method == acp.TERMINAL_OUTPUT:
+            self._output = found, bytearray()
+        return found is None or self._output is not None
+
+    def passed(self, sender: Peer, piece: bytes, *, last: bool) -> None:
+        """A piece of such a line passes."""
+        if sender is Peer.AGENT or self._output is None:
+            return
+        found, line = self._output
+        line += piece
+        if last:
+            self._output = None
+            self._ledger.take(Peer.AGENT, found.request.id)
+            if found.session is not None:
+                self._notebook.terminal_answered(found.session, acp.TERMINAL_OUTPUT, found.request.params, line)
 
     def recorded(self, sender: Peer, message: Message) -> list[Recording]:
         """The recording effects of a message or a batch. Enters requests into the ledger, and closes answered ones."""

@@ -162,7 +162,7 @@ class Relay:
     def finish(self, how: str) -> None:
         """Call this when the agent is gone: ends replays, answers open requests, and records the rest.
 
-        ``how``: how the agent ended, for people.
+        ``how``: who ended, and how, for people.
         """
         while started := [replay for replay in list(self._replays.values()) if replay.is_running]:
             started[0].join()

@@ -9,7 +9,7 @@ import re
 from acp_proxy.transcripts.archive import Listed, called
 from acp_proxy.views.plain import UNFIT, without_sequences
 
-_UNFIT = re.compile(f"[{UNFIT}\xad\u180e\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]")
+_UNFIT = f"[{UNFIT}\xad\u180e\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
 """Characters that are unfit for a document, or invisible: a person cannot judge invisible text."""
 
 
@@ -21,7 +21,7 @@ def printable(text: str) -> str:
     """Text without control sequences, invisible characters and direction changes; line ends stay."""
     if text.isprintable():
         return text
-    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").expandtabs())
+    return re.sub(_UNFIT, "\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").expandtabs())
 
 
 def output(text: str) -> str:
@@ -30,7 +30,7 @@ def output(text: str) -> str:
 
 
 def line(text: str) -> str:
-    return printable(text).replace("\n", " ")
+    return text if text.isprintable() else printable(text).replace("\n", " ")
 
 
 def json_text(value: object, indent: int | None = None) -> str:

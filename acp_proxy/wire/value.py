@@ -1,9 +1,9 @@
 """A base class for small value classes, written like frozen dataclasses but much faster to define.
 
-A module that ``run`` loads at its start or for a first load uses ``Value``; every other module uses ``dataclass``.
-``dataclass`` compiles six functions for each class: 0.4 ms for each of fifty classes, before ``run`` passes the first
-line. Here all classes share these functions. mypy finds a missing, unknown or changed field. Under tests a missing or
-unknown one is also an error at run time (``check_fields``).
+A module that ``run`` loads at its start or for a first load, or that a plain list or completion loads, uses ``Value``;
+every other module uses ``dataclass``. That compiles six functions for each class: 0.4 ms for each of fifty classes,
+before ``run`` passes the first line. Here all classes share these functions. mypy finds a missing, unknown or changed
+field. Under tests a missing or unknown one is also an error at run time (``check_fields``).
 """
 
 from typing import Any, Self, dataclass_transform

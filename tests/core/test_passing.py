@@ -242,7 +242,7 @@ def test_an_open_request_that_passed_without_a_decision_is_answered_when_the_age
     talk.client(request("q", "_editor/question", {"sessionId": "s"}))
     talk.client(request(7, "_editor/question", {"sessionId": "s"}))
     talk.agent(result(7, {}))
-    assert talk.agent_ends("exited").to_client == line(error("q", -32603, "agent exited"))
+    assert talk.agent_ends("exited").to_client == line(error("q", -32603, "exited"))
 
 
 def test_of_two_requests_with_one_id_the_older_one_is_answered_first_if_one_passed_without_a_decision() -> None:

@@ -345,7 +345,7 @@ def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_record
     talk.agent.hear(id="p")
     talk.agent.end()
     assert talk.relay.agent.ended.wait(SECONDS)
-    talk.relay.finish("exited with status 17")
+    talk.relay.finish("agent exited with status 17")
     assert talk.editor.hear(id="p")["error"] == {"code": -32603, "message": "agent exited with status 17"}
     assert talk.told() == ["opened", "one", "failed"]
     talk.editor.end()

@@ -163,7 +163,7 @@ def test_a_message_stays_until_the_next_key() -> None:
 
 def test_the_same_session_stays_selected_when_the_rows_are_read_again() -> None:
     state = after(STATE, "down")
-    newer = browsing.with_rows(state, [row("4"), replace(LOGIN, title="other"), INDEX, DEPLOY])
+    newer = browsing.with_rows(state, [row("4"), LOGIN.but(title="other"), INDEX, DEPLOY])
     assert newer.chosen == INDEX
     without = browsing.without(state, INDEX)
     assert (without.rows, without.chosen) == ((LOGIN, DEPLOY), DEPLOY)

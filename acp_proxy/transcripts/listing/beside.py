@@ -7,7 +7,6 @@ would become, or if it was deleted or archived on either side.
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.layout import Layout
@@ -102,7 +101,7 @@ def _row(row: Listed, id: str, state: JournalState) -> Listed:
     name = called(row.agent)
     title = state.titles.get(file_name(id)) or (f"{row.title}{_MARK}{name}" if row.title else name)
     ours = {"agent": name} | ({"machine": row.machine} if row.machine else {})
-    return replace(row, session=id, title=title, meta={"acp-proxy": ours})
+    return row.but(session=id, title=title, meta={"acp-proxy": ours})
 
 
 def _copies(index: Index, agent: str, cwd: str | None, run: str) -> list[Listed]:

@@ -7,7 +7,6 @@ are no results. Never raises.
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,22 @@ from acp_proxy.transcripts.listing.index import SCHEMA
 from acp_proxy.transcripts.listing.keeping import DeletedSession, kept
 from acp_proxy.transcripts.listing.queries import NUMBER
 from acp_proxy.wire import foreign, jsonrpc
+from acp_proxy.wire.value import Value
 
 _MANY = 100
 """More sessions than a user would choose from."""
 QUERY = f"""
 SELECT updated, session, agent, name, session || {NUMBER}, info FROM transcripts
-WHERE agent = ?1 AND listed = ?2 AND substr(CAST(session || {NUMBER} AS BLOB), 1, length(?3)) = ?3
-ORDER BY updated DESC, session DESC LIMIT ?4
+WHERE (agent, name) IN (SELECT agent, name FROM transcripts
+  WHERE agent = ?1 AND listed = ?2 AND session >= ?5 AND session < ?6
+  AND substr(CAST(session || {NUMBER} AS BLOB), 1, length(?3)) = ?3
+  ORDER BY updated DESC, session DESC LIMIT ?4)
 """
-"""The newest of an agent's listed or unlisted rows, in the order of an SQL index, so it reads only the first."""
+"""The newest of an agent's listed or unlisted rows, in the order of an SQL index. That has all that the inner query
+looks at, so even a beginning that no id has takes a tenth of a microsecond per row."""
 
 
-@dataclass(frozen=True, slots=True)
-class GlancedSession:
+class GlancedSession(Value):
     """A session. ``named``: its id as commands accept it. ``title``: may be empty."""
 
     named: str
@@ -66,7 +68,9 @@ class Glance:
                 meant = names.meant(self.agents(), agent)
                 is_short = beginning != "" and names.COPY.startswith(beginning[: len(names.COPY)])
                 begin = (foreign.PREFIX if is_short else beginning).encode()
-                parts = [(each, listed, begin, _MANY) for each in meant for listed in (True, False)]
+                id, _, _ = begin.partition(names.ASIDE.encode())  # without a number, which the index keeps elsewhere
+                each_begins = (begin, _MANY, id, id + b"\xff")
+                parts = [(each, listed, *each_begins) for each in meant for listed in (True, False)]
                 found = sorted((row for part in parts for row in index.execute(QUERY, part)), reverse=True)
             seen = _seen(self._layout, [row[2:] for row in found[:_MANY]], beginning)
             return [one for one in seen if one.named.startswith(beginning)]

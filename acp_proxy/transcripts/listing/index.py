@@ -11,7 +11,6 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.transcripts.listing import cursors, places
 from acp_proxy.wire import foreign, jsonrpc
 from acp_proxy.wire.record import Header
+from acp_proxy.wire.value import Value
 
 SCHEMA = 7
 PAGE = 500  # large, because several clients read only the first page
@@ -43,8 +43,7 @@ CREATE TABLE folders(agent TEXT PRIMARY KEY, seen TEXT NOT NULL, removals INTEGE
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Value):
     """A session as a list shows it.
 
     ``name``: its transcript's. ``updated``: when it was last active. ``size``: its transcript's, in bytes.
@@ -89,8 +88,7 @@ class Listed:
         return (foreign.original(self.session) or (None,))[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Value):
     """One page of a list. ``next``: the cursor for the next page, or None."""
 
     rows: list[Listed]

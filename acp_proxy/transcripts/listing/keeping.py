@@ -7,7 +7,6 @@ The index does not contain soft-deleted sessions: their transcripts are read eac
 import contextlib
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.transcripts.files.journal import EMPTY, JournalState
@@ -19,13 +18,13 @@ from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.listing.index import Listed
 from acp_proxy.transcripts.lives import beginning, deleting
 from acp_proxy.wire import clock, record
+from acp_proxy.wire.value import Value
 
 _RESTORED = "deleted"
 """The reason and the run of the gap note for a turn that was unanswered at the delete: the rest was not recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedSession:
+class DeletedSession(Value):
     """A soft-deleted session.
 
     ``name``: its transcript's name while deleted. ``at``: when it was deleted. ``title``: the user's, if there is one.
@@ -55,9 +54,7 @@ def kept(layout: Layout) -> list[DeletedSession]:
                 found.append(DeletedSession(agent, name, session, kept_at(name), titles.get(name), named))
     found.sort(key=lambda each: (each.at, each.name), reverse=True)
     latest = {(each.agent, each.session): each.name for each in reversed(found)}
-    return [
-        replace(each, named=each.session) if latest[each.agent, each.session] == each.name else each for each in found
-    ]
+    return [each.but(named=each.session) if latest[each.agent, each.session] == each.name else each for each in found]
 
 
 def look(layout: Layout, kept: DeletedSession) -> Listed:
@@ -90,7 +87,7 @@ def restore(layout: Layout, kept: DeletedSession) -> Listed:
             transcript.append(record.encode_note(clock.stamp(time.time()), _RESTORED, note))
         finally:
             transcript.close()
-    return replace(listed, name=name)
+    return listed.but(name=name)
 
 
 def current(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
@@ -102,12 +99,12 @@ def current(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
     states: dict[str, JournalState] = {}
     for row in rows:
         if row.is_running and not is_open(layout, row):
-            row = replace(row, is_running=False, failed=True)
+            row = row.but(is_running=False, failed=True)
         if row.agent not in states:
             states[row.agent] = state_of(layout, row.agent)
         title, is_archived = states[row.agent].titles.get(row.name), row.name in states[row.agent].archived
         if title is not None or is_archived:
-            row = replace(row, title=row.title if title is None else title, is_archived=is_archived)
+            row = row.but(title=row.title if title is None else title, is_archived=is_archived)
         yield row
 
 

@@ -8,17 +8,16 @@ change its folder: the process that writes to it leaves a mark.
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.listing.index import Index
+from acp_proxy.wire.value import Value
 
 _GRANULE_SECONDS = 2.0
 """The coarsest clock of a file system (FAT): changes within this time may get the same timestamp."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Value):
     """What differs between an agent's folder and the index.
 
     ``come``: transcripts that the index lacks or has with another size. ``gone``: those that no longer exist.

@@ -9,13 +9,13 @@ import heapq
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from acp_proxy.transcripts.files.names import ASIDE, COPY, is_ours, short_copy
 from acp_proxy.transcripts.listing import places
 from acp_proxy.transcripts.listing.index import COLUMNS, PAGE, Index, Listed, blob, listed, text
 from acp_proxy.wire import foreign
+from acp_proxy.wire.value import Value
 
 _FIRST = 64  # rows of each agent: more than a screen
 _MEANT = 500  # far more than a user wants to choose from
@@ -36,8 +36,7 @@ class AskIndex(Protocol):
     def __call__(self, question: Callable[[Index], T], *agents: str) -> T: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ListFilter:
+class ListFilter(Value):
     """A filter: these agents; the directory ``cwd``, if given, and with ``below`` those below it; last active from
     ``since`` to before ``until``, if given, in transcript format."""
 
@@ -48,8 +47,7 @@ class ListFilter:
     below: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Stream:
+class _Stream(Value):
     """The part of the index that one of its SQL indexes has in order: an agent's listed or unlisted rows."""
 
     agent: str

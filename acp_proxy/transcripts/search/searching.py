@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import groupby
 
 from acp_proxy.errors import NewerFormat, NoFullText, Unreadable, errno_name
+from acp_proxy.titles import masks_shortened
 from acp_proxy.transcripts.files import names
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Reading
@@ -34,7 +36,8 @@ from acp_proxy.transcripts.search.words import (
     table,
     when,
 )
-from acp_proxy.wire import clock
+from acp_proxy.wire import acp, clock, foreign
+from acp_proxy.wire.record import Header
 
 DIGITS = "0123456789abcdef"
 _TRIES = 3 * len(DIGITS)  # each table may be broken, or be removed by a delete
@@ -141,21 +144,32 @@ class Tables:
         for digit, each in docs.items():
             for doc in each:
                 by_transcript.setdefault((digit, of(doc)), []).append(doc)
-        within = self._inside(sought, sought.cwd) if sought.cwd is not None else None
-        hits: list[Hit] = []
-        for digit, transcript in _newest(docs):
+        hits, told = list[Hit](), _Told()
+        for row, digit, transcript in self._rows(docs, sought):
+            matches = by_transcript[digit, transcript]
             with self._trusted(digit):
-                key = self._words[digit].key(transcript)
-            row = self._row(key) if key[0] in sought.agents and (within is None or key in within) else None
-            if row is None or not row.prompts:
+                hit, times = _hit(self._words[digit], row, transcript, matches, sought)
+            if told.has(hit, times):
                 continue
             if len(hits) == sought.limit:
                 return SearchResult(hits, is_all=False)
-            with self._trusted(digit):
-                hits.append(_hit(self._words[digit], row, transcript, by_transcript[digit, transcript], sought))
-            if not tell(hits[-1]):
+            hits.append(hit)
+            if not tell(hit):
                 return SearchResult(hits, is_all=False)
         return SearchResult(hits, is_all=True)
+
+    def _rows(self, docs: dict[str, list[int]], sought: Sought) -> Iterator[tuple[Listed, str, int]]:
+        """The sessions of these turns, newest first, with their places in the tables; an original before its copy."""
+        within = self._inside(sought, sought.cwd) if sought.cwd is not None else None
+        for _, together in groupby(_newest(docs), key=lambda found: found[0]):
+            rows = []
+            for _, digit, transcript in together:
+                with self._trusted(digit):
+                    key = self._words[digit].key(transcript)
+                row = self._row(key) if key[0] in sought.agents and (within is None or key in within) else None
+                if row is not None and row.prompts:
+                    rows.append((row, digit, transcript))
+            yield from sorted(rows, key=lambda found: found[0].copy_of is not None)
 
     def _row(self, key: Key) -> Listed | None:
         query = f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND name = ?"
@@ -256,10 +270,21 @@ def work_on(key: Key, before: IndexedTranscript | None, reading: Reading, title:
     goes_on = before is not None and _goes_on(before, header.created_at, reading)
     start = before.place if before is not None and goes_on else BEGINNING
     turns = Turns(start)
-    told = [TurnText(0, header.created_at, separated(title))] if title else []
-    told += [TurnText(turn.number, turn.at, separated(turn.text)) for turn in turns.read(reading) if turn.pieces]
+    told = [TurnText(0, _began(reading, header), separated(title))] if title else []
+    told += [
+        TurnText(turn.number, turn.at, separated(masks_shortened(turn.text)))
+        for turn in turns.read(reading)
+        if turn.pieces
+    ]
     seen = IndexedTranscript(header.created_at, reading.inode, turns.size, turns.last)
     return Work(key, before, seen, start.turns, told)
+
+
+def _began(reading: Reading, header: Header) -> str:
+    """When the session began; of a copy, when its original did, so that both are found at the same time."""
+    first = next(reading.lines(), None) if foreign.original(header.session) is not None else None
+    note = first.entry.note if first is not None and first.entry is not None else None
+    return (acp.text(note, "createdAt") if note is not None else None) or header.created_at
 
 
 def _goes_on(before: IndexedTranscript, created: str, reading: Reading) -> bool:
@@ -268,23 +293,43 @@ def _goes_on(before: IndexedTranscript, created: str, reading: Reading) -> bool:
     return before.created == created and (is_there or before.size == reading.size)
 
 
-def _newest(docs: dict[str, list[int]]) -> Iterator[tuple[str, int]]:
-    """The transcripts of these turns, each once, newest first. The order is the same every time."""
+class _Told:
+    """The matches so far. A copy of another agent's session begins with the original's turns."""
+
+    def __init__(self) -> None:
+        self._by_first: dict[tuple[int, str, str], list[tuple[bool, set[int]]]] = {}
+
+    def has(self, hit: Hit, times: set[int]) -> bool:
+        """Whether a session was told that has all of these matches, and one of both is a copy. Else keeps them."""
+        if not hit.excerpts:
+            return False
+        first, is_copy = hit.excerpts[0], hit.session.copy_of is not None
+        before = self._by_first.setdefault((first.turn, first.at, first.text), [])
+        if any((is_copy or copy) and times <= others for copy, others in before):
+            return True
+        before.append((is_copy, times))
+        return False
+
+
+def _newest(docs: dict[str, list[int]]) -> Iterator[tuple[int, str, int]]:
+    """The transcripts of these turns, each once, newest first, after the time. The order is the same every time."""
     seen = set()
-    for _, digit, transcript in heapq.merge(*(_named(digit, each) for digit, each in docs.items()), reverse=True):
+    for at, digit, transcript in heapq.merge(*(_named(digit, each) for digit, each in docs.items()), reverse=True):
         if (digit, transcript) not in seen:
             seen.add((digit, transcript))
-            yield digit, transcript
+            yield at, digit, transcript
 
 
 def _named(digit: str, docs: list[int]) -> Iterator[tuple[int, str, int]]:
     return ((when(doc), digit, of(doc)) for doc in docs)
 
 
-def _hit(words: WordTable, row: Listed, transcript: int, docs: list[int], sought: Sought) -> Hit:
+def _hit(words: WordTable, row: Listed, transcript: int, docs: list[int], sought: Sought) -> tuple[Hit, set[int]]:
+    """A session that matches, and the times of its turns that do."""
     numbers = words.numbers(transcript)
     by_turn = {numbers[doc]: doc for doc in docs if doc in numbers}
     turns = sorted(number for number in by_turn if number)
     shown = turns[: sought.each or None] or list(by_turn)
     excerpts = (words.excerpt(sought.question, by_turn[number]) for number in shown)
-    return Hit(row, clock.stamp(when(docs[0])), turns, [one for one in excerpts if one is not None])
+    hit = Hit(row, clock.stamp(when(docs[0])), turns, [one for one in excerpts if one is not None])
+    return hit, {when(by_turn[number]) for number in turns}
