@@ -21,7 +21,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def read(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8", newline="")
     return config_file.read(str(path))
 
 
@@ -72,7 +72,7 @@ def test_flags_numbers_and_paths_have_the_forms_of_toml(path: Path, monkeypatch:
             "no-synthesize": "",
             "grace": "2.5",
             "replay-tool-limit": "0",
-            "store": "/home/ada/sessions",
+            "store": os.path.expanduser("~/sessions"),
         },
         [],
     )

@@ -141,6 +141,10 @@ class Conversations(RuleBasedStateMachine):
         found = [session for session in self.stage.sessions if all(each(session) for each in fit)]
         return found[which % len(found)] if found else None
 
+    def _is_remembered(self, session: Session) -> bool:
+        """Whether the agent has not lost it."""
+        return session.agent_id in self.stage.disk.sessions
+
     def _proxy(self, which: int) -> Proxied:
         return self.stage.proxies[which % len(self.stage.proxies)]
 
@@ -195,7 +199,8 @@ class Conversations(RuleBasedStateMachine):
     @rule(which=_which)
     def remark(self, which: int) -> None:
         """Not if it is not heard, has another place in the agent's memory, or may be an old answer in other words."""
-        heard = self._pick(which, lambda session: not (session.is_deaf or session.earlier or session.is_behind))
+        fit = self._is_remembered, lambda session: not (session.is_deaf or session.earlier or session.is_behind)
+        heard = self._pick(which, *fit)
         if (session := heard) and not session.ends_in_user and _is_open(session) and _is_quiet(session):
             self.stage.remark(session)
 
@@ -204,7 +209,8 @@ class Conversations(RuleBasedStateMachine):
     @precondition(lambda self: not self.stage.habits.injects)  # an injected message may begin such a turn
     @rule(which=_which)
     def elsewhere(self, which: int) -> None:
-        if session := self._pick(which, _is_quiet, _is_answered, lambda session: not session.handed_over):
+        fit = self._is_remembered, _is_quiet, _is_answered, lambda session: not session.handed_over
+        if session := self._pick(which, *fit):
             self.stage.elsewhere(session)
 
     # --- rules: the past
