@@ -23,8 +23,9 @@ from acp_proxy.wire.jsonrpc import Request, Response
 from acp_proxy.wire.value import Value
 
 STDIN, STDOUT = 0, 1
-_OPENING_SECONDS = 0.75
-"""How long a store may take to open: nothing passes meanwhile."""
+_OPENING_SECONDS = 10.0
+"""How long a store may take to open. Nothing passes meanwhile, but else nothing would be recorded until the next start.
+"""
 _MOST = 32 * 1024
 """The most bytes of a line that passes here, so that no write has to wait: an empty pipe takes them at once."""
 _WARNING = 2000  # characters: a warning may quote a session's id, which may be megabytes

@@ -4,15 +4,18 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from acp_proxy import options
 from acp_proxy.core.capabilities import Modes, Settings
 from acp_proxy.core.effects import Forward
 from acp_proxy.core.events import LinesRead
 from acp_proxy.core.interceptor import Interceptor
+from acp_proxy.shell import greeting
 from acp_proxy.shell.greeting import Greeting
 from acp_proxy.wire.jsonrpc import Peer
 
@@ -108,8 +111,8 @@ def test_the_exchange_passes_as_the_relay_would_have_passed_it(ends: Ends, line:
     core.handle(LinesRead(Peer.CLIENT, [ASKED]))
     effects = core.handle(LinesRead(Peer.AGENT, [line]))
     assert [heard(ends.at_client)] == [effect.data for effect in effects if isinstance(effect, Forward)]
-    greeting = ends.greeting
-    assert (greeting.asked, greeting.from_client, greeting.answered, greeting.from_agent) == (ASKED, b"", line, b"")
+    passed = ends.greeting
+    assert (passed.asked, passed.from_client, passed.answered, passed.from_agent) == (ASKED, b"", line, b"")
     ends.say(ends.agent, b"later\n")
     assert heard(ends.at_client) == b""
 
@@ -147,3 +150,15 @@ def test_an_agents_first_answer_does_not_wait_for_the_relay_which_goes_on_after_
         said, _ = proxy.communicate(talk[1], timeout=SECONDS)
     assert first["agentCapabilities"]["_meta"]["acp-proxy"]["serves"] == ["list", "delete", "load"]
     assert [first["count"], json.loads(said)["result"]["count"]] == [1, 2]
+
+
+def test_a_store_that_hangs_at_the_start_is_named_and_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, _ = options.parse(["--store", "/far/away", "agent"], {}, {}, options.RUN)
+    comes_back, said = threading.Event(), list[str]()
+    monkeypatch.setattr(greeting, "Opened", lambda root: comes_back.wait())
+    monkeypatch.setattr(greeting, "_OPENING_SECONDS", 0.01)
+    monkeypatch.setattr(greeting, "warn", said.append)
+    assert greeting._opened(given) is None
+    comes_back.set()
+    [warning] = said
+    assert "away does not answer. Choose another place with --store." in warning
