@@ -1,7 +1,11 @@
 """Delays the import of modules that others import but rarely use: they load when something of them is used."""
 
+import os
 import sys
 from types import ModuleType
+
+_KNOWN = {"platform": {"system": lambda: os.uname().sysname}}
+"""What may be used without loading the module: until Python 3.11, uuid asks for the system when it is imported."""
 
 
 class Later:
@@ -13,6 +17,8 @@ class Later:
 
     def __init__(self, *names: str) -> None:
         self._stand_ins = [_StandIn(name) for name in names if name not in sys.modules]
+        for stand_in in self._stand_ins:
+            stand_in.__dict__.update(_KNOWN.get(stand_in.__name__, {}))
 
     def __enter__(self) -> None:
         sys.modules.update({stand_in.__name__: stand_in for stand_in in self._stand_ins})

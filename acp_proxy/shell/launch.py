@@ -15,7 +15,7 @@ from acp_proxy.shell import agent_process as processes
 USAGE = 2
 CHECK_VALUES = "ACP_PROXY_CHECK_VALUES"
 """Set by the tests, so that a value with a missing or an unknown field is an error here too."""
-LATER = ("inspect", "ipaddress", "copy", "annotationlib")
+LATER = ("inspect", "ipaddress", "copy", "platform", "annotationlib")
 """Modules that orjson and pathlib import but ``run`` does not use: a fifth of what it would load."""
 
 _ALONE = (
