@@ -14,7 +14,7 @@ from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.core.negotiation import Settings
 from acp_proxy.errors import NO_MCP, REPLACED, StoreRefused, UsageError
-from acp_proxy.recording.gate import STALL_SECONDS
+from acp_proxy.recording.gate import PATIENCE_SECONDS
 from acp_proxy.recording.recorder import ALL, Recorder
 from acp_proxy.shell import lasting, signals
 from acp_proxy.shell.agent_process import AgentProcess
@@ -113,7 +113,7 @@ def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:
     also = [name.strip() for name in given["also-list"].split(",") if name.strip()]
     opening = threading.Thread(target=_open, args=(root, also, found), name="opening the store", daemon=True)
     opening.start()
-    opening.join(STALL_SECONDS)
+    opening.join(PATIENCE_SECONDS)  # nothing could be recorded until a restart
     match found:
         case [Store() as store]:
             softly = given["delete-mode"] == "soft"
