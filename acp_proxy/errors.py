@@ -118,7 +118,8 @@ def errno_name(problem: BaseException) -> str:
     if isinstance(problem, NewerFormat):
         return "ENOTSUP"
     number = problem.errno if isinstance(problem, OSError) else _of_sqlite(problem)
-    return errno.errorcode.get(number or errno.EIO, "EIO")
+    name = errno.errorcode.get(number or errno.EIO, "EIO")
+    return name.removeprefix("WSA")  # a few have it on Windows
 
 
 _SQLITE = {5: errno.EBUSY, 6: errno.EBUSY, 8: errno.EROFS, 13: errno.ENOSPC}

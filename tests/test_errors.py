@@ -1,5 +1,6 @@
 """Errors have the name of an errno, those of SQLite too."""
 
+import errno
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -42,4 +43,5 @@ def test_sqlite_errors_have_errno_names(tmp_path: Path, what: Callable[[sqlite3.
 
 def test_errors_without_a_known_errno_are_eio() -> None:
     assert errno_name(PermissionError(13, "Permission denied")) == "EACCES"
+    assert errno_name(TimeoutError(errno.ETIMEDOUT, "")) == "ETIMEDOUT"
     assert errno_name(OSError("made up")) == errno_name(OSError(99_999, "made up")) == errno_name(ValueError()) == "EIO"
