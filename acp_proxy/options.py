@@ -189,6 +189,8 @@ def parse(
                 raise UsageError(f"{word} needs a value. To see which: acp-proxy {of} --help-all")
             value = words[at]
             at += 1
+        if name == "agent-id" and not value.strip():  # a script's empty variable would mix the sessions of two accounts
+            raise UsageError(f"{word} is empty. Give a name, or leave the option out.")
         values[name] = _checked(word, choices, value)
     for name, read in _READERS.items():
         read(values[name])

@@ -14,6 +14,8 @@ _NOT_A_TITLE = ("/", "<")  # commands, and context that editors put in front
 _JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"  # parts of words and of emoji
 _LOOKED_AT = 64 * 1024  # characters read of a text, since megabytes of empty lines would take long
 _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")  # ECMA-48: colours, links
+_MASKED = re.compile(r"(\[redacted(?: private key)?\])\*+")
+"""A masked secret, as ``redaction`` leaves it: as long as the secret was."""
 _CUT_AT_WORD = 0.6  # the least share of the length that a cut between words may leave; else a word is cut
 
 
@@ -54,6 +56,11 @@ class Titles(Value, frozen=False):
                 self.resource = cleaned(_resource_name(block), TITLE_LENGTH)
 
 
+def masks_shortened(text: str) -> str:
+    """The text with ``[redacted]`` alone for each masked secret, however long that was."""
+    return _MASKED.sub(r"\1", text) if "]*" in text else text
+
+
 def cleaned(text: object, length: int) -> str | None:
     """One line of printable text of at most ``length`` characters, cut between words if possible.
 
@@ -61,7 +68,7 @@ def cleaned(text: object, length: int) -> str | None:
     """
     if not isinstance(text, str):
         return None
-    begins = _SEQUENCE.sub("", text.strip()[: length * 8])
+    begins = masks_shortened(_SEQUENCE.sub("", text.strip()[: length * 8]))
     kept = (c if c.isprintable() or c.isspace() or c in _JOINERS else "" for c in begins)
     folded = " ".join("".join(kept).split())
     if len(folded) <= length:

@@ -61,6 +61,7 @@ GOALS = (
     ),
     Goal("memory at rest", "relay", "memory at rest", _US, 3.0),
     Goal("agent started", "start", "agent started", _US, 1.45),
+    Goal("first answer later than alone", "start", "first answer: later than alone", f"{_US}, Python", 1.5),
     Goal("first answer of a Node agent", "start", "first answer of a Node agent", _US, 1.45),
     Goal("`acp-proxy --version`", "start", "acp-proxy --version", _US, 0.150, of="figure"),
     Goal("`acp-proxy sessions list`", "start", "acp-proxy sessions list", _US, 0.090, of="figure"),

@@ -12,6 +12,7 @@ test calls ``finds``. The test drives a replay with ``tells`` and ``replay_ends`
 """
 
 import contextlib
+import copy
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -329,29 +330,33 @@ class Talk:
     # events
 
     def client(self, *said: Said) -> Step:
-        """One read from the client. Lines that mean nothing here have to get the same decision."""
+        """One read from the client. Lines that may pass without a decision have to be passed by one."""
         lines = self._said(said)
-        data = b"".join(lines)
-        means_nothing = data.endswith(b"\n") and self.core.means_nothing(data)
-        step = self._step(LinesRead(Peer.CLIENT, lines))
-        if means_nothing:
-            assert step.done == [Forward(Peer.AGENT, each) for each in lines]
-            assert not step.kept
-        return step
+        return self._passed(Peer.CLIENT, lines) or self._step(LinesRead(Peer.CLIENT, lines))
 
     def agent(self, *said: Said) -> Step:
         """One read from the agent. Lines that may pass without a decision have to be passed by one."""
         lines = self._said(said)
         data = b"".join(lines)
         passes = self.core.passes(data) if data.endswith(b"\n") else None
-        means_nothing = data.endswith(b"\n") and self.core.means_nothing(data, Peer.AGENT)
-        step = self._step(LinesRead(Peer.AGENT, lines))
-        if means_nothing:
-            assert step.done == [Forward(Peer.CLIENT, each) for each in lines]
-            assert not step.kept
+        step = self._passed(Peer.AGENT, lines) or self._step(LinesRead(Peer.AGENT, lines))
         if passes is not None:
             assert step.done == [Forward(Peer.CLIENT, data, first=True)]
             assert step.kept == _kept(RecordUpdates(passes, data))
+        return step
+
+    def _passed(self, sender: Peer, lines: list[bytes]) -> Step | None:
+        """The step of lines that pass without a decision. The conversation goes on as the shell has it: without one."""
+        data = b"".join(lines)
+        messages = self.core.only_passing(data, sender) if data.endswith(b"\n") else None
+        if messages is None:
+            return None
+        undecided = copy.deepcopy(self.core)
+        undecided.note(sender, messages)
+        step = self._step(LinesRead(sender, lines))
+        assert step.done == [Forward(sender.other, each) for each in lines]
+        assert not step.kept
+        self.core = undecided
         return step
 
     def finds(self, id: object, stored: Stored | None = None) -> Step:
@@ -397,7 +402,7 @@ class Talk:
             step.add(self._step(OutputTaken(self.wait_for_output.pop(0))))
         return step
 
-    def agent_ends(self, how: str = "exited with status 17") -> Step:
+    def agent_ends(self, how: str = "agent exited with status 17") -> Step:
         return self._step(AgentEnded(how))
 
     @property

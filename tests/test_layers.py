@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "replay": {"typed", "wire", "errors"},
     "redaction": {"wire", "errors"},
     "transcripts": {"redaction", "titles", "typed", "wire", "errors"},
-    "sync": {"transcripts", "wire", "errors"},
+    "sync": {"transcripts", "typed", "wire", "errors"},
     "recording": {"core", "transcripts", "agent_command", "wire", "errors"},
     "demo": set(),
     "editors": {"typed", "wire", "errors", "options", "config_file"},

@@ -13,7 +13,7 @@ from acp_proxy.views import terminal
 ArchivedArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="SESSION",
+        metavar="SESSION...",
         help="Ids, beginnings of ids, titles, or: last.",
         show_default=False,
         autocompletion=completing.sessions,

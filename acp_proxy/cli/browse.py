@@ -1,13 +1,12 @@
 """``acp-proxy browse``: find, read and tidy up sessions in a full screen."""
 
-import sys
 from typing import Annotated
 
 import typer
 
 from acp_proxy.cli.browse_start import first_rows, show
 from acp_proxy.cli.list_sessions import nothing
-from acp_proxy.cli.screen import screen
+from acp_proxy.cli.screen import is_attended, screen
 from acp_proxy.cli.storing import AgentOption, StoreOption, directory, explained, store_of
 from acp_proxy.errors import UsageError
 
@@ -29,7 +28,7 @@ def browse(
     Example: acp-proxy browse --here
     """
     with explained():
-        if not (sys.stdin.isatty() and screen().is_able):
+        if not (is_attended() and screen().is_able):
             raise UsageError("browse needs a terminal. For other programs: acp-proxy sessions list")
         where = directory(cwd, here=here)
         opened = store_of(store)

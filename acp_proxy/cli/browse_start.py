@@ -1,12 +1,11 @@
 """The start of ``acp-proxy browse``. Does not import typer, because that takes a third of the time until the list."""
 
 import os
-import sys
 from contextlib import closing
 from functools import partial
 from itertools import islice
 
-from acp_proxy.cli.screen import screen
+from acp_proxy.cli.screen import is_attended, screen
 from acp_proxy.cli.which_store import STORE_VARIABLE, store_of
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.transcripts.archive import Archive, Listed
@@ -19,7 +18,7 @@ def quickly() -> bool:
 
     Returns False, and has done nothing, if there is something to say instead; the command then says it.
     """
-    if not (sys.stdin.isatty() and screen().is_able):
+    if not (is_attended() and screen().is_able):
         return False
     try:
         opened = store_of(os.environ.get(STORE_VARIABLE, ""))

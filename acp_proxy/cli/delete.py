@@ -32,7 +32,7 @@ def delete(
     sessions: Annotated[
         list[str],
         typer.Argument(
-            metavar="SESSION",
+            metavar="SESSION...",
             help="Ids, beginnings of ids, titles, or: last.",
             show_default=False,
             autocompletion=completing.sessions,

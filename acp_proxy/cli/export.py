@@ -46,7 +46,7 @@ def export(
     sessions: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="SESSION", help="Ids, beginnings of ids, titles, or: last.", autocompletion=completing.sessions
+            metavar="SESSION...", help="Ids, beginnings of ids, titles, or: last.", autocompletion=completing.sessions
         ),
     ] = None,
     store: StoreOption = "",

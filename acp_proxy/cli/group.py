@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, ClassVar, cast
 
@@ -70,6 +71,8 @@ class Group(TyperGroup):
             return super().invoke(ctx)
         except _WRONG_USAGE as problem:
             problem.message = _on_number(problem.message) or problem.message
+            if type(problem).__name__ == "MissingParameter":
+                problem.message = _on_missing(problem)
             if problem.message.startswith("Got unexpected extra argument"):
                 problem.message += ". Put a text of several words in quotes."
             text = fitted(f"Error: {problem.format_message()}", sys.stderr).removeprefix("Error: ")
@@ -81,8 +84,12 @@ class Group(TyperGroup):
             return super().resolve_command(ctx, args)
         if new := self.renamed.get(args[0]):
             ctx.fail(f"There is no command {args[0]!r}. It is called {new!r} now: {ctx.command_path} {new}")
-        if whole := self.elsewhere.get(args[0]):
-            ctx.fail(f"No such command {args[0]!r}. Did you mean: {whole}?")
+        if args[0] not in self.table:
+            here = (*self.table, *self.short)
+            known = {name: f"{ctx.command_path} {name}" for name in here} | dict(self.elsewhere)
+            near = [args[0]] if args[0] in known else get_close_matches(args[0], known, n=1)
+            for name in near:
+                ctx.fail(f"No such command {args[0]!r}. Did you mean: {known[name]}?")
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -122,6 +129,13 @@ def _loaded(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
     else:
         alone.command(name)(found)
     return cast(TyperCommand, get_command(alone))
+
+
+def _on_missing(problem: Any) -> str:
+    """What a missing argument is, and the example in the command's help."""
+    about = getattr(problem.param, "help", None) or ""
+    examples = [line.strip() for line in (problem.ctx.command.help or "").split("\n") if "Example:" in line]
+    return " ".join([about, *examples[-1:]])
 
 
 def _on_number(message: str) -> str | None:

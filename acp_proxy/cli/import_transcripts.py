@@ -19,7 +19,7 @@ _STDIN = "-"
 def take_in(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE", help="Transcripts: .jsonl, or compressed: .jsonl.zst. -: stdin."),
+        typer.Argument(metavar="FILE...", help="Transcripts: .jsonl, or compressed: .jsonl.zst. -: stdin."),
     ],
     store: StoreOption = "",
     damaged: Annotated[

@@ -13,7 +13,6 @@ from acp_proxy.cli.list_start import TOGETHER, show
 from acp_proxy.cli.screen import paged, screen
 from acp_proxy.cli.storing import AgentOption, StoreOption, directory, explained, store_of
 from acp_proxy.cli.wrapping import fitted
-from acp_proxy.errors import UsageError
 from acp_proxy.transcripts.archive import Archive, Listed
 from acp_proxy.views import terminal
 from acp_proxy.views.rows import for_programs
@@ -55,9 +54,7 @@ def list_sessions(
     with explained():
         where = directory(cwd, here=here)
         opened = store_of(store)
-        earliest, latest = periods.since(since), periods.until(until)
-        if earliest and latest and earliest >= latest:
-            raise UsageError("--until is before --since, so no session can match. Exchange them.")
+        earliest, latest = periods.between(since, until)
         rows = islice(opened.newest(agent, where, earliest, latest, below=here, archived=archived), limit)
         first = list(islice(rows, TOGETHER))
         if not first and not as_json:

@@ -1,12 +1,12 @@
 """``acp-proxy mcp``: an MCP server with which an agent looks up earlier sessions."""
 
 import signal
-import sys
 from typing import Annotated
 
 import typer
 
 from acp_proxy.cli import periods
+from acp_proxy.cli.screen import is_attended
 from acp_proxy.cli.storing import StoreOption, directory, explained, store_of
 from acp_proxy.errors import NO_MCP, AcpProxyError, UsageError
 
@@ -31,7 +31,7 @@ def mcp(
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     with explained():
         root = store_of(store).root
-        if sys.stdin.isatty():
+        if is_attended():
             raise AcpProxyError("mcp is started by an agent. To give it to one: acp-proxy run --recall AGENT")
         try:
             from acp_proxy.recall.server import server

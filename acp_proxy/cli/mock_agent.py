@@ -1,12 +1,12 @@
 """``acp-proxy mock-agent``: an agent that plays recordings, for developers of editors."""
 
 import signal
-import sys
 from typing import Annotated, Literal
 
 import typer
 
 from acp_proxy.cli import recordings
+from acp_proxy.cli.screen import is_attended
 from acp_proxy.cli.storing import AgentOption, StoreOption, explained
 from acp_proxy.errors import NoTranscript
 
@@ -47,6 +47,6 @@ def mock_agent(
                 found.append(played.recorded(header, entries))
             if len({session.id for session in found}) < len(found):
                 raise NoTranscript(f"{file}: this session was already given. Name each session once.")
-    if sys.stdin.isatty():
+    if is_attended():
         typer.echo("mock-agent waits for an editor on stdin. To end it: Ctrl-C", err=True)
     mock.run(found, match=match, speed=speed, capabilities=capabilities)

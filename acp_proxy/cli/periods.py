@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime, time, timedelta
 import typer
 
 from acp_proxy.cli import amounts
+from acp_proxy.errors import UsageError
 from acp_proxy.views import figures
 
 _DAYS_AGO = {"today": 0, "yesterday": 1}
@@ -18,6 +19,14 @@ def since(text: str) -> str:
 def until(text: str) -> str:
     """The first moment that ``--until`` excludes: a day means its end."""
     return _stamped(text, "--until", is_end=True)
+
+
+def between(earliest: str, latest: str) -> tuple[str, str]:
+    """The values of ``--since`` and ``--until``. Raises UsageError if nothing can be between them."""
+    start, end = since(earliest), until(latest)
+    if start and end and start >= end:
+        raise UsageError("--until is before --since, so nothing can match. Exchange them.")
+    return start, end
 
 
 def _stamped(text: str, option: str, *, is_end: bool) -> str:

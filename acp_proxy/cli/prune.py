@@ -70,6 +70,8 @@ def prune(
         if as_json and not (dry_run or yes):
             raise UsageError("--json cannot ask. Add --dry-run or --yes.")
         opened = store_of(store, change=not dry_run)
+        if everywhere and not _is_synchronized(opened):
+            typer.echo("This store is not synchronized: --everywhere changes nothing.", err=True)
         candidates = opened.candidates(deleted=deleted)
         agents = meant({*opened.agents(), *(each.agent for each in candidates)}, agent)
         chosen = beyond(limits, [each for each in candidates if each.agent in agents])
@@ -89,6 +91,12 @@ def prune(
         typer.echo("To bring one back: acp-proxy sessions restore", err=True)
     if set(trouble.values()) - {IN_USE}:
         raise typer.Exit(1)
+
+
+def _is_synchronized(store: Archive) -> bool:
+    from acp_proxy.sync.joined import JoinedStore  # imported late: few need it
+
+    return JoinedStore(store.root).is_joined
 
 
 def _limits(older_than: str | None, keep: int | None, max_size: str | None) -> Limits:

@@ -22,7 +22,7 @@ RecordingArgument = Annotated[
     str, typer.Argument(metavar="SESSION|FILE", help=_HELP, autocompletion=completing.recordings)
 ]
 RecordingsArgument = Annotated[
-    list[str], typer.Argument(metavar="FILE", help=_HELP, autocompletion=completing.recordings)
+    list[str], typer.Argument(metavar="FILE...", help=_HELP, autocompletion=completing.recordings)
 ]
 
 

@@ -1,11 +1,9 @@
 """``acp-proxy sessions redact``: mask secrets in recorded transcripts."""
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +11,7 @@ import typer
 
 from acp_proxy import config_file, options
 from acp_proxy.cli.progress import advancing
+from acp_proxy.cli.screen import is_attended
 from acp_proxy.cli.storing import (
     AgentOption,
     SessionsArgument,
@@ -76,7 +75,7 @@ def redact(
         masking = Masking(options.patterns(wanted) or [])
         if as_json and not (dry_run or yes):
             raise UsageError("--json cannot ask. Add --dry-run or --yes.")
-        if not (dry_run or yes or sys.stdin.isatty()):
+        if not (dry_run or yes or is_attended()):
             raise UsageError("redact cannot ask, because stdin is not a terminal. Add --dry-run or --yes.")
         opened = store_of(store, change=not dry_run)
         chosen_rows = kept(opened, agent) if agent else None
@@ -178,7 +177,7 @@ class _Redacting:
             title = f"{title.rpartition(' ')[0]}…"
         for span in reversed(self._masking.find(title)):
             title = title[: span.start] + MARK + title[span.end :]
-        return replace(row, title=title)
+        return row.but(title=title)
 
 
 def _directory(given: str, root: Path) -> Path:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.storing import AgentOption, SessionArgument, StoreOption, chosen, explained, store_of
+from acp_proxy.cli.storing import LAST, AgentOption, SessionArgument, StoreOption, chosen, explained, store_of
 from acp_proxy.errors import UsageError
 from acp_proxy.titles import AGENT_TITLE_LENGTH, cleaned
 from acp_proxy.transcripts.archive import Archive
@@ -31,6 +31,8 @@ def rename(
             raise UsageError("rename needs either a title or --clear. Give one of them.")
         if wanted is None and not clear:
             raise UsageError("the title is empty. To remove your title, use --clear.")
+        if wanted == LAST:
+            raise UsageError(f"commands take {LAST!r} for the newest session. Choose another title.")
         opened = store_of(store, change=True)
         row = chosen(opened, session, agent)
         opened.rename(row, wanted)

@@ -18,7 +18,7 @@ def restore(
     sessions: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="SESSION",
+            metavar="SESSION...",
             help="Ids, beginnings of ids, titles, or: last. Default: list them.",
             show_default=False,
             autocompletion=completing.deleted,

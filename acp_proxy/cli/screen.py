@@ -57,6 +57,13 @@ def screen() -> Screen:
     return Screen(is_terminal, is_able, is_dressed, is_dressed and not unwanted, width, forms)
 
 
+def is_attended() -> bool:
+    """Whether a user can type: stdin is a terminal."""
+    from acp_proxy.shell.launch import is_terminal
+
+    return sys.stdin.isatty() and is_terminal(sys.stdin.fileno())
+
+
 def _shows_escapes() -> bool:
     """Whether the terminal interprets escape sequences; a Windows console has to be asked for it."""
     if sys.platform == "win32":

@@ -74,6 +74,7 @@ def search(
 
     with wrong_usage():
         question = asked(words)
+        earliest, latest = periods.between(since, until)
     with explained():
         where = directory(cwd, here=here)
         opened = store_of(store)
@@ -82,10 +83,10 @@ def search(
             question,
             agents,
             where,
-            periods.since(since) or None,
+            earliest or None,
             limit,
             each=0 if as_json else 3,
-            until=periods.until(until) or None,
+            until=latest or None,
             below=here,
         )
         target, options = screen(), same_store(context, store)

@@ -11,6 +11,7 @@ import typer
 
 from acp_proxy import typed
 from acp_proxy.cli import completing
+from acp_proxy.cli.screen import is_attended
 from acp_proxy.cli.which_store import STORE_VARIABLE
 from acp_proxy.cli.which_store import directory as directory
 from acp_proxy.cli.which_store import root_of as root_of
@@ -21,6 +22,8 @@ from acp_proxy.errors import AcpProxyError, NoSuchSession, UsageError
 from acp_proxy.transcripts.archive import Archive, Listed
 from acp_proxy.views import rows, terminal
 
+LAST = "last"
+"""As SESSION: the newest session."""
 INTERRUPTED = 128 + 2
 """The exit status after Ctrl-C: 128 and SIGINT, as in shells."""
 _CANDIDATES = 8
@@ -46,7 +49,7 @@ AgentOption = Annotated[
 SessionsArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="SESSION",
+        metavar="SESSION...",
         help="Ids, beginnings of ids, titles, or: last. Default: all.",
         autocompletion=completing.sessions,
     ),
@@ -112,7 +115,7 @@ def agreed(question: str) -> None:
         typer.echo(err=True)
         if isinstance(stopped.__context__, KeyboardInterrupt):
             raise typer.Exit(INTERRUPTED) from None
-        if not sys.stdin.isatty():
+        if not is_attended():
             typer.echo("stdin is not a terminal, so there is no answer. To skip the question: --yes", err=True)
     raise typer.Exit(1)
 
@@ -139,7 +142,7 @@ def chosen(store: Archive, wanted: str, agent: str, *, whole: bool = False) -> L
 
     ``whole``: a part of a title is not enough.
     """
-    if wanted == "last":
+    if wanted == LAST:
         found = list(islice(store.newest(agent, archived=False), 1))
     else:
         found = list({(row.agent, row.session): row for row in reversed(store.meant(wanted, agent))}.values())[::-1]
@@ -149,7 +152,7 @@ def chosen(store: Archive, wanted: str, agent: str, *, whole: bool = False) -> L
         )
     if found:
         return found[0]
-    titled = store.titled(wanted, agent) if wanted != "last" else []
+    titled = store.titled(wanted, agent) if wanted != LAST else []
     if not titled and os.path.isfile(wanted):
         to = f"To watch it: {typed.joined(['acp-proxy', 'replay', wanted])}. "
         raise NoSuchSession(f"{wanted} is a file. {to}To add it to the store: acp-proxy sessions import")

@@ -96,11 +96,14 @@ def map_directory(
     Example: acp-proxy sync map /srv/project /home/me/project
     """
     with explained():
-        if not (os.path.isabs(theirs) or is_windows(theirs)):
+        if not (theirs.startswith("/") or is_windows(theirs)):
             raise UsageError(f"{theirs} is not an absolute path. Write it as the other machine shows it")
         joined = JoinedStore(store_of(store, change=True).root)
-        joined.place(theirs, os.path.abspath(os.path.expanduser(ours)))
+        place = os.path.abspath(os.path.expanduser(ours))
+        joined.place(theirs, place)
     typer.echo("From now on, sessions of that directory are shown in this one.")
+    if not os.path.isdir(place):
+        typer.echo(terminal.line(f"Note: there is no directory {place} on this machine yet."), err=True)
 
 
 def leave(yes: YesOption = False, store: StoreOption = "") -> None:

@@ -88,7 +88,7 @@ class PageEmptied(Value):
 
 
 class AgentEnded(Value):
-    """The agent has ended, and all its output was handled. ``how``: for example ``exited with status 17``."""
+    """The agent has ended, and all its output was handled. ``how``: for example ``agent exited with status 17``."""
 
     how: str
 

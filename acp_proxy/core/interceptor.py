@@ -99,11 +99,16 @@ class Interceptor:
         count = len(framing.cut(lines))  # a third of the time that counting the newlines takes
         return session if lines.count(_LINE_END + beginning) == count - 1 else None
 
-    def means_nothing(self, lines: bytes, sender: Peer = Peer.CLIENT) -> bool:
-        """Whether these whole lines can be forwarded without ``handle``: from the client notifications without a
-        meaning here, and answers to requests that are not remembered; from the agent, requests without a meaning here
-        while no load is under way."""
-        return self._may_go_unread(sender) and self._scribe.has_no_use_for(lines, sender)
+    def only_passing(self, lines: bytes, sender: Peer) -> list[Message] | None:
+        """Whether these whole lines can be forwarded without ``handle``, because they have no other effect: the
+        messages to ``note`` before that. None: they must be handled. Nothing of a load under way passes from the agent.
+        """
+        return self._scribe.only_passing(lines, sender) if self._may_go_unread(sender) else None
+
+    def note(self, sender: Peer, messages: list[Message]) -> None:
+        """Remember what ``only_passing`` returned: a request is open, or is answered."""
+        for message in messages:
+            self._scribe.recorded(sender, message)
 
     def _may_go_unread(self, sender: Peer) -> bool:
         return not (self._names or (sender is Peer.AGENT and self._loads.under_way))
@@ -178,6 +183,7 @@ class Interceptor:
         if peer not in self._long:  # the line was ended already, because the agent has ended
             return []
         session = self._long.pop(peer) if last else self._long[peer]
+        self._scribe.passed(peer, data, last=last)
         forward = Forward(peer.other, data, first=peer is Peer.AGENT, begins=first, ends=last)
         return [RecordPiece(session, peer, data, first, last), forward] if session is not None else [forward]
 
@@ -453,15 +459,15 @@ class Interceptor:
         effects = self._piece(Peer.AGENT, b"", first=False, last=True)
         for session, id in self._notebook.accepted():
             effects += self._loads.turn_ends(session)
-            effects += self._notebook.prompt_failed(session, f"agent {how}", id)
+            effects += self._notebook.prompt_failed(session, how, id)
         for found in list(self._ledger.of(Peer.CLIENT)):
             request = found.request
             if request.method == acp.PROMPT and found.session is not None:
                 effects += self._loads.turn_ends(found.session)
-                effects += self._notebook.prompt_failed(found.session, f"agent {how}", request.id)
+                effects += self._notebook.prompt_failed(found.session, how, request.id)
             if self._loads.under_way.of(request) is None:
-                effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, f"agent {how}"))
-        effects += [*self._loads.failed(f"agent {how}"), *self._named(), *self._opening.failed(f"agent {how}")]
-        effects += self._drafts.failed(f"agent {how}")
+                effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, how))
+        effects += [*self._loads.failed(how), *self._named(), *self._opening.failed(how)]
+        effects += self._drafts.failed(how)
         self._ledger.clear()
         return [*effects, *self._scribe.nothing_opens()]

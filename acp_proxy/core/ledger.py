@@ -68,11 +68,15 @@ class Ledger:
 
         ``asked``: who asked. ``id``: the answer's id.
         """
-        if id is None or (waiting := self._open.get((asked, id))) is None:
-            return None
-        found = waiting[0]
-        self._close(asked, found)
+        found = self.first(asked, id)
+        if found is not None:
+            self._close(asked, found)
         return found
+
+    def first(self, asked: Peer, id: RequestId | None) -> Open | None:
+        """The request that ``take`` would return; it stays open."""
+        waiting = self._open.get((asked, id)) if id is not None else None
+        return waiting[0] if waiting is not None else None
 
     def is_asked(self, asked: Peer, id: RequestId) -> bool:
         """Whether this peer has an open request with this id."""

@@ -3,13 +3,13 @@
 Does not decide where lines go.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from acp_proxy.core.effects import Recording
 from acp_proxy.core.ledger import Ledger, Open
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.wire import acp, framing, jsonrpc
-from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Peer, Request, Response
+from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Peer, Request, RequestId, Response
 
 _TOLD = acp.CANCEL, acp.CANCEL_REQUEST
 """Client notifications that mean something here."""
@@ -19,6 +19,10 @@ _LONG = 1024 * 1024
 """Bytes: a longer line would have passed in pieces; to read it twice would take long."""
 _HEEDED = acp.RECORDED_REQUESTS | acp.TERMINALS
 """Agent requests that mean something here."""
+_OWN = acp.SESSION_METHODS, "terminal/"
+"""The beginnings of nearly all methods that mean something here."""
+_POLLED = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
+"""Agent requests whose answers are only remembered until the turn ends."""
 
 
 class Scribe:
@@ -29,28 +33,59 @@ class Scribe:
         self._ledger = ledger
         self._notebook = notebook
         self._is_in_question = is_in_question
+        self._output: tuple[Open, bytearray] | None = None
+        """The client's long answer that passes in pieces now, if a terminal's output is in it; and its request."""
 
-    def has_no_use_for(self, lines: bytes, sender: Peer) -> bool:
-        """Whether these whole lines are without a meaning here: from the client only notifications, and answers to
-        requests that are not remembered; from the agent only requests, such as for files."""
+    def only_passing(self, lines: bytes, sender: Peer) -> list[Message] | None:
+        """Whether these whole lines have no effect but that they are forwarded: the messages to enter into the ledger
+        with ``recorded``, which then returns no effects. None: they must be decided on.
+
+        Several lines at once must mean nothing here at all.
+        """
         if len(lines) > _LONG or lines.rfind(_SESSION_METHOD) >= 0:  # faster than ``in``
-            return False
-        is_free = self._is_free if sender is Peer.CLIENT else _is_free_request
-        for line in framing.cut(lines):
-            value = jsonrpc.look(line)
-            if not (isinstance(value, dict) and is_free(value, line)):
-                return False
-        return True
+            return None
+        if lines.find(b"\n") + 1 < len(lines):
+            each = map(jsonrpc.read_message, framing.cut(lines))
+            return [] if all(self._means_nothing(message, sender) for message in each) else None
+        message = jsonrpc.read_message(lines)
+        if self._means_nothing(message, sender):
+            return []
+        return [message] if self._is_only_remembered(message, sender) else None
 
     def needs_no_end(self, beginning: bytes, sender: Peer) -> bool:
-        """The same of a long line that is not whole yet, by its first bytes."""
+        """Whether a long line that is not whole yet has, by its first bytes, no meaning here beyond its id, or is the
+        output of a terminal. Then its pieces must go to ``passed``."""
         found = acp.beginning(beginning)
         if found is None:
             return False
         id, method = found
-        if sender is Peer.CLIENT:
-            return method is None and not self._ledger.is_asked(Peer.AGENT, id)
-        return method is not None and method not in _HEEDED
+        if method is None:
+            return sender is Peer.CLIENT and id is not None and self._answer_begins(id)
+        if sender is Peer.AGENT and id is not None:
+            return method not in _HEEDED
+        if method.startswith(_OWN) or method in _TOLD or method == acp.INITIALIZE:
+            return False
+        if id is not None:
+            self._ledger.add(Peer.CLIENT, Request(b"", id, method, None), None)
+        return True
+
+    def _answer_begins(self, id: RequestId) -> bool:
+        found = self._ledger.first(Peer.AGENT, id)
+        if found is not None and found.request.method == acp.TERMINAL_OUTPUT:
+            self._output = found, bytearray()
+        return found is None or self._output is not None
+
+    def passed(self, sender: Peer, piece: bytes, *, last: bool) -> None:
+        """A piece of such a line passes."""
+        if sender is Peer.AGENT or self._output is None:
+            return
+        found, line = self._output
+        line += piece
+        if last:
+            self._output = None
+            self._ledger.take(Peer.AGENT, found.request.id)
+            if found.session is not None:
+                self._notebook.terminal_answered(found.session, acp.TERMINAL_OUTPUT, found.request.params, line)
 
     def recorded(self, sender: Peer, message: Message) -> list[Recording]:
         """The recording effects of a message or a batch. Enters requests into the ledger, and closes answered ones."""
@@ -118,23 +153,30 @@ class Scribe:
         """Record the updates that waited for an answer to name their session, unless such a request is still open."""
         return [] if self._ledger.is_open(Peer.CLIENT, *acp.OPENING) else self._notebook.nothing_opens()
 
-    def _is_free(self, value: dict[str, object], line: bytes) -> bool:
-        if "method" in value:
-            return "id" not in value and value["method"] not in _TOLD
-        return not self._may_be_awaited(value, line)
+    def _means_nothing(self, message: Message, sender: Peer) -> bool:
+        """Whether a message is without a meaning here: from the client a notification, or an answer to a request that
+        is not remembered; from the agent a request, such as for a file."""
+        if isinstance(message, Request):
+            return sender is Peer.AGENT and message.method not in _HEEDED
+        if sender is Peer.AGENT:
+            return False
+        if isinstance(message, Notification):
+            return message.method not in _TOLD
+        return isinstance(message, Response) and self._ledger.first(Peer.AGENT, message.id) is None
 
-    def _may_be_awaited(self, response: Mapping[str, object], line: bytes) -> bool:
-        try:
-            id = jsonrpc.request_id(response["id"], line, "id") if "id" in response else None
-        except ValueError:
-            return True
-        return id is not None and self._ledger.is_asked(Peer.AGENT, id)
+    def _is_only_remembered(self, message: Message, sender: Peer) -> bool:
+        """Whether a message is a request that is only remembered, or the answer to one: an extension's from the client,
+        or the agent's for a terminal's output."""
+        if isinstance(message, Request):
+            asked, method = sender, message.method
+        elif isinstance(message, Response) and (found := self._ledger.first(sender.other, message.id)) is not None:
+            asked, method = sender.other, found.request.method
+        else:
+            return False
+        if asked is Peer.AGENT:
+            return method in _POLLED
+        return method != acp.INITIALIZE and not method.startswith(acp.SESSION_METHODS)
 
     def _is_past(self, session: str, update: object) -> bool:
         """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""
         return self._is_in_question(session) and acp.is_conversation(acp.update_kind(update))
-
-
-def _is_free_request(value: dict[str, object], line: bytes) -> bool:
-    method = value.get("method")
-    return "id" in value and isinstance(method, str) and method not in _HEEDED

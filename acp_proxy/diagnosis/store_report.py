@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from acp_proxy import typed
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.transcripts.archive import Archive
@@ -91,7 +92,7 @@ def _examine(root: Path) -> tuple[StoreReport, list[Todo]]:
         todo.append(Todo(f"The disk of {root} is nearly full. Free some space, or move the store with --store.", False))
     mode = _mode(root)
     if mode is not None and mode & 0o077:
-        todo.append(Todo(f"Others can read {root}. Run: chmod 700 {root}"))
+        todo.append(Todo(f"Others can read {root}. Run: {typed.joined(['chmod', '700', str(root)])}"))
     return StoreReport(root, True, mode, files, size, len(store.agents()), sessions, unreadable, free), todo
 
 

@@ -207,7 +207,7 @@ class Comparison:
         if (rest := self._continued(said)) is not None:
             self._known([rest])
             self.continues = True
-        stands = self.continues or self._search.stands(said)
+        stands = rest is not None or self._search.stands(said)
         for told in run.pieces:
             told.stands_somewhere = stands
         self._unknown(*run.pieces)

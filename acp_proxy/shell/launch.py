@@ -19,12 +19,12 @@ LATER = ("inspect", "ipaddress", "copy")
 """Modules that orjson and pathlib import but ``run`` does not use: a fifth of what it would load."""
 
 _ALONE = (
-    b"acp-proxy: in a terminal the agent runs by itself, and nothing is recorded. "
-    b"To use acp-proxy in an editor: acp-proxy editor EDITOR AGENT\n"
+    "in a terminal the agent runs by itself, and nothing is recorded. "
+    "To use acp-proxy in an editor: acp-proxy editor EDITOR AGENT"
 )
 _NO_CONDUCTOR = (
-    b"acp-proxy: chain talks to a conductor, which starts it: agent-client-protocol-conductor agent 'acp-proxy chain' "
-    b"AGENT. Without a conductor, use: acp-proxy run AGENT\n"
+    "chain talks to a conductor, which starts it: agent-client-protocol-conductor agent 'acp-proxy chain' AGENT. "
+    "Without a conductor, use: acp-proxy run AGENT"
 )
 
 
@@ -33,7 +33,7 @@ def launch(words: list[str]) -> None:
     given, command, wrong = read_options(options.RUN, words)
     if is_terminal(0):
         if is_terminal(2):  # a user is there, and may expect to be recorded
-            os.write(2, _ALONE)
+            _say(_ALONE)
         if processes.tie(sys.platform) == processes.JOB:
             from acp_proxy.shell.windows import become
 
@@ -56,7 +56,7 @@ def launch_chain(words: list[str]) -> None:
     usage."""
     given, _, wrong = read_options(options.CHAIN, words)
     if is_terminal(0):
-        os.write(2, _NO_CONDUCTOR)
+        _say(_NO_CONDUCTOR)
         os._exit(USAGE)
     gc.disable()  # as in ``launch``
     tell(wrong)
@@ -77,7 +77,7 @@ def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str]
     try:
         given, command = options.parse(words, os.environ, file, name)
     except UsageError as problem:
-        os.write(2, f"acp-proxy: {problem}\n".encode())
+        _say(str(problem))
         os._exit(USAGE)
     for standard in (0, 1, 2):  # else one of our pipes would get the number of a closed one
         try:
@@ -101,11 +101,23 @@ def is_terminal(fd: int) -> bool:
 def tell(wrong: list[str]) -> None:
     """Write what is wrong in the configuration file to stderr. Call it before anything else is imported."""
     for text in wrong:
-        os.write(2, f"acp-proxy: {text}\n".encode("utf-8", "replace"))
+        _say(text)
     if CHECK_VALUES in os.environ:
         from acp_proxy.wire.value import check_fields
 
         check_fields()
+
+
+def _say(text: str) -> None:
+    """Write a message to stderr; in a terminal, with lines that end between words."""
+    text = f"acp-proxy: {text}"
+    if is_terminal(2):  # so no editor waits, and imports may take their time
+        import shutil
+        import textwrap
+
+        width = shutil.get_terminal_size().columns
+        text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+    os.write(2, f"{text}\n".encode("utf-8", "replace"))
 
 
 def _started(command: list[str]) -> processes.AgentProcess:

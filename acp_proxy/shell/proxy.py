@@ -15,7 +15,7 @@ from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.core.negotiation import Settings
 from acp_proxy.errors import NO_MCP, REPLACED, StoreRefused, UsageError
 from acp_proxy.recording.gate import STALL_SECONDS
-from acp_proxy.recording.recorder import Recorder
+from acp_proxy.recording.recorder import ALL, Recorder
 from acp_proxy.shell import lasting, signals
 from acp_proxy.shell.agent_process import AgentProcess
 from acp_proxy.shell.output import stderr
@@ -110,7 +110,8 @@ def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:
         return None
     root = Path(given["store"]).expanduser() if given["store"] else default_root()
     found: list[Store | StoreRefused] = []
-    opening = threading.Thread(target=_open, args=(root, found), name="opening the store", daemon=True)
+    also = [name.strip() for name in given["also-list"].split(",") if name.strip()]
+    opening = threading.Thread(target=_open, args=(root, also, found), name="opening the store", daemon=True)
     opening.start()
     opening.join(STALL_SECONDS)
     match found:
@@ -124,7 +125,7 @@ def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:
                 warn,
                 mask,
                 deletes_softly=softly,
-                also=[name.strip() for name in given["also-list"].split(",") if name.strip()],
+                also=also,
             )
         case [StoreRefused() as problem]:
             warn(f"nothing is recorded: {problem}")
@@ -155,8 +156,13 @@ def _mask(given: dict[str, str]) -> Callable[[bytes], bytes] | None:
     return Masking(patterns).lines
 
 
-def _open(root: Path, found: "list[Store | StoreRefused]") -> None:
+def _open(root: Path, also: list[str], found: "list[Store | StoreRefused]") -> None:
     try:
-        found.append(Store(root))
+        store = Store(root)
     except StoreRefused as problem:
         found.append(problem)
+        return
+    for name in also:
+        if name != ALL and not store.agents(name):
+            warn(f"--also-list: no agent called {name!r} has a recorded session yet.")
+    found.append(store)

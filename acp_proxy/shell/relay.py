@@ -162,7 +162,7 @@ class Relay:
     def finish(self, how: str) -> None:
         """Call this when the agent is gone: ends replays, answers open requests, and records the rest.
 
-        ``how``: how the agent ended, for people.
+        ``how``: who ended, and how, for people.
         """
         while started := [replay for replay in list(self._replays.values()) if replay.is_running]:
             started[0].join()
@@ -192,34 +192,41 @@ class Relay:
         return self._decide(LinesRead(peer, lines))
 
     def pass_to_agent(self, lines: bytes) -> bool:
-        """Forward a client's lines if none has a meaning here; returns whether it did."""
-        return self._pass_unheeded(Peer.CLIENT, lines)
-
-    def pass_to_client(self, lines: bytes) -> bool:
-        """Forward an agent's lines if they are only updates, which are recorded, and nothing depends on them, or if
-        none has a meaning here; returns whether it did."""
+        """Forward a client's lines if nothing has to be decided about them; returns whether it did."""
         with self._core:
-            session = self._interceptor.passes(lines)
-            if session is not None and self._recorder is not None:
-                self._recorder.add(RecordUpdates(session, lines))
-        if session is None:
-            return self._pass_unheeded(Peer.AGENT, lines)
-        self._to_client.write(lines)
-        self.flush()
-        return True
-
-    def _pass_unheeded(self, peer: Peer, lines: bytes) -> bool:
-        with self._core:
-            try:
-                if not self._interceptor.means_nothing(lines, peer):
-                    return False
-            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
-                self._warn(f"internal error, lines are handled one by one: {type(bug).__name__}: {bug}")
+            if not self._only_passes(Peer.CLIENT, lines):
                 return False
-        self._output(peer.other).write(lines)
+        self._to_agent.write(lines)
         if self._watch is not None:
             self._watch.stir()
         return True
+
+    def pass_to_client(self, lines: bytes) -> bool:
+        """Forward an agent's lines if they are only updates, which are recorded, and nothing depends on them, or if
+        nothing has to be decided about them; returns whether it did."""
+        with self._core:
+            session = self._interceptor.passes(lines)
+            if session is None:
+                if not self._only_passes(Peer.AGENT, lines):
+                    return False
+            elif self._recorder is not None:
+                self._recorder.add(RecordUpdates(session, lines))
+        self._to_client.write(lines)
+        if session is not None:
+            self.flush()
+        elif self._watch is not None:
+            self._watch.stir()
+        return True
+
+    def _only_passes(self, peer: Peer, lines: bytes) -> bool:
+        try:
+            messages = self._interceptor.only_passing(lines, peer)
+            if messages:
+                self._interceptor.note(peer, messages)
+        except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
+            self._warn(f"internal error, lines are handled one by one: {type(bug).__name__}: {bug}")
+            return False
+        return messages is not None
 
     def open_long_line(self, peer: Peer, data: bytes) -> list[Acting] | None:
         """Decide on an incomplete long line, of which ``data`` is the beginning. None: hold it until its end."""

@@ -57,6 +57,8 @@ class _Watch:
         self._grace = grace
         self._news: queue.SimpleQueue[int] = queue.SimpleQueue()  # its put is safe in a signal handler
         self._signal: int | None = None
+        self._first: str | None = None
+        """What ended before the agent did, for people."""
         self._was_ended = False  # by a signal from here
         self._is_delivered = False
 
@@ -72,6 +74,10 @@ class _Watch:
     def until_the_end(self) -> None:
         while not self._agent.poll() and not self._must_end():
             self._wait()
+        if self._signal is not None:
+            self._first = f"acp-proxy got {signal.Signals(self._signal).name}"
+        elif self._relay.client_is_gone and not self._agent.poll():
+            self._first = "the editor ended"
         if self._relay.agent.ended.is_set() and self._signal is None:
             self._wait_until(self._agent.poll, HELD_SECONDS, _SHORT_TICK)  # an exiting agent closes its stdout first
         if not self._agent.poll():
@@ -101,11 +107,12 @@ class _Watch:
         return True
 
     def _how(self) -> str:
-        """How the agent ended, and why if it was sent a signal for it."""
-        how = self._agent.how_it_ended
-        if not self._was_ended or self._signal is not None or not self._relay.client_is_gone:
+        """Who ended, and how: the text of errors."""
+        how = f"agent {self._agent.how_it_ended}"
+        if self._first is None:
             return how
-        return f"{how}: acp-proxy's input had ended, and the agent went on for {self._grace:g} s (--grace)"
+        late = f", as it went on for {self._grace:g} s (--grace)" if self._was_ended and self._signal is None else ""
+        return f"{self._first}, then the {how}{late}"
 
     def _must_end(self) -> bool:
         return self._signal is not None or self._relay.client_is_gone or self._relay.agent.ended.is_set()

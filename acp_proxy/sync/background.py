@@ -32,7 +32,7 @@ def main(root: Path) -> None:
     _become_nobodys_child()
     os.closerange(3, _DESCRIPTORS)
     os.umask(PRIVATE_UMASK)
-    os.chdir(root)
+    os.chdir(root.anchor)  # on Windows, a directory in which a process runs can be neither removed nor renamed
     exchange(root, time.sleep)
 
 

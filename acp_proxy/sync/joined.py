@@ -1,7 +1,9 @@
 """A store that is part of a history: its settings, in the store's directory ``sync``, and one round at a time."""
 
 import json
+import ntpath
 import os
+import posixpath
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +21,7 @@ from acp_proxy.sync.pushing import held
 from acp_proxy.sync.remembered import Remembered
 from acp_proxy.sync.rounds import forget, synchronize
 from acp_proxy.sync.starting import FOLDER, LOCK, SETTINGS, forget_trouble, note_trouble, trouble
-from acp_proxy.transcripts.sharing import Shared, locked, new_uid, open_private
+from acp_proxy.transcripts.sharing import Shared, is_windows, locked, new_uid, open_private
 from acp_proxy.wire.record import Header
 
 _STATE = "state.sqlite3"
@@ -267,9 +269,9 @@ def localized(header: Header, home: str, settings: Membership) -> Header:
         return header
     for theirs, ours in sorted(settings.places.items(), key=lambda place: -len(place[0])):
         if (rest := _below(header.cwd, theirs)) is not None:
-            return header.but(cwd=ours.rstrip("/") + rest)
+            return header.but(cwd=_inside(ours, rest))
     rest = _below(header.cwd, home) if home else None
-    return header if rest is None else header.but(cwd=os.path.expanduser("~").rstrip("/") + rest)
+    return header if rest is None else header.but(cwd=_inside(os.path.expanduser("~"), rest))
 
 
 def is_shared(agent: str, header: Header, settings: Membership) -> bool:
@@ -282,6 +284,19 @@ def is_shared(agent: str, header: Header, settings: Membership) -> bool:
 
 
 def _below(cwd: str, directory: str) -> str | None:
-    """What follows the directory in a path, if the path is in it."""
-    directory = directory.rstrip("/")
-    return cwd[len(directory) :] if cwd == directory or cwd.startswith(f"{directory}/") else None
+    """What follows the directory in a path, with slashes; empty if it is the directory, None if it is not in it."""
+    cwd, directory = _slashed(cwd), _slashed(directory).rstrip("/")
+    before, rest = cwd[: len(directory)], cwd[len(directory) :]
+    is_same = before.lower() == directory.lower() if is_windows(cwd) else before == directory
+    return rest.strip("/") if is_same and rest[:1] in ("", "/") else None
+
+
+def _slashed(path: str) -> str:
+    return path.replace("\\", "/") if is_windows(path) else path
+
+
+def _inside(directory: str, rest: str) -> str:
+    """The directory that ``rest`` names in another one."""
+    if not rest:
+        return directory
+    return ntpath.join(directory, rest.replace("/", "\\")) if is_windows(directory) else posixpath.join(directory, rest)

@@ -17,6 +17,7 @@ from nacl.bindings import (
 )
 from nacl.exceptions import CryptoError
 
+from acp_proxy import typed
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.sync.ends import LARGEST
 from acp_proxy.sync.parties import BadRecord
@@ -71,7 +72,7 @@ class HistoryKey:
                 "sync status shows its place there"
             ) from problem
         if sys.platform != "win32" and mode & 0o077:
-            raise AcpProxyError(f"other users can read {path}. Run: chmod 600 {path}")
+            raise AcpProxyError(f"other users can read {path}. Run: {typed.joined(['chmod', '600', str(path)])}")
         try:
             first, history, key = lines
             values = history.removeprefix(b"history ").decode(), bytes.fromhex(key.removeprefix(b"key ").decode())

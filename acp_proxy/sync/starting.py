@@ -65,9 +65,10 @@ def _start(root: Path) -> None:
     # -P: it is started in a project, from which Python must not import anything.
     command = [sys.executable, "-P", "-m", "acp_proxy.sync.background", os.path.abspath(root)]
     if sys.platform == "win32":
-        from subprocess import CREATE_BREAKAWAY_FROM_JOB, DETACHED_PROCESS, DEVNULL, IDLE_PRIORITY_CLASS, Popen
+        from subprocess import CREATE_BREAKAWAY_FROM_JOB, CREATE_NO_WINDOW, DEVNULL, IDLE_PRIORITY_CLASS, Popen
 
-        flags = DETACHED_PROCESS | IDLE_PRIORITY_CLASS
+        # Its own console, which nobody sees. Without one, the Python that a venv's python.exe starts would open one.
+        flags = CREATE_NO_WINDOW | IDLE_PRIORITY_CLASS
         try:  # the editor may end its job with us
             Popen(
                 command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, creationflags=flags | CREATE_BREAKAWAY_FROM_JOB

@@ -16,13 +16,14 @@ from acp_proxy.transcripts.files.access import lock, open_private, read_at
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.transcripts.listing import keeping
+from acp_proxy.transcripts.listing.places import is_windows
 from acp_proxy.transcripts.lives import deleting, growing
 from acp_proxy.transcripts.lives.growing import Part
 from acp_proxy.transcripts.lives.importing import folder
 from acp_proxy.transcripts.opened import Opened
 from acp_proxy.wire.record import Header
 
-__all__ = ["Move", "Part", "SeenFile", "Shared", "Summary", "locked", "new_uid", "open_private"]
+__all__ = ["Move", "Part", "SeenFile", "Shared", "Summary", "is_windows", "locked", "new_uid", "open_private"]
 
 new_uid, locked = names.new_uid, lock
 _UNTITLED = "Untitled"

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from acp_proxy.wire import jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Request, RequestId
 
+SESSION_METHODS = "session/"
+"""The beginning of every method about sessions."""
 INITIALIZE = "initialize"
 NEW = "session/new"
 LOAD = "session/load"
@@ -181,9 +183,9 @@ _PROMPT_BEGINNING = (
     rb',"params":\{"sessionId":"([^"\\]*)"'
 )
 _BLOCKS = b',"prompt":['
-_BEGINNING = (
-    rb'\{"jsonrpc":"2\.0","id":(0|-?[1-9][0-9]{0,18}|"[ !#-\[\]-~]*"),"(?:result":|error":|method":"([ !#-\[\]-~]+)",)'
-)
+_ID = rb'"id":(0|-?[1-9][0-9]{0,18}|"[ !#-\[\]-~]*"),'
+_METHOD = rb'"method":"([ !#-\[\]-~]+)",'
+_BEGINNING = rb'\{"jsonrpc":"2\.0",(?:%b)?(?:"result":|"error":|%b(?:%b)?"params":)' % (_ID, _METHOD, _ID)
 
 
 def prompt_beginning(line: bytes) -> Request | None:
@@ -214,13 +216,19 @@ def _blocks(line: bytes, at: int) -> list[object]:
         return []
 
 
-def beginning(line: bytes) -> tuple[RequestId, str | None] | None:
-    """The id, and of a request the method, in the first bytes of a line, if they are written as the official SDKs write
-    them. None: the line does not begin like a request or an answer, or the id or the method is not plain text."""
+def beginning(line: bytes) -> tuple[RequestId | None, str | None] | None:
+    """The id and the method in the first bytes of a line, if they are written as the official SDKs write them. A
+    notification has no id, an answer no method.
+
+    None: the line does not begin like a message, or the id or the method is not plain text.
+    """
     found = re.match(_BEGINNING, line)
     if found is None:
         return None
-    return RequestId(found[1].decode()), found[2].decode() if found[2] is not None else None
+    id, method = found[1] or found[3], found[2]
+    if id is None and method is None:
+        return None
+    return RequestId(id.decode()) if id is not None else None, method.decode() if method is not None else None
 
 
 def renamed(raw: bytes, method: str) -> bytes:

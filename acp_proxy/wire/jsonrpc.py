@@ -90,14 +90,15 @@ Message = Request | Notification | Response | Batch | Opaque
 
 def read_message(raw: bytes) -> Message:
     """Read one line, with or without its newline. Never raises."""
-    raw = raw.removesuffix(b"\n")
     try:
         value = parse(raw)
     except RecursionError:
-        if (value := _outline(raw)) is None:
-            return Opaque(raw, is_json=True)
+        value = _outline(raw)
+        if value is None:
+            return Opaque(raw.removesuffix(b"\n"), is_json=True)
     except ValueError:
-        return Opaque(raw, is_json=False)
+        return Opaque(raw.removesuffix(b"\n"), is_json=False)
+    raw = raw.removesuffix(b"\n")  # a copy, which should not wait in memory for the parser
     try:
         if isinstance(value, list):
             return Batch(raw, tuple(_message(part, item) for part, item in zip(_parts(raw), value, strict=True)))
@@ -106,7 +107,7 @@ def read_message(raw: bytes) -> Message:
         return Opaque(raw, is_json=True)
 
 
-def parse(raw: bytes) -> object:
+def parse(raw: bytes | bytearray) -> object:
     """Parse JSON text. Unlike orjson, accepts a byte order mark, lone surrogates and deeper nesting.
 
     Raises ValueError if it is not JSON, RecursionError if it is nested too deeply to parse.
@@ -127,7 +128,7 @@ def parse_text(raw: bytes) -> object:
         return parse(raw)
 
 
-def look(raw: bytes) -> object:
+def look(raw: bytes | bytearray) -> object:
     """Like ``parse``, but never raises: None if it is not JSON, only the outer levels if it is nested too deeply."""
     try:
         return parse(raw)
@@ -207,7 +208,7 @@ def is_dumped(raw: bytes, value: object) -> bool:
         return False
 
 
-def _outline(raw: bytes) -> object:
+def _outline(raw: bytes | bytearray) -> object:
     """Parse JSON text with null for everything nested too deeply; None if the text is not JSON."""
     pieces, depth, at = [], 0, 0
     for token in re.finditer(_TOKEN, raw, re.DOTALL):

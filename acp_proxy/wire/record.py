@@ -27,7 +27,9 @@ ADOPTED, CAUGHT_UP = "adopted", "caught-up"
 HEADER_START = b'{"acp-transcript":'
 ANEW = "anew"
 """The member of an ``opened`` note that says that the agent opened a new session instead."""
-GAP_MARK = b'"note":{"type":"gap"'
+NOTE_MARK = b'"note":{"type":"'
+"""Bytes that every note contains, and so every mark below."""
+GAP_MARK = NOTE_MARK + b'gap"'
 """Bytes that every gap note contains, to find gaps without parsing."""
 
 HANDOVER_MARK = b'"from":"proxy","note":{"type":"handover"'

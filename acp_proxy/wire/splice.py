@@ -18,7 +18,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 _decoder = JSONDecoder(parse_int=str, parse_float=str, strict=False)
 
 
-def decode(data: bytes) -> str:
+def decode(data: bytes | bytearray) -> str:
     """Any bytes as text. ``encode`` turns it back into the same bytes."""
     return data.decode("utf-8", "surrogateescape")
 

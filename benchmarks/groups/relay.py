@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from benchmarks import tapes
 from benchmarks.figures import BYTES, BYTES_PER_SECOND, PER_SECOND, SECONDS, Reading, Row
 from benchmarks.rounds import interleaved
 from benchmarks.subjects import CAT, NONE, PROXY, PYTHON, THREADS, WIDE_THREADS, C, Effort
@@ -15,6 +16,8 @@ from benchmarks.subjects import CAT, NONE, PROXY, PYTHON, THREADS, WIDE_THREADS,
 BATCH = 64 * 1024
 ASKED, FILE = 2_000, 4_096
 PINGS, SPACED, PACED, TURNS, FLOOD, ALONE = 5_000, 500, 1_000, 200, 500_000, 200_000
+TAPED = 20
+"""How often the tape is played."""
 SMALL = 200
 MANY = 31
 """Rounds for figures that depend on which processors the system chooses: it keeps its choice for seconds."""
@@ -30,7 +33,7 @@ class Talk:
     """What the client and the agent do, and the rows of the results."""
 
     said: tuple[object, ...]
-    agent: tuple[int, ...]
+    agent: tuple[object, ...]
     readings: tuple[Reading, ...]
     subjects: tuple[str, ...] = _EVERYBODY
     quick: bool = False
@@ -191,8 +194,21 @@ TALKS = (
 )
 
 
+def tape(effort: Effort) -> Talk:
+    """Turns as real agents make them: docs/performance-notes.md has the kinds and sizes of their messages."""
+    turns = tapes.load()
+    path = effort.place / "tape"
+    path.write_text(tapes.played(turns), encoding="utf-8")
+    each = TAPED * tapes.sent(turns)
+    readings = (
+        Reading("a message of real agents: time", SECONDS, "seconds", C, factor=1 / each),
+        Reading("a message of real agents: CPU", SECONDS, "cpu", C, factor=1 / each),
+    )
+    return Talk(("tape", TAPED * len(turns)), (1, SMALL, 0, 0, 1, path), readings, (NONE, C, THREADS, PROXY))
+
+
 def run(effort: Effort) -> Iterator[Row]:
-    for talk in TALKS:
+    for talk in (*TALKS, tape(effort)):
         if talk.quick or not effort.quick:
             tasks = {subject: partial(one, effort, talk, subject) for subject in talk.subjects}
             seen = interleaved(tasks, effort.rounds(talk.rounds), effort.chance)

@@ -26,10 +26,15 @@ def run(effort: Effort) -> Iterator[Row]:
     agents = {"Python": [effort.built.python, str(PROGRAMS / "agent.py")]}
     if effort.built.node:
         agents["Node"] = [effort.built.node, str(PROGRAMS / "agent.mjs")]
+    later: dict[str, list[Numbers]] = {}
     for name, agent in agents.items():
         answered = {subject: partial(effort.talk, subject, ["start"], agent) for subject in (NONE, C, PROXY)}
-        seen = interleaved(answered, rounds, effort.chance)
+        seen = interleaved({**answered, PYTHON: ran}, rounds, effort.chance)
         yield Reading(f"first answer of a {name} agent", SECONDS, "answered", NONE).row(seen)
+        for subject in (C, PROXY):
+            later[f"{subject}, {name}"] = [*map(_later, seen[subject], seen[NONE])]
+        later.setdefault(PYTHON, seen[PYTHON])
+    yield Reading("first answer: later than alone", SECONDS, "started", PYTHON).row(later)
 
     store = stores.filled(effort.place / "sessions", 100 if effort.quick else KEPT)
     commands: dict[str, Task] = {
@@ -40,6 +45,10 @@ def run(effort: Effort) -> Iterator[Row]:
     for what, command in commands.items():
         seen = interleaved({PYTHON: ran, PROXY: command}, rounds, effort.chance)
         yield Reading(what, SECONDS, "started", PYTHON).row(seen)
+
+
+def _later(through: Numbers, alone: Numbers) -> Numbers:
+    return {"started": through["answered"] - alone["answered"]}
 
 
 def waited(effort: Effort, *command: str, **variables: str) -> Numbers:

@@ -1,12 +1,13 @@
-/* An agent with almost no cost: agent UPDATES SIZE BATCH PACE VERSION
+/* An agent with almost no cost: agent UPDATES SIZE BATCH PACE VERSION TAPE
  *
  * It answers initialize (its version is the time of its first instruction), session/new, session/resume (with the time
  * of the answer in _meta) and session/prompt.
  * It answers a prompt with UPDATES updates of SIZE bytes each, in writes of up to BATCH bytes (0: a write for each),
  * PACE microseconds apart, a `_bench/ping` with one update, and a `_bench/ask` with an answer of 200 bytes. After
- * `_bench/files` it asks for a file, after `_bench/terminals` for the output of a terminal, and again after each answer.
+ * `_bench/files` it asks for a file, after `_bench/terminals` for a terminal and its output, and again after each answer.
  * It drops other lines, and examines only the beginning of each line. VERSION: of the protocol, whatever the client asks
- * for; 1 or 2.
+ * for; 1 or 2. TAPE: the file with the lines that answer the prompts instead, each sent alone. An empty line ends a turn,
+ * and after a line that begins with `?` instead of a space, the agent waits for an answer.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -28,7 +29,7 @@
 #define TERMINALS "terminal/output", "\"terminalId\":\"terminal-1\""
 #define STAMP 20
 
-static char *line, *batch;
+static char *line, *batch, *tape, *played, prompted[HEAD];
 static size_t size, batch_size, gathered;
 static const char *start = UPDATE CHUNK CONTENT;
 static long updates, pace, version, asked;
@@ -89,12 +90,27 @@ static void turn(void)
     flush();
 }
 
+/* Send the tape's lines up to one that asks, or to the end of the turn: true. */
+static int play(void)
+{
+    for (;;) {
+        char *end = strchr(played, '\n'), kind = *played;
+        if (kind != '\n')
+            put(played + 1, end - played);
+        played = end[1] ? end + 1 : tape;
+        if (kind != ' ')
+            return kind == '\n';
+    }
+}
+
 static void ask(void)
 {
     char out[HEAD];
     asked++;
     if (asks == OF_FILES)
         snprintf(out, HEAD, QUESTION, asked, FILES);
+    else if (asked == 1)
+        snprintf(out, HEAD, QUESTION, asked, "terminal/create", "\"command\":\"make\"");
     else
         snprintf(out, HEAD, QUESTION, asked, TERMINALS);
     put(out, strlen(out));
@@ -123,8 +139,16 @@ static void answer(const char *head)
         turn();
         snprintf(out, HEAD, STATE "\"idle\",\"stopReason\":\"end_turn\"}}}\n");
     } else if (strstr(head, "\"session/prompt\"")) {
-        turn();
-        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%.*s,\"result\":{\"stopReason\":\"end_turn\"}}\n", wide, id);
+        snprintf(prompted, HEAD, ANSWER "{\"stopReason\":\"end_turn\"}}\n", wide, id);
+        if (!tape)
+            turn();
+        else if (!play())
+            return;
+        strcpy(out, prompted);
+    } else if (tape && strstr(head, "\"result\"")) {
+        if (!play())
+            return;
+        strcpy(out, prompted);
     } else if (strstr(head, "bench/ask"))
         snprintf(out, HEAD, ANSWER "{\"filling\":\"%0*d\"}}\n", wide, id, 142, 0);
     else {
@@ -141,6 +165,20 @@ static void answer(const char *head)
     put(out, strlen(out));
 }
 
+static char *whole(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file || fseek(file, 0, SEEK_END))
+        exit(1);
+    long length = ftell(file);
+    char *text = calloc(length + 1, 1);
+    rewind(file);
+    if (fread(text, 1, length, file) != (size_t)length)
+        exit(1);
+    fclose(file);
+    return text;
+}
+
 int main(int count, char **words)
 {
     static char buffer[64 * 1024], head[HEAD];
@@ -152,6 +190,7 @@ int main(int count, char **words)
     batch_size = count > 3 ? strtoul(words[3], NULL, 10) : 0;
     pace = count > 4 ? atol(words[4]) : 0;
     version = count > 5 ? atol(words[5]) : 1;
+    tape = played = count > 6 ? whole(words[6]) : NULL;
     if (version == 2)
         start = UPDATE CHUNK "\"messageId\":\"m1\"," CONTENT;
     least = strlen(start) + STAMP + strlen(END);

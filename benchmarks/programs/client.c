@@ -13,6 +13,7 @@
  *           COUNT requests of the agent for a file or for the output of a terminal, answered with SIZE bytes each: the
  *           time from an answer to the next request
  *   turn    COUNT prompts, each answered before the next is sent
+ *   tape    the same; the agent's questions, which end in `_meta`, are answered
  *   stream  one prompt; the agent decides about the updates
  *   rush    the same, at once after the start
  *   stall   the same as stream, with two seconds before the first read
@@ -33,6 +34,7 @@
 
 #define PAUSE 1000 /* microseconds: enough for all processes to go to sleep */
 #define TAIL 4096
+#define ASKED 32 /* the end of a question: its id */
 #define SETTLING 100 /* tenths of a second */
 #define SINCE "\"name\":\"bench\",\"version\":\"" /* the time of the agent's first instruction */
 #define RESUMED "\"_meta\":{\"answered\":" /* the time of the agent's answer to a resume */
@@ -173,6 +175,22 @@ static void prompt(long id)
     put(text, strlen(text));
 }
 
+/* Read until the end of the turn, and answer the questions in it. */
+static void answer_questions(void)
+{
+    char text[300];
+    while (!memmem(tail, tail_size, "\"stopReason\"", 12) || tail[tail_size - 1] != '\n') {
+        take();
+        char *last = tail + (tail_size > ASKED ? tail_size - ASKED : 0), *asked = strstr(last, "\"_meta\":{\"asks\":");
+        if (asked && tail[tail_size - 1] == '\n') {
+            snprintf(text, sizeof text, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"outcome\":{\"outcome\":\"selected\","
+                "\"optionId\":\"allow\"}}}\n", atol(asked + 16));
+            tail_size = 0;
+            put(text, strlen(text));
+        }
+    }
+}
+
 static int smaller(const void *one, const void *other)
 {
     double difference = *(const double *)one - *(const double *)other;
@@ -231,9 +249,12 @@ static void answers(const char *what, long count, size_t size, double *times)
 {
     int is_file = !strcmp(what, "files");
     char start[200];
+    long first = is_file ? 1 : 2;
     ask(is_file ? "{\"jsonrpc\":\"2.0\",\"method\":\"_bench/files\"}\n" : "{\"jsonrpc\":\"2.0\",\"method\":\"_bench/terminals\"}\n", "\n");
+    if (!is_file)
+        ask("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"terminalId\":\"terminal-1\"}}\n", "\n");
     for (long at = 0; at < count; at++) {
-        snprintf(start, sizeof start, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"%s\":\"", at + 1, is_file ? "content" : "output");
+        snprintf(start, sizeof start, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"%s\":\"", at + first, is_file ? "content" : "output");
         char *line = filled(start, is_file ? "\"}}\n" : "\",\"truncated\":false}}\n", size);
         double sent = now();
         ask(line, "\n");
@@ -333,11 +354,14 @@ int main(int count, char **words)
         } else if (!strcmp(what, "files") || !strcmp(what, "terminals")) {
             answers(what, times_count, size, times);
             percentiles(times, times_count);
-        } else if (!strcmp(what, "turn")) {
+        } else if (!strcmp(what, "turn") || !strcmp(what, "tape")) {
             for (long at = 0; at < times_count; at++) {
                 double sent = now();
                 prompt(at + 2);
-                take_until("\"stopReason\"");
+                if (strcmp(what, "tape"))
+                    take_until("\"stopReason\"");
+                else
+                    answer_questions();
                 times[at] = now() - sent;
             }
             percentiles(times, times_count);

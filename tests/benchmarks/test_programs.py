@@ -1,6 +1,5 @@
 """The C programs talk to each other, directly and through the relays."""
 
-import random
 import sys
 from functools import partial
 from pathlib import Path
@@ -8,25 +7,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks import build
-from benchmarks.build import Built, CannotBuild, compiled
+from benchmarks.build import CannotBuild, compiled
 from benchmarks.rounds import interleaved
 from benchmarks.subjects import CAT, NONE, THREADS, C, Effort
 
 needs_compiler = pytest.mark.skipif(
     build.compiler() is None, reason="no C compiler here (cc, or the one that CC names)"
 )
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    folder = tmp_path_factory.mktemp("programs")
-    client, agent, relay = (compiled(name, folder) for name in ("client", "agent", "relay"))
-    return Built(client, agent, relay, proxy="", python=sys.executable, node=None, typescript_sdk=None, conductor=None)
-
-
-@pytest.fixture
-def effort(programs: Built, tmp_path: Path) -> Effort:
-    return Effort(programs, tmp_path, chance=random.Random(0))
 
 
 @needs_compiler

@@ -113,6 +113,8 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
         (["sessions", "rm", "last"], "acp-proxy sessions delete"),
         (["sessions", "remove", "last"], "acp-proxy sessions delete"),
         (["sessions", "replay", "last"], "acp-proxy replay"),
+        (["lst"], "acp-proxy sessions list"),
+        (["edtor"], "acp-proxy editor"),
     ],
 )
 def test_a_command_in_the_wrong_place_or_by_another_name_is_answered_with_the_right_one(
@@ -121,6 +123,13 @@ def test_a_command_in_the_wrong_place_or_by_another_name_is_answered_with_the_ri
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"Did you mean: {whole}?\n" in result.stderr
+
+
+def test_a_missing_argument_is_explained_with_an_example() -> None:
+    without_any, without_agent = (CliRunner().invoke(app, words).stderr for words in (["editor"], ["editor", "zed"]))
+    assert "'EDITOR'. One of: zed, jetbrains" in without_any
+    assert "'AGENT'. The agent's command." in without_agent
+    assert "Example: acp-proxy editor zed npx" in without_agent
 
 
 @pytest.mark.parametrize(

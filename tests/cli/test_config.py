@@ -106,7 +106,7 @@ def test_commands_and_programs_use_the_store_of_the_file(path: Path, tmp_path: P
     path.write_text('store = "kept"\n')
     assert run("sessions", "path").stdout == f"{tmp_path / 'kept'}\n"
     assert run("sessions", "list").stdout.startswith("s\t")
-    assert open_store().path == tmp_path / "kept"
+    assert open_store().path.samefile(tmp_path / "kept")
     other = str(tmp_path / "other")
     assert run("sessions", "path", "--store", other).stdout == f"{other}\n"
 

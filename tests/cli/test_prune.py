@@ -53,6 +53,7 @@ def test_every_limit_applies(store: Store) -> None:
     ]
     assert told(store, "prune", *limits[:4], "--dry-run")["sessions"][0]["sessionId"] == "other"
     assert told(store, "prune", "--max-size", "5GB", "--dry-run")["sessions"] == []
+    assert "is not synchronized" in run(store, "prune", "--keep", "9", "--everywhere").stderr
 
 
 def test_limits_may_apply_to_one_agent(store: Store) -> None:

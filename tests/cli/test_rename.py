@@ -44,6 +44,12 @@ def test_a_title_is_one_line_of_printable_text_of_bounded_length(store: Store) -
     assert titles(store)[0].endswith("…")
 
 
+def test_a_title_that_commands_take_for_the_newest_session_is_refused(store: Store) -> None:
+    code, said = refused(store, "rename", "named", " last ")
+    assert (code, "Choose another title" in said) == (2, True)
+    assert titles(store) == ["The agent's", "break it"]
+
+
 @pytest.mark.parametrize(
     "words", [("named",), ("named", " \n"), ("named", "\x1b"), ("named", ""), ("named", "x", "--clear")]
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.cli.screen import is_attended
 from tests.cli.terminal import on_terminal, pager
 from tests.stored import EPOCH, Both, store_session
 
@@ -88,3 +89,10 @@ def test_a_terminal_with_another_character_set_gets_replacements(tmp_path: Path,
         env=os.environ | {"PYTHONIOENCODING": "latin-1"},
     ).stdout
     assert "Grüße ??".encode("latin-1") in text
+
+
+def test_nobody_types_at_the_null_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows, isatty says that this device is a terminal."""
+    with open(os.devnull) as null:
+        monkeypatch.setattr(sys, "stdin", null)
+        assert not is_attended()

@@ -263,6 +263,7 @@ def test_agent_directory_and_time_narrow_the_search(
     assert ids(store, "login", "--since", "7d") == []
     assert ids(store, "login", "--until", "2023-11-15T12:00:00Z") == ["first", "here"]
     assert ids(store, "login", "--until", "7d", "--since", "2023-11-15T12:00:00Z") == ["second"]
+    assert run(store, "login", "--since", "yesterday", "--until", "7d").exit_code == 2
     monkeypatch.chdir(tmp_path)
     assert ids(store, "login", "--here") == ["here"]
     assert ids(store, "login", "--cwd", ".") == []

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from acp_proxy.core.envelopes import Envelopes, Opened
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import cancel, chunk, error, line, notification, permission, prompt, request, result
+from tests.core.loading import DEEP
 from tests.strategies import chosen_messages, messages, one_line, spelled
 
 INVALID_REQUEST = -32600
@@ -189,7 +190,7 @@ def test_a_batch_is_taken_apart() -> None:
 
 
 def test_a_message_nested_too_deeply_is_lost() -> None:
-    deep = b'{"id":1,"method":"proxy/successor","params":{"method":"m","params":%b}}\n' % (b"[" * 3000 + b"]" * 3000)
+    deep = b'{"id":1,"method":"proxy/successor","params":{"method":"m","params":%b}}\n' % (b"[" * DEEP + b"]" * DEEP)
     assert Envelopes().open(deep) == []
     assert Envelopes().wrap(Peer.AGENT, deep) == b""
 

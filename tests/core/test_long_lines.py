@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.core.effects import BeginTurn, Effect, Forward, RecordPiece
+from acp_proxy.core.effects import BeginTurn, Effect, Forward, RecordNote, RecordPiece
 from acp_proxy.core.events import AgentEnded, PieceRead
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
@@ -12,8 +12,11 @@ from tests.conversation import (
     Stored,
     Talk,
     chunk,
+    error,
     line,
     load,
+    notification,
+    permission,
     prompt,
     request,
     result,
@@ -147,7 +150,7 @@ def test_long_lines_pass_in_pieces_while_recording_is_off() -> None:
 def test_the_end_of_the_agent_ends_a_long_line() -> None:
     talk = talking()
     opened(talk, Peer.AGENT, UPDATE)
-    ended = talk.core.handle(AgentEnded("exited with status 1"))
+    ended = talk.core.handle(AgentEnded("agent exited with status 1"))
     assert ended[:2] == [
         RecordPiece("s", Peer.AGENT, b"", first=False, last=True),
         Forward(Peer.CLIENT, b"", first=True, begins=False),
@@ -159,7 +162,9 @@ def test_a_long_line_without_a_meaning_here_passes_in_pieces_and_is_not_recorded
     talk = talking()
     answer = line(result(5, {"content": "a long file"}))
     write = line(request("w", "fs/write_text_file", {"sessionId": "s", "path": "/w/a", "content": "a long file"}))
-    for peer, said in ((Peer.CLIENT, answer), (Peer.AGENT, write)):
+    opens = line(notification("document/didOpen", {"sessionId": "s", "text": "a long file"}))
+    told = line(notification("_agent/news", {"sessionId": "s", "text": "a long file"}))
+    for peer, said in ((Peer.CLIENT, answer), (Peer.CLIENT, opens), (Peer.AGENT, write), (Peer.AGENT, told)):
         assert opened(talk, peer, said) == [Forward(peer.other, said[:-5], first=peer is Peer.AGENT, ends=False)]
         assert talk.core.handle(PieceRead(peer, said[-5:], last=True)) == [
             Forward(peer.other, said[-5:], first=peer is Peer.AGENT, begins=False)
@@ -167,19 +172,116 @@ def test_a_long_line_without_a_meaning_here_passes_in_pieces_and_is_not_recorded
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        line(request("id", "_editor/question", {"a": "long one"})),
+        b'{"jsonrpc":"2.0","method":"_editor/question","id":"id","params":{"a":"long one"}}\n',
+    ],
+)
+def test_a_long_request_that_passes_in_pieces_is_refused_if_the_agent_ends(said: bytes) -> None:
+    talk = talking()
+    assert opened(talk, Peer.CLIENT, said) == [Forward(Peer.AGENT, said[:-5], ends=False)]
+    assert talk.core.handle(PieceRead(Peer.CLIENT, said[-5:], last=True)) == [
+        Forward(Peer.AGENT, said[-5:], begins=False)
+    ]
+    assert talk.agent_ends().refusals == [("id", -32603)]
+
+
+class TerminalTalk(Talk):
+    """A turn in which a tool call shows a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begins().opens("s")
+        self.client(prompt("turn", "s"))
+        self.agent(request(1, "terminal/create", {"sessionId": "s"}))
+        self.client(result(1, {"terminalId": "t"}))
+        self.agent(update("s", "tool_call", toolCallId="c", content=[{"type": "terminal", "terminalId": "t"}]))
+
+    def asks(self) -> None:
+        self.agent(request(7, "terminal/output", {"sessionId": "s", "terminalId": "t"}))
+
+    def answers(self, said: dict[str, Any]) -> None:
+        """A long answer, in three pieces."""
+        self.asks()
+        whole = line(said)
+        passed = opened(self, Peer.CLIENT, whole[:-5])
+        for piece, last in ((whole[-10:-5], False), (whole[-5:], True)):
+            passed += self.core.handle(PieceRead(Peer.CLIENT, piece, last=last))
+        assert b"".join(each.data for each in passed if isinstance(each, Forward)) == whole
+        assert all(isinstance(each, Forward) for each in passed)
+
+    def noted(self) -> list[tuple[object, object]]:
+        """The output and the exit status in each note at the end of the turn."""
+        kept = self.agent(stopped("turn")).kept
+        return [(effect.note["output"], effect.note["exitStatus"]) for effect in kept if isinstance(effect, RecordNote)]
+
+
+def test_a_terminals_long_output_passes_in_pieces_and_is_noted_at_the_end_of_the_turn() -> None:
+    talk = TerminalTalk()
+    talk.answers(result(7, {"output": "outdated"}))
+    talk.answers(result(7, {"output": "a long ☃", "truncated": True, "exitStatus": {"exitCode": 3}}))
+    talk.asks()
+    talk.client(error(7, -32603))
+    assert talk.noted() == [("a long ☃", {"exitCode": 3})]
+
+
+def test_a_terminals_last_output_counts_if_it_is_short_after_a_long_one() -> None:
+    talk = TerminalTalk()
+    talk.answers(result(7, {"output": "a long one"}))
+    talk.asks()
+    talk.client(result(7, {"output": "short"}))
+    assert talk.noted() == [("short", None)]
+
+
+def test_a_terminals_long_output_is_noted_when_it_is_released() -> None:
+    talk = TerminalTalk()
+    talk.answers(result(7, {"output": "a long one"}))
+    [note] = talk.agent(request(8, "terminal/release", {"sessionId": "s", "terminalId": "t"})).kept
+    assert isinstance(note, RecordNote)
+    assert note.note["output"] == "a long one"
+    assert talk.noted() == []
+
+
+@pytest.mark.parametrize("said", [result(7, {"a": "long one"}), result(7, "\ud800"), error(7, -32603, "a long one")])
+def test_a_long_answer_without_output_is_no_news_of_a_terminal(said: dict[str, Any]) -> None:
+    talk = TerminalTalk()
+    talk.answers(said)
+    assert talk.noted() == [(None, None)]
+    talk.client(prompt("turn", "s"))
+    talk.answers(said)
+    assert talk.noted() == []
+
+
+def test_long_outputs_beyond_the_limit_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is for the text, not for the escapes in its line."""
+    monkeypatch.setattr("acp_proxy.core.terminals.SHOWN_LIMIT", 2000)
+    talk = TerminalTalk()
+    talk.answers(result(7, {"output": "\x1b" * 1488}))
+    assert talk.noted() == [("\x1b" * 1488, None)]
+    talk.client(prompt("turn", "s"))
+    talk.answers(result(7, {"output": "\x1b" * 1489}))
+    assert talk.noted() == [(None, None)]
+
+
+@pytest.mark.parametrize(
     ("peer", "said"),
     [
-        (Peer.CLIENT, result(7, {"output": "of a terminal"})),
-        (Peer.CLIENT, request(9, "_editor/question", {"a": "long one"})),
+        (Peer.CLIENT, result(6, {"outcome": "of a permission request"})),
+        (Peer.CLIENT, request(9, "session/set_mode", {"sessionId": "s"})),
+        (Peer.CLIENT, request(9, "terminal/release", {"sessionId": "s"})),
+        (Peer.CLIENT, request(9, "initialize", {"a": "long one"})),
+        (Peer.CLIENT, notification("$/cancel_request", {"requestId": "a long one"})),
         (Peer.CLIENT, b'{"id":5,"jsonrpc":"2.0","result":"otherwise written"}\n'),
         (Peer.CLIENT, b'{"jsonrpc":"2.0","id":"\\u0035","result":"otherwise written"}\n'),
         (Peer.AGENT, result(1, {"a": "long one"})),
         (Peer.AGENT, request(9, "session/request_permission", {"sessionId": "s"})),
+        (Peer.AGENT, notification("session/cancel", {"sessionId": "s"})),
     ],
 )
 def test_a_long_line_that_may_mean_something_here_is_held(peer: Peer, said: Any) -> None:
     talk = talking()
-    talk.agent(request(7, "terminal/output", {"sessionId": "s", "terminalId": "t"}))
+    talk.agent(permission(6, "s"))
     assert talk.core.opens_long_line(peer, line(said)[:-5]) is None
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acp_proxy.core.effects import EndTurn
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
     RESUMES,
@@ -138,52 +139,55 @@ NOTHING: list[Said] = [
 def test_client_lines_without_a_meaning_here_pass(said: list[Said]) -> None:
     talk = talking()
     talk.agent(request(5, "fs/read_text_file", {"sessionId": "s", "path": "/w/a"}))
-    assert talk.core.means_nothing(line(*said))
+    assert talk.core.only_passing(line(*said), Peer.CLIENT) == []
 
 
 @pytest.mark.parametrize(
     "said",
     [
         prompt(7, "s"),
-        request(7, "_editor/question", {}),
+        request(7, "initialize", {}),
         notification("session/cancel", {"sessionId": "s"}),
         notification("$/cancel_request", {"requestId": 1}),
         b'{"jsonrpc":"2.0","method":"session\\/cancel","params":{"sessionId":"s"}}\n',
+        b'{"jsonrpc":"2.0","method":"session\\/delete","id":7,"params":{"sessionId":"s"}}\n',
         b'{"jsonrpc":"2.0","method":"\\u0073ession/list","id":7}\n',
         [result(5, {}), result(6, {})],
+        [request(7, "_editor/question", {})],
         b"no JSON\n",
         b"5\n",
     ],
 )
 def test_other_client_lines_are_decided_on(said: Said) -> None:
-    means_nothing = talking().core.means_nothing
-    assert not means_nothing(line(said))
-    assert not means_nothing(line(NOTHING[0], said))
+    core = talking().core
+    assert core.only_passing(line(said), Peer.CLIENT) is None
+    assert core.only_passing(line(NOTHING[0], said), Peer.CLIENT) is None
 
 
-@pytest.mark.parametrize("method", ["session/request_permission", "terminal/create"])
-def test_an_answer_to_a_remembered_request_is_decided_on(method: str) -> None:
+@pytest.mark.parametrize("method", ["session/request_permission", "terminal/create", "terminal/release"])
+def test_an_answer_to_a_request_with_a_meaning_is_decided_on(method: str) -> None:
     talk = talking()
     talk.agent(request(5, method, {"sessionId": "s"}))
-    assert not talk.core.means_nothing(line(result(5, {})))
-    assert talk.core.means_nothing(line(result(6, {})))
+    assert talk.core.only_passing(line(result(5, {})), Peer.CLIENT) is None
+    assert talk.core.only_passing(line(result(6, {})), Peer.CLIENT) == []
     talk.client(result(5, {}))
-    assert talk.core.means_nothing(line(result(5, {})))
+    assert talk.core.only_passing(line(result(5, {})), Peer.CLIENT) == []
 
 
 def test_agent_requests_without_a_meaning_here_pass_while_no_load_is_under_way() -> None:
     talk = talking()
     asks = request(5, "fs/read_text_file", {"sessionId": "s", "path": "/w/a"})
-    assert talk.core.means_nothing(line(asks, request(6, "_agent/question")), Peer.AGENT)
+    assert talk.core.only_passing(line(asks, request(6, "_agent/question")), Peer.AGENT) == []
     talk.client(load(7, "s"))
-    assert not talk.core.means_nothing(line(asks), Peer.AGENT)
+    assert talk.core.only_passing(line(asks), Peer.AGENT) is None
 
 
 @pytest.mark.parametrize(
     "said",
     [
         permission(7, "s"),
-        request(7, "terminal/output", {"sessionId": "s", "terminalId": "t"}),
+        request(7, "terminal/create", {"sessionId": "s", "command": "make"}),
+        request(7, "terminal/release", {"sessionId": "s", "terminalId": "t"}),
         notification("_agent/news", {"sessionId": "s"}),
         chunk("s", "hello"),
         result(1, {}),
@@ -193,4 +197,45 @@ def test_agent_requests_without_a_meaning_here_pass_while_no_load_is_under_way()
     ],
 )
 def test_other_agent_lines_are_decided_on(said: Said) -> None:
-    assert not talking().core.means_nothing(line(request(6, "_agent/question"), said), Peer.AGENT)
+    core = talking().core
+    assert core.only_passing(line(said), Peer.AGENT) is None
+    assert core.only_passing(line(request(6, "_agent/question"), said), Peer.AGENT) is None
+
+
+ASKED_AND_ANSWERED = [
+    (Peer.CLIENT, request("q", "_editor/question", {"sessionId": "s"})),
+    (Peer.CLIENT, request("q", "authenticate", {"methodId": "key"})),
+    (Peer.AGENT, request("q", "terminal/output", {"sessionId": "s", "terminalId": "t"})),
+    (Peer.AGENT, request("q", "terminal/wait_for_exit", {"sessionId": "s", "terminalId": "t"})),
+]
+
+
+@pytest.mark.parametrize("answer", [result("q", {"output": "so"}), error("q", -32603)])
+@pytest.mark.parametrize(("asks", "said"), ASKED_AND_ANSWERED)
+def test_a_request_that_is_only_remembered_and_its_answer_pass_one_by_one(asks: Peer, said: Said, answer: Said) -> None:
+    talk = talking()
+    ask, reply = (talk.client, talk.agent) if asks is Peer.CLIENT else (talk.agent, talk.client)
+    other = chunk("s", "hello") if asks is Peer.AGENT else prompt(7, "s")
+    assert talk.core.only_passing(line(said, other), asks) is None
+    assert talk.core.only_passing(line(said), asks) is not None
+    ask(said)
+    assert talk.core.only_passing(line(answer, answer), asks.other) is None
+    assert talk.core.only_passing(line(answer), asks.other) is not None
+    reply(answer)
+    assert talk.core.only_passing(line(answer), asks.other) == ([] if asks is Peer.AGENT else None)
+
+
+def test_an_open_request_that_passed_without_a_decision_is_answered_when_the_agent_ends() -> None:
+    talk = talking()
+    talk.client(request("q", "_editor/question", {"sessionId": "s"}))
+    talk.client(request(7, "_editor/question", {"sessionId": "s"}))
+    talk.agent(result(7, {}))
+    assert talk.agent_ends("exited").to_client == line(error("q", -32603, "exited"))
+
+
+def test_of_two_requests_with_one_id_the_older_one_is_answered_first_if_one_passed_without_a_decision() -> None:
+    talk = talking()
+    talk.client(request(7, "_editor/question"))
+    talk.client(prompt(7, "s"))
+    assert talk.agent(result(7, {})).kept == []
+    assert talk.agent(result(7, {"stopReason": "end_turn"})).kept[-1] == EndTurn("s")

@@ -100,8 +100,8 @@ def test_an_entry_is_read_as_run_would_read_it(home: Path, name: str) -> None:
 
 
 def test_an_entry_can_name_its_own_configuration_file(home: Path) -> None:
-    path = home / "own.toml"
-    write(path, 'store = "/own"\n')
+    path, store = home / "own.toml", str(home / "own")
+    write(path, f"store = '{store}'\n")
     entry = {"command": "acp-proxy", "args": ["run", AGENT]}
     agents = {
         "own": {**entry, "env": {"ACP_PROXY_CONFIG": str(path)}},
@@ -110,7 +110,7 @@ def test_an_entry_can_name_its_own_configuration_file(home: Path) -> None:
     }
     write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
     assert only(linux(home)).agents == (
-        ConfiguredAgent("own", Way.PROXIED, "acp-proxy", store="/own"),
+        ConfiguredAgent("own", Way.PROXIED, "acp-proxy", store=store),
         ConfiguredAgent("missing", Way.PROXIED, "acp-proxy", is_recorded=False),
         ConfiguredAgent("usual", Way.PROXIED, "acp-proxy"),
     )

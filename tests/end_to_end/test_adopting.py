@@ -60,7 +60,7 @@ def watch(event, arguments):
     if event.startswith("socket."):
         print("SOCKET", event, arguments, file=sys.stderr)
     if event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and not isinstance(arguments[0], int):
-        if not os.fsdecode(arguments[0]).startswith(sys.argv[4]) and "__pycache__" not in str(arguments[0]):
+        if sys.argv[4] not in os.fsdecode(arguments[0]) and "__pycache__" not in str(arguments[0]):
             print("WROTE", arguments, file=sys.stderr)
 sys.addaudithook(watch)
 from acp_proxy.__main__ import main

@@ -30,7 +30,7 @@ from tests.end_to_end.proxied import (
 
 SMALL = [sys.executable, "-m", "tests.conductor"]
 OFFICIAL = "agent-client-protocol-conductor"
-BUILT = Path(__file__).parents[2] / ".venv" / "conductor" / "bin" / OFFICIAL
+BUILT = Path(__file__).parents[2] / ".venv" / "conductor" / "bin" / f"{OFFICIAL}{'.exe' * (sys.platform == 'win32')}"
 ONCE, TWICE = 1, 2
 
 

@@ -130,7 +130,7 @@ def test_every_fsync_mode_records(proxied: Proxied, fsync: str) -> None:
 def test_the_default_store_of_every_command_is_in_the_users_data_directory(proxied: Proxied) -> None:
     home = proxied.base / "home"
     home.mkdir()
-    environment = {"HOME": str(home), "XDG_DATA_HOME": "", "LOCALAPPDATA": str(home)}
+    environment = {"HOME": str(home), "XDG_DATA_HOME": "", "WIN_PD_OVERRIDE_LOCAL_APPDATA": str(home)}
     talked(started(proxied, **environment))
     [transcript] = [path for path in home.rglob("*.jsonl") if path.name != "state.jsonl"]
     assert "acp-proxy" in transcript.parts

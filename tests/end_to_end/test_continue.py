@@ -265,6 +265,7 @@ def test_a_session_of_another_agent_is_listed_shown_and_continued(
     session, seen = recorded(proxied, "mend it", "and the other?")
     with second.opened(agent, ANSWERS, "--also-list", also) as editor:
         [row] = editor.sessions(cwd=str(proxied.project))
+        assert ("no agent called 'nobody' has a recorded session" in editor.stderr()) == also.startswith("nobody")
         id = row["sessionId"]
         assert (row["title"], row["cwd"]) == ("mend it · acp-proxy-demo-agent", str(proxied.project))
         assert row["_meta"]["acp-proxy"] == {"agent": "acp-proxy-demo-agent"}

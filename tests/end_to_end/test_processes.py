@@ -218,15 +218,20 @@ def test_an_unknown_command_exits_with_127(proxied: Proxied) -> None:
 # --- the editor ends
 
 
-def test_a_request_left_open_by_an_agent_that_outlives_its_input_says_who_ended_it(proxied: Proxied) -> None:
-    agent = ["sh", "-c", "cat >/dev/null; exec sleep 600"]
-    with started(proxied, agent, SHORT_GRACE) as editor:
+@pytest.mark.parametrize(
+    ("options", "afterwards", "told"),
+    [
+        ((), "exit 3", "exited with status 3"),
+        (SHORT_GRACE, "exec sleep 600", "ended by SIGTERM, as it went on for 0.2 s (--grace)"),
+    ],
+)
+def test_the_answer_to_a_request_that_is_open_when_the_editor_ends_says_who_ended(
+    proxied: Proxied, options: Sequence[str], afterwards: str, told: str
+) -> None:
+    with started(proxied, ["sh", "-c", f"cat >/dev/null; {afterwards}"], options) as editor:
         number = editor.start_request("initialize", {"protocolVersion": 1})
         editor.close_stdin()
-        error = editor.answer_of(number)["error"]["message"]
-        assert error == (
-            "agent ended by SIGTERM: acp-proxy's input had ended, and the agent went on for 0.2 s (--grace)"
-        )
+        assert editor.answer_of(number)["error"]["message"] == f"the editor ended, then the agent {told}"
 
 
 def test_closing_the_input_ends_the_agent_gracefully(proxied: Proxied, watched: Watched) -> None:
@@ -386,7 +391,9 @@ def test_a_signal_is_passed_on_and_ends_everything(proxied: Proxied, watched: Wa
         editor.wait_for_text("so far")
         processes = watched.tree(editor)
         editor.signal(number)
-        assert editor.answer_of(open_prompt)["error"]["message"] == f"agent ended by {name}"
+        assert editor.answer_of(open_prompt)["error"]["message"] == (
+            f"acp-proxy got {name}, then the agent ended by {name}"
+        )
         assert editor.wait() == 128 + number
         assert are_gone(processes)
 

@@ -387,3 +387,13 @@ def test_updates_of_any_shape_can_be_compared(said: list[str | Update], odd: lis
         comparison.add(b"{}\n", update, late=True)
     assert verdict(comparison) in Rule
     assert len(comparison.new()) <= len(odd)
+
+
+def test_words_after_a_replay_that_completes_a_cut_answer_are_new() -> None:
+    past = laid("> mend it", "It is", answered=False)
+    comparison = told(past, "> mend it", "It is mended.")
+
+    comparison.add(line(agent("By the way.")), agent("By the way."), late=True)
+
+    assert comparison.continues
+    assert new(comparison) == [agent("By the way.")]

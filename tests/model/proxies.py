@@ -148,7 +148,7 @@ class Proxied:
     def end(self) -> None:
         """End the editor's side, then the agent's; the proxy records everything."""
         self._close_inputs()
-        self._relay.finish("exited with status 0")
+        self._relay.finish("agent exited with status 0")
         self._close()
 
     def kill(self) -> None:

@@ -151,7 +151,7 @@ class Talk:
         for side, pump in ((self.editor, self.relay.client), (self.agent, self.relay.agent)):
             side.end()
             assert pump.ended.wait(SECONDS)
-        self.relay.finish("exited with status 0")
+        self.relay.finish("agent exited with status 0")
         self.relay.finish_work(SECONDS)
         self.editor.close()
         self.agent.close()

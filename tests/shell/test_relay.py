@@ -17,7 +17,7 @@ from acp_proxy.core.negotiation import Settings
 from acp_proxy.shell.pump import LONG_LINE
 from acp_proxy.transcripts.listing.index import Page
 from acp_proxy.transcripts.store import Store
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.jsonrpc import Message, Peer
 from tests.client import until
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS
 from tests.recording.hanging import HangingStore
@@ -236,10 +236,10 @@ class Buggy(Interceptor):
             raise ValueError("tripped")
         return super().handle(event)
 
-    def means_nothing(self, lines: bytes, sender: Peer = Peer.CLIENT) -> bool:
+    def only_passing(self, lines: bytes, sender: Peer) -> list[Message] | None:
         if b"stumble" in lines:
             raise ValueError("stumbled")
-        return super().means_nothing(lines, sender)
+        return super().only_passing(lines, sender)
 
     def opens_long_line(self, peer: Peer, data: bytes) -> list[Effect] | None:
         raise ValueError("tripped")
@@ -266,13 +266,12 @@ def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_d
 def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_unchanged(tmp_path: Path) -> None:
     talk = Talk(Store(tmp_path / "store"), Buggy(SETTINGS))
     talk.open()
-    odd = b'{"jsonrpc":"2.0",  "id":1.0,"method":"trip"}\n'
+    odd = b'{"jsonrpc":"2.0",  "id":1.0,"method":"session/trip"}\n'
     talk.editor.say(odd)
-    talk.agent.hear(method="trip")
+    talk.agent.hear(method="session/trip")
     assert odd in talk.agent.lines
-    odd = odd.replace(b'  "id":1.0,', b"  ")  # a request would pass without a decision
     talk.agent.say(odd)
-    talk.editor.hear(method="trip")
+    talk.editor.hear(method="session/trip")
     assert odd in talk.editor.lines
     talk.turn("afterwards")
     assert talk.told() == ["opened", "afterwards"]
@@ -346,7 +345,7 @@ def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_record
     talk.agent.hear(id="p")
     talk.agent.end()
     assert talk.relay.agent.ended.wait(SECONDS)
-    talk.relay.finish("exited with status 17")
+    talk.relay.finish("agent exited with status 17")
     assert talk.editor.hear(id="p")["error"] == {"code": -32603, "message": "agent exited with status 17"}
     assert talk.told() == ["opened", "one", "failed"]
     talk.editor.end()

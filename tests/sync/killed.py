@@ -4,6 +4,7 @@ for end in killed(folder, url, key): ...    # in a new process; each time with s
 """
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,8 @@ WRITES: list[tuple[Any, str]] = [
 ]
 COMMIT: list[tuple[Any, str]] = [(Remembered, "commit")]
 STEPS = 300
+_PROCESSES: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "fork")
+_KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def killed(folder: Path, url: str, shared: Path, *, commits: bool) -> Iterator[E
         yield End(**json.loads(line))
 
 
-def _prepare(folder: Path, url: str, key: HistoryKey) -> None:
+def _prepare(folder: Path, url: str, key: HistoryKey, said: Connection) -> None:
     """Both have four sessions; then things happen on both, and ``two`` has published its own."""
     one, two = Home(folder / "one", url, key, "laptop"), Home(folder / "two", url, key, "desktop")
     for number, text in enumerate(("Grows there", DELETED, "Grows here", f"Is masked there {SECRET}")):
@@ -85,7 +89,7 @@ def _prepare(folder: Path, url: str, key: HistoryKey) -> None:
     store_session(one.store, "1", ("Begins here", []))
 
 
-def _kill_after(number: int, writes: list[tuple[Any, str]], said: int) -> None:
+def _kill_after(number: int, writes: list[tuple[Any, str]], said: Connection) -> None:
     """Kill this process after the write with this number, from 1."""
     left = number
 
@@ -95,8 +99,8 @@ def _kill_after(number: int, writes: list[tuple[Any, str]], said: int) -> None:
             result = call(*args, **named)
             left -= 1
             if left == 0:
-                os.write(said, name.encode())
-                os.kill(os.getpid(), signal.SIGKILL)
+                said.send(name)
+                os.kill(os.getpid(), _KILL)
             return result
 
         return counted
@@ -120,37 +124,37 @@ def _end(folder: Path, url: str, key: HistoryKey, after: str) -> End:
     return End(after, one.prompts(), two.prompts(), records, words)
 
 
-def _in_a_child(act: Callable[[int], None]) -> tuple[str, bool]:
-    """What it writes to the file descriptor that it gets, and whether it came to its end. The engine's threads do not
+def _in_a_child(act: Callable[[Connection], None]) -> tuple[str, bool]:
+    """What it sends through the connection that it gets, and whether it came to its end. The engine's threads do not
     survive a fork, so all that uses it is done in children."""
-    heard, said = os.pipe()
-    process = os.fork()
-    if not process:
-        act(said)
-        os._exit(0)
-    os.close(said)
-    with os.fdopen(heard) as file:
-        text = file.read()
-    status = os.waitpid(process, 0)[1]
-    assert status in (0, signal.SIGKILL), status
-    return text, status == 0
+    heard, said = _PROCESSES.Pipe(duplex=False)
+    process = _PROCESSES.Process(target=act, args=(said,))
+    process.start()
+    said.close()
+    try:
+        text = heard.recv()
+    except EOFError:
+        text = ""
+    process.join()
+    assert process.exitcode in (0, -_KILL, _KILL), process.exitcode
+    return text, process.exitcode == 0
 
 
-def _round(here: Path, url: str, key: HistoryKey, number: int, writes: list[tuple[Any, str]], said: int) -> None:
+def _round(here: Path, url: str, key: HistoryKey, number: int, writes: list[tuple[Any, str]], said: Connection) -> None:
     one = Reopened(here / "one", url, key)
     _kill_after(number, writes, said)
     one.sync()
 
 
-def _rounds_after(here: Path, url: str, key: HistoryKey, after: str, said: int) -> None:
-    os.write(said, json.dumps(asdict(_end(here, url, key, after))).encode())
+def _rounds_after(here: Path, url: str, key: HistoryKey, after: str, said: Connection) -> None:
+    said.send(json.dumps(asdict(_end(here, url, key, after))))
 
 
 def main() -> None:
     folder, url, shared, commits = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4]
     key, writes = HistoryKey.new(), WRITES + (COMMIT if commits else [])
     (shared / "0").mkdir()
-    _in_a_child(lambda _: _prepare(folder / "0", f"{url}/0", key))
+    _in_a_child(partial(_prepare, folder / "0", f"{url}/0", key))
     for number in range(1, STEPS):
         here, there = folder / str(number), f"{url}/{number}"
         shutil.copytree(folder / "0", here)

@@ -1,6 +1,7 @@
 """What happens on a few machines, as a list of steps; one that fails is short enough to be kept as a test."""
 
 import random
+from contextlib import closing
 from typing import Any
 
 from tests.sync.users import Users
@@ -44,14 +45,14 @@ def _step(chance: random.Random) -> Step:
 
 def play(steps: list[Step]) -> Users:
     """Perform a play on two machines, let them meet, and check what must be true then."""
-    users = Users()
     backups: dict[str, Any] = {}
-    for number in range(2):
-        users.add(f"machine {number}")
-    for step in steps:
-        perform(users, backups, step)
-    users.meet()
-    users.check()
+    with closing(Users()) as users:
+        for number in range(2):
+            users.add(f"machine {number}")
+        for step in steps:
+            perform(users, backups, step)
+        users.meet()
+        users.check()
     return users
 
 

@@ -1,6 +1,10 @@
-"""The process that ``run`` starts, and what ``run`` does for it. Called here without a process of its own."""
+"""The process that ``run`` starts, and what ``run`` does for it. Mostly called here without a process of its
+own."""
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +16,23 @@ from acp_proxy.sync.joined import JoinedStore, Membership
 from acp_proxy.sync.sealing import HistoryKey
 from acp_proxy.sync.starting import LOCK, SETTINGS, WAITING, start_exchange, trouble
 from acp_proxy.transcripts.sharing import locked, open_private
-from tests.client import TIMEOUT
+from tests.client import TIMEOUT, until
 from tests.stored import Both, store_session
+
+STARTS = """
+import ctypes, sys, time
+from pathlib import Path
+from acp_proxy.sync.starting import start_exchange
+
+if sys.platform == "win32":
+    from acp_proxy.shell.windows import end_with_us
+
+    end_with_us(ctypes.c_void_p(-1), ctypes.windll.kernel32)  # this process and what it starts
+start_exchange(Path(sys.argv[1]), print)
+sys.stdout.buffer.write(b"started\\n")
+sys.stdout.flush()
+time.sleep(300)
+"""
 
 
 class Laptop:
@@ -128,6 +147,15 @@ def test_a_store_that_is_synchronized_by_hand_is_left_alone(laptop: Laptop) -> N
     assert laptop.joined.standing().trouble == ""
     start_exchange(laptop.root, pytest.fail)
     assert laptop.joined.standing().sent == 0
+
+
+def test_it_goes_on_when_an_editor_ends_all_that_it_started(laptop: Laptop) -> None:
+    editor = subprocess.Popen([sys.executable, "-c", STARTS, laptop.root], stdout=subprocess.PIPE, process_group=0)
+    assert editor.stdout is not None
+    assert editor.stdout.readline() == b"started\n"
+    os.killpg(editor.pid, signal.SIGKILL) if sys.platform != "win32" else editor.kill()
+    editor.communicate(timeout=TIMEOUT)
+    until(lambda: laptop.joined.standing().sent)
 
 
 def test_a_store_that_is_not_synchronized_is_left_as_it_is(tmp_path: Path) -> None:

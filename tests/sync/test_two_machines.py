@@ -122,17 +122,17 @@ def test_titles_archives_and_deletes_follow(homes: tuple[Home, Home]) -> None:
     one, two = homes
     store_session(one.store, "a", ("A", []))
     store_session(one.store, "b", ("B", []))
-    store_session(one.store, "c", ("C", []))
+    store_session(one.store, "c", ("Gone", []))
     for home in homes:
         home.sync()
     rows = {row.title: row for row in two.store.newest()}
     two.store.rename(rows["A"], "Better")
     two.store.set_archived(rows["B"], True)
-    two.store.remove(rows["C"])
+    two.store.remove(rows["Gone"])
     two.sync()
     one.sync()
     assert {(row.title, row.is_archived) for row in one.store.newest()} == {("Better", False), ("B", True)}
-    assert b"C" not in _opened(one)
+    assert b"Gone" not in _opened(one)
 
 
 def test_many_deletes_leave_the_words_where_they_are_until_confirmed(

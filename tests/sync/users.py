@@ -56,6 +56,10 @@ class Users:
         self.time += 0.5
         return self.time
 
+    def close(self) -> None:
+        for machine in self.machines:
+            machine.kept.close()
+
     # --- what a user does; ``pick`` chooses a session
 
     def begin(self, machine: Machine, id: str) -> str:

@@ -94,6 +94,12 @@ def test_a_file_in_place_of_a_directory_is_refused(root: Path, name: str) -> Non
         Both(root)
 
 
+def test_a_store_below_a_file_is_refused(root: Path) -> None:
+    root.touch()
+    with pytest.raises(StoreRefused, match=f"{re.escape(str(root))} is not a directory|: Not a directory"):
+        Both(root / "store")
+
+
 def test_an_unusable_file_in_the_store_is_named(root: Path) -> None:
     Both(root)
     (root / "format").unlink()

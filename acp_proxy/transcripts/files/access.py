@@ -53,9 +53,9 @@ def make_root(root: Path) -> None:
     try:
         make_directory(root)
         found = os.stat(root)
-    except FileExistsError as problem:
+    except FileExistsError as problem:  # on Windows, also for a file above it
         raise StoreRefused(
-            f"{root} is not a directory. Move it away, or choose another place with --store."
+            f"{problem.filename} is not a directory. Move it away, or choose another place with --store."
         ) from problem
     except OSError as problem:
         reason = problem.strerror or type(problem).__name__
@@ -76,9 +76,16 @@ def only_read(root: Path) -> StoreRefused | None:
         advice = "Mount it writable, or choose another place with --store. Its sessions can still be read and exported."
         return StoreRefused(f"{root} cannot be written to: its file system is read-only. {advice}")
     if mode & _OWNER_WRITES != _OWNER_WRITES:
-        return StoreRefused(f"{root} cannot be written to. Run: chmod 700 {root}")
+        return StoreRefused(f"{root} cannot be written to. Run: {_command('chmod', '700', root)}")
     reason = "the system protects it (a snapshot, a flag, a sandbox)"
     return StoreRefused(f"{root} cannot be written to, although its mode allows it: {reason}. {advice}")
+
+
+def _command(*words: object) -> str:
+    """A command for the user to copy."""
+    from acp_proxy import typed  # imported late: only advice needs it
+
+    return typed.joined(map(str, words))
 
 
 def _is_on_what_is_read_only(path: Path) -> bool:
@@ -102,7 +109,7 @@ def check_inside(directory: Path) -> None:
 def check_link(path: Path) -> None:
     """Check that a path is not a symbolic link. Raises StoreRefused."""
     if path.is_symlink():
-        raise StoreRefused(f"{path} is a link. Replace it with what it points to, or remove it: rm {path}")
+        raise StoreRefused(f"{path} is a link. Replace it with what it points to, or remove it: {_command('rm', path)}")
 
 
 def make_inner_directory(path: Path) -> None:
@@ -121,7 +128,7 @@ def check_owner(root: Path, found: os.stat_result) -> None:
     if found.st_uid != os.geteuid():
         raise StoreRefused(f"{root} belongs to another user. Choose another place with --store.")
     if found.st_mode & 0o022:
-        raise StoreRefused(f"other users can write to {root}. Run: chmod 700 {root}")
+        raise StoreRefused(f"other users can write to {root}. Run: {_command('chmod', '700', root)}")
 
 
 def make_directory(path: Path) -> None:

@@ -25,6 +25,8 @@ class AgentsSession:
         self._elsewhere = header.elsewhere if header is not None else []
         self._moved: bytes | None = None
         self._moved_at = self._briefed_at = self._told_at = 0
+        self.reads_all = bool(self._elsewhere)
+        """Whether parts of the transcript without a note matter too, since turns were recorded on other machines."""
 
     def read(self, data: bytes, at: int, read: Callable[[int, int], bytes]) -> None:
         """Read the next part of the transcript. ``at``: its offset. ``read(size, offset)``: returns other parts."""

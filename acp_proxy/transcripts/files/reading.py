@@ -316,8 +316,9 @@ class Reading:
         while data := self._read(_READ_SIZE, self._searched):
             if self._searched >= until:
                 return True
-            self._has_gap = self._has_gap or data.rfind(record.GAP_MARK) >= 0  # rfind is faster than ``in``
-            self.agents.read(data, self._searched - self.entries_at, self._entries)
+            if self.agents.reads_all or data.rfind(record.NOTE_MARK) >= 0:  # rfind is faster than ``in``
+                self._has_gap = self._has_gap or data.rfind(record.GAP_MARK) >= 0
+                self.agents.read(data, self._searched - self.entries_at, self._entries)
             if len(data) <= overlap:
                 break
             self._searched += len(data) - overlap

@@ -9,6 +9,7 @@ Turns for a transcript that somebody has open are kept in a file of their own (`
 
 import os
 import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -50,18 +51,22 @@ def grow(
     path = layout.transcript(agent, name)
     with access.alone_in(path.parent, wait=wait):  # keeps others from compressing it, or overwriting bytes in it
         beginning.make_plain(layout, agent, path)
-        with layout.journal(agent).alone(), deleting.unused(path) as is_unused:
-            if not is_unused:
-                return False
-            with closing(Reading(path)) as reading:
-                header = reading.header
-                if header is None or reading.size - reading.entries_at != size:
+        with layout.journal(agent).alone():
+            with deleting.unused(path) as is_unused:
+                if not is_unused:
                     return False
-                parts = _joined([*header.elsewhere, *elsewhere])
-                header = _naming(header.but(uid=header.uid or uid, elsewhere=parts), data)
-                _replace(path, _whole(header, reading, data))
-            layout.mark(agent, name)
-            unfinished(path).replace(path)
+                with closing(Reading(path)) as reading:
+                    header = reading.header
+                    if header is None or reading.size - reading.entries_at != size:
+                        return False
+                    parts = _joined([*header.elsewhere, *elsewhere])
+                    header = _naming(header.but(uid=header.uid or uid, elsewhere=parts), data)
+                    _replace(path, _whole(header, reading, data))
+                layout.mark(agent, name)
+                is_there = _put(path)
+            if not (is_there or _put(path)):  # Windows replaces no open file, and this process had it open
+                unfinished(path).unlink(missing_ok=True)
+                return False
             layout.mark(agent, name)  # again: a process that read the old file may have removed the mark
     return True
 
@@ -164,6 +169,17 @@ def _joined(parts: list[Part]) -> list[Part]:
             start = out.pop()[0]
         out.append((start, end, machine))
     return out
+
+
+def _put(path: Path) -> bool:
+    """Put the unfinished file in its place. False: on Windows, somebody has the old one open. Raises OSError."""
+    try:
+        unfinished(path).replace(path)
+    except PermissionError:
+        if sys.platform == "win32":
+            return False
+        raise
+    return True
 
 
 def _replace(path: Path, chunks: Iterator[bytes]) -> None:

@@ -14,8 +14,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import groupby
 
 from acp_proxy.errors import NewerFormat, NoFullText, Unreadable, errno_name
+from acp_proxy.titles import masks_shortened
 from acp_proxy.transcripts.files import names
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Reading
@@ -38,7 +40,8 @@ from acp_proxy.transcripts.search.words import (
     table,
     when,
 )
-from acp_proxy.wire import clock
+from acp_proxy.wire import acp, clock, foreign
+from acp_proxy.wire.record import Header
 
 DIGITS = "0123456789abcdef"
 _TRIES = 3 * len(DIGITS)  # each table may be broken, or be removed by a delete
@@ -167,8 +170,8 @@ class Tables:
         with self._trusted(digit):
             return self._words[digit].key(transcript)
 
-    def hit(self, digit: str, row: Listed, transcript: int, docs: list[int], sought: Sought) -> Hit:
-        """A session with these matching turns. Raises _Again, Unreadable."""
+    def hit(self, digit: str, row: Listed, transcript: int, docs: list[int], sought: Sought) -> tuple[Hit, set[int]]:
+        """A session with these matching turns, and their times. Raises _Again, Unreadable."""
         with self._trusted(digit):
             return _hit(self._words[digit], row, transcript, docs, sought)
 
@@ -270,34 +273,48 @@ class RunningSearch:
         self._tables = tables
         self._sought = sought
         self._tell = tell
+        self._told = _Told()
+        self._known = set[Key]()
         self._first = seconds(sought.since) if sought.since is not None else 0
         self._within = tables.inside(sought, sought.cwd) if sought.cwd is not None else None
 
     def go_on(self, since: int = 0) -> bool:
         """Add the matches that began in this second or later. Returns False if the search has ended."""
-        docs, sought = self._tables.docs(self._sought), self._sought
+        docs = self._tables.docs(self._sought)
         by_transcript: dict[tuple[str, int], list[int]] = {}
         for digit, each in docs.items():
             for doc in each:
                 by_transcript.setdefault((digit, of(doc)), []).append(doc)
-        known = {(hit.session.agent, hit.session.name) for hit in self.hits}
-        for digit, transcript in _newest(docs):
-            key = self._tables.key(digit, transcript)
-            if key in known or key[0] not in sought.agents or (self._within is not None and key not in self._within):
-                continue
-            row = self._tables.row(key)
-            if row is None or not row.prompts:
-                continue
-            if len(self.hits) == sought.limit:
-                return False
-            matching = by_transcript[digit, transcript]
-            if when(matching[0]) < since:
+        for at, row, digit, transcript in self._rows(docs):
+            is_full = len(self.hits) == self._sought.limit
+            if at < since and not is_full:
                 return True
-            self.hits.append(self._tables.hit(digit, row, transcript, matching, sought))
-            if not self._tell(self.hits[-1]):
+            matches = by_transcript[digit, transcript]
+            hit, times = self._tables.hit(digit, row, transcript, matches, self._sought)
+            self._known.add((row.agent, row.name))
+            if self._told.has(hit, times):
+                continue
+            if is_full:
+                return False
+            self.hits.append(hit)
+            if not self._tell(hit):
                 return False
         self.is_all = since <= self._first
         return not self.is_all
+
+    def _rows(self, docs: dict[str, list[int]]) -> Iterator[tuple[int, Listed, str, int]]:
+        """The new sessions of these turns, newest first, with the times and places in the tables; an original before
+        its copy."""
+        for at, together in groupby(_newest(docs), key=lambda found: found[0]):
+            rows = []
+            for _, digit, transcript in together:
+                key = self._tables.key(digit, transcript)
+                if key in self._known or key[0] not in self._sought.agents:
+                    continue
+                row = self._tables.row(key) if self._within is None or key in self._within else None
+                if row is not None and row.prompts:
+                    rows.append((at, row, digit, transcript))
+            yield from sorted(rows, key=lambda found: found[1].copy_of is not None)
 
 
 def work_on(key: Key, before: IndexedTranscript | None, reading: Reading, title: str | None) -> Work | None:
@@ -308,10 +325,21 @@ def work_on(key: Key, before: IndexedTranscript | None, reading: Reading, title:
     goes_on = before is not None and _goes_on(before, header.created_at, reading)
     start = before.place if before is not None and goes_on else BEGINNING
     turns = Turns(start)
-    told = [TurnText(0, header.created_at, separated(title))] if title else []
-    told += [TurnText(turn.number, turn.at, separated(turn.text)) for turn in turns.read(reading) if turn.pieces]
+    told = [TurnText(0, _began(reading, header), separated(title))] if title else []
+    told += [
+        TurnText(turn.number, turn.at, separated(masks_shortened(turn.text)))
+        for turn in turns.read(reading)
+        if turn.pieces
+    ]
     seen = IndexedTranscript(header.created_at, reading.inode, turns.size, turns.last)
     return Work(key, before, seen, start.turns, told)
+
+
+def _began(reading: Reading, header: Header) -> str:
+    """When the session began; of a copy, when its original did, so that both are found at the same time."""
+    first = next(reading.lines(), None) if foreign.original(header.session) is not None else None
+    note = first.entry.note if first is not None and first.entry is not None else None
+    return (acp.text(note, "createdAt") if note is not None else None) or header.created_at
 
 
 def _goes_on(before: IndexedTranscript, created: str, reading: Reading) -> bool:
@@ -320,23 +348,43 @@ def _goes_on(before: IndexedTranscript, created: str, reading: Reading) -> bool:
     return before.created == created and (is_there or before.size == reading.size)
 
 
-def _newest(docs: dict[str, list[int]]) -> Iterator[tuple[str, int]]:
-    """The transcripts of these turns, each once, newest first. The order is the same every time."""
+class _Told:
+    """The matches so far. A copy of another agent's session begins with the original's turns."""
+
+    def __init__(self) -> None:
+        self._by_first: dict[tuple[int, str, str], list[tuple[bool, set[int]]]] = {}
+
+    def has(self, hit: Hit, times: set[int]) -> bool:
+        """Whether a session was told that has all of these matches, and one of both is a copy. Else keeps them."""
+        if not hit.excerpts:
+            return False
+        first, is_copy = hit.excerpts[0], hit.session.copy_of is not None
+        before = self._by_first.setdefault((first.turn, first.at, first.text), [])
+        if any((is_copy or copy) and times <= others for copy, others in before):
+            return True
+        before.append((is_copy, times))
+        return False
+
+
+def _newest(docs: dict[str, list[int]]) -> Iterator[tuple[int, str, int]]:
+    """The transcripts of these turns, each once, newest first, after the time. The order is the same every time."""
     seen = set()
-    for _, digit, transcript in heapq.merge(*(_named(digit, each) for digit, each in docs.items()), reverse=True):
+    for at, digit, transcript in heapq.merge(*(_named(digit, each) for digit, each in docs.items()), reverse=True):
         if (digit, transcript) not in seen:
             seen.add((digit, transcript))
-            yield digit, transcript
+            yield at, digit, transcript
 
 
 def _named(digit: str, docs: list[int]) -> Iterator[tuple[int, str, int]]:
     return ((when(doc), digit, of(doc)) for doc in docs)
 
 
-def _hit(words: WordTable, row: Listed, transcript: int, docs: list[int], sought: Sought) -> Hit:
+def _hit(words: WordTable, row: Listed, transcript: int, docs: list[int], sought: Sought) -> tuple[Hit, set[int]]:
+    """A session that matches, and the times of its turns that do."""
     numbers = words.numbers(transcript)
     by_turn = {numbers[doc]: doc for doc in docs if doc in numbers}
     turns = sorted(number for number in by_turn if number)
     shown = turns[: sought.each or None] or list(by_turn)
     excerpts = (words.excerpt(sought.question, by_turn[number]) for number in shown)
-    return Hit(row, clock.stamp(when(docs[0])), turns, [one for one in excerpts if one is not None])
+    hit = Hit(row, clock.stamp(when(docs[0])), turns, [one for one in excerpts if one is not None])
+    return hit, {when(by_turn[number]) for number in turns}

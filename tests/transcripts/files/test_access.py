@@ -61,11 +61,13 @@ def test_an_existing_directory_keeps_its_mode(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("found", [0o720, 0o702, 0o777, 0o1777])
 def test_a_directory_that_others_can_write_to_is_refused_with_the_command_to_fix_it(tmp_path: Path, found: int) -> None:
-    tmp_path.chmod(found)
-    with pytest.raises(StoreRefused, match=f"chmod 700 {tmp_path}"):
-        access.prepare(tmp_path)
-    tmp_path.chmod(0o700)
-    access.prepare(tmp_path)
+    root = tmp_path / "my store"
+    root.mkdir()
+    root.chmod(found)
+    with pytest.raises(StoreRefused, match=f"chmod 700 '{root}'"):
+        access.prepare(root)
+    root.chmod(0o700)
+    access.prepare(root)
 
 
 def test_the_target_of_a_link_is_checked(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Spellings of the same directory are equal."""
 
 import os
+import sys
 from pathlib import Path
 
+import platformdirs
 import pytest
 from hypothesis import given
 
@@ -88,6 +90,10 @@ def test_any_path_is_a_place(path: str) -> None:
 def test_the_default_store_is_in_the_users_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert default_root() == tmp_path / "acp-proxy"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    usual = Path(platformdirs.user_data_dir("acp-proxy", appauthor=False))
+    monkeypatch.setitem(sys.modules, "platformdirs", None)  # slow to import, and not needed for the usual place
+    assert default_root() == usual
 
 
 def test_a_path_that_is_too_long_is_not_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,6 +155,30 @@ def test_sessions_of_two_agents_with_the_same_id_are_separate(store: Both) -> No
     assert [hit.session.agent for hit in search(store, "word").hits] == ["other", AGENT]
 
 
+def test_of_a_session_and_its_copy_only_one_is_found_unless_both_went_on(store: Both) -> None:
+    keep(store, "s", "word", "Word again")
+    copies = [store.continue_with(next(store.newest()), agent, {}) for agent in ("other", "third")]
+    assert found(store, "word") == [("s", [1, 2])]
+    assert found(store, "word", agents=("other",)) == [(copies[0], [1, 2])]
+    talk.keep(store, "other", copies[0], prompt("word there", at=600, session=copies[0]), answer(at=600), fresh=False)
+    assert found(store, "word") == [(copies[0], [1, 2, 3])]
+    talk.keep(store, AGENT, "s", prompt("word here", at=900, session="s"), answer(at=900), fresh=False)
+    assert found(store, "word") == [("s", [1, 2, 3]), (copies[0], [1, 2, 3])]
+
+
+def test_a_title_of_a_session_and_its_copy_is_found_once(store: Both) -> None:
+    talk.keep(store, AGENT, "s", prompt("x"), info(title="Named word"), answer())
+    store.continue_with(next(store.newest()), "other", {})
+    store.continue_with(next(store.newest()), "other", {})
+    assert found(store, "named") == [("s", [])]
+
+
+def test_a_masked_secret_is_short_in_a_title_and_in_an_excerpt(store: Both) -> None:
+    keep(store, "s", f"use [redacted]{'*' * 90} for the login")
+    [hit] = search(store, "login").hits
+    assert hit.session.title == hit.excerpts[0].text == "use [redacted] for the login"
+
+
 def test_without_a_matching_agent_no_tables_are_made(store: Both, root: Path) -> None:
     assert search(store, "login").hits == []
     keep(store, "s", "login")
