@@ -53,9 +53,7 @@ def wordy(root: Path, count: int) -> Path:
             at = clock.stamp(_BEGAN + 60 * number)
             session = f"session-{number:07}"
             said = tokens[number * 37 % 190_000 :][:_CHUNKS]
-            texts = ({"type": "text", "text": token} for token in said)
-            chunks = ({"sessionUpdate": "agent_message_chunk", "content": text} for text in texts)
-            lines = [*turn(session, number, at), *(update(each, session, at) for each in chunks)]
+            lines = [*turn(session, number, at), *(chunk(token, session, at) for token in said)]
             lines += [*ran(f"make {number}", 22_000, session, at), answer(number, at)]
             written(store, AGENT_FOLDER, Header(session, project(number), record.RECORDED, at), lines)
     return root
@@ -142,8 +140,12 @@ def turn(session: str, number: int, at: str) -> Iterator[bytes]:
 
 def streamed(count: int, session: str, at: str) -> Iterator[bytes]:
     for number in range(count):
-        text = {"type": "text", "text": f" word{number}"}
-        yield update({"sessionUpdate": "agent_message_chunk", "content": text}, session, at)
+        yield chunk(f" word{number}", session, at)
+
+
+def chunk(text: str, session: str, at: str) -> bytes:
+    content = {"type": "text", "text": text}
+    return update({"sessionUpdate": "agent_message_chunk", "content": content}, session, at)
 
 
 def answer(number: int, at: str) -> bytes:
