@@ -21,6 +21,7 @@ from acp_proxy.cli.storing import (
     directory,
     explained,
     same_store,
+    say_on_stderr,
     short_ids,
     store_of,
     wrong_usage,
@@ -109,10 +110,10 @@ def search(
                     say(text)
         if not result.hits:
             is_empty = next(opened.newest(), None) is None
-            typer.echo(nothing(opened, narrowed=False) if is_empty else _nothing(words, options), err=True)
+            say_on_stderr(nothing(opened, narrowed=False) if is_empty else _nothing(words, options))
             raise typer.Exit(1)
         if not result.is_all and not as_json:
-            typer.echo(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.", err=True)
+            say_on_stderr(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.")
 
 
 class _EarlyHits:
