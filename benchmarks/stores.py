@@ -25,6 +25,7 @@ _BEGAN = 1_795_166_102.123
 _RUN = "bench1"
 _DOCUMENTS = Path(__file__).parents[1] / "docs"
 _WORDS = 5  # the answer in a small session
+_CHUNKS = 60  # the answer in one of 40 kB
 
 
 def filled(root: Path, count: int) -> Path:
@@ -42,6 +43,20 @@ def small(store: Store, agent: str, number: int) -> None:
     session = f"session-{number:07}"
     lines = [*turn(session, number, at), *streamed(_WORDS, session, at), answer(number, at)]
     written(store, agent, Header(session, project(number), record.RECORDED, at), lines)
+
+
+def wordy(root: Path, count: int) -> Path:
+    """A store of so many sessions of 40 kB: a prompt, prose in chunks, and the output of a command."""
+    if not root.exists():
+        store, tokens = Store(root), prose(200_000)
+        for number in range(count):
+            at = clock.stamp(_BEGAN + 60 * number)
+            session = f"session-{number:07}"
+            said = tokens[number * 37 % 190_000 :][:_CHUNKS]
+            lines = [*turn(session, number, at), *(chunk(token, session, at) for token in said)]
+            lines += [*ran(f"make {number}", 22_000, session, at), answer(number, at)]
+            written(store, AGENT_FOLDER, Header(session, project(number), record.RECORDED, at), lines)
+    return root
 
 
 def project(number: int) -> str:
@@ -103,14 +118,19 @@ def told(tokens: Iterable[str], chance: random.Random) -> Iterator[bytes]:
 
 def outputs(megabytes: int, *, turns_of: int = 10) -> Iterator[bytes]:
     """Commands that print a megabyte each, ten per turn."""
-    output = {"type": "content", "content": {"type": "text", "text": "output line\n" * (MEGABYTE // 12)}}
     for at in range(megabytes):
         if at % turns_of == 0:
             yield from turn(MEASURED, at, _AT)
-        call = {"toolCallId": f"call{at}", "title": "make test", "kind": "execute", "status": "pending"}
-        yield update({"sessionUpdate": "tool_call", **call}, MEASURED, _AT)
-        done = {"toolCallId": f"call{at}", "status": "completed", "content": [output]}
-        yield update({"sessionUpdate": "tool_call_update", **done}, MEASURED, _AT)
+        yield from ran("make test", MEGABYTE, MEASURED, _AT, id=f"call{at}")
+
+
+def ran(title: str, size: int, session: str, at: str, *, id: str = "call") -> Iterator[bytes]:
+    """A command that prints so many bytes."""
+    output = {"type": "content", "content": {"type": "text", "text": "output line\n" * (size // 12)}}
+    call = {"toolCallId": id, "title": title, "kind": "execute", "status": "pending"}
+    yield update({"sessionUpdate": "tool_call", **call}, session, at)
+    done = {"toolCallId": id, "status": "completed", "content": [output]}
+    yield update({"sessionUpdate": "tool_call_update", **done}, session, at)
 
 
 def turn(session: str, number: int, at: str) -> Iterator[bytes]:
@@ -120,8 +140,12 @@ def turn(session: str, number: int, at: str) -> Iterator[bytes]:
 
 def streamed(count: int, session: str, at: str) -> Iterator[bytes]:
     for number in range(count):
-        text = {"type": "text", "text": f" word{number}"}
-        yield update({"sessionUpdate": "agent_message_chunk", "content": text}, session, at)
+        yield chunk(f" word{number}", session, at)
+
+
+def chunk(text: str, session: str, at: str) -> bytes:
+    content = {"type": "text", "text": text}
+    return update({"sessionUpdate": "agent_message_chunk", "content": content}, session, at)
 
 
 def answer(number: int, at: str) -> bytes:

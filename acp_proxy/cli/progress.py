@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -27,40 +27,44 @@ def advancing(items: Sequence[T], what: str) -> Iterator[T]:
 
 
 @contextmanager
-def advanced(what: str, patience: float = 0.0) -> Iterator[Callable[[int, int], None]]:
-    """For work that reports how much is done, and how much there is.
+def advanced(what: str, patience: float = 0.0) -> Iterator["ProgressBar"]:
+    """For work that reports how much is done, and how much there is, by calling what this yields.
 
     The bar appears when some work is left and ``patience`` seconds have passed. There is only one bar at a time.
     """
-    bar = _Bar(what, time.monotonic() + patience)
+    bar = ProgressBar(what, time.monotonic() + patience)
     try:
-        yield bar.tell
+        yield bar
     finally:
-        bar.stop()
+        bar.hide()
 
 
-class _Bar:
+class ProgressBar:
+    """``has_begun``: the bar was shown."""
+
     _is_one_shown: ClassVar[bool] = False
 
     def __init__(self, what: str, begins: float) -> None:
         self._what = what
         self._begins = begins
         self._shown: Progress | None = None
+        self.has_begun = False
 
-    def tell(self, done: int, total: int) -> None:
+    def __call__(self, done: int, total: int) -> None:
         if self._shown is None and done < total and self._may_begin():
             self._shown = _started(self._what, total)
-            _Bar._is_one_shown = True
+            ProgressBar._is_one_shown = self.has_begun = True
         if self._shown is not None:
             self._shown.update(self._shown.task_ids[0], completed=done, total=total)
 
-    def stop(self) -> None:
+    def hide(self) -> None:
+        """Remove the bar until the next progress."""
         if self._shown is not None:
             self._shown.stop()
-            _Bar._is_one_shown = False
+            self._shown, ProgressBar._is_one_shown = None, False
 
     def _may_begin(self) -> bool:
-        return not _Bar._is_one_shown and time.monotonic() >= self._begins and sys.stderr.isatty()
+        return not ProgressBar._is_one_shown and time.monotonic() >= self._begins and sys.stderr.isatty()
 
 
 def _started(what: str, total: int) -> "Progress":

@@ -1,7 +1,8 @@
 """``acp-proxy sessions search``: find the conversation with these words."""
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -10,8 +11,8 @@ import typer
 
 from acp_proxy.cli import periods
 from acp_proxy.cli.list_sessions import nothing
-from acp_proxy.cli.progress import advanced
-from acp_proxy.cli.screen import paged, screen
+from acp_proxy.cli.progress import MOMENT, ProgressBar, advanced
+from acp_proxy.cli.screen import Screen, paged, screen
 from acp_proxy.cli.storing import (
     INTERRUPTED,
     AgentOption,
@@ -63,7 +64,8 @@ def search(
     results come first. If the output is not a terminal, each line has id, turn, title, agent, directory, time and text,
     separated by tabs. The exit status is 1 if nothing matches.
 
-    The first search reads all transcripts; later searches read only new text. You may interrupt it.
+    A search reads what no search has read yet, the newest sessions first, until it has its results. On a terminal, each
+    result appears as soon as no newer one can come. You may interrupt it.
 
     Example: acp-proxy sessions search login "session cookie" --since 30d
     """
@@ -88,34 +90,76 @@ def search(
             until=latest or None,
             below=here,
         )
-        with _interruptible(opened), _with_room(opened), advanced("Reading new transcripts") as progress:
-            result = opened.search(sought, progress)
+        target, options = screen(), same_store(context, store)
+
+        def show(hits: "list[Hit]") -> None:
+            sys.stdout.writelines(_texts(store_of(store), hits, target, options))
+            sys.stdout.flush()
+
+        with _interruptible(opened), _with_room(opened), advanced("Reading new transcripts", MOMENT) as bar:
+            early = _EarlyHits(bar, show)
+            by_early = (early.progress, early.tell) if target.is_terminal and not as_json else (bar,)
+            result = opened.search(sought, *by_early)
         if as_json:
             typer.echo(terminal.json_text([found.for_programs(hit) for hit in result.hits], indent=2))
+        elif early.has_shown:
+            show(early.waiting)
         elif result.hits:
-            _say(opened, result.hits, same_store(context, store))
+            with paged(target) as say:
+                for text in _texts(opened, result.hits, target, options):
+                    say(text)
         if not result.hits:
             is_empty = next(opened.newest(), None) is None
-            say_on_stderr(nothing(opened, narrowed=False) if is_empty else _nothing(words, same_store(context, store)))
+            say_on_stderr(nothing(opened, narrowed=False) if is_empty else _nothing(words, options))
             raise typer.Exit(1)
         if not result.is_all and not as_json:
             say_on_stderr(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.")
 
 
-def _say(store: Archive, hits: "list[Hit]", options: list[str]) -> None:
+class _EarlyHits:
+    """Shows results while transcripts are still read, if that takes more than a moment.
+
+    ``waiting``: those that were not shown.
+    """
+
+    def __init__(self, bar: ProgressBar, show: "Callable[[list[Hit]], None]") -> None:
+        self.waiting: list[Hit] = []
+        self.has_shown = False
+        self._bar = bar
+        self._show = show
+        self._known = set[tuple[str, str]]()
+
+    def progress(self, done: int, total: int) -> None:
+        self._bar(done, total)
+        self._go_on()
+
+    def tell(self, hit: "Hit") -> bool:
+        key = hit.session.agent, hit.session.name
+        if key not in self._known:  # else the search began again
+            self._known.add(key)
+            self.waiting.append(hit)
+            self._go_on()
+        return True
+
+    def _go_on(self) -> None:
+        if self._bar.has_begun and self.waiting:
+            self._bar.hide()
+            self._show(self.waiting)
+            self.waiting, self.has_shown = [], True
+
+
+def _texts(store: Archive, hits: "list[Hit]", target: Screen, options: list[str]) -> Iterator[str]:
     from acp_proxy.views import found
 
-    target = screen()
-    with paged(target) as say:
-        if not target.is_terminal:
-            for hit in hits:
-                say("".join(f"{text}\n" for text in found.values(hit)))
-            return
-        now, home = datetime.now().astimezone(), os.path.expanduser("~")
-        look = found.SearchLook(target.width, target.is_dressed, target.colours, now, home)
-        ids = short_ids(store, [hit.session for hit in hits])
+    if not target.is_terminal:
         for hit in hits:
-            say(found.shown(hit, _command(store, hit, ids[hit.session.named], options), look))
+            yield "".join(f"{text}\n" for text in found.values(hit))
+        return
+    now, home = datetime.now().astimezone(), os.path.expanduser("~")
+    look = found.SearchLook(target.width, target.is_dressed, target.colours, now, home)
+    ids = short_ids(store, [hit.session for hit in hits])
+    for hit in hits:
+        yield found.shown(hit, _command(store, hit, ids[hit.session.named], options), look)
 
 
 def _nothing(words: list[str], options: list[str]) -> str:

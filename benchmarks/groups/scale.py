@@ -1,5 +1,6 @@
 """As the store grows: daily work by the number of sessions, and a load by its length."""
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
@@ -8,21 +9,25 @@ from benchmarks.figures import SECONDS, Reading, Row
 from benchmarks.groups.replay import COMPACT, FULL, loads
 from benchmarks.groups.start import ran_in
 from benchmarks.groups.store import SIZES
-from benchmarks.rounds import Task, interleaved
+from benchmarks.rounds import Numbers, Task, interleaved
 from benchmarks.subjects import PROXY, Effort
 
 TURNS = 100
 LENGTHS = (1_000, 10_000, 100_000)
+COMMAND_SIZES = (1_000, 5_000, 100_000)
+WORDY = 5_000
 _TAB = {
     "_ACP_PROXY_COMPLETE": "complete_fish",
     "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     "_TYPER_COMPLETE_ARGS": "acp-proxy sessions show session-",
 }
+_OLD_ID = {**_TAB, "_TYPER_COMPLETE_ARGS": "acp-proxy sessions show session-000012"}
 COMMANDS: Mapping[str, tuple[Sequence[str], Mapping[str, str], int]] = {
     "acp-proxy sessions list, the newest 30": (("sessions", "list", "--limit", "30"), {}, 7),
     "acp-proxy sessions list, all of them": (("sessions", "list"), {}, 3),
     "acp-proxy sessions stats": (("sessions", "stats"), {}, 5),
     "TAB after the beginning of an id": ((), _TAB, 7),
+    "TAB after most of an old id": ((), _OLD_ID, 7),
 }
 """By row: the words, the environment, and the rounds."""
 
@@ -40,12 +45,17 @@ def run(effort: Effort) -> Iterator[Row]:
         size: partial(effort.talk, PROXY, ["turn", TURNS], [1, 200], root) for size, root in roots.items()
     }
     yield Reading("a turn", SECONDS, "p50", least).row(interleaved(turns, rounds, effort.chance), sized=True)
+    stored = {f"{size:,}": stores.filled(effort.place / f"sessions-{size}", size) for size in COMMAND_SIZES}
+    for root in stored.values():
+        ran_in(effort, root, "sessions", "list", "--limit", "1")  # makes the index
     for what, (words, variables, tries) in COMMANDS.items():
         commands: dict[str, Task] = {
-            size: partial(ran_in, effort, root, *words, **variables) for size, root in roots.items()
+            size: partial(ran_in, effort, root, *words, **variables) for size, root in stored.items()
         }
         seen = interleaved(commands, effort.rounds(tries), effort.chance)
         yield Reading(what, SECONDS, "started", least).row(seen, sized=True)
+
+    yield first_search(effort)
 
     by_length = {}
     for length in LENGTHS:
@@ -54,3 +64,17 @@ def run(effort: Effort) -> Iterator[Row]:
     for mode in (FULL, COMPACT):
         seen = {length: loaded[mode] for length, loaded in by_length.items()}
         yield Reading(f"load of so many chunks, {mode}", SECONDS, "last", f"{LENGTHS[0]:,}").row(seen, sized=True)
+
+
+def first_search(effort: Effort) -> Row:
+    """Searches in a store that was never searched, for a word that no session has, and for one that all have."""
+    root = stores.wordy(effort.place / "wordy", WORDY)
+    ran_in(effort, root, "sessions", "list", "--limit", "1")
+
+    def searched(word: str) -> Numbers:
+        shutil.rmtree(root / "search", ignore_errors=True)
+        return ran_in(effort, root, "sessions", "search", word)
+
+    tasks: dict[str, Task] = {word: partial(searched, word) for word in ("nowhere", "question")}
+    seen = interleaved(tasks, effort.rounds(3), effort.chance)
+    return Reading(f"first search, {WORDY:,} sessions of 200 MB", SECONDS, "started", "nowhere").row(seen)

@@ -8,6 +8,7 @@ import sqlite3
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from acp_proxy.cli import search as command
 from acp_proxy.cli.app import app
 from acp_proxy.shell import output
 from acp_proxy.transcripts.listing.index import Listed
+from acp_proxy.transcripts.search import searching
 from acp_proxy.transcripts.search.searching import Hit
 from acp_proxy.transcripts.search.words import Excerpt
 from acp_proxy.views import found, rows
@@ -168,13 +170,36 @@ def test_an_older_session_of_an_id_is_opened_by_its_number(store: Both) -> None:
     assert [line.split("\t")[0] for line in run(store, "word").stdout.splitlines()] == ["s", "s~1"]
 
 
-def test_a_terminal_shows_the_progress_of_the_first_search(store: Both) -> None:
-    for number in range(40):
-        store_session(store, f"s{number}", (f"word {number}", []))
-    assert "Reading new transcripts" in on_terminal(store, "word")
-    assert "Reading new transcripts" not in on_terminal(store, "word")
-    result = run(store, "word")
-    assert "Reading" not in result.stderr
+def test_a_terminal_shows_progress_and_the_newest_results_while_transcripts_are_read(
+    store: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        store_session(store, f"s{number}", (f"word {number}", []), at=EPOCH + 60 * number)
+    monkeypatch.setattr(command, "MOMENT", 0.0)
+    monkeypatch.setattr(searching, "_FIRST_BATCH", 1)
+    monkeypatch.setenv("PAGER", "cat")
+    first, later = seen_in_process(store, monkeypatch), seen_in_process(store, monkeypatch)
+    shown = re.findall(r"word (\d+)\x1b", first)
+    assert [*dict.fromkeys(shown)] == [str(number) for number in reversed(range(2, 12))]
+    assert first.index("word 11") < first.rindex("Reading new transcripts") < first.index("word 2\x1b")
+    assert re.findall(r"word (\d+)\x1b", later) == shown
+    assert "Reading" not in later + run(store, "word").stderr
+
+
+def seen_in_process(store: Both, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a terminal shows of a search in this process, stderr included."""
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as written, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", written)
+        patch.setattr(sys, "stderr", written)
+        patch.setenv("TERM", "xterm-256color")
+        reader = Thread(target=lambda: seen.extend(iter(lambda: output.read(ours, 65536), b"")))
+        seen: list[bytes] = []
+        reader.start()
+        app(["sessions", "search", "word", "--store", str(store.root)], standalone_mode=False)
+    reader.join()
+    os.close(ours)
+    return b"".join(seen).decode()
 
 
 def test_a_disk_too_full_for_the_search_tables_is_reported(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:

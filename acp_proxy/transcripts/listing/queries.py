@@ -24,6 +24,10 @@ _OLDER = re.compile(rf"(.+?)(({ASIDE}[0-9]+)+)", re.DOTALL)
 NUMBER = f"substr(name, instr(name || '{ASIDE}', '{ASIDE}'))"
 """SQL for the part of a transcript's name after its hash (``names.aside``)."""
 
+LAST_USED = "max(updated, created, coalesce(json_extract(state, '$.last'), ''))"
+"""SQL for the time when something was last said in a session. The time of change that the agent reports may be older;
+a copy is as new as its making."""
+
 COPIES = blob(foreign.PREFIX), blob(foreign.PREFIX[:-1] + chr(ord(foreign.PREFIX[-1]) + 1))
 """The ids of copies and of sessions of other machines are from the first to before the second."""
 
@@ -166,13 +170,9 @@ def inside(index: Index, agent: str, cwd: str, *, below: bool) -> tuple[str, Seq
 
 
 def everything(index: Index) -> list[Listed]:
-    """Every session, even without a prompt, with the time when something was last said in it; newest first.
-
-    The time of change that the agent reports may be older: pruning must not go by that. A copy is as new as its making.
-    """
-    used = "max(updated, created, coalesce(json_extract(state, '$.last'), ''))"
-    columns = COLUMNS.replace("updated", used)
-    found = index.select(f"SELECT {columns} FROM transcripts ORDER BY {used} DESC, session DESC", ())
+    """Every session, even without a prompt, with the time when something was last said in it; newest first."""
+    columns = COLUMNS.replace("updated", LAST_USED)
+    found = index.select(f"SELECT {columns} FROM transcripts ORDER BY {LAST_USED} DESC, session DESC", ())
     return [listed(row, "") for row in found]
 
 

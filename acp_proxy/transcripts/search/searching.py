@@ -1,13 +1,16 @@
-"""Searches all transcripts: adds what changed since the last search to the search tables, then looks up the words.
+"""Searches all transcripts: adds what changed since the last search to the search tables, and looks up the words.
 
-Only the searching process does this, never a relay. The tables are compared with the index's data on each transcript,
-so there is nothing else to keep: an interrupted search is continued by the next one, and a table that is missing or
-cannot be trusted is rebuilt. Other processes may search, record and delete at the same time.
+The newest sessions are added first. A match is told as soon as no newer one can come, and a search that has its results
+leaves the rest to the next one. Only the searching process does this, never a relay. The tables are compared with the
+index's data on each transcript, so there is nothing else to keep: an interrupted search is continued by the next one,
+and a table that is missing or cannot be trusted is rebuilt. Other processes may search, record and delete at the same
+time.
 """
 
 import heapq
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -21,7 +24,7 @@ from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.listing.catalog import Progress, is_passing
 from acp_proxy.transcripts.listing.index import COLUMNS, Index, Listed, listed
 from acp_proxy.transcripts.listing.keeping import current
-from acp_proxy.transcripts.listing.queries import inside
+from acp_proxy.transcripts.listing.queries import LAST_USED, inside
 from acp_proxy.transcripts.search.phrases import separated
 from acp_proxy.transcripts.search.turns import BEGINNING, Turns
 from acp_proxy.transcripts.search.words import (
@@ -33,6 +36,7 @@ from acp_proxy.transcripts.search.words import (
     WordTable,
     Work,
     of,
+    seconds,
     table,
     when,
 )
@@ -41,10 +45,12 @@ from acp_proxy.wire.record import Header
 
 DIGITS = "0123456789abcdef"
 _TRIES = 3 * len(DIGITS)  # each table may be broken, or be removed by a delete
-_BATCH_SIZE = 2 * 1024 * 1024
-"""Characters added in one transaction: other writers wait some hundredths of a second."""
+_BATCH_SIZE = 16 * 1024 * 1024
+"""Characters added at once, in a transaction per table: other writers wait some hundredths of a second."""
 _BATCH_SECONDS = 1.0
 """How much reading an interruption may waste."""
+_FIRST_BATCH = 16
+"""Transcripts in the first batch, so that the first results come at once. Each later batch has twice as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +115,11 @@ def search(layout: Layout, index: Index, sought: Sought, progress: Progress, tel
         with ExitStack() as stack, suppress(_Again):
             try:
                 tables = Tables(layout, index, stack)
-                tables.bring_in(sought.agents, progress)
-                return tables.found(sought, tell)
+                running = RunningSearch(tables, sought, tell)
+                for since in tables.bring_in(sought.agents, progress):
+                    if not running.go_on(since):
+                        break
+                return SearchResult(running.hits, running.is_all)
             except OSError as problem:
                 raise Unreadable(errno_name(problem)) from problem
     raise Unreadable("EBUSY")
@@ -128,55 +137,51 @@ class Tables:
             with self._trusted(digit):
                 self._words[digit] = stack.enter_context(closing(WordTable(table(layout, digit))))
 
-    def bring_in(self, agents: Sequence[str], progress: Progress) -> None:
-        """Add what changed in these agents' transcripts. Raises _Again, OSError, Unreadable."""
+    def bring_in(self, agents: Sequence[str], progress: Progress) -> Iterator[int]:
+        """Add what changed in these agents' transcripts, the newest first. Raises _Again, OSError, Unreadable.
+
+        Yields after each batch: the second from which on there is nothing more to add; 0 at the end.
+        """
         behind = self._behind(agents)
-        done, total = 0, sum(map(len, behind.values()))
-        for digit, keys in behind.items():
-            for count in self._read(digit, keys):
-                done += count
-                progress(done, total)
+        done = 0
+        for count in self._read([key for _, key in behind]):
+            done += count
+            progress(done, len(behind))
+            if done < len(behind):
+                yield seconds(behind[done][0]) + 1
+        yield 0
 
-    def found(self, sought: Sought, tell: Tell = lambda hit: True) -> SearchResult:
-        """Look up the words. Raises _Again, Unreadable; ``sqlite3.Error`` if it is the index's."""
-        docs = {digit: self._docs(digit, sought) for digit in self._words}
-        by_transcript: dict[tuple[str, int], list[int]] = {}
-        for digit, each in docs.items():
-            for doc in each:
-                by_transcript.setdefault((digit, of(doc)), []).append(doc)
-        hits, told = list[Hit](), _Told()
-        for row, digit, transcript in self._rows(docs, sought):
-            matches = by_transcript[digit, transcript]
+    def found(self, sought: Sought) -> SearchResult:
+        """Look up the words in what was added. Raises as ``RunningSearch``."""
+        running = RunningSearch(self, sought, lambda hit: True)
+        running.go_on()
+        return SearchResult(running.hits, running.is_all)
+
+    def docs(self, sought: Sought) -> dict[str, list[int]]:
+        """The matching turns in each table, newest first. Raises _Again, Unreadable."""
+        found = {}
+        for digit, words in self._words.items():
             with self._trusted(digit):
-                hit, times = _hit(self._words[digit], row, transcript, matches, sought)
-            if told.has(hit, times):
-                continue
-            if len(hits) == sought.limit:
-                return SearchResult(hits, is_all=False)
-            hits.append(hit)
-            if not tell(hit):
-                return SearchResult(hits, is_all=False)
-        return SearchResult(hits, is_all=True)
+                found[digit] = words.found(sought.question, sought.since, sought.until)
+        return found
 
-    def _rows(self, docs: dict[str, list[int]], sought: Sought) -> Iterator[tuple[Listed, str, int]]:
-        """The sessions of these turns, newest first, with their places in the tables; an original before its copy."""
-        within = self._inside(sought, sought.cwd) if sought.cwd is not None else None
-        for _, together in groupby(_newest(docs), key=lambda found: found[0]):
-            rows = []
-            for _, digit, transcript in together:
-                with self._trusted(digit):
-                    key = self._words[digit].key(transcript)
-                row = self._row(key) if key[0] in sought.agents and (within is None or key in within) else None
-                if row is not None and row.prompts:
-                    rows.append((row, digit, transcript))
-            yield from sorted(rows, key=lambda found: found[0].copy_of is not None)
+    def key(self, digit: str, transcript: int) -> Key:
+        """The transcript with this id in a table. Raises _Again, Unreadable."""
+        with self._trusted(digit):
+            return self._words[digit].key(transcript)
 
-    def _row(self, key: Key) -> Listed | None:
+    def hit(self, digit: str, row: Listed, transcript: int, docs: list[int], sought: Sought) -> tuple[Hit, set[int]]:
+        """A session with these matching turns, and their times. Raises _Again, Unreadable."""
+        with self._trusted(digit):
+            return _hit(self._words[digit], row, transcript, docs, sought)
+
+    def row(self, key: Key) -> Listed | None:
+        """The session of a transcript, as a list shows it."""
         query = f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND name = ?"
         rows = (listed(row, "") for row in self._index.select(query, key))
         return next(current(self._layout, rows), None)
 
-    def _inside(self, sought: Sought, cwd: str) -> set[Key]:
+    def inside(self, sought: Sought, cwd: str) -> set[Key]:
         """The transcripts of sessions in a directory."""
         found: set[Key] = set()
         for agent in sought.agents:
@@ -185,12 +190,8 @@ class Tables:
             found.update(self._index.select(query, (agent, *values)))
         return found
 
-    def _docs(self, digit: str, sought: Sought) -> list[int]:
-        with self._trusted(digit):
-            return self._words[digit].found(sought.question, sought.since, sought.until)
-
-    def _behind(self, agents: Sequence[str]) -> dict[str, list[Key]]:
-        """The transcripts whose data in a table differs from the index's, by the table's digit."""
+    def _behind(self, agents: Sequence[str]) -> list[tuple[str, Key]]:
+        """The transcripts whose data in a table differs from the index's, with the times of last use; newest first."""
         seen: set[Extent] = set()
         for digit, words in self._words.items():
             with self._trusted(digit):
@@ -203,31 +204,28 @@ class Tables:
                 words.close()  # Windows removes no open file
                 self._layout.remove_words(words.path)  # removed by hand: remove the table with its words
                 raise _Again
-        behind: dict[str, list[Key]] = {}
-        for agent, name, *_ in sorted(there - seen):
-            if agent in agents:
-                behind.setdefault(names.digit(name), []).append((agent, name))
-        return behind
+        behind = [(agent, name) for agent, name, *_ in there - seen if agent in agents]
+        query = f"SELECT {LAST_USED} FROM transcripts WHERE agent = ? AND name = ?"
+        return sorted(((used, key) for key in behind for (used,) in self._index.select(query, key)), reverse=True)
 
-    def _read(self, digit: str, behind: list[Key]) -> Iterator[int]:
-        """Add transcripts to a table in batches; yields the number of transcripts in each."""
-        batch: list[Work] = []
-        size, count, until = 0, 0, time.monotonic() + _BATCH_SECONDS
-        for key in behind:
-            work, count = self._work(digit, key), count + 1
-            if work is not None:
-                batch.append(work)
-                size += sum(len(turn.text) for turn in work.turns)
-            if size > _BATCH_SIZE or time.monotonic() > until:
-                yield self._put(digit, batch, count)
-                batch, size, count, until = [], 0, 0, time.monotonic() + _BATCH_SECONDS
-        if count:
-            yield self._put(digit, batch, count)
-
-    def _put(self, digit: str, batch: list[Work], count: int) -> int:
-        with self._trusted(digit):
-            self._words[digit].put(batch)
-        return count
+    def _read(self, behind: list[Key]) -> Iterator[int]:
+        """Add transcripts in batches; yields the number of transcripts in each."""
+        left, most = deque(behind), _FIRST_BATCH
+        while left:
+            batch: dict[str, list[Work]] = {}
+            size, count, until = 0, 0, time.monotonic() + _BATCH_SECONDS
+            while left and count < most and size <= _BATCH_SIZE and time.monotonic() < until:
+                key = left.popleft()
+                digit = names.digit(key[1])
+                work, count = self._work(digit, key), count + 1
+                if work is not None:
+                    batch.setdefault(digit, []).append(work)
+                    size += sum(len(turn.text) for turn in work.turns)
+            most *= 2
+            for digit, works in batch.items():
+                with self._trusted(digit):
+                    self._words[digit].put(works)
+            yield count
 
     def _work(self, digit: str, key: Key) -> Work | None:
         """What to add for a transcript; None if it cannot be read now."""
@@ -237,7 +235,7 @@ class Tables:
             reading = Reading(self._layout.transcript(*key))
         except (OSError, NewerFormat):
             return None
-        row = self._row(key)
+        row = self.row(key)
         with closing(reading), suppress(OSError):
             return work_on(key, before, reading, row.title if row is not None else None)
         return None
@@ -260,6 +258,63 @@ class Tables:
             for path in self._layout.words(digit):
                 self._layout.remove_words(path)
             raise _Again from problem
+
+
+class RunningSearch:
+    """A search in tables that are still being filled.
+
+    ``hits``: so far, newest match first. ``is_all``: there are no more. Raises _Again, Unreadable; ``sqlite3.Error`` if
+    it is the index's.
+    """
+
+    def __init__(self, tables: Tables, sought: Sought, tell: Tell) -> None:
+        self.hits: list[Hit] = []
+        self.is_all = False
+        self._tables = tables
+        self._sought = sought
+        self._tell = tell
+        self._told = _Told()
+        self._known = set[Key]()
+        self._first = seconds(sought.since) if sought.since is not None else 0
+        self._within = tables.inside(sought, sought.cwd) if sought.cwd is not None else None
+
+    def go_on(self, since: int = 0) -> bool:
+        """Add the matches that began in this second or later. Returns False if the search has ended."""
+        docs = self._tables.docs(self._sought)
+        by_transcript: dict[tuple[str, int], list[int]] = {}
+        for digit, each in docs.items():
+            for doc in each:
+                by_transcript.setdefault((digit, of(doc)), []).append(doc)
+        for at, row, digit, transcript in self._rows(docs):
+            is_full = len(self.hits) == self._sought.limit
+            if at < since and not is_full:
+                return True
+            matches = by_transcript[digit, transcript]
+            hit, times = self._tables.hit(digit, row, transcript, matches, self._sought)
+            self._known.add((row.agent, row.name))
+            if self._told.has(hit, times):
+                continue
+            if is_full:
+                return False
+            self.hits.append(hit)
+            if not self._tell(hit):
+                return False
+        self.is_all = since <= self._first
+        return not self.is_all
+
+    def _rows(self, docs: dict[str, list[int]]) -> Iterator[tuple[int, Listed, str, int]]:
+        """The new sessions of these turns, newest first, with the times and places in the tables; an original before
+        its copy."""
+        for at, together in groupby(_newest(docs), key=lambda found: found[0]):
+            rows = []
+            for _, digit, transcript in together:
+                key = self._tables.key(digit, transcript)
+                if key in self._known or key[0] not in self._sought.agents:
+                    continue
+                row = self._tables.row(key) if self._within is None or key in self._within else None
+                if row is not None and row.prompts:
+                    rows.append((at, row, digit, transcript))
+            yield from sorted(rows, key=lambda found: found[1].copy_of is not None)
 
 
 def work_on(key: Key, before: IndexedTranscript | None, reading: Reading, title: str | None) -> Work | None:

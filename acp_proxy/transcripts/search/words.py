@@ -160,8 +160,8 @@ class WordTable:
 
     def found(self, question: str, since: str | None, until: str | None) -> list[int]:
         """The numbers of the turns that match, newest first; ``of`` gives a turn's transcript."""
-        earliest = _seconds(since) << _TRANSCRIPT_BITS if since is not None else 0
-        latest = _seconds(until) << _TRANSCRIPT_BITS if until is not None else _LATEST
+        earliest = seconds(since) << _TRANSCRIPT_BITS if since is not None else 0
+        latest = seconds(until) << _TRANSCRIPT_BITS if until is not None else _LATEST
         rows = self._database.execute(
             "SELECT rowid FROM said WHERE said MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC",
             (question, earliest, latest),
@@ -233,7 +233,7 @@ class WordTable:
         """Add turns. Their numbers order them by time, so that a query finds the newest first without other data."""
         taken = {doc for (doc,) in self._database.execute("SELECT doc FROM turns WHERE transcript = ?", (transcript,))}
         for turn in turns:
-            doc = (_seconds(turn.at) << _TRANSCRIPT_BITS) + transcript
+            doc = (seconds(turn.at) << _TRANSCRIPT_BITS) + transcript
             while doc in taken:
                 doc += 1 << _TRANSCRIPT_BITS
             taken.add(doc)
@@ -324,7 +324,8 @@ def _seen(created: str, inode: int, size: int, offset: int, line: int, turns: in
     return IndexedTranscript(created, inode, size, TurnStart(offset, line, turns), id)
 
 
-def _seconds(at: str) -> int:
+def seconds(at: str) -> int:
+    """A time in a transcript as ``when`` gives it; 0 if it is none."""
     normal = clock.normalized(at)
     return max(0, int(datetime.fromisoformat(normal).timestamp())) if normal is not None else 0
 

@@ -75,6 +75,45 @@ def test_each_match_is_told_at_once_and_the_search_may_end_early(store: Both) ->
     assert len(store.search(sought).hits) == 5
 
 
+def test_a_match_is_told_as_soon_as_no_newer_one_can_come(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "_BATCH_SIZE", 0)  # a batch for each transcript
+    for number in range(5):
+        keep(store, f"s{number}", "word", at=10 * number)
+    talk.keep(store, AGENT, "continued", prompt("word", at=5), prompt("another", at=60))
+    events: list[object] = []
+
+    def tell(hit: Hit) -> bool:
+        events.append(hit.session.session)
+        return True
+
+    sought = Sought(phrases.question(["word"]), store.agents(), limit=None)
+    result = store.search(sought, lambda done, total: events.append(done), tell)
+    assert [hit.session.session for hit in result.hits] == ["s4", "s3", "s2", "s1", "continued", "s0"]
+    assert events == [1, 2, "s4", 3, "s3", 4, "s2", 5, "s1", "continued", 6, "s0"]
+
+
+def test_a_search_that_has_its_results_leaves_the_rest_to_the_next_one(
+    store: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "_BATCH_SIZE", 0)
+    for number in range(20):
+        keep(store, f"s{number}", "word", at=number)
+
+    def read(limit: int | None, since: str | None = None) -> tuple[list[str], bool, int]:
+        """The sessions found, whether these are all, and how many were read."""
+        done = [0]
+        sought = Sought(phrases.question(["word"]), store.agents(), since=since, limit=limit)
+        result = store.search(sought, lambda now, total: done.append(now))
+        return [hit.session.session for hit in result.hits], result.is_all, done[-1]
+
+    assert read(2) == (["s19", "s18"], False, 3)
+    assert read(2) == (["s19", "s18"], False, 1)
+    assert read(None, since=talk.time(12))[1:] == (True, 4)
+    assert read(2) == (["s19", "s18"], False, 1)
+    found, is_all, count = read(None)
+    assert (found, is_all, count) == ([f"s{number}" for number in reversed(range(20))], True, 11)
+
+
 def test_all_turns_of_one_moment_are_found(store: Both) -> None:
     talk.keep(store, AGENT, "s", *(prompt(f"word {number}", at=5) for number in range(1, 31)))
     assert found(store, "word") == [("s", list(range(1, 31)))]
