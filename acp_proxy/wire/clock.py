@@ -3,8 +3,10 @@
 Every time written here is 24 characters long, because clients sort times as text. Nothing here reads a clock.
 """
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def stamp(seconds: float) -> str:
@@ -20,7 +22,7 @@ def _millisecond(millisecond: int) -> str:
 
 @lru_cache(2)  # many entries share a second
 def _second(second: int) -> str:
-    return normal(datetime.fromtimestamp(second, UTC))[:-4]
+    return normal(_EPOCH + timedelta(seconds=second))[:-4]  # a clock may be before 1970
 
 
 def normal(moment: datetime) -> str:

@@ -18,7 +18,7 @@ from itertools import groupby
 
 from acp_proxy.errors import NewerFormat, NoFullText, Unreadable, errno_name
 from acp_proxy.titles import masks_shortened
-from acp_proxy.transcripts.files import names
+from acp_proxy.transcripts.files import databases, names
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.listing.catalog import Progress, is_passing
@@ -249,7 +249,8 @@ class Tables:
             raise _Again from problem
         except sqlite3.Error as problem:
             path = self._words[digit].path if digit in self._words else None
-            if path is not None and not path.exists():  # removed in the meantime, which causes errors of any kind
+            if path is not None and (databases.is_emptied(path) or not path.exists()):
+                # Removed in the meantime, which causes errors of any kind.
                 raise _Again from problem
             if is_passing(problem):
                 raise Unreadable(errno_name(problem)) from problem
