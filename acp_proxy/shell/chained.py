@@ -54,7 +54,7 @@ def serve_chain(given: dict[str, str]) -> int:
         junction.stop()
         relay.client.ended.wait()
         relay.agent.ended.wait()
-        relay.finish(f"is out of reach: {why}")
+        relay.finish(f"agent is out of reach: {why}")
         relay.finish_work(_WORK_SECONDS)
         relay.close()
         junction.deliver()

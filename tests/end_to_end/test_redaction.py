@@ -67,7 +67,7 @@ def test_a_running_proxy_redacts_the_list_and_the_index_log(proxied: Proxied) ->
         session = editor.open()
         editor.prompt(session, f"use {TOKEN}")
         [listed] = editor.sessions()
-        assert listed["title"] == f"use {MASK}"
+        assert listed["title"] == "use [redacted]"
         assert holders(proxied.store, TOKEN) == []
 
 
