@@ -260,8 +260,8 @@ class Serving:
             except (OSError, Unreadable, ImportError):
                 return  # the mark stays, so the next list does this; the doctor shows why it failed
 
+        self.synchronize()  # first, because an end does not wait long for the rest
         self._worker.put(put_away)
-        self.synchronize()
 
     def synchronize(self) -> None:
         """Exchange sessions with other machines, in a process of its own, if the user has set up sync."""
