@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from acp_proxy.core.capabilities import Settings
 from acp_proxy.core.events import LinesRead
 from acp_proxy.core.interceptor import Interceptor
-from acp_proxy.core.negotiation import Settings
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.late import Sieve
 from acp_proxy.history.past import Laying

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self, assert_never
 
 from acp_proxy.core import answers
-from acp_proxy.core.capabilities import Modes
+from acp_proxy.core.capabilities import Modes, Settings
 from acp_proxy.core.effects import (
     Acting,
     AmendList,
@@ -62,7 +62,6 @@ from acp_proxy.core.events import (
     SessionFound,
 )
 from acp_proxy.core.interceptor import Interceptor
-from acp_proxy.core.negotiation import Settings
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.past import Laying
 from acp_proxy.history.verdict import Rule, verdict

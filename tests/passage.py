@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import Self
 
 from acp_proxy import __version__
+from acp_proxy.core.capabilities import Settings
 from acp_proxy.core.interceptor import Interceptor
-from acp_proxy.core.negotiation import Settings
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.replay.telling import TOOL_LIMIT
 from acp_proxy.shell.output import STDERR

@@ -77,8 +77,9 @@ INTERFACES = {
     "store": {"recording", "shell", "sync"},
     "archive": {"adoption", "api", "cli", "conversation", "diagnosis", "mock", "recall", "views"},
     "sharing": {"sync"},
+    "opened": {"shell"},
 }
-"""Who uses which interface of the store: a running proxy, commands, and sync."""
+"""Who uses which interface of the store: a running proxy, commands, and sync. ``opened`` is for a proxy's start."""
 FOR_RUN = "acp_proxy.sync.starting"
 """All that a running proxy uses of sync."""
 ONLY_IN = {

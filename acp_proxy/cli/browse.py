@@ -7,7 +7,7 @@ import typer
 from acp_proxy.cli.browse_start import first_rows, show
 from acp_proxy.cli.list_sessions import nothing
 from acp_proxy.cli.screen import is_attended, screen
-from acp_proxy.cli.storing import AgentOption, StoreOption, directory, explained, store_of
+from acp_proxy.cli.storing import AgentOption, StoreOption, directory, explained, say_on_stderr, store_of
 from acp_proxy.errors import UsageError
 
 
@@ -34,6 +34,6 @@ def browse(
         opened = store_of(store)
         first = first_rows(opened, agent, where, archived=archived)
         if not first and not archived:
-            typer.echo(nothing(opened, narrowed=bool(agent or where)), err=True)
+            say_on_stderr(nothing(opened, narrowed=bool(agent or where)))
             return
         show(opened, agent, where, first, archived=archived)

@@ -14,7 +14,16 @@ import typer
 from acp_proxy import options, typed
 from acp_proxy.cli import completing, writing
 from acp_proxy.cli.progress import advancing
-from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, store_of, wrong_usage
+from acp_proxy.cli.storing import (
+    AgentOption,
+    StoreOption,
+    chosen,
+    explained,
+    kept,
+    say_on_stderr,
+    store_of,
+    wrong_usage,
+)
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.transcripts.archive import Archive, file_name
 from acp_proxy.views import terminal
@@ -174,10 +183,9 @@ class _Source:
         """Say which known secrets were written, as exports are shared."""
         if self.secrets:
             kinds = ", ".join(f"{name} ({count})" for name, count in self.secrets.most_common())
-            typer.echo(
+            say_on_stderr(
                 f"acp-proxy: the export contains known forms of secrets: {kinds}. To mask them, add: --redact keys. "
-                "To mask them in the store, too: acp-proxy sessions redact",
-                err=True,
+                "To mask them in the store, too: acp-proxy sessions redact"
             )
 
     @contextmanager

@@ -20,6 +20,7 @@ from acp_proxy.cli.storing import (
     directory,
     explained,
     same_store,
+    say_on_stderr,
     short_ids,
     store_of,
     wrong_usage,
@@ -95,12 +96,10 @@ def search(
             _say(opened, result.hits, same_store(context, store))
         if not result.hits:
             is_empty = next(opened.newest(), None) is None
-            typer.echo(
-                nothing(opened, narrowed=False) if is_empty else _nothing(words, same_store(context, store)), err=True
-            )
+            say_on_stderr(nothing(opened, narrowed=False) if is_empty else _nothing(words, same_store(context, store)))
             raise typer.Exit(1)
         if not result.is_all and not as_json:
-            typer.echo(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.", err=True)
+            say_on_stderr(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.")
 
 
 def _say(store: Archive, hits: "list[Hit]", options: list[str]) -> None:

@@ -78,7 +78,7 @@ def explained() -> Iterator[None]:
         raise
     except OSError as problem:
         where = terminal.line(str(problem.filename or "the store"))
-        _say(f"acp-proxy: {where}: {problem.strerror}. Run: acp-proxy doctor")
+        say_on_stderr(f"acp-proxy: {where}: {problem.strerror}. Run: acp-proxy doctor")
         raise typer.Exit(1) from problem
 
 
@@ -94,10 +94,11 @@ def wrong_usage() -> Iterator[None]:
 
 def _say_all(problem: AcpProxyError) -> None:
     for number, text in enumerate(problem.args):
-        _say(f"{'' if number else 'acp-proxy: '}{terminal.line(str(text))}")
+        say_on_stderr(f"{'' if number else 'acp-proxy: '}{terminal.line(str(text))}")
 
 
-def _say(text: str) -> None:
+def say_on_stderr(text: str) -> None:
+    """Print a message, on a terminal with lines that end between words."""
     typer.echo(fitted(text, sys.stderr), err=True)
 
 

@@ -42,6 +42,24 @@ class Modes(Value):
     unstable: bool = False
 
 
+class Settings(Value):
+    """The options of one process.
+
+    ``records``: there is a store, and the user wants to record. ``serves``: the user wants acp-proxy to add
+    capabilities. ``release``: acp-proxy's version. ``modes``: who answers what. ``store``: an id of the store.
+    ``is_chained``: part of a chain, in which others may record into the same store. ``recall``: the command of the MCP
+    server that looks up earlier sessions; empty: none is wanted.
+    """
+
+    records: bool
+    serves: bool
+    release: str
+    modes: Modes = Modes()
+    store: str | None = None
+    is_chained: bool = False
+    recall: tuple[str, ...] = ()
+
+
 class Offer(Value):
     """The contents of the agent's answer to ``initialize``.
 
@@ -67,6 +85,10 @@ class Offer(Value):
     def dialect(self) -> Dialect | None:
         """The dialect of its version, if that is understood."""
         return dialect.of(self.version)
+
+    def has_store(self, store: str | None) -> bool:
+        """Whether an acp-proxy nearer to the agent records into this store."""
+        return self.store is not None and self.store == store
 
 
 class Service(Value, frozen=False):
@@ -143,6 +165,22 @@ def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
     if modes.unstable:
         served += _drafts(offer.native, frozenset(served), modes)
     return tuple(served)
+
+
+def served(line: bytes, offer: Offer, settings: Settings) -> tuple[bytes, tuple[str, ...]]:
+    """The agent's answer to ``initialize`` as the client gets it, and what acp-proxy serves.
+
+    ``line``: the answer; ``offer``: what it says.
+    """
+    if offer.dialect is None or offer.has_store(settings.store):
+        return line, ()
+    ours = additions(offer, settings.modes) if settings.records and settings.serves else ()
+    if not ours and (settings.store is None or not settings.is_chained):
+        return line, ()
+    try:
+        return amended(line, ours, offer.native, settings.release, offer.dialect, settings.store), ours
+    except ValueError:  # the line cannot be changed, so it passes and acp-proxy serves nothing
+        return line, ()
 
 
 def _drafts(native: frozenset[str], served: frozenset[str], modes: Modes) -> list[str]:

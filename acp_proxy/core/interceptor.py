@@ -7,7 +7,7 @@ whatever a peer sends. It does no I/O and asks for no time. The shell calls it u
 from acp_proxy.core import answers, capabilities
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal
-from acp_proxy.core.capabilities import Service
+from acp_proxy.core.capabilities import Service, Settings
 from acp_proxy.core.drafts import Drafts
 from acp_proxy.core.effects import (
     DecideLater,
@@ -36,7 +36,7 @@ from acp_proxy.core.filing import Filing
 from acp_proxy.core.handovers import Handovers
 from acp_proxy.core.ledger import Ledger, Open
 from acp_proxy.core.loads import Loads
-from acp_proxy.core.negotiation import Negotiation, Settings
+from acp_proxy.core.negotiation import Negotiation
 from acp_proxy.core.notebook import STRANGERS, Notebook
 from acp_proxy.core.opening import Opening
 from acp_proxy.core.scribe import Scribe
@@ -66,6 +66,9 @@ class Interceptor:
         self._opening = Opening(self._service, self._ledger, self._notebook, self._loads, self._names)
         self._drafts = Drafts(self._service, self._ledger, self._notebook, self._loads, self._names)
         self._passing: tuple[str, bytes] | None = None
+        """The session updated last, and the beginning of its updates."""
+        self._is_checked = False
+        """Whether its updates pass: nothing has happened since the last one that could concern them."""
         self._long: dict[Peer, str | None] = {}
         """The peers whose long line passes in pieces now, each with the session that records it, if any."""
         self._said_crowded = False
@@ -84,8 +87,8 @@ class Interceptor:
     def passes(self, lines: bytes) -> str | None:
         """Whether these whole lines from the agent can go to the client and into a transcript without ``handle``.
 
-        That holds for updates of the session updated last, if nothing has happened since that could concern them.
-        Returns that session's id, else None.
+        That holds for updates of the session updated last, unless a load or a handover concerns them, or a terminal is
+        open that they may show. Returns that session's id, else None.
         """
         if self._passing is None:
             return None
@@ -94,10 +97,18 @@ class Interceptor:
             return None
         if not lines.endswith(_LINE_END) or self._tells_state(lines):
             return None
-        if lines.find(b"\n") + 1 == len(lines):
-            return session
-        count = len(framing.cut(lines))  # a third of the time that counting the newlines takes
-        return session if lines.count(_LINE_END + beginning) == count - 1 else None
+        if lines.find(b"\n") + 1 < len(lines):
+            count = len(framing.cut(lines))  # a third of the time that counting the newlines takes
+            if lines.count(_LINE_END + beginning) != count - 1:
+                return None
+        self._is_checked = self._is_checked or self._may_pass(session)
+        return session if self._is_checked else None
+
+    def _may_pass(self, session: str) -> bool:
+        """Whether updates of this session pass unparsed into its transcript, since nothing depends on them."""
+        if self._names or not (self._filing.is_named and self._notebook.records):
+            return False
+        return self._is_plain(session) and not self._loads.under_way.is_in_question(session)
 
     def only_passing(self, lines: bytes, sender: Peer) -> list[Message] | None:
         """Whether these whole lines can be forwarded without ``handle``, because they have no other effect: the
@@ -122,7 +133,7 @@ class Interceptor:
             case PieceRead(peer, data, last):
                 effects = self._piece(peer, data, first=False, last=last)
             case SessionFound():
-                self._passing = None
+                self._is_checked = False
                 effects = self._opening.found(event)
             case ReplayEnded():
                 effects = self._loads.replay_ended(event)
@@ -173,7 +184,7 @@ class Interceptor:
                 return None
             if self._loads.life.unread(session):
                 return None
-            self._passing = None
+            self._is_checked = False
             settled = self._loads.prompted(session, None)
             recorded = [*settled, *self._scribe.prompt_begins(session, request)]
         self._long[peer] = session if self._notebook.records else None
@@ -194,7 +205,7 @@ class Interceptor:
         for at, line in enumerate(lines, 1):
             line, message = self._negotiation.read(line)
             if not isinstance(message, Notification):
-                self._passing = None
+                self._is_checked = False
             if unread := self._unread(message):
                 return [*effects, *unread, DecideLater(Peer.CLIENT, lines[at - 1 :])]
             effects += self._filing.filed(self._from_client(line, message))
@@ -282,7 +293,7 @@ class Interceptor:
             is_plain = id is not None and line.endswith(_LINE_END) and not self._tells_state(line)
             session = self._plain_session(id, line) if id is not None and is_plain else None
             if session is None or id is None:
-                self._passing = None
+                self._is_checked = False
                 effects += self._filing.filed(self._from_agent(line, jsonrpc.read_message(line)))
                 at += 1
                 if effects and isinstance(next := effects[-1], DecideLater):
@@ -297,7 +308,7 @@ class Interceptor:
             data = line if end == at + 1 else b"".join(lines[at:end])
             at = end
             if self._filing.is_named and self._notebook.records and not (self._names or is_watched):
-                self._passing = session, prefix
+                self._passing, self._is_checked = (session, prefix), True
             effects.append(Forward(Peer.CLIENT, data, first=True))
             if self._notebook.records:
                 effects += self._filing.filed([self._notebook.updates(session, data)])
@@ -322,9 +333,10 @@ class Interceptor:
             return None
         if not self._notebook.records:
             return session
-        if not self._notebook.is_plain(session) or self._handovers.is_briefed(session):
-            return None
-        return session if self._loads.is_plain(session, data) else None
+        return session if self._is_plain(session) and self._loads.is_plain(session, data) else None
+
+    def _is_plain(self, session: str) -> bool:
+        return self._notebook.is_plain(session) and not self._handovers.is_briefed(session)
 
     def _from_agent(self, line: bytes, message: Message) -> list[Effect]:
         match message:

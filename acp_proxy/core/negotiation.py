@@ -1,7 +1,7 @@
 """Settles with the answer to ``initialize`` what a connection speaks, what is recorded, and what acp-proxy serves."""
 
 from acp_proxy.core import capabilities
-from acp_proxy.core.capabilities import Modes, Service
+from acp_proxy.core.capabilities import Service, Settings
 from acp_proxy.core.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, Warn
 from acp_proxy.core.filing import Filing
 from acp_proxy.core.life import Life
@@ -9,25 +9,6 @@ from acp_proxy.core.notebook import Notebook
 from acp_proxy.wire import dialect, jsonrpc
 from acp_proxy.wire.dialect import Dialect
 from acp_proxy.wire.jsonrpc import Message, Peer, Response
-from acp_proxy.wire.value import Value
-
-
-class Settings(Value):
-    """The options of one process.
-
-    ``records``: there is a store, and the user wants to record. ``serves``: the user wants acp-proxy to add
-    capabilities. ``release``: acp-proxy's version. ``modes``: who answers what. ``store``: an id of the store.
-    ``is_chained``: part of a chain, in which others may record into the same store. ``recall``: the command of the MCP
-    server that looks up earlier sessions; empty: none is wanted.
-    """
-
-    records: bool
-    serves: bool
-    release: str
-    modes: Modes = Modes()
-    store: str | None = None
-    is_chained: bool = False
-    recall: tuple[str, ...] = ()
 
 
 class Negotiation:
@@ -72,7 +53,7 @@ class Negotiation:
             return self._stood_aside(
                 line, f"the agent's protocolVersion is {said}, and acp-proxy records versions 1 and 2"
             )
-        if offer.store is not None and offer.store == self._settings.store:
+        if offer.has_store(self._settings.store):
             return self._stood_aside(line, "another acp-proxy, nearer to the agent, has the same store. Remove one.")
         self._recall = self._settings.recall if offer.starts_servers else ()
         if self._settings.records:
@@ -80,16 +61,9 @@ class Negotiation:
         effects: list[Effect] = self._speaks(offer.dialect)
         if not self._filing.is_named:
             effects += self._filing.named(IdentifyAgent(offer.name, offer.release))
-        service.ours = capabilities.additions(offer, service.modes) if service.is_wanted else ()
+        line, service.ours = capabilities.served(line, offer, self._settings)
         service.is_known = service.is_wanted and offer.has_sessions
         self._life.titles = capabilities.LIST in service.ours
-        store = self._settings.store
-        if service.ours or (store is not None and self._settings.is_chained):
-            try:
-                release = self._settings.release
-                line = capabilities.amended(line, service.ours, offer.native, release, self.dialect, store)
-            except ValueError:  # the line cannot be changed, so it passes and acp-proxy serves nothing
-                service.ours = ()
         in_theirs = service.is_wanted and offer.dialect.fills_titles and service.modes.list != capabilities.AGENT
         service.titles = in_theirs or capabilities.LIST in service.ours
         return [*effects, Forward(Peer.CLIENT, line)]

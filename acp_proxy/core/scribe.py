@@ -175,7 +175,7 @@ class Scribe:
             return False
         if asked is Peer.AGENT:
             return method in _POLLED
-        return method != acp.INITIALIZE and not method.startswith(acp.SESSION_METHODS)
+        return method != acp.INITIALIZE and not method.startswith(_OWN)
 
     def _is_past(self, session: str, update: object) -> bool:
         """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""

@@ -120,6 +120,8 @@ class Terminals:
 
     def noted(self, session: str, known: SessionTerminals) -> list[Recording]:
         """The notes at the end of a turn: of the terminals shown in it, and of running ones with new output."""
+        if not (known.open or known.running):  # the usual case
+            return []
         shown = {id: found for id, found in known.open.items() if found.shown}
         for found in (*shown.values(), *known.running.values()):
             self._read(found)

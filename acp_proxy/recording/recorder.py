@@ -33,11 +33,9 @@ from acp_proxy.recording.files import Known
 from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
 from acp_proxy.recording.long_lines import LongLines
 from acp_proxy.recording.recorded import RecordedSessions
-from acp_proxy.transcripts.store import Store, Unfinished
+from acp_proxy.transcripts.store import ALL, Store, Unfinished
 from acp_proxy.wire import clock, jsonrpc, record
 
-ALL = "all"
-"""Stands for the names of all agents."""
 _NAME_LENGTH = 500  # characters of a name or version
 
 _LINES = (RecordLine, RecordUpdates, RecordNote)

@@ -10,7 +10,7 @@ import sys
 import threading
 from contextlib import suppress
 
-from acp_proxy.shell import lasting, proxy
+from acp_proxy.shell import greeting, lasting, proxy
 from acp_proxy.shell.junction import Junction
 from acp_proxy.shell.signals import ENDING_SIGNALS
 
@@ -29,10 +29,11 @@ def serve_chain(given: dict[str, str]) -> int:
     news: queue.SimpleQueue[int] = queue.SimpleQueue()  # its put is safe in a signal handler
     for each in ENDING_SIGNALS:
         signal.signal(each, lambda number, _: news.put(number))
-    junction = Junction(proxy.STDIN, proxy.STDOUT, proxy.warn, lambda: news.put(_OVER))
+    junction = Junction(greeting.STDIN, greeting.STDOUT, greeting.warn, lambda: news.put(_OVER))
     recorder, relay = proxy.build(
         [],
         given,
+        greeting.prepare(given, is_chained=True),
         from_client=junction.from_client,
         to_client=junction.to_client,
         from_agent=junction.from_agent,

@@ -45,10 +45,20 @@ def launch(words: list[str]) -> None:
     from acp_proxy.shell.later import Later
 
     with Later(*LATER):
+        from acp_proxy.shell.greeting import STDIN, STDOUT, Greeting, prepare
+        from acp_proxy.shell.signals import hold
+
+        hold()
+        basis = prepare(given)
+        greeting = Greeting(basis.settings, STDIN, STDOUT, agent.stdin, agent.stdout)
+        greeting.look()
+        sys.meta_path.insert(0, greeting)
         from acp_proxy.shell.proxy import serve
 
+        sys.meta_path.remove(greeting)
+
     # Does not wait for threads that still read, or hang in the store.
-    os._exit(serve(agent, command, given))
+    os._exit(serve(agent, command, given, basis, greeting))
 
 
 def launch_chain(words: list[str]) -> None:

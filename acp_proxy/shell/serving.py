@@ -46,8 +46,9 @@ class Serving:
         self._worker = Worker(warn)
         self._is_over = False
         self._questions = threading.BoundedSemaphore(_QUESTIONS)
-        self._put_away: set[str] = set()
-        """The sessions with a job queued after a turn: one job serves all turns until it runs."""
+        self._unsynced: set[str] = set()
+        self._unindexed: set[str] = set()
+        """The sessions with such a job queued after a turn: one job serves all turns until it runs."""
         recorder.on_turn_end = self._turn_ended
 
     def start(self) -> None:
@@ -244,37 +245,41 @@ class Serving:
             return otherwise
 
     def _turn_ended(self, session: str) -> None:
-        """Sync a session's transcript and update the index, on the worker."""
+        """Sync a session's transcript and exchange it with other machines, and a moment later update the index, on the
+        worker."""
         recorder = self._recorder
         agent = recorder.agent
-        if session in self._put_away:
-            return
-        self._put_away.add(session)
 
-        def put_away() -> None:
-            self._put_away.discard(session)
-            try:
-                if recorder.fsync != "never":
+        def sync() -> None:
+            self._unsynced.discard(session)
+            if recorder.fsync != "never":
+                with contextlib.suppress(OSError):
                     recorder.store.sync(agent, session)
-                recorder.store.bring_in(agent, session)
-            except (OSError, Unreadable, ImportError):
-                return  # the mark stays, so the next list does this; the doctor shows why it failed
+            self._start_exchange()
 
-        self._worker.put(put_away)
-        self.synchronize()
+        def bring_in() -> None:
+            self._unindexed.discard(session)
+            with contextlib.suppress(OSError, Unreadable, ImportError):  # then the next list does it: the mark stays
+                recorder.store.bring_in(agent, session)
+
+        if session not in self._unsynced:
+            self._unsynced.add(session)
+            self._worker.put(sync)
+        if session not in self._unindexed:
+            self._unindexed.add(session)
+            self._worker.put_off(bring_in)
 
     def synchronize(self) -> None:
         """Exchange sessions with other machines, in a process of its own, if the user has set up sync."""
+        self._worker.put(self._start_exchange)
 
-        def start() -> None:
-            try:
-                from acp_proxy.sync.starting import start_exchange
+    def _start_exchange(self) -> None:
+        try:
+            from acp_proxy.sync.starting import start_exchange
 
-                start_exchange(self._recorder.store.root, self._warn)
-            except ImportError:  # an upgrade has replaced it: the next proxy will do this
-                return
-
-        self._worker.put(start)
+            start_exchange(self._recorder.store.root, self._warn)
+        except ImportError:  # an upgrade has replaced it: the next proxy will do this
+            return
 
     # --- on the worker
 

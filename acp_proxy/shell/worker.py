@@ -1,4 +1,5 @@
-"""Runs the store's slower work away from the relay: lists, the index, fsync. One thread, in order.
+"""Runs the store's slower work away from the relay: lists, the index, fsync. One thread, in order, except for jobs that
+are put off.
 
 Jobs handle their own failures: no exception ends the thread. What is queued when the process ends may be lost; marks
 tell the next process what the index has not read.
@@ -7,9 +8,12 @@ tell the next process what the index has not read.
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 Job = Callable[[], None]
+_LATER_SECONDS = 0.1
+"""Nobody notices so short a delay of what is put off, and short turns one after another share a job."""
 
 
 class Worker:
@@ -17,6 +21,8 @@ class Worker:
 
     def __init__(self, complain: Callable[[str], None]) -> None:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._later: deque[tuple[float, Job]] = deque()
+        """The jobs that were put off, with the time at which each is due."""
         self._complain = complain
         self._thread = threading.Thread(target=self._run, name="store", daemon=True)
 
@@ -28,6 +34,11 @@ class Worker:
         """Queue a job."""
         self._jobs.put(job)
 
+    def put_off(self, job: Job) -> None:
+        """Queue a job for a tenth of a second later, or for the end."""
+        due = time.monotonic() + _LATER_SECONDS
+        self._jobs.put(lambda: self._later.append((due, job)))
+
     def finish(self, seconds: float) -> None:
         """Run what is queued, for at most ``seconds``; then end the thread."""
         self._jobs.put(None)
@@ -36,8 +47,23 @@ class Worker:
             self._thread.join(deadline - time.monotonic())
 
     def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                job()
-            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug here
-                self._complain(f"internal error in the store's work: {type(bug).__name__}: {bug}")
+        while (job := self._next()) is not None:
+            self._do(job)
+        for _, job in self._later:
+            self._do(job)
+
+    def _next(self) -> Job | None:
+        if not self._later:
+            return self._jobs.get()
+        due, job = self._later[0]
+        try:
+            return self._jobs.get(timeout=max(due - time.monotonic(), 0))
+        except queue.Empty:
+            self._later.popleft()
+            return job
+
+    def _do(self, job: Job) -> None:
+        try:
+            job()
+        except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug here
+            self._complain(f"internal error in the store's work: {type(bug).__name__}: {bug}")

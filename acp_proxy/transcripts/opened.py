@@ -11,21 +11,23 @@ from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from acp_proxy.errors import StoreRefused, Unreadable
 from acp_proxy.transcripts.files import access, names
 from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.files.names import file_name
-from acp_proxy.transcripts.lives import folders
+from acp_proxy.transcripts.files.names import digest, file_name
 
+TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:  # SQLite is slow to import, and recording does not need it
     from acp_proxy.transcripts.listing.catalog import Catalog, Filling
     from acp_proxy.transcripts.listing.index import Listed
     from acp_proxy.transcripts.lives.compressing import Made, Terms
 
 
+PRIVATE_UMASK = access.PRIVATE_UMASK
+ALL = "all"
+"""Stands for the names of all agents."""
 _DATA = {"linux": ".local/share", "darwin": "Library/Application Support"}
 
 
@@ -78,6 +80,12 @@ class Opened:
         self._layout.is_only_read = self.only_read is not None
         self._layout.prepare()
 
+    @property
+    def id(self) -> str:
+        """An id that is the same in every process of this machine that has this store open."""
+        machine = os.environ.get("COMPUTERNAME", "") if sys.platform == "win32" else os.uname().nodename
+        return digest(f"{machine}:{os.path.realpath(self.root)}")
+
     def agents(self, meant: str = "") -> list[str]:
         """The folders of all agents, or of those that the user means by ``meant``."""
         return names.meant(self._layout.agents(), meant)
@@ -90,6 +98,8 @@ class Opened:
         same command may run different agents. An agent that starts to report a name keeps the folder of its command, if
         no other agent can have used that folder.
         """
+        from acp_proxy.transcripts.lives import folders
+
         return folders.choose(self._layout, given, told, command, may_run_others=may_run_others)
 
     def state(self, agent: str) -> JournalState:

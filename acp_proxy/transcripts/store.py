@@ -4,26 +4,24 @@ The methods a relay calls while it records make a few system calls each, raise o
 this module. The index and compression are imported on first use, or all at once (``load_the_rest``).
 """
 
-import os
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from acp_proxy.transcripts.files.access import PRIVATE_UMASK, lock, open_private
 from acp_proxy.transcripts.files.journal import JournalState
-from acp_proxy.transcripts.files.names import digest, file_name
+from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading, Unfinished
 from acp_proxy.transcripts.files.transcript import Transcript, sync
-from acp_proxy.transcripts.lives import beginning, deleting, forks
+from acp_proxy.transcripts.lives import beginning, deleting, folders, forks  # noqa: F401 - ``Opened`` uses folders
 from acp_proxy.transcripts.lives.beginning import Deleted
-from acp_proxy.transcripts.opened import Opened, default_root, lazily
+from acp_proxy.transcripts.opened import ALL, Opened, default_root, lazily
 from acp_proxy.wire.foreign import PREFIX, original
 from acp_proxy.wire.record import Header
 
+TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
     from acp_proxy.transcripts.files.retold import retold
     from acp_proxy.transcripts.files.summary import Summary
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.lives.compressing import Terms
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
-__all__ += ["Listed", "retold"]
+__all__ += ["ALL", "Listed", "retold"]
 __all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest", "locked", "open_private"]
 
 if not TYPE_CHECKING:
@@ -49,11 +47,12 @@ _COPIES = file_name(PREFIX).rpartition("-")[0] + "-"
 class Store(Opened):
     """A store that a running proxy records into. Sessions are given by the agent's folder and the session's id."""
 
-    @property
-    def id(self) -> str:
-        """An id that is the same in every process of this machine that has this store open."""
-        machine = os.environ.get("COMPUTERNAME", "") if sys.platform == "win32" else os.uname().nodename
-        return digest(f"{machine}:{os.path.realpath(self.root)}")
+    @classmethod
+    def of(cls, opened: Opened) -> "Store":
+        """The store of which this much is open."""
+        store = cls.__new__(cls)
+        store.__dict__.update(opened.__dict__)
+        return store
 
     @property
     def is_there(self) -> bool:

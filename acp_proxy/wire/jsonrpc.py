@@ -10,14 +10,19 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import NewType
 
 import orjson
 
 from acp_proxy.wire import splice
 from acp_proxy.wire.value import Value
 
-RequestId = NewType("RequestId", str)
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    from typing import NewType
+
+    RequestId = NewType("RequestId", str)
+else:
+    RequestId = str
 """A request id as JSON text: ``1``, ``"1"``, ``1.0`` and ``true`` are four different ids."""
 
 INVALID_REQUEST = -32600

@@ -6,14 +6,24 @@ contain what looks like an entry, and the object around it may be torn.
 
 import re
 from collections.abc import Callable
-from typing import Generic, TypeVar
 
 from acp_proxy.wire import splice
 from acp_proxy.wire.value import Value
 
 _LOOKS = 64  # times the line's length that are read at most: a false beginning costs a read of the rest
 
-T = TypeVar("T")
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    from typing import Generic, TypeVar
+
+    T = TypeVar("T")
+else:
+
+    class Generic:
+        def __class_getitem__(cls, _):
+            return cls
+
+    T = object
 
 
 class Intact(Value, Generic[T]):

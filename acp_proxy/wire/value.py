@@ -6,7 +6,13 @@ before ``run`` passes the first line. Here all classes share these functions. my
 field. Under tests a missing or unknown one is also an error at run time (``check_fields``).
 """
 
-from typing import Any, Self, dataclass_transform
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    from typing import Any, Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_):
+        return lambda given: given
 
 
 @dataclass_transform(frozen_default=True)
@@ -25,14 +31,14 @@ class Value:
         cls._names = (*cls._names, *cls.__annotations__)
         cls.__match_args__ = cls._names  # type: ignore[attr-defined, misc]
 
-    def __init__(self, *values: Any, **named: Any) -> None:
+    def __init__(self, *values: "Any", **named: "Any") -> None:
         """``check_fields`` puts ``_checked`` in place of this."""
         for name, value in zip(self._names, values):  # noqa: B905 - defaults stay those of the class
             setattr(self, name, value)
         for name in named:
             setattr(self, name, named[name])
 
-    def but(self, **named: Any) -> Self:
+    def but(self, **named: "Any") -> "Self":
         """A copy with other values for the named fields."""
         return type(self)(**{name: getattr(self, name) for name in self._names} | named)
 
@@ -55,7 +61,7 @@ def check_fields() -> None:
     Value.__init__ = _checked  # type: ignore[method-assign]
 
 
-def _checked(self: Value, *values: Any, **named: Any) -> None:
+def _checked(self: Value, *values: "Any", **named: "Any") -> None:
     """Like ``Value.__init__``, and hardly slower: tests make millions of values."""
     names = self._names
     free = names[len(values) :]

@@ -70,6 +70,12 @@ def asked(what: str, size: int, row: str) -> Iterator[Talk]:
     yield Talk((what, ASKED, size), (1, SMALL), readings, (NONE, C, THREADS, PROXY))
 
 
+def long(what: str, row: str) -> Talk:
+    """One line of 50 MB to the agent, which then says something."""
+    rate = Reading(row, BYTES_PER_SECOND, "seconds", C, of=50_000_000)
+    return Talk((what, 1, 50_000_000), (1, SMALL), (rate, Reading(f"{row}: memory growth", BYTES, "growth")), _PIPES)
+
+
 def rush(how: str, count: int, batch: int) -> Iterator[Talk]:
     """A flood right after the start, while the proxy still imports."""
     rate = Reading(f"flood at once after the start, {how}", PER_SECOND, "seconds", C, of=count)
@@ -164,16 +170,9 @@ TALKS = (
         quick=True,
         rounds=7,
     ),
-    Talk(
-        ("terminals", 1, 50_000_000),
-        (1, SMALL),
-        (
-            Reading("50 MB of a terminal's output to the agent", BYTES_PER_SECOND, "seconds", C, of=50_000_000),
-            Reading("50 MB of a terminal's output to the agent: memory growth", BYTES, "growth"),
-        ),
-        _PIPES,
-        rounds=7,
-    ),
+    long("terminals", "50 MB of a terminal's output to the agent"),
+    long("ask", "50 MB of an extension's request"),
+    long("ping", "50 MB of an extension's notification"),
     Talk(
         ("stall",),
         (STALLED // SMALL, SMALL, BATCH),

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from acp_proxy.core.capabilities import Settings
 from acp_proxy.core.effects import AmendList, DeleteSession, EndTurn, Forward, IdentifyAgent, ListSessions, RecordLine
 from acp_proxy.core.events import LinesRead
 from acp_proxy.core.interceptor import Interceptor
-from acp_proxy.core.negotiation import Settings
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
     RELEASE,

@@ -12,7 +12,6 @@ from tests.client import RequestFailed, first_option
 from tests.end_to_end.proxied import (
     AUTHENTICATION_REQUIRED,
     INTERNAL_ERROR,
-    PROXY,
     SCRIPTS,
     Editor,
     Loaded,
@@ -48,26 +47,6 @@ def word_of(entry: dict[str, Any]) -> str:
     if message.get("method") == "session/update":
         return str(message["params"]["update"]["sessionUpdate"])
     return str(message.get("method") or f"answer:{entry['of']}")
-
-
-WAKES_UP = """
-import time
-from acp_proxy.shell import proxy
-opened = proxy._open
-proxy._open = lambda *given: [time.sleep(1), opened(*given)]
-from acp_proxy.__main__ import main
-main()
-"""
-"""Runs acp-proxy with a store on a disk that has to wake up."""
-
-
-def test_a_store_that_opens_slowly_is_recorded_to(proxied: Proxied) -> None:
-    command = [sys.executable, "-c", WAKES_UP, *proxied.command("echo")[len(PROXY) :]]
-    with Editor(command) as editor:
-        editor.project = proxied.project
-        session = editor.open()
-        assert editor.end() == 0
-    assert proxied.transcript(session).exists()
 
 
 # Updates at unusual moments.

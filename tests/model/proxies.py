@@ -15,8 +15,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from acp_proxy.core.capabilities import Settings
 from acp_proxy.core.interceptor import Interceptor
-from acp_proxy.core.negotiation import Settings
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.replay.telling import TOOL_LIMIT
 from acp_proxy.shell.relay import Relay, ReplayOptions

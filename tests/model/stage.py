@@ -340,7 +340,7 @@ class Stage:
                 if its is None and session is not None:
                     session.earlier |= {session.agent_id} if is_cancelled else set()
                     session.previous, session.agent_id, session.handed_over = previous, id, True
-                    session.owes_record |= bool(session.said)
+                    session.owes_record |= session.has_transcript
             elif its is None:
                 raise self._promise.broken("the agent is asked for the id that it gave", f"{method} {id}")
             elif id == its.previous:

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.core.capabilities import ALWAYS, Modes
+from acp_proxy.core.capabilities import ALWAYS, Modes, Settings
 from acp_proxy.core.effects import Effect
 from acp_proxy.core.events import Event, LinesRead
 from acp_proxy.core.interceptor import Interceptor
-from acp_proxy.core.negotiation import Settings
 from acp_proxy.shell.pump import LONG_LINE
 from acp_proxy.transcripts.listing.index import Page
 from acp_proxy.transcripts.store import Store

@@ -20,6 +20,25 @@ def test_jobs_are_done_in_order_on_one_thread_that_is_not_the_callers() -> None:
     assert threading.current_thread().name not in names
 
 
+def test_a_job_that_was_put_off_is_done_later_and_before_the_end() -> None:
+    done: list[str] = []
+    worker = Worker(lambda text: None)
+    worker.put_off(lambda: done.append("put off"))
+    worker.put(lambda: done.append("put"))
+    worker.start()
+    worker.finish(SECONDS)
+    assert done == ["put", "put off"]
+
+
+def test_a_job_that_was_put_off_does_not_wait_for_another() -> None:
+    done = threading.Event()
+    worker = Worker(lambda text: None)
+    worker.start()
+    worker.put_off(done.set)
+    assert done.wait(SECONDS)
+    worker.finish(SECONDS)
+
+
 def test_a_failed_job_is_reported_and_the_next_one_is_done() -> None:
     def fail() -> None:
         raise ValueError

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from acp_proxy.transcripts.files import names
 from acp_proxy.transcripts.files.access import BLOCK, copy_in_kernel, lock, open_private, read_at, write_at
@@ -21,6 +20,7 @@ from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
 from acp_proxy.wire.value import Value
 
+TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:  # imported only for replays, and for compressed files
     from acp_proxy.transcripts.files.compressed import Compressed
     from acp_proxy.wire.streams import Stream

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from acp_proxy.errors import NewerFormat
@@ -205,6 +206,8 @@ def sync(path: Path) -> None:
         os.close(fd)
 
 
-def _forms(path: Path) -> tuple[Path, ...]:
+def _forms(path: Path) -> Iterator[Path]:
     """The places to look for a plain transcript. Its own name comes twice: a fork may get it between two looks."""
-    return path, names.forked(path), path
+    yield path
+    yield names.forked(path)
+    yield path

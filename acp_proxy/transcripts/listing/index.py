@@ -263,6 +263,10 @@ class Index:
         """Run a query, for ``queries``, ``searching`` and others."""
         return self._database.execute(query, values).fetchall()
 
+    def each(self, query: str, values: Sequence[object]) -> Iterator[Any]:
+        """The rows of a query one by one, when there may be too many for the memory."""
+        return self._database.execute(query, values)
+
     def has(self, agent: str, name: str) -> bool:
         """Whether there is a row for this transcript."""
         found = self._database.execute("SELECT 1 FROM transcripts WHERE agent = ? AND name = ?", (agent, name))

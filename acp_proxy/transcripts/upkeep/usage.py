@@ -22,6 +22,7 @@ UseState = Mapping[str, Any]
 """``Use.state``: with 100,000 sessions, making a ``Use`` of each would take seconds."""
 Grouping = Callable[[UseState, str], str]
 """The group of a quarter of an hour of a session's use."""
+_KNOWN = "SELECT name, used, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
 _FORMS = {"month": "%Y-%m", "day": "%Y-%m-%d"}
 
 
@@ -121,16 +122,18 @@ def of_all(
         found: dict[str, AgentUsed] = {}
         failed = []
         for agent in agents:
-            uses = dict(index.select("SELECT name, used FROM transcripts WHERE agent = ?", (agent,)))
-            sizes = layout.sizes(agent)
+            plain = set[str]()
+            sizes = layout.sizes(agent, plain)
             used = AgentUsed()
             with trusting():
-                for name, state in uses.items():
-                    used.add(parsed(state), sizes.get(name, 0), group)
-            for name in sizes.keys() - uses.keys():
+                for name, state, size in index.each(_KNOWN, (agent,)):
+                    used.add(parsed(state), sizes.pop(name, 0) + (size if name in plain else 0), group)
+                    plain.discard(name)
+            for name in plain | sizes.keys():
                 if layout.exists(agent, name):
                     try:
-                        used.add(_read(layout, agent, name), sizes[name], group)
+                        use, size = _read(layout, agent, name)
+                        used.add(use, sizes.get(name, 0) + (size if name in plain else 0), group)
                     except (OSError, NewerFormat) as problem:
                         failed.append(f"{agent}/{name}: {errno_name(problem)}")
             if used.groups:
@@ -153,10 +156,11 @@ def of_one(catalog: Catalog, agent: str, name: str) -> AgentUsed:
     return catalog.ask(told)
 
 
-def _read(layout: Layout, agent: str, name: str) -> UseState:
+def _read(layout: Layout, agent: str, name: str) -> tuple[UseState, int]:
+    """The use of a transcript, and its size."""
     reading = Reading(layout.transcript(agent, name))
     try:
-        return folded(reading).use.state()
+        return folded(reading).use.state(), reading.size
     finally:
         reading.close()
 

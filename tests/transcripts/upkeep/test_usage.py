@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.transcripts.lives.compressing import Terms
 from acp_proxy.transcripts.upkeep.usage import Used
 from acp_proxy.wire import acp, clock
 from acp_proxy.wire.jsonrpc import Peer
@@ -76,6 +77,18 @@ def test_a_transcript_that_the_index_knows_is_not_read(store: Both) -> None:
     with path.open("r+b") as file:
         file.write(b" " * path.stat().st_size)
     assert store.usage() == before
+
+
+def test_plain_and_compressed_transcripts_count_with_their_backups(store: Both) -> None:
+    paths = [store_session(store, name, ("x", [chunk("said " * 1000)])) for name in "abc"]
+    folder = paths[0].parent
+    store.sessions()  # the index has them: only such a transcript is compressed
+    assert store.compress(folder.name, paths[1].stem, Terms(min_size=0, older_than=0.0)) is not None
+    (store.root / "backups" / folder.name).mkdir(parents=True)
+    (store.root / "backups" / folder.name / f"{paths[2].stem}.2026.jsonl").write_bytes(b"before")
+    used, failed = store.usage()
+    sizes = sum(file.stat().st_size for file in store.root.rglob("*.jsonl*"))
+    assert (used[folder.name].total.bytes, failed) == (sizes, [])
 
 
 def test_a_turn_is_added_to_what_the_index_knows(store: Both) -> None:
