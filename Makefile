@@ -26,7 +26,7 @@ test: $(VENV) $(TYPESCRIPT) $(AXE) real-agents browser
 		-n $$(.venv/bin/python -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')  # some tests mostly wait
 
 # Tests, the demo and a short torture on Windows' own Python, under Wine; installs them as root: make test-windows [TESTS=tests/shell]
-test-windows: $(VENV)
+test-windows: $(VENV) $(TYPESCRIPT)
 	@.venv/bin/python -m scripts.windows $(TESTS)
 
 check: $(VENV) $(ACTIONLINT)

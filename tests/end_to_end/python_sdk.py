@@ -136,6 +136,8 @@ class Connected:
 async def connected(command: list[str], project: Path, malformed: list[str]) -> AsyncIterator[Connected]:
     wire = Wire()
     editor = cast(acp.Client, Editor())
-    async with acp.spawn_agent_process(editor, *command, observers=[wire.observe]) as (agent, process):
+    patient = {"shutdown_timeout": TIMEOUT}
+    opening = acp.spawn_agent_process(editor, *command, transport_kwargs=patient, observers=[wire.observe])
+    async with opening as (agent, process):
         yield Connected(agent, process, wire, project)
     malformed += wire.malformed()

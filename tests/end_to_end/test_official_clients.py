@@ -4,6 +4,7 @@ Every line that they receive meets their own models.
 """
 
 import logging
+import os
 import re
 from typing import Any
 
@@ -16,6 +17,12 @@ from tests.end_to_end.typescript import ROOT, node, typescript
 
 PROMPTS = ("Mend the failing test", "And the other one?", "And the third?")
 LAST_PROMPT = "What did I ask you first?"
+
+
+@pytest.fixture(autouse=True)
+def same_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the Python SDK starts finds the modules that we find: the SDK leaves most variables out, also PYTHONPATH."""
+    monkeypatch.setattr("acp.transports.DEFAULT_INHERITED_ENV_VARS", list(os.environ))
 
 
 def assert_main_job_was_done(report: dict[str, Any], proxied: Proxied) -> None:

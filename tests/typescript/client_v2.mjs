@@ -6,7 +6,7 @@
 import { spawn } from "node:child_process";
 import { Readable, Writable } from "node:stream";
 
-const TIMEOUT = 20_000; // milliseconds, for one answer
+const TIMEOUT = process.platform === "win32" ? 120_000 : 20_000; // milliseconds, for one answer
 const words = process.argv.slice(2);
 const split = words.indexOf("--");
 const given = words.slice(0, split);
