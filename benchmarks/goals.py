@@ -40,17 +40,31 @@ class Goal:
 
 
 _US = "acp-proxy"
-_LITTLE = 2_000_000
+_LITTLE, _HELD = 2_000_000, 110_000_000
+_ASKED = "a request that means nothing here, and its answer"
+_FILE = "a request of the agent for a file, and its answer"
+_OUTPUT = "a request of the agent for a terminal's output, and its answer"
+_LONG_OUTPUT = "50 MB of a terminal's output to the agent"
+_AT_ONCE = "flood at once after the start"
 GOALS = (
     Goal("round trip of a 200 B message, p50", "relay", "round trip, p50", _US, 1.4),
-    Goal("round trip of a 200 B message, p99", "relay", "round trip, p99", _US, 1.5),
+    Goal("round trip of a 200 B message, p99", "relay", "round trip, p99", _US, 1.6),
     Goal("CPU per message that arrives alone", "relay", "CPU per update that arrives alone", _US, 1.7),
+    Goal("an extension's request and its answer, p50", "relay", f"{_ASKED}, p50", _US, 1.8),
+    Goal("an extension's request and its answer: CPU", "relay", f"{_ASKED}: CPU", _US, 50e-6, of="figure"),
+    Goal("an agent's request for a file, and its answer, p50", "relay", f"{_FILE}, p50", _US, 1.8),
+    Goal("an agent's request for a terminal's output, and its answer, p50", "relay", f"{_OUTPUT}, p50", _US, 1.8),
+    Goal("a whole turn", "relay", "a whole turn: prompt, update, answer", _US, 250e-6, of="figure"),
     Goal("flood, batches of 64 KiB", "relay", "flood, batches of 64 KiB", _US, 0.35, more=True),
     Goal("flood, message by message", "relay", "flood, message by message", _US, 1.0, more=True),
+    Goal("flood at once, batches of 64 KiB", "relay", f"{_AT_ONCE}, batches of 64 KiB", _US, 0.35, more=True),
+    Goal("flood at once, message by message", "relay", f"{_AT_ONCE}, message by message", _US, 0.8, more=True),
     Goal("a 50 MB update", "relay", "50 MB lines to the client", _US, 0.75, more=True),
     Goal("a 50 MB update: memory", "relay", "50 MB lines to the client: memory growth", _US, _LITTLE, of="figure"),
     Goal("a 50 MB prompt", "relay", "50 MB prompt", _US, 0.75, more=True),
     Goal("a 50 MB prompt: memory", "relay", "50 MB prompt: memory growth", _US, _LITTLE, of="figure"),
+    Goal("50 MB of a terminal's output", "relay", _LONG_OUTPUT, _US, 0.6, more=True),
+    Goal("50 MB of a terminal's output: memory", "relay", f"{_LONG_OUTPUT}: memory growth", _US, _HELD, of="figure"),
     Goal(
         "client stalled, 200 MB pending: memory",
         "relay",
@@ -78,7 +92,8 @@ GOALS = (
     ),
     Goal("list, first page, 100,000 sessions", "store", "list, first page", "100,000", 1.5),
     Goal("search, 10,000 sessions", "store", "search, a word of one session", "10,000", 0.005, of="figure"),
-    Goal("replay of 100,000 updates, `full`", "replay", "100,000 chunks: last update", "full", 3.5),
+    Goal("replay of 100,000 updates, `full`", "replay", "100,000 chunks: last update", "full", 4.0),
+    Goal("replay of 100,000 updates, `compact`", "replay", "100,000 chunks: last update", "compact", 4.0),
     Goal(
         "replay of 100,000 updates, `compact`, first update out",
         "replay",
