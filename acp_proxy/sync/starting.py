@@ -27,7 +27,7 @@ _TROUBLE, _TOLD = "trouble", "trouble-told"
 
 def start_exchange(root: Path, warn: Callable[[str], None]) -> None:
     """Start the process for the store at ``root``, unless one is waiting already: that will see what is there now."""
-    if not os.path.exists(f"{root}/{FOLDER}/{SETTINGS}"):  # the usual case
+    if not os.path.exists(os.path.join(root, FOLDER, SETTINGS)):  # the usual case
         return
     folder = root / FOLDER
     if not _is_wanted(folder):
