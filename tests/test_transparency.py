@@ -232,7 +232,12 @@ def test_any_bytes_pass_while_recording(sent: Sent, tmp_path_factory: pytest.Tem
         unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]))
 
 
-@given(sent=shaped(LINES.filter(lambda line: not asks_us(line.encode()))))
+def passes(line: str) -> bool:
+    """Whether a line passes. The answer to a resume gets the newline that it lacks."""
+    return not asks_us(line.encode()) and "session/resume" not in line
+
+
+@given(sent=shaped(LINES.filter(passes)))
 @settings(max_examples=40)
 def test_any_lines_that_we_do_not_serve_pass_while_list_load_and_delete_are_served(
     sent: Sent, tmp_path_factory: pytest.TempPathFactory
