@@ -167,7 +167,7 @@ class Interceptor:
         The rest must then come as ``PieceRead``. None: the line must be held until it is complete.
         """
         recorded: list[Effect] = []
-        if self._may_go_unread(peer) and self._scribe.needs_no_end(data, peer):
+        if self._may_go_unread(peer) and self._scribe.begin_passing(data, peer):
             self._long[peer] = None
             return self._piece(peer, data, first=True, last=False)
         if peer is Peer.AGENT:

@@ -52,15 +52,15 @@ class Scribe:
             return []
         return [message] if self._is_only_remembered(message, sender) else None
 
-    def needs_no_end(self, beginning: bytes, sender: Peer) -> bool:
-        """Whether a long line that is not whole yet has, by its first bytes, no meaning here beyond its id, or is the
-        output of a terminal. Then its pieces must go to ``passed``."""
+    def begin_passing(self, beginning: bytes, sender: Peer) -> bool:
+        """Let a long line that is not whole yet pass in pieces, if it has, by its first bytes, no meaning here beyond
+        its id, or is the output of a terminal. Returns whether it passes; then its pieces must go to ``passed``."""
         found = acp.beginning(beginning)
         if found is None:
             return False
         id, method = found
         if method is None:
-            return sender is Peer.CLIENT and id is not None and self._answer_begins(id)
+            return sender is Peer.CLIENT and id is not None and self._begin_answer(id)
         if sender is Peer.AGENT and id is not None:
             return method not in _HEEDED
         if method.startswith(_OWN) or method in _TOLD or method == acp.INITIALIZE:
@@ -69,11 +69,14 @@ class Scribe:
             self._ledger.add(Peer.CLIENT, Request(b"", id, method, None), None)
         return True
 
-    def _answer_begins(self, id: RequestId) -> bool:
+    def _begin_answer(self, id: RequestId) -> bool:
         found = self._ledger.first(Peer.AGENT, id)
-        if found is not None and found.request.method == acp.TERMINAL_OUTPUT:
-            self._output = found, bytearray()
-        return found is None or self._output is not None
+        if found is None:
+            return True
+        if found.request.method != acp.TERMINAL_OUTPUT:
+            return False
+        self._output = found, bytearray()
+        return True
 
     def passed(self, sender: Peer, piece: bytes, *, last: bool) -> None:
         """A piece of such a line passes."""

@@ -53,11 +53,17 @@ class Greeting:
         self._settings = settings
         self._client_in, self._client_out, self._agent_in, self._agent_out = client_in, client_out, agent_in, agent_out
         self._request: Request | None = None
+        self._thread = threading.get_ident()
         self._is_over = sys.platform == "win32"  # pipes cannot be polled there
 
     def find_spec(self, name: str, path: object, target: object = None) -> None:
-        """As the first of ``sys.meta_path``, this looks before each import, and finds no module."""
-        self.look()
+        """As the first of ``sys.meta_path``, this looks before each import, and finds no module.
+
+        Only for the thread that made this: one that still opens a slow store may import, too, and two readers at once
+        would wait for each other's lines.
+        """
+        if threading.get_ident() == self._thread:
+            self.look()
 
     def look(self) -> None:
         """Pass what has come. Never waits, and never raises."""

@@ -136,6 +136,16 @@ def test_what_is_not_the_answer_alone_waits_for_the_relay(ends: Ends, data: byte
     assert (ends.greeting.answered, ends.greeting.from_agent, heard(ends.at_client)) == (b"", data, b"")
 
 
+def test_an_import_in_another_thread_reads_nothing(ends: Ends) -> None:
+    os.write(ends.client, ASKED)
+    importing = threading.Thread(target=ends.greeting.find_spec, args=("json", None))
+    importing.start()
+    importing.join()
+    assert heard(ends.at_agent) == b""
+    ends.greeting.find_spec("json", None)
+    assert heard(ends.at_agent) == ASKED
+
+
 def test_an_agents_first_answer_does_not_wait_for_the_relay_which_goes_on_after_it(tmp_path: Path) -> None:
     command = ["--store", str(tmp_path / "store"), "--", sys.executable, "-c", COUNTS]
     talk = ASKED, b'{"jsonrpc":"2.0","id":1,"method":"_count","params":{}}\n'
