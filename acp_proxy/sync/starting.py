@@ -27,10 +27,8 @@ _TROUBLE, _TOLD = "trouble", "trouble-told"
 
 def start_exchange(root: Path, warn: Callable[[str], None]) -> None:
     """Start the process for the store at ``root``, unless one is waiting already: that will see what is there now."""
-    if not os.path.exists(os.path.join(root, FOLDER, SETTINGS)):  # the usual case
-        return
     folder = root / FOLDER
-    if not _is_wanted(folder):
+    if not _is_wanted(folder):  # the usual case
         return
     text = _not_told(folder)
     if text is not None:

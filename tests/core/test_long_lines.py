@@ -264,6 +264,18 @@ def test_long_outputs_beyond_the_limit_are_not_kept(monkeypatch: pytest.MonkeyPa
     assert talk.noted() == [(None, None)]
 
 
+def test_a_long_output_beyond_the_limit_takes_no_room_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_proxy.core.terminals.SHOWN_LIMIT", 2000)
+    talk = TerminalTalk()
+    talk.answers(result(7, {"output": "x" * 4000}))
+    talk.agent(request(2, "terminal/create", {"sessionId": "s"}))
+    talk.client(result(2, {"terminalId": "other"}))
+    talk.agent(update("s", "tool_call", toolCallId="d", content=[{"type": "terminal", "terminalId": "other"}]))
+    talk.agent(request(8, "terminal/output", {"sessionId": "s", "terminalId": "other"}))
+    talk.client(result(8, {"output": "kept"}))
+    assert talk.noted() == [(None, None), ("kept", None)]
+
+
 @pytest.mark.parametrize(
     ("peer", "said"),
     [

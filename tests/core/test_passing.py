@@ -159,6 +159,7 @@ def test_client_lines_without_a_meaning_here_pass(said: list[Said]) -> None:
     [
         prompt(7, "s"),
         request(7, "initialize", {}),
+        request(7, "terminal/release", {"sessionId": "s", "terminalId": "t"}),
         notification("session/cancel", {"sessionId": "s"}),
         notification("$/cancel_request", {"requestId": 1}),
         b'{"jsonrpc":"2.0","method":"session\\/cancel","params":{"sessionId":"s"}}\n',

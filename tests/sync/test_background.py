@@ -145,8 +145,10 @@ def test_a_store_that_is_synchronized_by_hand_is_left_alone(laptop: Laptop) -> N
     laptop.key.unlink()
     laptop.exchange()
     assert laptop.joined.standing().trouble == ""
-    start_exchange(laptop.root, pytest.fail)
     assert laptop.joined.standing().sent == 0
+    (laptop.folder / WAITING).unlink()
+    start_exchange(laptop.root, pytest.fail)
+    assert not (laptop.folder / WAITING).exists()  # it did not even look whether a process waits
 
 
 def test_it_goes_on_when_an_editor_ends_all_that_it_started(laptop: Laptop) -> None:
