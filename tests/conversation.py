@@ -347,11 +347,9 @@ class Talk:
     def _passed(self, sender: Peer, lines: list[bytes]) -> Step | None:
         """The step of lines that pass without a decision. The conversation goes on as the shell has it: without one."""
         data = b"".join(lines)
-        messages = self.core.only_passing(data, sender) if data.endswith(b"\n") else None
-        if messages is None:
-            return None
         undecided = copy.deepcopy(self.core)
-        undecided.note(sender, messages)
+        if not (data.endswith(b"\n") and undecided.let_pass(data, sender)):
+            return None
         step = self._step(LinesRead(sender, lines))
         assert step.done == [Forward(sender.other, each) for each in lines]
         assert not step.kept

@@ -10,6 +10,8 @@ from acp_proxy.history.verdict import Rule
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 from acp_proxy.wire.value import Value
 
+TYPE_CHECKING = False  # typing itself is slow to import
+
 # --- for the transcript
 
 
@@ -61,12 +63,26 @@ class RecordLine(ForTranscript):
     raw: bytes
     of: str | None = None
 
+    if not TYPE_CHECKING:
+
+        def __init__(self, session, peer, raw, of=None):
+            self.session = session
+            self.peer = peer
+            self.raw = raw
+            self.of = of
+
 
 class RecordUpdates(ForTranscript):
     """Whole lines of updates from the agent, not parsed."""
 
     session: str
     data: bytes
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, session, data):
+            self.session = session
+            self.data = data
 
 
 class RecordPiece(ForTranscript):
@@ -115,6 +131,16 @@ class Forward(Value):
     own: bool = False
     begins: bool = True
     ends: bool = True
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, to, data, first=False, own=False, begins=True, ends=True):
+            self.to = to
+            self.data = data
+            self.first = first
+            self.own = own
+            self.begins = begins
+            self.ends = ends
 
 
 class WriteToStderr(Value):

@@ -6,12 +6,20 @@ from acp_proxy.history.verdict import Rule
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 from acp_proxy.wire.value import Value
 
+TYPE_CHECKING = False  # typing itself is slow to import
+
 
 class LinesRead(Value):
     """Lines that one read brought, each with its newline. Only the last line of a stream may lack it."""
 
     peer: Peer
     lines: list[bytes]
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, peer, lines):
+            self.peer = peer
+            self.lines = lines
 
 
 class PieceRead(Value):

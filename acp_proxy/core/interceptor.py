@@ -110,16 +110,11 @@ class Interceptor:
             return False
         return self._is_plain(session) and not self._loads.under_way.is_in_question(session)
 
-    def only_passing(self, lines: bytes, sender: Peer) -> list[Message] | None:
-        """Whether these whole lines can be forwarded without ``handle``, because they have no other effect: the
-        messages to ``note`` before that. None: they must be handled. Nothing of a load under way passes from the agent.
+    def let_pass(self, lines: bytes, sender: Peer) -> bool:
+        """Whether these whole lines can be forwarded without ``handle``: they have no other effect than that a request
+        is remembered, or answered, which this does. Nothing of a load under way passes from the agent.
         """
-        return self._scribe.only_passing(lines, sender) if self._may_go_unread(sender) else None
-
-    def note(self, sender: Peer, messages: list[Message]) -> None:
-        """Remember what ``only_passing`` returned: a request is open, or is answered."""
-        for message in messages:
-            self._scribe.recorded(sender, message)
+        return self._may_go_unread(sender) and self._scribe.let_pass(lines, sender)
 
     def _may_go_unread(self, sender: Peer) -> bool:
         return not (self._names or (sender is Peer.AGENT and self._loads.under_way))

@@ -24,40 +24,38 @@ _KINDS = acp.OPENING | acp.TERMINALS | acp.RECORDED_REQUESTS | {acp.INITIALIZE, 
 
 class Open:
     """An open request. ``session``: the id in its parameters, if there is one. ``weight``: its bytes in memory.
+    ``kind``: who asked, and the method, if its answer means something here.
 
     ``request`` has an empty ``raw`` unless it was added with ``whole``, and no ``params`` unless they are needed.
     """
 
-    def __init__(self, request: Request, session: str | None, weight: int) -> None:
+    def __init__(self, request: Request, session: str | None, weight: int, kind: tuple[Peer, str]) -> None:
         self.request = request
         self.session = session
         self.weight = weight
+        self.kind = kind
 
 
 class Ledger:
     """The open requests of both sides. Of two with the same id, the older one is answered first."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[Peer, RequestId], deque[Open]] = {}
-        self._kinds: dict[tuple[Peer, str], OrderedDict[Open, None]] = {}
-        self._counts: dict[tuple[Peer, str, str | None], int] = defaultdict(int)
+        self._open: dict[tuple[Peer, RequestId], deque[Open]] = defaultdict(deque)
+        self._kinds: dict[tuple[Peer, str], OrderedDict[Open, None]] = defaultdict(OrderedDict)
         self._weights: dict[tuple[Peer, str], int] = defaultdict(int)
         self._weight = 0
 
     def add(self, asked: Peer, request: Request, session: str | None, *, whole: bool = False) -> None:
         """Remember a request. ``whole``: keep all of it; otherwise only what its answer will need."""
-        weight = _COST + len(request.id) + len(request.method) + len(session or "")
-        if whole or request.method in _READ_AGAIN:
-            weight += len(request.raw)
+        method = request.method
+        is_read = whole or method in _READ_AGAIN
+        weight = _COST + len(request.id) + len(method) + len(session or "") + (len(request.raw) if is_read else 0)
         if not whole:
-            params = request.params if request.method in _READ_AGAIN else None
-            request = Request(b"", request.id, request.method, params)
-        added = Open(request, session, weight)
-        self._open.setdefault((asked, request.id), deque()).append(added)
-        kind = _kind(asked, added)
-        self._kinds.setdefault(kind, OrderedDict())[added] = None
-        for counted in _counted(asked, added):
-            self._counts[counted] += 1
+            request = Request(b"", request.id, method, request.params if is_read else None)
+        kind = asked, method if method in _KINDS else _OTHER
+        added = Open(request, session, weight, kind)
+        self._open[asked, request.id].append(added)
+        self._kinds[kind][added] = None
         self._weights[kind] += weight
         self._weight += weight
         while self._weight > OPEN_LIMIT and self._forget_one(added):
@@ -94,12 +92,9 @@ class Ledger:
             while self.take(asked, id) is not None:
                 pass
 
-    def is_open(self, asked: Peer, *methods: str, session: str | None = None) -> bool:
-        """Whether this peer has an open request with one of these methods, for this session if one is given.
-
-        Only for methods whose answers mean something here.
-        """
-        return any((asked, method, session) in self._counts for method in methods)
+    def is_open(self, asked: Peer, *methods: str) -> bool:
+        """Whether this peer has an open request with one of these methods, whose answers must mean something here."""
+        return any(self._kinds.get((asked, method)) for method in methods)
 
     def _forget_one(self, newest: Open) -> bool:
         """Forget the oldest request of the kind that takes most memory. False if that is the newest one, which
@@ -112,30 +107,11 @@ class Ledger:
         return True
 
     def _close(self, asked: Peer, found: Open) -> None:
-        key, kind = (asked, found.request.id), _kind(asked, found)
+        key, kind = (asked, found.request.id), found.kind
         waiting = self._open[key]
         waiting.remove(found)
         if not waiting:
             del self._open[key]
         del self._kinds[kind][found]
-        if not self._kinds[kind]:
-            del self._kinds[kind]
         self._weights[kind] -= found.weight
-        for counted in _counted(asked, found):
-            self._counts[counted] -= 1
-            if not self._counts[counted]:
-                del self._counts[counted]
         self._weight -= found.weight
-
-
-def _kind(asked: Peer, found: Open) -> tuple[Peer, str]:
-    method = found.request.method
-    return asked, method if method in _KINDS else _OTHER
-
-
-def _counted(asked: Peer, found: Open) -> list[tuple[Peer, str, str | None]]:
-    """The keys under which a request is counted: its method, and its method for its session."""
-    method, session = found.request.method, found.session
-    if method not in _KINDS:
-        return []
-    return [(asked, method, None)] if session is None else [(asked, method, None), (asked, method, session)]

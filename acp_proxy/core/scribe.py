@@ -36,21 +36,18 @@ class Scribe:
         self._output: tuple[Open, bytearray] | None = None
         """The client's long answer that passes in pieces now, if a terminal's output is in it; and its request."""
 
-    def only_passing(self, lines: bytes, sender: Peer) -> list[Message] | None:
-        """Whether these whole lines have no effect but that they are forwarded: the messages to enter into the ledger
-        with ``recorded``, which then returns no effects. None: they must be decided on.
+    def let_pass(self, lines: bytes, sender: Peer) -> bool:
+        """Let these whole lines pass if they have no other effect here than that a request is remembered, or answered.
+        Returns whether they pass; if not, nothing has changed, and they must be decided on.
 
         Several lines at once must mean nothing here at all.
         """
         if len(lines) > _LONG or lines.rfind(_SESSION_METHOD) >= 0:  # faster than ``in``
-            return None
+            return False
         if lines.find(b"\n") + 1 < len(lines):
-            each = map(jsonrpc.read_message, framing.cut(lines))
-            return [] if all(self._means_nothing(message, sender) for message in each) else None
+            return all(self._means_nothing(jsonrpc.read_message(line), sender) for line in framing.cut(lines))
         message = jsonrpc.read_message(lines)
-        if self._means_nothing(message, sender):
-            return []
-        return [message] if self._is_only_remembered(message, sender) else None
+        return self._means_nothing(message, sender) or self._remember_only(message, sender)
 
     def begin_passing(self, beginning: bytes, sender: Peer) -> bool:
         """Let a long line that is not whole yet pass in pieces, if it has, by its first bytes, no meaning here beyond
@@ -159,27 +156,31 @@ class Scribe:
     def _means_nothing(self, message: Message, sender: Peer) -> bool:
         """Whether a message is without a meaning here: from the client a notification, or an answer to a request that
         is not remembered; from the agent a request, such as for a file."""
-        if isinstance(message, Request):
-            return sender is Peer.AGENT and message.method not in _HEEDED
         if sender is Peer.AGENT:
-            return False
+            return isinstance(message, Request) and message.method not in _HEEDED
         if isinstance(message, Notification):
             return message.method not in _TOLD
         return isinstance(message, Response) and self._ledger.first(Peer.AGENT, message.id) is None
 
-    def _is_only_remembered(self, message: Message, sender: Peer) -> bool:
-        """Whether a message is a request that is only remembered, or the answer to one: an extension's from the client,
-        or the agent's for a terminal's output."""
+    def _remember_only(self, message: Message, sender: Peer) -> bool:
+        """Remember a message if it has no other effect: a request of the client that means nothing here, or of the
+        agent for a terminal's output; or the answer to one. Returns whether it is one of these."""
         if isinstance(message, Request):
-            asked, method = sender, message.method
-        elif isinstance(message, Response) and (found := self._ledger.first(sender.other, message.id)) is not None:
-            asked, method = sender.other, found.request.method
-        else:
+            if not _is_only_remembered(message.method, sender):
+                return False
+            self._ledger.add(sender, message, acp.session_id(message.params))
+            return True
+        found = self._ledger.first(sender.other, message.id) if isinstance(message, Response) else None
+        if found is None or not _is_only_remembered(found.request.method, sender.other):
             return False
-        if asked is Peer.AGENT:
-            return method in _POLLED
-        return method != acp.INITIALIZE and not method.startswith(_OWN)
+        self.recorded(sender, message)
+        return True
 
     def _is_past(self, session: str, update: object) -> bool:
         """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""
         return self._is_in_question(session) and acp.is_conversation(acp.update_kind(update))
+
+
+def _is_only_remembered(method: str, asked: Peer) -> bool:
+    """Whether such requests of ``asked``, and their answers, have no effect but that they are remembered."""
+    return method in _POLLED if asked is Peer.AGENT else not (method == acp.INITIALIZE or method.startswith(_OWN))

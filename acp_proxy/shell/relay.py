@@ -194,7 +194,7 @@ class Relay:
     def pass_to_agent(self, lines: bytes) -> bool:
         """Forward a client's lines if nothing has to be decided about them; returns whether it did."""
         with self._core:
-            if not self._only_passes(Peer.CLIENT, lines):
+            if not self._let_pass(Peer.CLIENT, lines):
                 return False
         self._to_agent.write(lines)
         if self._watch is not None:
@@ -207,7 +207,7 @@ class Relay:
         with self._core:
             session = self._interceptor.passes(lines)
             if session is None:
-                if not self._only_passes(Peer.AGENT, lines):
+                if not self._let_pass(Peer.AGENT, lines):
                     return False
             elif self._recorder is not None:
                 self._recorder.add(RecordUpdates(session, lines))
@@ -218,15 +218,12 @@ class Relay:
             self._watch.stir()
         return True
 
-    def _only_passes(self, peer: Peer, lines: bytes) -> bool:
+    def _let_pass(self, peer: Peer, lines: bytes) -> bool:
         try:
-            messages = self._interceptor.only_passing(lines, peer)
-            if messages:
-                self._interceptor.note(peer, messages)
+            return self._interceptor.let_pass(lines, peer)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error, lines are handled one by one: {type(bug).__name__}: {bug}")
             return False
-        return messages is not None
 
     def open_long_line(self, peer: Peer, data: bytes) -> list[Acting] | None:
         """Decide on an incomplete long line, of which ``data`` is the beginning. None: hold it until its end."""

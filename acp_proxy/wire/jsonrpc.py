@@ -44,10 +44,11 @@ class Peer(enum.Enum):
 
     __hash__ = object.__hash__  # the ledger hashes peers, and Enum's is slow
 
-    @property
-    def other(self) -> "Peer":
-        """The peer on the other side."""
-        return Peer.AGENT if self is Peer.CLIENT else Peer.CLIENT
+    other: "Peer"
+    """The peer on the other side."""
+
+
+Peer.CLIENT.other, Peer.AGENT.other = Peer.AGENT, Peer.CLIENT
 
 
 class Request(Value):
@@ -58,6 +59,14 @@ class Request(Value):
     method: str
     params: object
 
+    if not TYPE_CHECKING:
+
+        def __init__(self, raw, id, method, params):
+            self.raw = raw
+            self.id = id
+            self.method = method
+            self.params = params
+
 
 class Notification(Value):
     """A message with a method and no id."""
@@ -65,6 +74,13 @@ class Notification(Value):
     raw: bytes
     method: str
     params: object
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, raw, method, params):
+            self.raw = raw
+            self.method = method
+            self.params = params
 
 
 class Response(Value):
@@ -74,6 +90,14 @@ class Response(Value):
     id: RequestId | None
     result: object
     error: object
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, raw, id, result, error):
+            self.raw = raw
+            self.id = id
+            self.result = result
+            self.error = error
 
 
 class Batch(Value):

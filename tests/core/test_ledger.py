@@ -63,18 +63,15 @@ def test_an_answer_to_no_request_finds_nothing(id: RequestId | None) -> None:
     assert [each.request for each in ledger.of(Peer.CLIENT)] == [asked(1)]
 
 
-def test_open_requests_can_be_found_by_method_and_session() -> None:
+def test_open_requests_can_be_found_by_method() -> None:
     ledger = Ledger()
     ledger.add(Peer.CLIENT, asked(1, "session/load"), "s")
-    assert ledger.is_open(Peer.CLIENT, "session/load")
-    assert ledger.is_open(Peer.CLIENT, "session/new", "session/load", session="s")
-    assert not ledger.is_open(Peer.CLIENT, "session/load", session="t")
+    assert ledger.is_open(Peer.CLIENT, "session/new", "session/load")
     assert not ledger.is_open(Peer.CLIENT, "session/new")
     assert not ledger.is_open(Peer.AGENT, "session/load")
     ledger.add(Peer.CLIENT, asked(2, "session/load"), None)
     ledger.take(Peer.CLIENT, RequestId("1"))
     assert ledger.is_open(Peer.CLIENT, "session/load")
-    assert not ledger.is_open(Peer.CLIENT, "session/load", session="s")
     ledger.take(Peer.CLIENT, RequestId("2"))
     assert not ledger.is_open(Peer.CLIENT, "session/load")
 
@@ -97,13 +94,13 @@ def test_only_the_oldest_requests_of_a_flood_are_forgotten() -> None:
     for number in range(40_000):
         ledger.add(Peer.CLIENT, asked(number, f"_flood/{number}"), None)
         ledger.add(Peer.AGENT, asked(number, "session/request_permission"), "s")
-    assert ledger.is_open(Peer.CLIENT, "session/prompt", session="s")
+    assert ledger.is_open(Peer.CLIENT, "session/prompt")
     left = [*ledger.of(Peer.CLIENT), *ledger.of(Peer.AGENT)]
     assert 1000 < len(left) < OPEN_LIMIT / 1024
     assert ledger.take(Peer.CLIENT, RequestId("0")) is None
     assert ledger.take(Peer.CLIENT, RequestId("39999")) is not None
     assert ledger.take(Peer.CLIENT, RequestId('"honest"')) is not None
-    assert not ledger.is_open(Peer.CLIENT, "session/prompt", session="s")
+    assert not ledger.is_open(Peer.CLIENT, "session/prompt")
 
 
 def test_long_ids_count_towards_the_limit_by_their_length() -> None:

@@ -16,7 +16,7 @@ from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.shell.pump import LONG_LINE
 from acp_proxy.transcripts.listing.index import Page
 from acp_proxy.transcripts.store import Store
-from acp_proxy.wire.jsonrpc import Message, Peer
+from acp_proxy.wire.jsonrpc import Peer
 from tests.client import until
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS
 from tests.recording.hanging import HangingStore
@@ -235,10 +235,10 @@ class Buggy(Interceptor):
             raise ValueError("tripped")
         return super().handle(event)
 
-    def only_passing(self, lines: bytes, sender: Peer) -> list[Message] | None:
+    def let_pass(self, lines: bytes, sender: Peer) -> bool:
         if b"stumble" in lines:
             raise ValueError("stumbled")
-        return super().only_passing(lines, sender)
+        return super().let_pass(lines, sender)
 
     def opens_long_line(self, peer: Peer, data: bytes) -> list[Effect] | None:
         raise ValueError("tripped")
