@@ -4,8 +4,10 @@ Slow work runs on the worker, in order. If the store hangs, the client gets an a
 """
 
 import contextlib
+import math
 import queue
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -18,7 +20,7 @@ from acp_proxy.errors import InvalidCursor, Unreadable, errno_name
 from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.shell.output import Output
-from acp_proxy.shell.worker import Worker
+from acp_proxy.shell.worker import LATER_SECONDS, Worker
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, RequestId
@@ -49,6 +51,8 @@ class Serving:
         self._unsynced: set[str] = set()
         self._unindexed: set[str] = set()
         """The sessions with such a job queued after a turn: one job serves all turns until it runs."""
+        self._synced_at = -math.inf
+        """When the last sync began, monotonic time. To force the disk after each of many quick turns delays them."""
         recorder.on_turn_end = self._turn_ended
 
     def start(self) -> None:
@@ -252,6 +256,7 @@ class Serving:
 
         def sync() -> None:
             self._unsynced.discard(session)
+            self._synced_at = time.monotonic()
             if recorder.fsync != "never":
                 with contextlib.suppress(OSError):
                     recorder.store.sync(agent, session)
@@ -264,7 +269,8 @@ class Serving:
 
         if session not in self._unsynced:
             self._unsynced.add(session)
-            self._worker.put(sync)
+            is_soon = time.monotonic() < self._synced_at + LATER_SECONDS
+            (self._worker.put_off if is_soon else self._worker.put)(sync)
         if session not in self._unindexed:
             self._unindexed.add(session)
             self._worker.put_off(bring_in)

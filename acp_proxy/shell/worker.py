@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 Job = Callable[[], None]
-_LATER_SECONDS = 0.1
+LATER_SECONDS = 0.1
 """Nobody notices so short a delay of what is put off, and short turns one after another share a job."""
 
 
@@ -36,7 +36,7 @@ class Worker:
 
     def put_off(self, job: Job) -> None:
         """Queue a job for a tenth of a second later, or for the end."""
-        due = time.monotonic() + _LATER_SECONDS
+        due = time.monotonic() + LATER_SECONDS
         self._jobs.put(lambda: self._later.append((due, job)))
 
     def finish(self, seconds: float) -> None:

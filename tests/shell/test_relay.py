@@ -2,6 +2,7 @@
 
 import json
 import os
+import queue
 import select
 import threading
 from collections.abc import Sequence
@@ -319,6 +320,22 @@ def test_a_finished_turn_is_forced_to_the_disk_unless_turned_off(
     talk.end()
     [path] = store.root.glob("transcripts/*/*.jsonl")
     assert synced == ([path.stat().st_ino] if forced else [])
+
+
+def test_turns_that_end_shortly_after_a_sync_share_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_proxy.shell.serving.LATER_SECONDS", 1000.0)
+    monkeypatch.setattr("acp_proxy.shell.worker.LATER_SECONDS", 1000.0)
+    synced: queue.SimpleQueue[int] = queue.SimpleQueue()
+    monkeypatch.setattr(os, "fsync", synced.put)
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.turn("one")
+    synced.get(timeout=SECONDS)
+    talk.turn("two")
+    talk.turn("three")
+    assert synced.empty()
+    talk.end()
+    assert synced.qsize() == 1
 
 
 @pytest.mark.parametrize(("fsync", "forced"), [("turn", True), ("never", False)])
