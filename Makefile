@@ -15,7 +15,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test test-windows check coverage format docs pictures agents adopting editors bench bench-quick torture fuzz model test-s3 release conductor clean real-agents browser
+.PHONY: demo test test-windows check coverage format docs pictures agents adopting editors bench bench-quick peers torture fuzz model test-s3 release conductor clean real-agents browser
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -59,8 +59,13 @@ pictures: $(VENV) browser
 	@.venv/bin/python -m scripts.pictures
 
 # Measures for minutes, and makes docs/performance-figures.md: make bench [CASE=relay] [ROUNDS=3]
-bench: $(VENV) $(TYPESCRIPT)
+bench: $(VENV) $(TYPESCRIPT) $(if $(filter peers,$(or $(CASE),peers)),peers)
 	@.venv/bin/python -m benchmarks $(CASE) $(if $(ROUNDS),--rounds $(ROUNDS))
+
+# The peer that cargo builds.
+peers: | $(VENV)
+	@$(MAKE) conductor >.venv/conductor.log 2>&1 || \
+		echo 'notice: there is no conductor (.venv/conductor.log); the others are measured without it' >&2
 
 # The main ratios beside those that were kept last, in under a minute.
 bench-quick: $(VENV)
@@ -103,7 +108,7 @@ release: $(VENV) $(RELEASE)
 adopting: $(VENV)
 	@PATH="$$PATH:$(CURDIR)/.venv/bin" .venv/bin/python -m scripts.adopting $(if $(ONLY),--only $(ONLY))
 
-# Builds the official conductor of proxy chains with cargo, once, for tests/end_to_end/test_chain.py: many minutes.
+# Builds the official conductor of proxy chains with cargo, once, for tests/end_to_end/test_chain.py and `make bench`: minutes.
 conductor: .venv/conductor/bin/agent-client-protocol-conductor
 
 .venv/conductor/bin/agent-client-protocol-conductor: | $(VENV)

@@ -1,7 +1,7 @@
 """Beside others: the same talk through other programs.
 
 The official SDKs (client and agent back to back), Node with two `pipe()`s, and the official conductor of proxy chains
-with no proxy (if `make conductor` has built it). None of them records, and none starts anything that stays.
+with no proxy (where cargo can build it). None of them records, and none starts anything that stays.
 """
 
 from collections.abc import Iterator
