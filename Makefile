@@ -62,8 +62,9 @@ pictures: $(VENV) browser
 bench: $(VENV) $(TYPESCRIPT) $(if $(filter peers,$(or $(CASE),peers)),peers)
 	@.venv/bin/python -m benchmarks $(CASE) $(if $(ROUNDS),--rounds $(ROUNDS))
 
-# The peer that cargo builds.
+# Builds what the group peers needs, if cargo is there; without it, the others are measured.
 peers: | $(VENV)
+	@[ -d .venv/conductor ] || echo 'building the official conductor, once, for minutes (.venv/conductor.log)' >&2
 	@$(MAKE) conductor >.venv/conductor.log 2>&1 || \
 		echo 'notice: there is no conductor (.venv/conductor.log); the others are measured without it' >&2
 

@@ -347,9 +347,10 @@ class Talk:
     def _passed(self, sender: Peer, lines: list[bytes]) -> Step | None:
         """The step of lines that pass without a decision. The conversation goes on as the shell has it: without one."""
         data = b"".join(lines)
-        undecided = copy.deepcopy(self.core)
-        if not (data.endswith(b"\n") and undecided.let_pass(data, sender)):
+        decided = copy.deepcopy(self.core)
+        if not (data.endswith(b"\n") and self.core.let_pass(data, sender)):
             return None
+        undecided, self.core = self.core, decided
         step = self._step(LinesRead(sender, lines))
         assert step.done == [Forward(sender.other, each) for each in lines]
         assert not step.kept

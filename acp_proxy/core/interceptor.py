@@ -111,8 +111,8 @@ class Interceptor:
         return self._is_plain(session) and not self._loads.under_way.is_in_question(session)
 
     def let_pass(self, lines: bytes, sender: Peer) -> bool:
-        """Whether these whole lines can be forwarded without ``handle``: they have no other effect than that a request
-        is remembered, or answered, which this does. Nothing of a load under way passes from the agent.
+        """Let these whole lines pass without ``handle`` if their only effect is that a request is remembered or
+        answered, and do that. Returns whether they pass. Nothing of a load under way passes from the agent.
         """
         return self._may_go_unread(sender) and self._scribe.let_pass(lines, sender)
 

@@ -68,7 +68,7 @@ class Ledger:
         """
         found = self.first(asked, id)
         if found is not None:
-            self._close(asked, found)
+            self._close(found)
         return found
 
     def first(self, asked: Peer, id: RequestId | None) -> Open | None:
@@ -93,21 +93,21 @@ class Ledger:
                 pass
 
     def is_open(self, asked: Peer, *methods: str) -> bool:
-        """Whether this peer has an open request with one of these methods, whose answers must mean something here."""
+        """Whether this peer has an open request with one of these methods: only those whose answers mean something."""
         return any(self._kinds.get((asked, method)) for method in methods)
 
     def _forget_one(self, newest: Open) -> bool:
         """Forget the oldest request of the kind that takes most memory. False if that is the newest one, which
         stays."""
-        asked, kind = max(self._kinds, key=lambda each: self._weights[each])
-        oldest = next(iter(self._kinds[asked, kind]))
+        oldest = next(iter(self._kinds[max(self._kinds, key=self._weights.__getitem__)]))
         if oldest is newest:
             return False
-        self._close(asked, oldest)
+        self._close(oldest)
         return True
 
-    def _close(self, asked: Peer, found: Open) -> None:
-        key, kind = (asked, found.request.id), found.kind
+    def _close(self, found: Open) -> None:
+        kind = found.kind
+        key = kind[0], found.request.id
         waiting = self._open[key]
         waiting.remove(found)
         if not waiting:

@@ -37,8 +37,8 @@ class Scribe:
         """The client's long answer that passes in pieces now, if a terminal's output is in it; and its request."""
 
     def let_pass(self, lines: bytes, sender: Peer) -> bool:
-        """Let these whole lines pass if they have no other effect here than that a request is remembered, or answered.
-        Returns whether they pass; if not, nothing has changed, and they must be decided on.
+        """Let these whole lines pass if their only effect here is that a request is remembered or answered, and do
+        that. Returns whether they pass; if not, nothing has changed, and they must be decided on.
 
         Several lines at once must mean nothing here at all.
         """
@@ -163,8 +163,8 @@ class Scribe:
         return isinstance(message, Response) and self._ledger.first(Peer.AGENT, message.id) is None
 
     def _remember_only(self, message: Message, sender: Peer) -> bool:
-        """Remember a message if it has no other effect: a request of the client that means nothing here, or of the
-        agent for a terminal's output; or the answer to one. Returns whether it is one of these."""
+        """Remember a request that has no other effect, or close one that is answered: a client's that means nothing
+        here, or the agent's for a terminal's output. Returns whether the message is one of these."""
         if isinstance(message, Request):
             if not _is_only_remembered(message.method, sender):
                 return False

@@ -52,7 +52,7 @@ class Serving:
         self._unindexed: set[str] = set()
         """The sessions with such a job queued after a turn: one job serves all turns until it runs."""
         self._synced_at = -math.inf
-        """When the last sync began, monotonic time. To force the disk after each of many quick turns delays them."""
+        """When the last fsync began, monotonic time. One after every quick turn would delay the next turn."""
         recorder.on_turn_end = self._turn_ended
 
     def start(self) -> None:
@@ -249,8 +249,8 @@ class Serving:
             return otherwise
 
     def _turn_ended(self, session: str) -> None:
-        """Sync a session's transcript and exchange it with other machines, and a moment later update the index, on the
-        worker."""
+        """On the worker, sync a session's transcript, exchange it with other machines, and a moment later update the
+        index. Shortly after another fsync, all of this waits a moment."""
         recorder = self._recorder
         agent = recorder.agent
 
@@ -270,7 +270,10 @@ class Serving:
         if session not in self._unsynced:
             self._unsynced.add(session)
             is_soon = time.monotonic() < self._synced_at + LATER_SECONDS
-            (self._worker.put_off if is_soon else self._worker.put)(sync)
+            if is_soon:
+                self._worker.put_off(sync, first=True)
+            else:
+                self._worker.put(sync)
         if session not in self._unindexed:
             self._unindexed.add(session)
             self._worker.put_off(bring_in)

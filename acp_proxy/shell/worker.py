@@ -5,6 +5,7 @@ Jobs handle their own failures: no exception ends the thread. What is queued whe
 tell the next process what the index has not read.
 """
 
+import contextlib
 import queue
 import threading
 import time
@@ -34,10 +35,11 @@ class Worker:
         """Queue a job."""
         self._jobs.put(job)
 
-    def put_off(self, job: Job) -> None:
-        """Queue a job for a tenth of a second later, or for the end."""
+    def put_off(self, job: Job, *, first: bool = False) -> None:
+        """Queue a job for a tenth of a second later, or for the end; ``first``: before the others that were put off."""
         due = time.monotonic() + LATER_SECONDS
-        self._jobs.put(lambda: self._later.append((due, job)))
+        put = self._later.appendleft if first else self._later.append
+        self._jobs.put(lambda: put((due, job)))
 
     def finish(self, seconds: float) -> None:
         """Run what is queued, for at most ``seconds``; then end the thread."""
@@ -56,11 +58,11 @@ class Worker:
         if not self._later:
             return self._jobs.get()
         due, job = self._later[0]
-        try:
-            return self._jobs.get(timeout=max(due - time.monotonic(), 0))
-        except queue.Empty:
-            self._later.popleft()
-            return job
+        if (left := due - time.monotonic()) > 0:
+            with contextlib.suppress(queue.Empty):
+                return self._jobs.get(timeout=left)
+        self._later.popleft()
+        return job
 
     def _do(self, job: Job) -> None:
         try:

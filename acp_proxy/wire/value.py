@@ -5,7 +5,7 @@ every other module uses ``dataclass``. That compiles six functions for each clas
 before ``run`` passes the first line. Here all classes share these functions. mypy finds a missing, unknown or changed
 field. Under tests a missing or unknown one is also an error at run time (``check_fields``).
 
-The few classes of which each message makes a value write their own ``__init__``, hidden from mypy: a quarter of the
+Classes of which every message makes a value write their own ``__init__``, hidden from mypy. It takes a quarter of the
 time.
 """
 

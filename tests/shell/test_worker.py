@@ -1,8 +1,9 @@
 """Jobs are done in order on a thread of their own, which no job can end."""
 
 import threading
+import time
 
-from acp_proxy.shell.worker import Worker
+from acp_proxy.shell.worker import LATER_SECONDS, Worker
 
 SECONDS = 20.0
 
@@ -37,6 +38,30 @@ def test_a_job_that_was_put_off_does_not_wait_for_another() -> None:
     worker.put_off(done.set)
     assert done.wait(SECONDS)
     worker.finish(SECONDS)
+
+
+def test_a_job_that_is_put_off_as_the_first_is_done_before_the_others() -> None:
+    done: list[str] = []
+    worker = Worker(lambda text: None)
+    worker.put_off(lambda: done.append("index"))
+    worker.put_off(lambda: done.append("sync"), first=True)
+    worker.start()
+    worker.finish(SECONDS)
+    assert done == ["sync", "index"]
+
+
+def test_a_job_that_is_due_is_done_before_what_was_queued_since() -> None:
+    done: list[str] = []
+    over = threading.Event()
+    worker = Worker(lambda text: None)
+    worker.put_off(lambda: done.append("put off"))
+    worker.put(lambda: time.sleep(2 * LATER_SECONDS))
+    worker.put(lambda: done.append("put"))
+    worker.put(over.set)
+    worker.start()
+    assert over.wait(SECONDS)
+    worker.finish(SECONDS)
+    assert done == ["put off", "put"]
 
 
 def test_a_failed_job_is_reported_and_the_next_one_is_done() -> None:

@@ -1,5 +1,10 @@
+import inspect
+
 import pytest
 
+from acp_proxy.core.effects import Forward, RecordLine, RecordUpdates
+from acp_proxy.core.events import LinesRead
+from acp_proxy.wire.jsonrpc import Notification, Request, Response
 from acp_proxy.wire.value import Value
 
 
@@ -69,3 +74,16 @@ def test_a_missing_an_unknown_and_a_repeated_field_are_errors_under_tests(
 def test_a_copy_with_an_unknown_field_is_an_error_under_tests() -> None:
     with pytest.raises(TypeError, match="Point"):
         Point(1).but(z=1)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [Request, Notification, Response, RecordLine, RecordUpdates, Forward, LinesRead],
+    ids=lambda made: made.__name__,
+)
+def test_an_init_that_is_hidden_from_mypy_takes_the_fields_with_their_defaults(made: type[Value]) -> None:
+    taken = inspect.signature(made).parameters.values()
+    assert tuple(each.name for each in taken) == made._names
+    assert [each.default for each in taken] == [getattr(made, each.name, inspect.Parameter.empty) for each in taken]
+    values = [object() for _ in taken]
+    assert [getattr(made(*values), each.name) for each in taken] == values
