@@ -102,8 +102,9 @@ class Handovers:
         self._asked_for.clear()
 
     def opened(self, session: str, agents: str) -> None:
-        """The agent has opened a new session. ``agents``: its id."""
+        """The agent has opened a new session, which has got no record yet. ``agents``: its id."""
         self._opened[session] = agents
+        self._carried = {prompt: each for prompt, each in self._carried.items() if each != session}
 
     def catches_up(self, session: str) -> None:
         """The agent's own session will get a record of what other machines recorded."""

@@ -295,6 +295,18 @@ def test_the_record_is_sent_again_until_a_prompt_with_it_has_a_result() -> None:
     assert not [each for each in talk.all.kept if isinstance(each, RecordNote) and each.note["type"] == record.HANDOVER]
 
 
+def test_after_another_handover_in_the_turn_with_the_record_the_next_prompt_carries_it_again() -> None:
+    talk = handed_over()
+    talk.client(prompt(2, "s"))
+    talk.client(load(3, "s"))
+    talk.agent(result("acp-proxy/2", {"sessionId": "m"}))
+    talk.replay_ends(3, brief=BRIEF)
+    assert json.loads(talk.client(prompt(4, "s")).to_agent) == briefed(4, "m")
+    note = RecordNote("s", {"type": record.HANDOVER, "to": "m"})
+    assert note not in talk.agent(stopped(2)).kept
+    assert talk.agent(stopped(4)).kept[0] == note
+
+
 def test_the_first_of_two_queued_prompts_carries_the_record() -> None:
     talk = handed_over()
     step = talk.client(prompt(2, "s"), prompt(3, "s"))

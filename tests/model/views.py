@@ -119,7 +119,7 @@ def _of(opening: Opening, ours: Sequence[Line], told: Telling, *, handed_over: b
         return [[], theirs * told.times]
     whose = world.whose(ours, told, handed_over=handed_over)
     views: Views = []
-    if AGENTS in whose or opening.in_turn:
+    if AGENTS in whose or opening.in_turn or opening.kind == "fork":  # the agent's replay of a fork passes as it comes
         views += [theirs, theirs * told.times]
     if OURS in whose:
         views.append(mine)
