@@ -45,6 +45,7 @@ _ASKED = "a request that means nothing here, and its answer"
 _FILE = "a request of the agent for a file, and its answer"
 _OUTPUT = "a request of the agent for a terminal's output, and its answer"
 _LONG_OUTPUT = "50 MB of a terminal's output to the agent"
+_BATCH = "50 MB of a batch, which must be held"
 _AT_ONCE = "flood at once after the start"
 GOALS = (
     Goal("round trip of a 200 B message, p50", "relay", "round trip, p50", _US, 1.4),
@@ -65,6 +66,8 @@ GOALS = (
     Goal("a 50 MB prompt: memory", "relay", "50 MB prompt: memory growth", _US, _LITTLE, of="figure"),
     Goal("50 MB of a terminal's output", "relay", _LONG_OUTPUT, _US, 0.6, more=True),
     Goal("50 MB of a terminal's output: memory", "relay", f"{_LONG_OUTPUT}: memory growth", _US, _HELD, of="figure"),
+    Goal(_BATCH, "relay", _BATCH, _US, 0.6, more=True),
+    Goal(f"{_BATCH}: memory", "relay", f"{_BATCH}: memory growth", _US, _HELD, of="figure"),
     Goal(
         "client stalled, 200 MB pending: memory",
         "relay",

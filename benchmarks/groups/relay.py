@@ -173,6 +173,7 @@ TALKS = (
     long("terminals", "50 MB of a terminal's output to the agent"),
     long("ask", "50 MB of an extension's request"),
     long("ping", "50 MB of an extension's notification"),
+    long("batch", "50 MB of a batch, which must be held"),
     Talk(
         ("stall",),
         (STALLED // SMALL, SMALL, BATCH),

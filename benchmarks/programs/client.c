@@ -8,6 +8,7 @@
  *   rest    a session, one turn, an idle second
  *   ping    COUNT notifications of SIZE bytes, each answered by an update before the next is sent
  *   spaced  the same, a millisecond apart
+ *   batch   the same, each notification in a batch of its own
  *   ask     COUNT requests of SIZE bytes that only the agent knows, each answered before the next is sent
  *   files, terminals
  *           COUNT requests of the agent for a file or for the output of a terminal, answered with SIZE bytes each: the
@@ -217,10 +218,10 @@ static char *filled(const char *start, const char *end, size_t size)
     return line;
 }
 
-static void pings(long count, size_t size, double *times, int pause)
+static void pings(long count, size_t size, double *times, int pause, int is_batch)
 {
-    char *line = filled("{\"jsonrpc\":\"2.0\",\"method\":\"_bench/ping\",\"params\":{\"sessionId\":\"bench-session-1\",\"filling\":\"",
-        "\"}}\n", size);
+    const char *start = "[{\"jsonrpc\":\"2.0\",\"method\":\"_bench/ping\",\"params\":{\"sessionId\":\"bench-session-1\",\"filling\":\"";
+    char *line = filled(is_batch ? start : start + 1, is_batch ? "\"}}]\n" : "\"}}\n", size);
     for (long at = 0; at < count; at++) {
         double sent = now();
         ask(line, "\n");
@@ -337,7 +338,7 @@ int main(int count, char **words)
     } else if (strcmp(what, "exit") && strcmp(what, "start")) {
         ask("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/new\",\"params\":{\"cwd\":\"/bench\",\"mcpServers\":[]}}\n", "\"result\"");
         if (strcmp(what, "rush")) {
-            pings(200 < times_count ? 200 : times_count, 200, times, 0); /* warm-up */
+            pings(200 < times_count ? 200 : times_count, 200, times, 0, 0); /* warm-up */
             settle();
         }
         forget_peak();
@@ -345,8 +346,8 @@ int main(int count, char **words)
         long long had = received;
         double spent = processor();
         began = now();
-        if (!strcmp(what, "ping") || !strcmp(what, "spaced")) {
-            pings(times_count, size, times, strcmp(what, "spaced") ? 0 : PAUSE);
+        if (!strcmp(what, "ping") || !strcmp(what, "spaced") || !strcmp(what, "batch")) {
+            pings(times_count, size, times, strcmp(what, "spaced") ? 0 : PAUSE, !strcmp(what, "batch"));
             percentiles(times, times_count);
         } else if (!strcmp(what, "ask")) {
             asks(times_count, size, times);
@@ -377,7 +378,7 @@ int main(int count, char **words)
             size_t length = strlen(line);
             for (long at = 0; at < times_count; at++)
                 put(line, length);
-            pings(1, 200, times, 0);
+            pings(1, 200, times, 0, 0);
         } else if (!strcmp(what, "prompt")) {
             char *line = filled("{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"session/prompt\",\"params\":{\"sessionId\":\"bench-session-1\","
                 "\"prompt\":[{\"type\":\"text\",\"text\":\"", "\"}]}}\n", size);
