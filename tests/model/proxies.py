@@ -206,10 +206,13 @@ class Proxied:
         if sys.platform == "win32":
             end, data = self._read.get(timeout=SECONDS)
         else:
-            ready, _, _ = select.select(self._ends, [], [], SECONDS)
+            waiting = select.poll()  # long runs have more files open than ``select`` can wait for
+            for each in self._ends:
+                waiting.register(each, select.POLLIN)
+            ready = waiting.poll(SECONDS * 1000)
             if not ready:
                 raise queue.Empty
-            end = ready[-1]
+            end = ready[-1][0]
             data = os.read(end, _READ_SIZE)
         if not data:
             self._ends.remove(end)
