@@ -48,9 +48,11 @@ class Serving:
         self._worker = Worker(warn)
         self._is_over = False
         self._questions = threading.BoundedSemaphore(_QUESTIONS)
-        self._unsynced: set[str] = set()
-        self._unindexed: set[str] = set()
-        """The sessions with such a job queued after a turn: one job serves all turns until it runs."""
+        self._unsynced: set[tuple[str, str]] = set()
+        self._unindexed: set[tuple[str, str]] = set()
+        """The agents and sessions whose turns have ended since."""
+        self._is_put_off = False
+        """Whether ``_settle`` is queued, which serves all of them."""
         self._synced_at = -math.inf
         """When the last fsync began, monotonic time. One after every quick turn would delay the next turn."""
         recorder.on_turn_end = self._turn_ended
@@ -249,34 +251,37 @@ class Serving:
             return otherwise
 
     def _turn_ended(self, session: str) -> None:
-        """On the worker, sync a session's transcript, exchange it with other machines, and a moment later update the
-        index. Shortly after another fsync, all of this waits a moment."""
-        recorder = self._recorder
-        agent = recorder.agent
+        """Let the worker force a session's transcript to the disk, and a moment later update the index. An fsync so
+        shortly after another one waits until then too."""
+        ended = self._recorder.agent, session
+        self._unsynced.add(ended)
+        self._unindexed.add(ended)
+        if time.monotonic() >= self._synced_at + LATER_SECONDS:
+            self._worker.put(self._sync)
+        if not self._is_put_off:
+            self._is_put_off = True
+            self._worker.put_off(self._settle)
 
-        def sync() -> None:
-            self._unsynced.discard(session)
-            self._synced_at = time.monotonic()
-            if recorder.fsync != "never":
+    def _sync(self) -> None:
+        """Force the transcripts of ended turns to the disk, and exchange them with other machines."""
+        if not self._unsynced:
+            return
+        self._synced_at = time.monotonic()
+        for _ in range(len(self._unsynced)):
+            ended = self._unsynced.pop()
+            if self._recorder.fsync != "never":
                 with contextlib.suppress(OSError):
-                    recorder.store.sync(agent, session)
-            self._start_exchange()
+                    self._recorder.store.sync(*ended)
+        self._start_exchange()
 
-        def bring_in() -> None:
-            self._unindexed.discard(session)
+    def _settle(self) -> None:
+        """Do what still waits after ended turns. fsync comes first, since the index may be locked for seconds."""
+        self._is_put_off = False  # before the rest, so that a turn that ends meanwhile is not forgotten
+        self._sync()
+        for _ in range(len(self._unindexed)):
+            ended = self._unindexed.pop()
             with contextlib.suppress(OSError, Unreadable, ImportError):  # then the next list does it: the mark stays
-                recorder.store.bring_in(agent, session)
-
-        if session not in self._unsynced:
-            self._unsynced.add(session)
-            is_soon = time.monotonic() < self._synced_at + LATER_SECONDS
-            if is_soon:
-                self._worker.put_off(sync, first=True)
-            else:
-                self._worker.put(sync)
-        if session not in self._unindexed:
-            self._unindexed.add(session)
-            self._worker.put_off(bring_in)
+                self._recorder.store.bring_in(*ended)
 
     def synchronize(self) -> None:
         """Exchange sessions with other machines, in a process of its own, if the user has set up sync."""

@@ -35,11 +35,10 @@ class Worker:
         """Queue a job."""
         self._jobs.put(job)
 
-    def put_off(self, job: Job, *, first: bool = False) -> None:
-        """Queue a job for a tenth of a second later, or for the end; ``first``: before the others that were put off."""
+    def put_off(self, job: Job) -> None:
+        """Queue a job for a tenth of a second later, or for the end."""
         due = time.monotonic() + LATER_SECONDS
-        put = self._later.appendleft if first else self._later.append
-        self._jobs.put(lambda: put((due, job)))
+        self._jobs.put(lambda: self._later.append((due, job)))
 
     def finish(self, seconds: float) -> None:
         """Run what is queued, for at most ``seconds``; then end the thread."""

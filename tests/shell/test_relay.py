@@ -228,6 +228,10 @@ def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_i
 # Bugs.
 
 
+MANY_TURNS = 2_000
+"""They take far longer than what is put off may wait."""
+
+
 class Buggy(Interceptor):
     """Fails on certain words."""
 
@@ -322,20 +326,70 @@ def test_a_finished_turn_is_forced_to_the_disk_unless_turned_off(
     assert synced == ([path.stat().st_ino] if forced else [])
 
 
-def test_turns_that_end_shortly_after_a_sync_share_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class Order(Store):
+    """Tells in which order transcripts are forced to the disk (``sync``) and the index is updated."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.done: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def sync(self, agent: str, session: str) -> None:
+        super().sync(agent, session)
+        self.done.put(f"sync {session}")
+
+    def bring_in(self, agent: str, session: str) -> None:
+        super().bring_in(agent, session)
+        self.done.put(f"index {session}")
+
+
+@pytest.mark.parametrize("sessions", ["s", "st"])
+def test_turns_that_end_shortly_after_a_sync_share_the_next_one_which_comes_before_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sessions: str
+) -> None:
     monkeypatch.setattr("acp_proxy.shell.serving.LATER_SECONDS", 1000.0)
     monkeypatch.setattr("acp_proxy.shell.worker.LATER_SECONDS", 1000.0)
-    synced: queue.SimpleQueue[int] = queue.SimpleQueue()
-    monkeypatch.setattr(os, "fsync", synced.put)
-    talk = Talk(Store(tmp_path / "store"))
+    store = Order(tmp_path / "store")
+    talk = Talk(store)
     talk.open()
     talk.turn("one")
-    synced.get(timeout=SECONDS)
-    talk.turn("two")
-    talk.turn("three")
-    assert synced.empty()
+    assert store.done.get(timeout=SECONDS) == "sync s"
+    for text in ("two", "three"):
+        for session in sessions:
+            talk.turn(text, session)
+    assert store.done.empty()
     talk.end()
-    assert synced.qsize() == 1
+    rest = [store.done.get_nowait() for _ in range(store.done.qsize())]
+    assert [sorted(rest[: len(sessions)]), sorted(rest[len(sessions) :])] == [
+        [f"{what} {session}" for session in sessions] for what in ("sync", "index")
+    ]
+
+
+def test_the_index_is_updated_a_moment_after_every_turn(tmp_path: Path) -> None:
+    store = Order(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    for text in ("one", "two"):
+        talk.turn(text)
+        assert [store.done.get(timeout=SECONDS) for _ in range(2)] == ["sync s", "index s"]
+    talk.end()
+
+
+def test_each_turn_is_forced_to_the_disk_in_time_however_many_sessions_end_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.shell.serving.LATER_SECONDS", 1000.0)
+    store = Order(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.turn("one")
+    forced: list[str] = []
+    number = 0
+    while "sync first" not in forced:
+        number += 1
+        talk.turn("two", "first" if number == 1 else f"other {number}")
+        forced += [store.done.get_nowait() for _ in range(store.done.qsize())]
+        assert number < MANY_TURNS
+    talk.end()
 
 
 @pytest.mark.parametrize(("fsync", "forced"), [("turn", True), ("never", False)])

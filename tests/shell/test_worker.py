@@ -40,16 +40,6 @@ def test_a_job_that_was_put_off_does_not_wait_for_another() -> None:
     worker.finish(SECONDS)
 
 
-def test_a_job_that_is_put_off_as_the_first_is_done_before_the_others() -> None:
-    done: list[str] = []
-    worker = Worker(lambda text: None)
-    worker.put_off(lambda: done.append("index"))
-    worker.put_off(lambda: done.append("sync"), first=True)
-    worker.start()
-    worker.finish(SECONDS)
-    assert done == ["sync", "index"]
-
-
 def test_a_job_that_is_due_is_done_before_what_was_queued_since() -> None:
     done: list[str] = []
     over = threading.Event()
