@@ -26,6 +26,18 @@ class Synchronized(Proxied):
         assert done.returncode == 0, done.stderr
         return str(done.stdout)
 
+    def let_a_minute_pass(self) -> None:
+        """The next round may begin at once."""
+        os.utime(self._lock, (0, 0))
+
+    def wait_for_round(self, sent: int) -> None:
+        """Wait until a round has begun since then, and this many records have been sent in all."""
+        until(lambda: self._lock.stat().st_mtime and json.loads(self.sync("status", "--json"))["sent"] == sent)
+
+    @property
+    def _lock(self) -> Path:
+        return self.store / "sync" / "lock"
+
     def prompts(self) -> list[str]:
         """All prompts that this machine's agent got."""
         return [exchange["prompt"] for session in remembered(self) for exchange in session["exchanges"]]
@@ -134,19 +146,21 @@ def test_a_turn_reaches_the_other_machine_by_itself_also_the_last_before_the_edi
     laptop, desktop = machines
     shared, key = (laptop.base.parent / "shared").as_uri(), laptop.base.parent / "key"
     agent, options = ("--capabilities", "resume"), ("--agent-id", "agent")
+    laptop.sync("init", shared, "--key-file", str(key), "--yes")
+    desktop.sync("join", shared, "--key-file", str(key), "--yes")
+    for machine in machines:
+        machine.let_a_minute_pass()
     with laptop.started(ANSWERS, agent=agent, options=options) as editor:
         session = editor.new_session()
-        editor.prompt(session, "Begin here")
-        laptop.sync("init", shared, "--key-file", str(key), "--yes")
-        desktop.sync("join", shared, "--key-file", str(key), "--yes")
-        for machine in machines:
-            os.utime(machine.store / "sync" / "lock", (0, 0))  # a minute has passed since the last round
-        editor.prompt(session, "Continue here")
+        for sent, words in enumerate(("Begin here", "Continue here"), 1):
+            laptop.wait_for_round(sent)  # the first: at the start
+            laptop.let_a_minute_pass()
+            editor.prompt(session, words)
         assert editor.end() == 0
-    until(lambda: json.loads(laptop.sync("status", "--json"))["sent"] == 3)
+    laptop.wait_for_round(3)
     (desktop.store / "sync" / "trouble").write_text("the shared place cannot be used")
     with desktop.started(ANSWERS, agent=agent, options=options) as editor:
-        until(lambda: "Continue here" in desktop.transcripts()[0].read_text())
+        until(lambda: "Continue here" in "".join(path.read_text() for path in desktop.transcripts()))
         assert users_words(editor, editor.sessions()[0]["sessionId"]) == ["Begin here", "Continue here"]
         editor.wait_for_stderr("sync failed: the shared place cannot be used")
         assert editor.end() == 0
