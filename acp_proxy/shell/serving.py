@@ -8,6 +8,7 @@ import math
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -48,9 +49,9 @@ class Serving:
         self._worker = Worker(warn)
         self._is_over = False
         self._questions = threading.BoundedSemaphore(_QUESTIONS)
-        self._unsynced: set[tuple[str, str]] = set()
-        self._unindexed: set[tuple[str, str]] = set()
-        """The agents and sessions whose turns have ended since."""
+        self._unsynced: deque[tuple[str, str]] = deque()
+        self._unindexed: deque[tuple[str, str]] = deque()
+        """The agents and sessions whose turns have ended since, oldest first."""
         self._is_put_off = False
         """Whether ``_settle`` is queued, which serves all of them."""
         self._synced_at = -math.inf
@@ -254,8 +255,8 @@ class Serving:
         """Let the worker force a session's transcript to the disk, and a moment later update the index. An fsync so
         shortly after another one waits until then too."""
         ended = self._recorder.agent, session
-        self._unsynced.add(ended)
-        self._unindexed.add(ended)
+        self._unsynced.append(ended)
+        self._unindexed.append(ended)
         if time.monotonic() >= self._synced_at + LATER_SECONDS:
             self._worker.put(self._sync)
         if not self._is_put_off:
@@ -267,8 +268,7 @@ class Serving:
         if not self._unsynced:
             return
         self._synced_at = time.monotonic()
-        for _ in range(len(self._unsynced)):
-            ended = self._unsynced.pop()
+        for ended in _taken(self._unsynced):
             if self._recorder.fsync != "never":
                 with contextlib.suppress(OSError):
                     self._recorder.store.sync(*ended)
@@ -278,8 +278,7 @@ class Serving:
         """Do what still waits after ended turns. fsync comes first, since the index may be locked for seconds."""
         self._is_put_off = False  # before the rest, so that a turn that ends meanwhile is not forgotten
         self._sync()
-        for _ in range(len(self._unindexed)):
-            ended = self._unindexed.pop()
+        for ended in _taken(self._unindexed):
             with contextlib.suppress(OSError, Unreadable, ImportError):  # then the next list does it: the mark stays
                 self._recorder.store.bring_in(*ended)
 
@@ -334,3 +333,8 @@ class Serving:
         timer.daemon = True
         timer.start()
         return in_time
+
+
+def _taken(waiting: deque[tuple[str, str]]) -> dict[tuple[str, str], None]:
+    """Take what waits now, oldest first and each once, while another thread may append."""
+    return dict.fromkeys(waiting.popleft() for _ in range(len(waiting)))

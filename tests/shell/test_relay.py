@@ -1,10 +1,12 @@
 """The pumps, the recorder and the store together: what hangs, fails or ends on one side does not stop the other."""
 
+import itertools
 import json
 import os
 import queue
 import select
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -228,10 +230,6 @@ def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_i
 # Bugs.
 
 
-MANY_TURNS = 2_000
-"""They take far longer than what is put off may wait."""
-
-
 class Buggy(Interceptor):
     """Fails on certain words."""
 
@@ -359,9 +357,7 @@ def test_turns_that_end_shortly_after_a_sync_share_the_next_one_which_comes_befo
     assert store.done.empty()
     talk.end()
     rest = [store.done.get_nowait() for _ in range(store.done.qsize())]
-    assert [sorted(rest[: len(sessions)]), sorted(rest[len(sessions) :])] == [
-        [f"{what} {session}" for session in sessions] for what in ("sync", "index")
-    ]
+    assert rest == [f"{what} {session}" for what in ("sync", "index") for session in sessions]
 
 
 def test_the_index_is_updated_a_moment_after_every_turn(tmp_path: Path) -> None:
@@ -383,12 +379,13 @@ def test_each_turn_is_forced_to_the_disk_in_time_however_many_sessions_end_their
     talk.open()
     talk.turn("one")
     forced: list[str] = []
-    number = 0
-    while "sync first" not in forced:
-        number += 1
-        talk.turn("two", "first" if number == 1 else f"other {number}")
+    deadline = time.monotonic() + SECONDS
+    for number in itertools.count():
+        talk.turn("two", f"s{number}")
         forced += [store.done.get_nowait() for _ in range(store.done.qsize())]
-        assert number < MANY_TURNS
+        if "sync s0" in forced:
+            break
+        assert time.monotonic() < deadline
     talk.end()
 
 
@@ -404,7 +401,7 @@ def test_a_delete_is_forced_to_the_disk_unless_turned_off(
     assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
     talk.end()
     [journal] = store.root.glob("transcripts/*/state.jsonl")
-    assert synced == ([journal.stat().st_ino] if forced else [])
+    assert (journal.stat().st_ino in synced) == forced  # the disk may be slow to take the turn before
 
 
 def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_recorded_as_failed(tmp_path: Path) -> None:
