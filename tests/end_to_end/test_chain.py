@@ -96,7 +96,7 @@ def by_hand(store: Path, *options: str) -> ByHand:
 def proxies_of(editor: Editor) -> list[psutil.Process]:
     """The running ``acp-proxy chain`` processes, the first in the chain first."""
     found = [each for each in psutil.Process(editor.pid).children() if "chain" in each.cmdline()]
-    return sorted(found, key=lambda process: process.pid)
+    return sorted(found, key=lambda process: (process.create_time(), process.pid))
 
 
 # The main job.

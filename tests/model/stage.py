@@ -179,6 +179,8 @@ class Stage:
                 if self.habits.is_late and tellings:
                     session.said += views.strange_lines(before.said, tellings[-1])
             proxy.settle()
+            if cancel and is_kept:  # acp-proxy answers by itself, in a moment
+                proxy.wait_for(ids[0])
             session.is_deaf = cancel and not again and "loads" in self.habits.never_answers
             for id, opening in zip(ids, openings, strict=True):
                 is_left_open = opening.kind == "cancelled" and not is_kept and not proxy.answers.get(id)
