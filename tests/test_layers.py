@@ -191,18 +191,6 @@ def circle(sources: dict[PurePath, str]) -> list[str]:
     return []
 
 
-def names_used_twice(sources: dict[PurePath, str]) -> Iterator[str]:
-    """Each name that several modules or several classes have, with its places, as a sentence."""
-    places: dict[str, list[str]] = {}
-    for file, source in sources.items():
-        if file.stem not in ("__init__", "__main__"):
-            places.setdefault(f"module {file.stem}", []).append(str(file))
-        for node in nodes(source):
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(f"class {node.name}", []).append(f"{file}:{node.lineno}")
-    yield from (f"{name}: {', '.join(found)}" for name, found in places.items() if len(found) > 1)
-
-
 def uses(source: str, module: str) -> bool:
     """Whether a file imports this module, or something out of it."""
     return any(
@@ -230,19 +218,6 @@ def test_every_import_follows_the_tables() -> None:
 
 def test_there_are_no_import_cycles() -> None:
     assert not (found := circle(all_sources())), " -> ".join(found)
-
-
-def test_no_two_classes_and_no_two_modules_have_one_name() -> None:
-    assert not (found := [*names_used_twice(all_sources())]), "\n".join(found)
-
-
-def test_a_name_that_is_used_twice_is_found_with_its_places() -> None:
-    one, other = PurePath("wire/one.py"), PurePath("core/one.py")
-    sources = {one: "class _Line: ...", other: "def late():\n    class _Line: ...", PurePath("__init__.py"): ""}
-    assert [*names_used_twice(sources | {PurePath("wire/__init__.py"): "class Other: ..."})] == [
-        f"module one: {one}, {other}",
-        f"class _Line: {one}:1, {other}:2",
-    ]
 
 
 def test_an_import_cycle_is_reported_with_its_modules() -> None:
