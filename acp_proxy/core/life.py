@@ -130,7 +130,8 @@ class Life:
             case Do.LET_GO:
                 told, passes = load.told, load.state is LoadState.PASSING
                 load.told = [(line, late) for line, late in told if passes]
-                return [Forward(Peer.CLIENT, b"".join(line for line, _ in told))] if told else []
+                is_shown = load.plan.shows or not passes  # what an agent says before it refuses may say why
+                return [Forward(Peer.CLIENT, b"".join(line for line, _ in told))] if told and is_shown else []
             case Do.DROP:
                 load.told.clear()
                 return []
@@ -202,13 +203,15 @@ class Life:
 
     def _answer_told(self, load: Load, ended: object) -> list[Effect]:
         """End a replay: send the agent's replay or the transcript's tail, then the answer and the states."""
-        told, states = [line for line, _ in load.told] if load.plan.shows else [], list[bytes]()
+        told, states = [line for line, _ in load.told], list[bytes]()
         if isinstance(ended, ReplayEnded):
             load.told, states = [], ended.states
             if ended.rule.is_ours:
                 told = (
                     ended.comparison.tail_lines()[0] if load.sieve is not None and ended.comparison is not None else []
                 )
+        if not load.plan.shows:  # a resume returns no messages
+            told.clear()
         if self._handovers.has_record(load.session) and load.is_handed_over:
             told.append(handover.notice(load.session))
         told += [line for line, _ in load.held[: load.first]]

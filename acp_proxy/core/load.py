@@ -193,4 +193,4 @@ class Load:
     def compared(self, comparison: Comparison, *, ours: bool) -> None:
         """Keep the comparison. ``ours``: the client has seen the transcript's replay."""
         self.comparison, self.is_ours = comparison, ours
-        self.sieve = Sieve(comparison, ours=ours)
+        self.sieve = Sieve(comparison, ours=ours, shows_tail=self.plan.shows)

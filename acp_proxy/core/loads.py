@@ -91,11 +91,11 @@ class Loads:
 
     def question(self, session: str | None, line: bytes) -> list[Effect]:
         """A request from the agent. If the agent has not answered the load, it passes at once, after what waited: the
-        agent may need the client's answer to give its own."""
+        agent may need the client's answer to give its own. Nothing comes before it if the client gets no replay."""
         load = self.under_way.holder(session) if session is not None else None
         if load is None or load.state is not LoadState.ASKED:
             return self.to_client(session, line)
-        waited = self.life.happens(load, Happens.FLOODED) if load.told else self.life.released(load)
+        waited = self.life.happens(load, Happens.FLOODED) if load.told and load.plan.shows else self.life.released(load)
         return [*waited, Forward(Peer.CLIENT, line)]
 
     def _state_told(self, load: Load, line: bytes, message: Notification) -> list[Effect]:

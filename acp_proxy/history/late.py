@@ -19,11 +19,11 @@ _CERTAIN = 16
 class Sieve:
     """Drops repetitions that come after the agent's answer and before the next prompt."""
 
-    def __init__(self, comparison: Comparison, *, ours: bool) -> None:
-        """``ours``: the client has seen the whole transcript; else what the agent sent."""
+    def __init__(self, comparison: Comparison, *, ours: bool, shows_tail: bool = True) -> None:
+        """``ours``: the client has seen the transcript; else what the agent sent. ``shows_tail``: its tail too."""
         self._comparison = comparison
         self._ours = ours
-        self._waiting: list[bytes] = comparison.tail_lines()[1] if ours else []
+        self._waiting: list[bytes] = comparison.tail_lines()[1] if ours and shows_tail else []
         self._size = 0
         self._is_unsure = False
         """Unknown words of the agent wait: the transcript's answer in other words, unless nothing known follows."""

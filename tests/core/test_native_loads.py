@@ -480,6 +480,79 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: Stored) -> None:
     assert (step.warnings, talk.replays_left) == ([], [])
 
 
+ELSEWHERE: list[Said] = [chunk("s", "and now the docs", "user_message_chunk"), chunk("s", "They are written as well.")]
+"""A turn that the transcript lacks, as an agent replays it."""
+
+UNANSWERED = chunk("s", "one more thing", "user_message_chunk")
+
+
+def resuming() -> Talk:
+    """A resume that the agent serves by a load; it has not answered."""
+    talk = Talk(modes=Modes(resume=STORE)).begins(LOADS)
+    talk.stored["s"] = Stored(says=PAST)
+    talk.client(resume(1, "s"))
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("tail", "kept"),
+    [
+        (ELSEWHERE, ELSEWHERE),
+        ([GREETING], []),  # what comes before the answer, without a user's message, is the agent's rewriting
+        ([*ELSEWHERE, UNANSWERED], [*ELSEWHERE, UNANSWERED]),
+    ],
+)
+def test_a_resume_served_by_a_native_load_records_the_tail_without_sending_it(
+    tail: list[Said], kept: list[Said]
+) -> None:
+    talk = resuming()
+    assert talk.agent(*TURN_ONE, *TURN_TWO, *tail, result(1, {})).to_client == b""
+    assert talk.replay_ends(1).to_client == line(result(1, {}))
+    step = talk.client(prompt(2, "s"))
+    assert step.to_client == b""
+    recorded = [each.raw for each in kept_lines(step) if each.peer is Peer.AGENT]
+    assert recorded == [raw(each) for each in kept]
+
+
+def test_a_resume_served_by_a_native_load_sends_what_is_new_after_its_answer() -> None:
+    talk = resuming()
+    talk.agent(*TURN_ONE, TURN_TWO[0], result(1, {}))
+    talk.replay_ends(1)
+    assert talk.agent(TURN_TWO[1]).to_client == b""
+    assert talk.agent(GREETING).to_client == line(GREETING)
+    assert agent_kept("s", GREETING) in talk.client(prompt(2, "s")).kept
+
+
+def test_a_users_message_before_the_answer_to_a_resume_is_not_sent_with_what_the_agent_says_after_it() -> None:
+    talk = resuming()
+    talk.agent(*TURN_ONE, *TURN_TWO, UNANSWERED, result(1, {}))
+    talk.replay_ends(1)
+    assert talk.agent(GREETING).to_client == line(GREETING)
+    step = talk.client(prompt(2, "s"))
+    assert kept_lines(step)[:2] == [agent_kept("s", UNANSWERED), agent_kept("s", GREETING)]
+
+
+@pytest.mark.parametrize("asked", [permission("p", "s"), request("f", "fs/read_text_file", {"sessionId": "s"})])
+def test_a_resume_served_by_a_native_load_shows_nothing_when_the_agent_asks_the_client(asked: Said) -> None:
+    talk = resuming()
+    assert talk.agent(*TURN_ONE, asked, *TURN_TWO, *ELSEWHERE, result(1, {})).to_client == line(asked)
+    assert talk.replay_ends(1).to_client == line(result(1, {}))
+    assert agent_kept("s", ELSEWHERE[1]) in talk.client(prompt(2, "s")).kept
+
+
+def test_a_prompt_before_the_answer_to_a_resume_shows_nothing_of_the_agents_replay() -> None:
+    talk = resuming()
+    talk.agent(*TURN_ONE)
+    assert talk.client(prompt(2, "s")).to_client == b""
+    answer = chunk("s", "Of course.")
+    assert talk.agent(result(1, {}), answer, stopped(2)).to_client == line(result(1, {}), answer, stopped(2))
+
+
+def test_a_refused_resume_served_by_a_native_load_shows_what_the_agent_said() -> None:
+    talk = resuming()
+    assert talk.agent(GREETING, error(1, -32000, "log in")).to_client == line(GREETING, error(1, -32000, "log in"))
+
+
 def test_on_request_native_list_and_delete_are_served_from_the_store() -> None:
     capabilities: dict[str, Any] = {"sessionCapabilities": {"list": {}, "delete": {}}}
     talk = Talk(modes=Modes(list=STORE, delete=STORE)).begins(capabilities)
