@@ -19,6 +19,9 @@ _OF_LOADS = ("sessionId", "replayFrom")
 """The parameters of a load that a new session does not take."""
 _UNKNOWN = re.compile(r"not found|unknown session|\bno\b.{0,60}\bfound\b", re.IGNORECASE | re.DOTALL)
 _LOGIN, _NOT_FOUND = -32000, -32002
+_UNKNOWING = {jsonrpc.INVALID_REQUEST, jsonrpc.INVALID_PARAMS, jsonrpc.INTERNAL_ERROR, *range(-32099, _LOGIN)}
+"""The codes with which an agent may say in words that it does not know a session: of requests that it cannot serve, and
+those that JSON-RPC leaves to servers. Never that of an unknown method."""
 
 
 def wants_login(error: object) -> bool:
@@ -34,7 +37,7 @@ def is_unknown(error: object, session: str | None = None) -> bool:
     code = acp.member(error, "code")
     if code == _NOT_FOUND:
         return True
-    if code not in (jsonrpc.INVALID_PARAMS, jsonrpc.INTERNAL_ERROR):
+    if code not in _UNKNOWING:
         return False
     said = jsonrpc.dump([acp.member(error, "message"), acp.member(error, "data")]).decode()
     names = session is not None and code == jsonrpc.INVALID_PARAMS and session in said

@@ -416,9 +416,19 @@ UNKNOWN = [
     error(1, -32002, "x"),
     error(1, -32603, "No previous sessions found for this project"),
     error(1, -32602, "no rollout found for thread id 7"),
+    error(1, -32600, "No sessions directory found"),
+    error(1, -32001, "Session not found"),
+    error(1, -32099, "unknown session"),
     {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "Internal error", "data": "Session not found"}},
 ]
-PASSING = [error(1, -32603, "service failure"), error(1, -32001, "rate limit: not found"), error(1, -32603)]
+PASSING = [
+    error(1, -32603, "service failure"),
+    error(1, -32001, "rate limit"),
+    error(1, -32000, "no login found"),
+    error(1, -32100, "Session not found"),
+    error(1, -32601, "Method not found"),
+    error(1, -32603),
+]
 
 
 @pytest.mark.parametrize("refusal", UNKNOWN)

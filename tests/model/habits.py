@@ -10,10 +10,11 @@ REFUSALS: dict[str, tuple[int, str]] = {
     "not found": (-32002, "Resource not found"),
     "invalid": (-32602, "No previous sessions found for this project"),
     "internal": (-32603, "no rollout found for this thread"),
+    "no directory": (-32600, "No sessions directory found"),
     "service failure": (-32603, "service failure"),
     "login": (-32000, "Authentication required"),
 }
-UNKNOWING = ("not found", "invalid", "internal")
+UNKNOWING = ("not found", "invalid", "internal", "no directory")
 """Refusals that say that the agent does not know the session."""
 
 

@@ -108,7 +108,7 @@ def test_queued_prompts_and_their_echoes_are_one_message_each(tmp_path: Path) ->
         _loaded_in_new_processes(stage, session, kill=True)
 
 
-@pytest.mark.parametrize("refuses", ["not found", "invalid", "internal"])
+@pytest.mark.parametrize("refuses", ["not found", "invalid", "internal", "no directory"])
 def test_a_session_that_the_agent_does_not_know_is_shown_and_continues_in_a_new_one(
     tmp_path: Path, refuses: str
 ) -> None:
