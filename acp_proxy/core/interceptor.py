@@ -475,6 +475,6 @@ class Interceptor:
             if self._loads.under_way.of(request) is None:
                 effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, how))
         effects += [*self._loads.failed(how), *self._named(), *self._opening.failed(how)]
-        effects += self._drafts.failed(how)
+        effects += [*self._drafts.failed(how), *self._notebook.agent_ended()]
         self._ledger.clear()
         return [*effects, *self._scribe.nothing_opens()]

@@ -347,7 +347,10 @@ class Notebook:
         """Note that the agent has closed the session."""
         if session in self.sessions:
             self.sessions[session].is_open = False
-        return self._noted(session, {"type": record.CLOSED, "method": acp.CLOSE})
+        return [
+            *self._terminals_noted(session),
+            *self._noted(session, {"type": record.CLOSED, "method": acp.CLOSE}),
+        ]
 
     def _noted(self, session: str, note: Mapping[str, object]) -> list[Recording]:
         if session not in self.sessions or self.sessions[session].deleted:
@@ -380,10 +383,17 @@ class Notebook:
         answered = next((prompt for prompt in known.prompts if prompt.id == id), None)
         if answered is not None:
             known.prompts.remove(answered)
-        notes = self._terminals.noted(session, known.terminals)
-        if known.deleted:
-            return []
-        return [*notes, *last, EndTurn(session)]
+        notes = self._terminals_noted(session)
+        return [*notes, *last, EndTurn(session)] if not known.deleted else []
+
+    def agent_ended(self) -> list[Recording]:
+        """The agent has ended: note what became known of terminals since their sessions' last turns."""
+        return [note for session in self.sessions for note in self._terminals_noted(session)]
+
+    def _terminals_noted(self, session: str) -> list[Recording]:
+        known = self.sessions.get(session)
+        notes = self._terminals.noted(session, known.terminals) if known is not None else []
+        return notes if known is not None and not known.deleted else []
 
     def _begun(self, session: str) -> list[Recording]:
         """Begin to record a session that was not opened here, unless that was done."""

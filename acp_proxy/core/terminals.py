@@ -1,7 +1,7 @@
 """Follows the terminals that clients run for agents, and decides when their output is noted in the transcript.
 
-A terminal is noted at the end of the turn in which a tool call shows it, and again later if its command runs on and
-more becomes known. Outputs take at most ``SHOWN_LIMIT`` bytes of memory. docs/transcript-format.md describes the note.
+A terminal is noted at the end of the turn in which a tool call shows it, and again later if more becomes known. Outputs
+take at most ``SHOWN_LIMIT`` bytes of memory. docs/transcript-format.md describes the note.
 """
 
 from collections.abc import Mapping
@@ -32,6 +32,7 @@ class Terminal(Value, frozen=False):
     exit_status: object = None
     shown: bool = False
     has_news: bool = False
+    is_final: bool = False
     released: bool = False
     unread: bytes | bytearray = b""
 
@@ -48,7 +49,7 @@ class SessionTerminals:
         self.open: dict[str, Terminal] = {}
         """Terminals that were not noted yet, and that a tool call may refer to."""
         self.running: dict[str, Terminal] = {}
-        """Terminals that were shown in earlier turns, and whose commands may still write."""
+        """Terminals that were shown in earlier turns, and of which more may become known."""
 
     def refer(self, update: object) -> None:
         """Mark the terminals that an update's content refers to."""
@@ -71,7 +72,8 @@ class Terminals:
         terminals, running = known.open, known.running
         if method == acp.TERMINAL_CREATE:
             if (id := acp.text(result, "terminalId")) is not None and self._has_room(_TERMINAL):
-                self._dropped({id: terminals[id]} if id in terminals else {})
+                for before in (terminals, running):  # clients may use an id again
+                    self._dropped({id: before.pop(id)} if id in before else {})
                 terminals[id] = Terminal()
                 self._shown_size += _TERMINAL
             return
@@ -87,6 +89,7 @@ class Terminals:
             self._told(found, result)
         elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
             found.exit_status = _exit_status({key: result.get(key) for key in ("exitCode", "signal")})
+            found.has_news = True
 
     def _told(self, found: Terminal, result: object) -> None:
         if (output := acp.text(result, "output")) is None:
@@ -96,6 +99,7 @@ class Terminals:
         found.output = output if self._has_room(len(output)) else None
         self._shown_size += len(found.output or "")
         found.truncated = acp.member(result, "truncated") is True
+        found.is_final = acp.member(result, "exitStatus") is not None
         found.exit_status = _exit_status(acp.member(result, "exitStatus")) or found.exit_status
 
     def _read(self, found: Terminal) -> None:
@@ -112,6 +116,7 @@ class Terminals:
         for terminals in (known.open, known.running):
             if id in terminals:
                 self._read(terminals[id])
+                terminals[id].released = True
         found = known.open.pop(id, None)
         if found is None and (found := known.running.pop(id, None)) is not None and not found.has_news:
             self._dropped({id: found})
@@ -119,7 +124,7 @@ class Terminals:
         return _terminal_notes(session, self._dropped({id: found})) if found is not None else []
 
     def noted(self, session: str, known: SessionTerminals) -> list[Recording]:
-        """The notes at the end of a turn: of the terminals shown in it, and of running ones with new output."""
+        """The notes at the end of a turn: of the terminals shown in it, and of earlier ones of which more is known."""
         if not (known.open or known.running):  # the usual case
             return []
         shown = {id: found for id, found in known.open.items() if found.shown}
@@ -129,7 +134,7 @@ class Terminals:
         known.open = {id: found for id, found in known.open.items() if not (found.shown or found.released)}
         notes = _terminal_notes(session, shown | {id: found for id, found in known.running.items() if found.has_news})
         known.running |= {id: found for id, found in shown.items() if not found.released}
-        over = {id: found for id, found in known.running.items() if found.exit_status is not None}
+        over = {id: found for id, found in known.running.items() if found.is_final}
         over |= {id: found for id, found in shown.items() if found.released}
         self._dropped(over)
         known.running = {id: found for id, found in known.running.items() if id not in over}
@@ -161,6 +166,7 @@ def _terminal_notes(session: str, terminals: Mapping[str, Terminal]) -> list[Rec
                 "output": found.output,
                 "truncated": found.truncated,
                 "exitStatus": found.exit_status,
+                "final": found.is_final or found.released,
             },
         )
         for id, found in terminals.items()

@@ -1,8 +1,8 @@
 """Replaces the terminals in tool calls by their output, because they do not exist any more.
 
 The client's terminals are noted in the transcript. Their ids are unique only within a run. An output is noted when its
-turn ends, seldom later; a call that was replayed without it is then sent again. The bytes kept from one turn to the
-next are bounded; what is lost is replaced by a placeholder.
+turn ends, and again if more becomes known later; a call that was replayed without that is then sent again. The bytes
+kept from one turn to the next are bounded; what is lost is replaced by a placeholder.
 
 A terminal without a note, in a call whose ``_meta`` has terminal output, is the agent's own. Such references stay,
 since the client has the output.
@@ -33,10 +33,30 @@ class TerminalContent(Value):
 
 
 class _Noted(Value):
-    """The text for a terminal. ``left_out``: how many bytes of its output are not in it."""
+    """What is known of a terminal.
 
-    text: str
-    left_out: int
+    ``output``: a Markdown code fence, or None if no output was recorded. ``ending``: how the command ended, if known.
+    ``left_out``: how many bytes of the output are not in it. ``is_final``: no later note says more.
+    """
+
+    output: str | None
+    ending: str | None = None
+    left_out: int = 0
+    is_final: bool = False
+
+    @property
+    def text(self) -> str:
+        """What replaces the terminal."""
+        return "\n".join(filter(None, (self.output or PLACEHOLDER, self.ending)))
+
+    def followed_by(self, later: "_Noted") -> "_Noted":
+        """What is known with a later note, which may lack what an earlier one had; unless the client has used the id
+        again."""
+        if self.is_final:
+            return later
+        if later.output is not None:
+            return later.but(ending=later.ending or self.ending)
+        return later.but(output=self.output, left_out=self.left_out, ending=later.ending or self.ending)
 
 
 class ReplayedTerminals:
@@ -53,13 +73,16 @@ class ReplayedTerminals:
     def note(self, run: str, note: Mapping[str, object]) -> dict[str, TerminalContent]:
         """Take a note of a terminal. ``run``: the note's run.
 
-        Returns the contents of the calls that were replayed without its output, by call id.
+        Returns the contents of the calls that were replayed without what it says, by call id.
         """
         id = acp.text(note, "terminalId")
         if id is None:
             return {}
-        told = _told(note, self._limit)
+        before, told = self._noted.get((run, id)), _told(note, self._limit)
+        told = before.followed_by(told) if before is not None else told
         self._noted.put((run, id), told, len(told.text))
+        if told.text == (before.text if before is not None else PLACEHOLDER):
+            return {}
         calls = ((call, self._waiting.get(call)) for call in self._awaited.get((run, id), ()))
         return {call: shown for call, shown in calls if shown is not None and _refers(shown, run, id)}
 
@@ -73,7 +96,7 @@ class ReplayedTerminals:
             item = update_lines.value(raw)
             id = shown.run, acp.text(item, "terminalId") or ""
             if acp.text(item, "type") == "terminal" and not (own and id not in self._noted):
-                noted = self._noted.get(id) or _Noted(PLACEHOLDER, 0)
+                noted = self._noted.get(id) or _Noted(None)
                 raw, left_out = update_lines.text_item(noted.text), left_out + noted.left_out
             told.append(raw)
         return update_lines.array(told), left_out
@@ -97,7 +120,7 @@ class ReplayedTerminals:
 
         ``told``: the contents that refer to terminals, by call id.
         """
-        waiting = [(call, shown) for call, shown in told.items() if self._lacks(shown)]
+        waiting = [(call, shown) for call, shown in told.items() if self._may_change(shown)]
         for call, shown in waiting:
             self._waiting.put(call, shown, len(shown.content))
         self._await(waiting)
@@ -112,8 +135,9 @@ class ReplayedTerminals:
             for id in _shown_in(shown):
                 self._awaited.setdefault((shown.run, id), {})[call] = None
 
-    def _lacks(self, shown: TerminalContent) -> bool:
-        return any((shown.run, id) not in self._noted for id in _shown_in(shown))
+    def _may_change(self, shown: TerminalContent) -> bool:
+        noted = (self._noted.get((shown.run, id)) for id in _shown_in(shown))
+        return any(each is None or not each.is_final for each in noted)
 
 
 def _shown_in(shown: TerminalContent) -> set[str]:
@@ -129,10 +153,11 @@ def _refers(shown: TerminalContent, run: str, id: str) -> bool:
 
 
 def _told(note: Mapping[str, object], limit: int) -> _Noted:
-    """The text for a noted terminal: its output in a Markdown code fence, and how the command ended."""
-    output, ending = acp.text(note, "output"), _ending(note.get("exitStatus"))
+    """What a note says about a terminal."""
+    output, ending, final = acp.text(note, "output"), _ending(note.get("exitStatus")), note.get("final")
+    is_final = final if isinstance(final, bool) else output is not None and ending is not None  # older notes lack it
     if output is None:
-        return _Noted("\n".join(filter(None, (PLACEHOLDER, ending))), 0)
+        return _Noted(None, ending, is_final=is_final)
     kept = cutting.shortened(output, max(limit - _AROUND, 0)) if limit else output
     left_out = len(jsonrpc.dump(output)) - len(jsonrpc.dump(kept)) if len(kept) < len(output) else 0
     fence = _FENCE
@@ -140,7 +165,7 @@ def _told(note: Mapping[str, object], limit: int) -> _Noted:
         fence += "`"
     cut = "[the terminal kept only the end of its output]" if note.get("truncated") is True else None
     body = "\n".join((fence, kept.removesuffix("\n"), fence))
-    return _Noted("\n".join(filter(None, (cut, body, ending))), left_out)
+    return _Noted("\n".join(filter(None, (cut, body))), ending, left_out, is_final)
 
 
 def _ending(status: object) -> str | None:

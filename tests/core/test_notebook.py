@@ -603,9 +603,9 @@ class TerminalTalk(Talk):
 TURN_ENDS = [agent_kept("s", stopped("turn"), "session/prompt"), EndTurn("s")]
 
 
-def terminal_note(output: str | None, status: object, *, truncated: bool = False) -> RecordNote:
+def terminal_note(output: str | None, status: object, *, truncated: bool = False, final: bool = True) -> RecordNote:
     note = {"type": record.TERMINAL, "terminalId": "t1", "output": output}
-    return RecordNote("s", note | {"truncated": truncated, "exitStatus": status})
+    return RecordNote("s", note | {"truncated": truncated, "exitStatus": status, "final": final})
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -631,7 +631,7 @@ def test_a_shown_terminal_that_is_still_open_is_noted_before_the_turns_end() -> 
     talk = TerminalTalk()
     talk.asks("output", {}, {"output": "x", "truncated": False})
     talk.shows()
-    assert talk.ends_turn() == [terminal_note("x", None), *TURN_ENDS]
+    assert talk.ends_turn() == [terminal_note("x", None, final=False), *TURN_ENDS]
     assert talk.asks("release", {}, {}) == []
 
 
@@ -653,7 +653,7 @@ def test_a_terminal_that_no_tool_call_shows_is_not_noted() -> None:
 def test_a_terminal_whose_output_was_never_requested_is_noted_without_output() -> None:
     talk = TerminalTalk()
     talk.shows()
-    assert talk.ends_turn() == [terminal_note(None, None), *TURN_ENDS]
+    assert talk.ends_turn() == [terminal_note(None, None, final=False), *TURN_ENDS]
 
 
 def test_a_failed_request_keeps_the_known_state_of_a_terminal() -> None:
@@ -669,7 +669,7 @@ def test_a_terminal_is_noted_when_the_agent_ends_during_the_turn() -> None:
     talk = TerminalTalk()
     talk.shows()
     talk.asks("output", {}, {"output": "x", "truncated": False})
-    assert talk.agent_ends().kept[0] == terminal_note("x", None)
+    assert talk.agent_ends().kept[0] == terminal_note("x", None, final=False)
 
 
 def test_terminal_requests_of_the_client_or_of_other_sessions_are_ignored() -> None:
@@ -677,7 +677,7 @@ def test_terminal_requests_of_the_client_or_of_other_sessions_are_ignored() -> N
     talk.client(request("release", "terminal/release", {"sessionId": "other", "terminalId": "t1"}))
     talk.asks("output", {"sessionId": "other"}, {"output": "wrong", "truncated": False})
     talk.shows()
-    assert talk.ends_turn() == [terminal_note(None, None), *TURN_ENDS]
+    assert talk.ends_turn() == [terminal_note(None, None, final=False), *TURN_ENDS]
 
 
 @given(values, values, values)

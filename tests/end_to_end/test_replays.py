@@ -139,6 +139,43 @@ def test_a_terminal_is_replayed_as_its_output(proxied: Proxied, options: list[st
     assert call["status"] == "completed"
 
 
+IN_THE_BACKGROUND: dict[str, Any] = {
+    "turns": [
+        [
+            {"request": "terminal/create", "params": {"command": "make"}},
+            {
+                "update": {
+                    "sessionUpdate": "tool_call",
+                    "toolCallId": "run",
+                    "title": "make",
+                    "status": "completed",
+                    "content": [{"type": "terminal", "terminalId": "term-1"}],
+                }
+            },
+        ],
+        [{"request": "terminal/output", "params": {"terminalId": "term-1"}}, say("It has ended.")],
+    ]
+}
+
+
+@pytest.mark.parametrize("options", [[], FULL])
+def test_the_output_that_the_agent_asks_for_in_a_later_turn_is_replayed_there(
+    proxied: Proxied, options: list[str]
+) -> None:
+    with proxied.started(IN_THE_BACKGROUND, on_request=in_a_terminal) as editor:
+        session = editor.new_session()
+        editor.prompt(session, "build it in the background")
+        editor.prompt(session, "has it ended?")
+        assert editor.end() == 0
+    told = load_anew(proxied, session, *options).updates
+    asked = [number for number, one in enumerate(told) if "has it ended" in json.dumps(one)]
+    shown = [number for number, one in enumerate(told) if "hello" in json.dumps(one)]
+    assert asked < shown
+    assert tell(told)[1].about["content"] == told[shown[0]]["content"]  # the same call, with its output
+    command = [*PROXY, "sessions", "show", session, "--full", "--store", str(proxied.store)]
+    assert b"hello" in subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=True).stdout
+
+
 def test_an_unknown_terminal_is_replayed_as_one_line(proxied: Proxied) -> None:
     shows = {"sessionUpdate": "tool_call", "toolCallId": "run", "title": "Run", "status": "completed"}
     script = {"turns": [[{"update": {**shows, "content": [{"type": "terminal", "terminalId": "term-9"}]}}]]}
