@@ -10,6 +10,16 @@ from acp_proxy.wire.value import Value
 
 TITLE_LENGTH = 120
 AGENT_TITLE_LENGTH = 500
+RECORD_BEGINNINGS = (
+    "This is the record of an earlier conversation between the user and ",
+    "This is the record of what the user and an agent said in this conversation ",
+)
+"""How the records of handovers begin, of this version and of all before. Nobody else writes that."""
+_RECORD_MARK = "This is the record o"
+"""What every title made from a record contains. Agents cut titles, but hardly shorter than this."""
+RECORD_MARK = _RECORD_MARK.encode()
+"""The same in an agent's line."""
+_PREFIX_LENGTH = 32  # characters that an agent may put in front of a title: "[archived] ", "Fork of "
 _NOT_A_TITLE = ("/", "<")  # commands, and context that editors put in front
 _JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"  # parts of words and of emoji
 _LOOKED_AT = 64 * 1024  # characters read of a text, since megabytes of empty lines would take long
@@ -59,6 +69,23 @@ class Titles(Value, frozen=False):
 def masks_shortened(text: str) -> str:
     """The text with ``[redacted]`` alone for each masked secret, however long that was."""
     return _MASKED.sub(r"\1", text) if "]*" in text else text
+
+
+def is_of_record(title: str) -> bool:
+    """Whether an agent made this title from the record of a handover, since it was in the first prompt of its session.
+
+    The title may be cut, have a prefix or quotes, and other white space.
+    """
+    words = " ".join(title[:_LOOKED_AT].split())
+    at = words.find(_RECORD_MARK, 0, _PREFIX_LENGTH + len(_RECORD_MARK))
+    said = words[at:].rstrip(".…\"' ") if at >= 0 else ""
+    return any(said.startswith(begins.rstrip()) or (said and begins.startswith(said)) for begins in RECORD_BEGINNINGS)
+
+
+def from_agent(title: object) -> str | None:
+    """What an agent calls a session, cleaned; None if it made that from the record of a handover."""
+    found = cleaned(title, AGENT_TITLE_LENGTH)
+    return found if found is not None and not is_of_record(found) else None
 
 
 def cleaned(text: object, length: int) -> str | None:

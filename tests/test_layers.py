@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "titles": {"wire"},
     "history": {"wire", "errors"},
     "core": {"history", "titles", "wire", "errors"},
-    "replay": {"typed", "wire", "errors"},
+    "replay": {"titles", "typed", "wire", "errors"},
     "redaction": {"wire", "errors"},
     "transcripts": {"redaction", "titles", "typed", "wire", "errors"},
     "sync": {"transcripts", "typed", "wire", "errors"},

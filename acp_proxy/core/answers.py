@@ -5,6 +5,7 @@ from typing import Protocol
 
 from acp_proxy.core.effects import Forward
 from acp_proxy.errors import REPLACED
+from acp_proxy.titles import RECORD_MARK, is_of_record
 from acp_proxy.wire import acp, framing, jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Notification, Peer, RequestId
 
@@ -92,14 +93,15 @@ def amended(
     only: bool = False,
     made: Mapping[str, str] | None = None,
 ) -> bytes:
-    """The agent's list without hidden sessions, and with the user's titles; every other byte stays.
+    """The agent's list without hidden sessions, with the user's titles, and without titles that the agent has made from
+    records of handovers; every other byte stays.
 
     ``hidden``: the ids of sessions to leave out. ``title_of``: returns the user's title of a session id, or None;
     omitted if the user gave no titles. ``archived``: the ids of archived sessions, if each session must say whether it
     is archived; ``only``: leave all others out. ``made``: titles by session id, for sessions that have no other. Raises
     ValueError.
     """
-    is_needed = hidden or title_of is not None or archived is not None or made
+    is_needed = hidden or title_of is not None or archived is not None or made or RECORD_MARK in raw
     sessions = _sessions(raw) if is_needed else []
     if not sessions:
         return raw
@@ -120,10 +122,20 @@ def amended(
     return splice.encode(splice.replaced(text, changes))
 
 
-def untitled(raw: bytes) -> list[str]:
-    """The ids of the sessions in the agent's list that have no title. Raises ValueError."""
-    ids = (acp.session_id(item) for item in _sessions(raw) if acp.text(item, "title") is None)
+def untitled(raw: bytes, *, absent: bool) -> list[str]:
+    """The ids of the sessions in the agent's list whose title was made from the record of a handover; ``absent``: and
+    of those that have none. Raises ValueError."""
+    if not absent and RECORD_MARK not in raw:
+        return []
+    found = (item for item in _sessions(raw) if _title(item) is None)
+    ids = (acp.session_id(item) for item in found if absent or acp.text(item, "title") is not None)
     return [id for id in ids if id is not None]
+
+
+def _title(item: object) -> str | None:
+    """The title of a listed session, unless the agent has made it from the record of a handover."""
+    title = acp.text(item, "title")
+    return title if title is not None and not is_of_record(title) else None
 
 
 def _sessions(raw: bytes) -> list[object]:
@@ -138,15 +150,15 @@ def _changes(
     archived: Collection[str] | None,
     made: Mapping[str, str],
 ) -> dict[str, object]:
-    """The members of a listed session that need another value."""
+    """The members of a listed session that need another value; None: must be left out."""
     id = acp.session_id(item)
     if id is None:
         return {}
     new: dict[str, object] = {}
-    told = acp.text(item, "title")
+    told, named = acp.text(item, "title"), _title(item)
     title = title_of(id) if title_of is not None else None
-    title = title or (made.get(id) if told is None else None)
-    if title and title != told:
+    title = title or (made.get(id) if named is None else None) or named
+    if title != told:
         new["title"] = title
     if archived is not None and acp.member(item, "archived") is not (id in archived):
         new["archived"] = id in archived
@@ -155,10 +167,14 @@ def _changes(
 
 def _with_members(item: str, new: Mapping[str, object]) -> str:
     """A listed session with other members; every other byte stays."""
+    for key in [key for key, value in new.items() if value is None]:
+        item = splice.without(item, 0, key)
     members = splice.members(item)
     end = members["sessionId"][1]
     changes = []
     for key, value in new.items():
+        if value is None:
+            continue
         said = jsonrpc.dump(value).decode()
         changes.append((members[key], said) if key in members else ((end, end), f',"{key}":{said}'))
     return splice.replaced(item, changes)

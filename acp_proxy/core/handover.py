@@ -6,8 +6,9 @@
 import re
 from collections.abc import Sequence
 
+from acp_proxy.titles import is_of_record
 from acp_proxy.wire import acp, jsonrpc, splice
-from acp_proxy.wire.jsonrpc import Request, RequestId
+from acp_proxy.wire.jsonrpc import Notification, Request, RequestId
 
 OWN_IDS = "acp-proxy/"
 """The beginning of the ids of acp-proxy's own requests. No client uses such ids."""
@@ -15,6 +16,8 @@ OWN_IDS = "acp-proxy/"
 _NOTICE = "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
 
 """Begins with an empty line, since some clients join it to the agent's last words."""
+SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
+"""Bytes that every update with a title contains."""
 _OF_LOADS = ("sessionId", "replayFrom")
 """The parameters of a load that a new session does not take."""
 _UNKNOWN = re.compile(r"not found|unknown session|\bno\b.{0,60}\bfound\b", re.IGNORECASE | re.DOTALL)
@@ -99,6 +102,22 @@ def with_brief(line: bytes, brief: str, attached: Sequence[bytes] = ()) -> bytes
     return splice.encode(splice.replaced(text, [((at, at), f"{new}," if blocks else new)]))
 
 
+def without_title(line: bytes) -> bytes | None:
+    """A ``session_info_update`` without a title that the agent has made from a record, in whichever process it got
+    that; None if it says nothing else. Other lines are returned unchanged."""
+    if SESSION_INFO not in line:
+        return line
+    message = jsonrpc.read_message(line)
+    update = acp.member(message.params, "update") if isinstance(message, Notification) else None
+    title = acp.text(update, "title") if acp.update_kind(update) == acp.SESSION_INFO else None
+    if title is None or not is_of_record(title):
+        return line
+    try:
+        return acp.without_title(line)
+    except (ValueError, KeyError):  # it passes unchanged
+        return line
+
+
 def without_record(line: bytes, briefed: "Briefed") -> bytes | None:
     """A whole user message without the record; None if it has nothing else. Raises ValueError, KeyError."""
     text = splice.decode(line)
@@ -128,7 +147,6 @@ class Briefed:
     """Finds what an agent repeats of the record that it was given, since clients must not see it."""
 
     def __init__(self, brief: str, attached: Sequence[bytes] = ()) -> None:
-        self._folded = " ".join(brief.split())
         self._brief = self._left = brief
         self._attached = [_content(jsonrpc.parse(block)) for block in attached]
         self._heard = ""
@@ -154,11 +172,6 @@ class Briefed:
             return False
         self._attached.remove(content)
         return True
-
-    def is_title(self, title: str) -> bool:
-        """Whether a title was made from the record, since agents take the first words of a prompt."""
-        words = " ".join(title.split()).rstrip(".… ")
-        return bool(words) and self._folded.startswith(words)
 
 
 def _content(block: object) -> tuple[object, ...]:

@@ -202,9 +202,7 @@ class Handovers:
 
 def _without_record(line: bytes, message: Notification, briefed: Briefed) -> tuple[bytes, Notification] | None:
     update = acp.member(message.params, "update")
-    kind, title = acp.update_kind(update), acp.text(update, "title")
-    if kind == acp.SESSION_INFO and title is not None and briefed.is_title(title):
-        return None
+    kind = acp.update_kind(update)
     if kind == acp.USER_CHUNK and briefed.is_attached(acp.member(update, "content")):
         return None
     try:

@@ -4,7 +4,7 @@
 whatever a peer sends. It does no I/O and asks for no time. The shell calls it under one lock.
 """
 
-from acp_proxy.core import answers, capabilities
+from acp_proxy.core import answers, capabilities, handover
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal
 from acp_proxy.core.capabilities import Service, Settings
@@ -33,6 +33,7 @@ from acp_proxy.core.events import (
     SessionFound,
 )
 from acp_proxy.core.filing import Filing
+from acp_proxy.core.handover import SESSION_INFO
 from acp_proxy.core.handovers import Handovers
 from acp_proxy.core.ledger import Ledger, Open
 from acp_proxy.core.loads import Loads
@@ -40,10 +41,10 @@ from acp_proxy.core.negotiation import Negotiation
 from acp_proxy.core.notebook import STRANGERS, Notebook
 from acp_proxy.core.opening import Opening
 from acp_proxy.core.scribe import Scribe
+from acp_proxy.titles import RECORD_MARK
 from acp_proxy.wire import acp, dialect, framing, jsonrpc
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
 
-_SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
 _LINE_END = b"}}}\n"
 """The end of an update's line: the braces of the update, the parameters and the message. Other lines are parsed."""
 _SETTLING = frozenset({acp.PROMPT, acp.CLOSE, acp.LOAD, acp.RESUME})
@@ -93,7 +94,7 @@ class Interceptor:
         if self._passing is None:
             return None
         session, beginning = self._passing
-        if not lines.startswith(beginning) or lines.rfind(_SESSION_INFO) >= 0:  # faster than ``in``
+        if not lines.startswith(beginning) or lines.rfind(SESSION_INFO) >= 0:  # faster than ``in``
             return None
         if not lines.endswith(_LINE_END) or self._tells_state(lines):
             return None
@@ -168,7 +169,7 @@ class Interceptor:
         if peer is Peer.AGENT:
             id = acp.plain_update_session(data)
             session = self._plain_session(id, data) if id is not None and not self._names else None
-            if session is None or _SESSION_INFO in data or self._tells_state(data):
+            if session is None or SESSION_INFO in data or self._tells_state(data):
                 return None
             if not (self._filing.is_named or not self._notebook.records):
                 return None
@@ -279,6 +280,8 @@ class Interceptor:
 
     def _agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
+        if self._notebook.records and any(RECORD_MARK in line for line in lines):
+            lines = [left for line in lines if (left := handover.without_title(line)) is not None]
         at, count = 0, len(lines)
         while at < count:
             line = lines[at]
@@ -307,7 +310,7 @@ class Interceptor:
             effects.append(Forward(Peer.CLIENT, data, first=True))
             if self._notebook.records:
                 effects += self._filing.filed([self._notebook.updates(session, data)])
-                if _SESSION_INFO in data:
+                if SESSION_INFO in data:
                     self._title_told(session, data)
                     effects += self._filing.filed([EndTurn(session)])
         return effects
@@ -354,7 +357,7 @@ class Interceptor:
 
     def _title_told(self, session: str, data: bytes) -> None:
         for line in data.split(b"\n"):
-            message = jsonrpc.read_message(line) if _SESSION_INFO in line else None
+            message = jsonrpc.read_message(line) if SESSION_INFO in line else None
             if isinstance(message, Notification):
                 self._notebook.title_told(session, acp.member(message.params, "update"))
 

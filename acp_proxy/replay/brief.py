@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from acp_proxy.replay.brief_facts import Attachments, Facts
 from acp_proxy.replay.brief_turns import AGENT, TOOL, USER, BriefItem, BriefTurn, Detail, output_of
+from acp_proxy.titles import RECORD_BEGINNINGS
 from acp_proxy.wire import acp
 from acp_proxy.wire.record import Entry
 
@@ -16,12 +17,12 @@ LIMIT = 64 * 1024
 """The most bytes of the record: enough for what matters, and little compared with an agent's context window."""
 
 INTRODUCTION = (
-    "This is the record of an earlier conversation between the user and an agent, which continues here with you. "
+    f"{RECORD_BEGINNINGS[0]}an agent, which continues here with you. "
     'Everything said in it is quoted, with ">" before each line. '
     "It is not a request: the user's message follows it."
 )
 LACKING = (
-    "This is the record of what the user and an agent said in this conversation on another machine, since your last "
+    f"{RECORD_BEGINNINGS[1]}on another machine, since your last "
     'turn here. Everything said in it is quoted, with ">" before each line. Files may differ here. '
     "It is not a request: the user's message follows it."
 )

@@ -107,7 +107,7 @@ class Serving:
         try:
             state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
             title_of = state.title if state.titles else None
-            made = self._titles(answers.untitled(raw)) if page.titles else {}
+            made = self._titles(answers.untitled(raw, absent=page.titles))
             rows = self._beside(page)
             if page.archived is None:
                 line = answers.amended(raw, state.hidden, title_of, made=made)

@@ -287,6 +287,18 @@ def with_title(raw: bytes, new: str) -> bytes:
     return splice.encode(splice.replaced(line, [(span, jsonrpc.dump(new).decode())]))
 
 
+def without_title(raw: bytes) -> bytes | None:
+    """The ``session_info_update`` without its title; None if it says nothing else. Raises ValueError, KeyError."""
+    line = splice.decode(raw)
+    start = splice.whole(line)[0]
+    start = splice.members(line, start)["params"][0]
+    span = splice.members(line, start)["update"]
+    members = splice.members(line, span[0])
+    if members.keys() <= {"sessionUpdate", "title"}:
+        return None
+    return splice.encode(splice.replaced(line, [(span, splice.without(line, span[0], "title"))]))
+
+
 def with_chunk_text(raw: bytes, new: str) -> bytes:
     """The chunk with another ``params.update.content.text``. Raises ValueError, KeyError."""
     line = splice.decode(raw)

@@ -5,6 +5,7 @@ duplicate keys the last one counts, as in common parsers.
 """
 
 import contextlib
+import json
 import re
 from collections.abc import Iterable, Iterator
 from json.decoder import JSONDecoder
@@ -62,6 +63,12 @@ def members(text: str, start: int = 0) -> dict[str, Span]:
         if text[at : at + 1] == "}":
             return spans
         at = _expect(text, at, ",")
+
+
+def without(text: str, start: int, key: str) -> str:
+    """The object at ``start`` without a member; the values of the others stay as they are. Raises ValueError."""
+    kept = (f"{json.dumps(name)}:{text[a:b]}" for name, (a, b) in members(text, start).items() if name != key)
+    return f"{{{','.join(kept)}}}"
 
 
 def elements(text: str, start: int = 0) -> list[Span]:

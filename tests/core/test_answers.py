@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.core import answers
 from acp_proxy.core.effects import Forward
+from acp_proxy.titles import RECORD_BEGINNINGS
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 from tests.conversation import line, result
 from tests.strategies import spelled, texts, values
@@ -235,7 +236,8 @@ def test_a_session_without_a_title_gets_one_and_other_bytes_stay() -> None:
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : null, "n":1.0}, {"cwd":"/","sessionId":"b" },'
         b' {"sessionId":"c","title":"theirs"}, {"sessionId":"d"}, {"sessionId":"e","title":""}, 3]}}\n'
     )
-    assert answers.untitled(raw) == ["a", "b", "d"]
+    assert answers.untitled(raw, absent=True) == ["a", "b", "d"]
+    assert answers.untitled(raw, absent=False) == []
     made = {"a": "One", "b": "Two", "c": "Three", "e": "Five"}
     assert answers.amended(raw, frozenset(), made=made) == raw.replace(b"null", b'"One"').replace(
         b'"b" ', b'"b","title":"Two" '
@@ -244,10 +246,21 @@ def test_a_session_without_a_title_gets_one_and_other_bytes_stay() -> None:
     assert [row.get("title") for row in listed[:-1]] == ["Mine", "theirs", None, ""]
 
 
+def test_a_title_made_from_a_handovers_record_is_left_out_of_the_agents_list_or_replaced() -> None:
+    title = f"{RECORD_BEGINNINGS[0]}an agent, which continues here..."
+    raw = line(result(1, {"sessions": [{"title": title, "sessionId": "a", "n": 1.0}, {"sessionId": "b"}]}))
+    assert answers.untitled(raw, absent=False) == ["a"]
+    assert answers.untitled(raw, absent=True) == ["a", "b"]
+    [listed, _] = json.loads(answers.amended(raw, frozenset()))["result"]["sessions"]
+    assert listed == {"sessionId": "a", "n": 1.0}
+    assert answers.amended(raw, frozenset(), made={"a": "Mend it"}) == raw.replace(title.encode(), b"Mend it")
+    assert answers.amended(raw, frozenset(), {"a": "Mine"}.get) == raw.replace(title.encode(), b"Mine")
+
+
 @given(values)
 def test_amending_a_list_of_any_shape_never_raises(value: Any) -> None:
     raw = line(result(1, {"sessions": value}))
-    answers.amended(raw, frozenset({"a"}), made=dict.fromkeys(answers.untitled(raw), "x"))
+    answers.amended(raw, frozenset({"a"}), made=dict.fromkeys(answers.untitled(raw, absent=True), "x"))
 
 
 # Refusals, and updates by the proxy.

@@ -9,6 +9,7 @@ from acp_proxy.core.capabilities import ALWAYS, NEVER, Modes
 from acp_proxy.core.effects import BeginTranscript, BeginTurn, RecordLine, RecordNote, StartReplay, StopReplay
 from acp_proxy.core.handovers import ATTACHED_LIMIT, Handovers
 from acp_proxy.history.verdict import Rule
+from acp_proxy.titles import RECORD_BEGINNINGS
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer, Request
 from tests.conversation import (
@@ -541,7 +542,8 @@ def test_text_that_only_begins_like_the_record_is_shown() -> None:
 
 def test_a_title_made_from_the_record_is_dropped_and_other_titles_pass() -> None:
     talk = prompted()
-    assert talk.agent(update("n", "session_info_update", title="# what was said über…")).to_client == b""
+    step = talk.agent(update("n", "session_info_update", title=f"{RECORD_BEGINNINGS[0][:40]}…"))
+    assert (step.to_client, step.kept) == (b"", [])
     named = talk.agent(update("n", "session_info_update", title="Mend it"))
     assert named.to_client == line(update("s", "session_info_update", title="Mend it"))
 

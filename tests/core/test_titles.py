@@ -8,6 +8,8 @@ from acp_proxy.core.capabilities import STORE, Modes
 from acp_proxy.core.effects import (
     RecordLine,
 )
+from acp_proxy.replay.brief import INTRODUCTION
+from acp_proxy.titles import RECORD_BEGINNINGS
 from tests.conversation import (
     Talk,
     chunk,
@@ -53,6 +55,25 @@ def test_the_agents_title_is_not_overridden(when: str, spelling: Any) -> None:
         if said is not None:
             talk.agent(said)
     assert talk.agent(stopped(1)).to_client == line(stopped(1))
+
+
+def test_a_title_made_from_the_record_of_an_earlier_process_is_neither_shown_nor_recorded() -> None:
+    talk = Talk().begins().opens("s")
+    talk.client(prompt(1, "s"))
+    of_record = f"[archived] {RECORD_BEGINNINGS[0]}an…"
+    step = talk.agent(chunk("s", "a"), update("s", "session_info_update", title=of_record), chunk("s", "b"))
+    assert step.to_client == line(chunk("s", "a"), chunk("s", "b"))
+    assert not any(b"session_info_update" in getattr(each, "raw", getattr(each, "data", b"")) for each in step.kept)
+    step = talk.agent(update("s", "session_info_update", title=of_record, updatedAt="2026-01-01T00:00:00Z"))
+    assert step.to_client == line(update("s", "session_info_update", updatedAt="2026-01-01T00:00:00Z"))
+    assert talk.agent(stopped(1)).to_client == line(titled("s", "hello"), stopped(1))
+
+
+def test_words_from_a_record_pass_where_they_are_no_title() -> None:
+    talk = Talk().begins().opens("s")
+    talk.client(prompt(1, "s"))
+    said = update("s", "agent_message_chunk", content={"type": "text", "text": f'"session_info_update" {INTRODUCTION}'})
+    assert talk.agent(said).to_client == line(said)
 
 
 def test_an_update_without_a_title_does_not_suppress_ours() -> None:

@@ -6,7 +6,7 @@ defines what a list shows.
 
 from collections.abc import Mapping
 
-from acp_proxy.titles import AGENT_TITLE_LENGTH, Titles, cleaned
+from acp_proxy.titles import Titles, from_agent
 from acp_proxy.transcripts.files.use import Use
 from acp_proxy.wire import acp, clock, dialect, jsonrpc, record, second
 from acp_proxy.wire.jsonrpc import Peer
@@ -134,7 +134,7 @@ class Summary(Value, frozen=False):
         elif kind == record.GAP:
             self.gaps += 1
         elif kind == record.ADOPTED:  # the agent's list counts, not what its replay said before
-            self.agent_title = cleaned(note.get("title"), AGENT_TITLE_LENGTH) or self.agent_title
+            self.agent_title = from_agent(note.get("title")) or self.agent_title
             self.agent_updated = clock.normalized(acp.text(note, "updatedAt") or "")
 
     def _prompt(self, entry: Entry) -> None:
@@ -190,7 +190,8 @@ class Summary(Value, frozen=False):
 
     def _info(self, update: Mapping[str, object]) -> None:
         if "title" in update and isinstance(update["title"], str | None):
-            self.agent_title = cleaned(update["title"], AGENT_TITLE_LENGTH)
+            title = from_agent(update["title"])
+            self.agent_title = title if title is not None or update["title"] is None else self.agent_title
         if "updatedAt" in update:
             time = update["updatedAt"]
             if time is None:

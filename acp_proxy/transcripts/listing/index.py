@@ -22,7 +22,7 @@ from acp_proxy.wire import foreign, jsonrpc
 from acp_proxy.wire.record import Header
 from acp_proxy.wire.value import Value
 
-SCHEMA = 7
+SCHEMA = 8
 PAGE = 500  # large, because several clients read only the first page
 COLUMNS = "agent, name, session, updated, info, open, created"
 """The columns of a row that ``listed`` reads."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.titles import cleaned
+from acp_proxy.titles import RECORD_BEGINNINGS, cleaned
 from acp_proxy.transcripts.files.summary import Summary, merge
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
@@ -29,6 +29,20 @@ def summary(*lines: bytes, header: record.Header | None = None) -> Summary:
 
 def title(*blocks: talk.Block) -> str | None:
     return summary(prompt(*blocks)).title
+
+
+# The title from the agent.
+
+
+def test_a_title_made_from_a_handovers_record_does_not_count_and_the_one_before_stays() -> None:
+    of_record = f"{RECORD_BEGINNINGS[0]}an agent…"
+    lines = [prompt("mend it", at=1), answer(at=2), info(title=of_record, at=3)]
+    assert summary(*lines).title == "mend it"
+    lines += [info(title="Mending", at=4), info(title=of_record, at=5)]
+    assert summary(*lines).title == "Mending"
+    lines.append(note("adopted", title=of_record, at=6))
+    assert summary(*lines).title == "Mending"
+    assert summary(*lines, info(title=None, at=7)).title == "mend it"
 
 
 # The title from the prompts.
