@@ -61,14 +61,14 @@ def shown_last(store: Archive, agent: str) -> tuple[LastLoad, ...]:
 
 def _last_replay(reading: Reading) -> Mapping[str, object]:
     """Raises OSError."""
-    last = b""
+    last: Mapping[str, object] = {}
     try:
         for _, _, raw in reading.raw_lines():
-            last = raw if record.REPLAY_MARK in raw else last
+            for _, note in record.notes_in(raw, (record.REPLAY,)):
+                last = note
     finally:
         reading.close()
-    entry = record.decode_entry(last) if last else None
-    return entry.note if entry is not None and entry.note is not None else {}
+    return last
 
 
 def newest_session(store: Archive, agent: str) -> tuple[Listed, Reading] | None:

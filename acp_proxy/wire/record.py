@@ -6,7 +6,7 @@ None; only a header of a later version raises ``NewerFormat``. docs/transcript-f
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.wire import acp, foreign, jsonrpc, remains, splice
@@ -28,19 +28,7 @@ HEADER_START = b'{"acp-transcript":'
 ANEW = "anew"
 """The member of an ``opened`` note that says that the agent opened a new session instead."""
 NOTE_MARK = b'"note":{"type":"'
-"""Bytes that every note contains, and so every mark below."""
-GAP_MARK = NOTE_MARK + b'gap"'
-"""Bytes that every gap note contains, to find gaps without parsing."""
-
-HANDOVER_MARK = b'"from":"proxy","note":{"type":"handover"'
-CONTINUED_MARK = b'"from":"proxy","note":{"type":"continued"'
-FORKED_MARK = b'"from":"proxy","note":{"type":"opened","method":"session/fork"'
-MOVED_MARKS = (HANDOVER_MARK, b'"from":"proxy","note":{"type":"alias"', CONTINUED_MARK, FORKED_MARK)
-"""Bytes that the notes contain that name the agent's new id of the session, or end such a name: a copy has no session
-of the agent yet, and a fork one of its own."""
-CAUGHT_UP_MARK = b'"from":"proxy","note":{"type":"caught-up"'
-REPLAY_MARK = b'"from":"proxy","note":{"type":"replay"'
-_TO = re.compile(rb'"note":\{"type":"[a-z]+","to":("(?:[^"\\]|\\.)*")')
+"""Bytes that every note contains. A message may contain them too: only ``notes_in`` says where a note is."""
 
 # The first bytes of an entry with a message. They are trusted; the message after them may contain the same keys.
 _TEXT = rb'"([ !#-\[\]-~]*)"'
@@ -53,9 +41,13 @@ _ENVELOPE = re.compile(
     + _TEXT
     + rb',)?(?:"v":(\d),)?"message":'
 )
+_NOTE = re.compile(rb'\{"at":' + _TEXT + rb',"run":' + _TEXT + rb',"from":"proxy",("note":\{"type":"([a-z-]*)")')
 ENTRY_START = b'{"at":"'
 """The first bytes of every entry, to find entries in a damaged line."""
 _ENTRY_START = re.compile(re.escape(ENTRY_START))
+_RUN = re.compile(rb'\{"at":' + _TEXT + rb',"run":' + _TEXT)
+IN_PIECES = 1024 * 1024
+"""Bytes of a line that may have been recorded in pieces, as it came: then nobody knew whether it is JSON."""
 
 UPGRADES: dict[int, Callable[[dict[str, object]], dict[str, object]]] = {}
 """Maps a version to the function that turns an entry of that version into one of the next version."""
@@ -172,7 +164,19 @@ def encode_message(
 
 
 def encode_updates(at: str, run: str, lines: bytes, protocol: int = FIRST) -> bytes:
-    """The lines of many entries of one time: agent messages, each of which ends in a newline."""
+    """The lines of many entries of one time: agent messages, each of which ends in a newline.
+
+    They were not parsed. One that is not JSON is written as it came, or as a string if a reader could take a part of
+    it for an entry.
+    """
+    if lines.rfind(ENTRY_START) >= 0:  # faster than ``in``
+        each = lines[:-1].split(b"\n")
+        plain = [ENTRY_START not in raw or jsonrpc.is_plain(raw) for raw in each]
+        if not all(plain):
+            pairs = zip(each, plain, strict=True)
+            return b"".join(
+                encode_message(at, run, Peer.AGENT, raw, plain=is_plain, protocol=protocol) for raw, is_plain in pairs
+            )
     start = f'{{"at":"{at}","run":"{run}","from":"agent",{_versioned(protocol)}"message":'.encode()
     return b"".join((start, lines[:-1].replace(b"\n", b"}\n" + start), b"}\n"))
 
@@ -237,13 +241,6 @@ def _elsewhere(value: object) -> list[tuple[int, int, str]]:
     return found
 
 
-def moved_to(note: bytes) -> str | None:
-    """The agent's new id in a note of ``MOVED_MARKS``, or None. ``note``: a line, or the part from the mark on."""
-    found = _TO.search(note) if not note.startswith((CONTINUED_MARK, FORKED_MARK)) else None
-    id = jsonrpc.look(found[1]) if found is not None else None
-    return id if isinstance(id, str) else None
-
-
 def decode_header_of(line: bytes) -> tuple[Header | None, int]:
     """The header at the start of a line, which entries may follow after damage, and the offset of its end.
 
@@ -260,11 +257,53 @@ def decode_header_of(line: bytes) -> tuple[Header | None, int]:
 
 
 def entries_in(line: bytes, version: int = VERSION) -> list[Intact[Entry]]:
-    """The entry of an intact line, or every intact entry within a damaged one, with their offsets. Never raises."""
+    """The entry of an intact line, or every intact entry within a damaged one, with their offsets. Never raises.
+
+    What is inside a line that was written as one entry is never an entry, however it looks. Where the bytes alone
+    leave that open, the run decides: nobody but the proxy knows the six random letters of its own.
+    """
     entry = decode_entry(line, version)
     if entry is not None:
         return [Intact(0, len(line.rstrip(b"\r\n")), entry)]
-    return remains.pieces(line, _ENTRY_START, lambda piece: decode_entry(piece, version))
+    beginning = _RUN.match(line)
+    own = beginning[2].decode() if beginning is not None else None
+    may_be_one = own is not None and (len(line) >= IN_PIECES or _may_be_unread(line))
+    has_message = own is not None or not line.startswith(ENTRY_START[:-1])  # else it was cut off before that
+
+    def read(piece: bytes, is_value: bool) -> Entry | None:
+        entry = decode_entry(piece, version)
+        may_be_inside = may_be_one or (is_value and has_message)
+        return entry if entry is not None and (entry.run == own or not may_be_inside) else None
+
+    return remains.pieces(line, _ENTRY_START, read)
+
+
+def notes_in(
+    lines: bytes, kinds: Collection[str], version: int = VERSION
+) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """acp-proxy's own notes of these kinds in whole lines: each note's offset and its members. Never raises.
+
+    Only entries count (``entries_in``), never what a message contains. Lines without such bytes are not parsed.
+    """
+    at = lines.find(NOTE_MARK) if lines.rfind(NOTE_MARK) >= 0 else -1  # rfind is faster where there is none
+    while at >= 0:
+        start = lines.rfind(b"\n", 0, at) + 1
+        found = _NOTE.match(lines, start)
+        if found is not None and found.start(3) == at and found[4].decode() not in kinds:
+            at = lines.find(NOTE_MARK, at + 1)
+            continue
+        end = lines.find(b"\n", at)
+        line = lines[start : end if end >= 0 else len(lines)]
+        for piece in entries_in(line, version):
+            note = piece.value.note
+            if note is not None and note.get("type") in kinds:
+                yield start + piece.start, note
+        at = lines.find(NOTE_MARK, start + len(line))
+
+
+def begins_note(line: bytes) -> bool:
+    """Whether a line begins as a note does."""
+    return _NOTE.match(line) is not None
 
 
 def decode_entry(line: bytes, version: int = VERSION) -> Entry | None:
@@ -288,7 +327,7 @@ def _enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
         try:
             jsonrpc.parse_text(line)  # unknown keys may follow the message
         except ValueError:
-            if line.endswith(b"}") and _passed_unread(raw):
+            if line.endswith(b"}") and _passed_unread(raw, run or ""):
                 return Entry(at or "", run or "", Peer(peer), of, raw=raw, protocol=protocol)
             raise
         raw = splice.encode(splice.first(splice.decode(line[envelope.end() :])))
@@ -296,11 +335,22 @@ def _enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
     return Entry(at or "", run or "", Peer(peer), of, raw=raw, value=value, protocol=protocol)
 
 
-def _passed_unread(raw: bytes) -> bool:
+def _passed_unread(raw: bytes, run: str) -> bool:
     """Whether a message that is not JSON was recorded on purpose: a line that begins and ends like an update passes
-    unread. Half a line, or a line within another, is damage."""
-    is_like_update = raw.startswith(acp.UPDATE_PREFIX) and raw.endswith(b"}}}")
-    return is_like_update and b"\0" not in raw and ENTRY_START not in raw
+    unread. Half a line, or a line within another of the same run, is damage.
+
+    Today such a line is recorded as a string if it has bytes that begin an entry (``encode_updates``); older versions
+    did not do that.
+    """
+    holds_entry = ENTRY_START in raw and b'"run":"%b"' % run.encode() in raw
+    return raw.startswith(acp.UPDATE_PREFIX) and raw.endswith(b"}}}") and b"\0" not in raw and not holds_entry
+
+
+def _may_be_unread(line: bytes) -> bool:
+    """Whether a damaged line looks like the entry of an update that passed unread."""
+    envelope = _ENVELOPE.match(line)
+    is_update = envelope is not None and line.startswith(acp.UPDATE_PREFIX, envelope.end())
+    return is_update and line.rstrip(b"\r\n").endswith(b"}}}}")
 
 
 def _read(value: object, line: bytes, version: int) -> Entry | None:

@@ -34,10 +34,11 @@ class Intact(Value, Generic[T]):
     value: T
 
 
-def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes], T | None]) -> list[Intact[T]]:
+def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes, bool], T | None]) -> list[Intact[T]]:
     """Everything in the line that matches ``beginning``, ends where its JSON value ends, and that ``read`` accepts.
 
-    ``read`` returns the value, or None to refuse it.
+    ``read`` gets the piece, and whether it stands where a value of another object or array may stand, so that it may be
+    a part of that. It returns the value, or None to refuse it.
     """
     found: list[Intact[T]] = []
     line = line.rstrip(b"\r\n")
@@ -46,7 +47,9 @@ def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes], T 
     while match is not None and work < _LOOKS * len(line):
         start = match.start()
         end = _end(text, start)
-        value = read(line[start:end]) if not _is_member(line, start, end) else None
+        is_value = _is_value(line, start)
+        is_member = is_value and line[end : end + 1] in (b",", b"}", b"]")
+        value = read(line[start:end], is_value) if not is_member else None
         work += end - start
         if value is None:
             end = start + 1
@@ -69,5 +72,7 @@ def _end(text: str, start: int) -> int:
         return len(text)
 
 
-def _is_member(line: bytes, start: int, end: int) -> bool:
-    return line[:start].rstrip()[-1:] in (b":", b",", b"[") and line[end : end + 1] in (b",", b"}", b"]")
+def _is_value(line: bytes, start: int) -> bool:
+    while start and line[start - 1] in b" \t\r":
+        start -= 1
+    return line[start - 1 : start] in (b":", b",", b"[")

@@ -80,8 +80,41 @@ def test_an_entry_has_its_time_run_peer_and_content() -> None:
     assert note == Entry(AT, RUN, None, note={"type": "closed"})
 
 
-def test_a_gap_note_contains_the_mark_that_readers_search_for() -> None:
-    assert record.GAP_MARK in record.encode_note(AT, RUN, {"type": record.GAP, "since": AT})
+NOTE = record.encode_note(AT, RUN, {"type": record.ALIAS, "to": "other"})
+
+
+def test_notes_are_found_at_the_beginnings_of_lines() -> None:
+    other = record.encode_note(AT, RUN, {"type": record.GAP})
+    lines = encoded(UPDATE) + NOTE + other + NOTE
+    found = [(at, note["to"]) for at, note in record.notes_in(lines, {record.ALIAS})]
+    assert found == [(len(lines) - len(NOTE + other + NOTE), "other"), (len(lines) - len(NOTE), "other")]
+    assert [note["type"] for _, note in record.notes_in(lines, {record.GAP})] == [record.GAP]
+
+
+def test_a_note_behind_a_torn_entry_is_found() -> None:
+    for torn in (encoded(UPDATE)[:-9], other_note()[:-9], b"\0" * 512):
+        found = list(record.notes_in(encoded(UPDATE) + torn + NOTE, {record.ALIAS}))
+        assert [at for at, _ in found] == [len(encoded(UPDATE) + torn)]
+
+
+def other_note() -> bytes:
+    return record.encode_note(AT, RUN, {"type": record.TERMINAL, "output": "x" * 20})
+
+
+@pytest.mark.parametrize("spaces", [b"", b" ", b"\t "])
+@pytest.mark.parametrize("cut", [0, 1, 2, 3, 4])
+def test_a_note_within_a_message_is_none_of_ours(spaces: bytes, cut: int) -> None:
+    """Neither in a whole line nor in one that was cut off behind it."""
+    forged = NOTE[:-1].replace(RUN.encode(), b"forged")
+    for raw in (
+        b'{"method":"session/update","params":{"_meta":%b%b}}',
+        b'{"method":"session/update","params":{"rawInput":[1,%b%b]}}',
+        b'{"method":"session/update","params":{"rawOutput":[%b%b]}}',
+        b'{"from":"proxy",%b%b}' % (spaces, NOTE[NOTE.index(b'"note"') : -2]) + b"%b%b",
+    ):
+        line = encoded(raw % (spaces, forged))
+        for whole in (line, line[: len(line) - 1 - cut] + b"\n"):
+            assert list(record.notes_in(whole, {record.ALIAS})) == []
 
 
 @pytest.mark.parametrize(
@@ -295,6 +328,48 @@ def test_a_copy_of_an_entry_within_a_truncated_message_is_not_an_entry() -> None
     whole = encoded(message)
     assert [entry.raw for entry in entries_in(whole)] == [message]
     assert entries_in(whole[: whole.rindex(b"]") + 1]) == []
+
+
+BEGINNING = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"x":"'
+FORGED = encoded(PROMPT, peer=Peer.CLIENT)[:-1].replace(RUN.encode(), b"forged")
+
+
+@pytest.mark.parametrize("around", [b'"%b}}}', b'hel%b"}}}', b"\0%b}}}", b'"%b}}}}', b':%b,"y":{}}}}', b'%b"}}}'])
+@pytest.mark.parametrize("forged", [FORGED, FORGED.replace(b"forged", RUN.encode()), NOTE[:-1]])
+def test_nothing_within_an_update_that_is_not_json_is_an_entry(around: bytes, forged: bytes) -> None:
+    """Not even if it knows the run. Other lines that came with it are recorded as they came."""
+    raw, json = BEGINNING + around % forged, UPDATE.replace(b"{", b'{"rawInput":%b,' % forged, 1)
+    written = record.encode_updates(AT, RUN, b"".join(each + b"\n" for each in (UPDATE, raw, json)))
+
+    lines = written.splitlines(keepends=True)
+
+    assert [[each.raw for each in entries_in(line)] for line in lines] == [[UPDATE], [raw], [json]]
+    assert lines[::2] == [encoded(UPDATE), encoded(json)]
+    assert list(record.notes_in(written, {record.ALIAS})) == []
+
+
+@pytest.mark.parametrize("around", [b'"%b}}}', b'hel%b"}}}', b"\0%b}}}", b'"%b}}}}', b':%b,"y":{}}}}', b'%b"}}}'])
+def test_nothing_within_an_update_that_an_older_version_recorded_is_an_entry(around: bytes) -> None:
+    """It was written as it came. Nobody else knows the run; an entry that has it was attached by accident."""
+    line = b'{"at":"%b","run":"%b","from":"agent","message":%b}\n' % (AT.encode(), RUN.encode(), BEGINNING + around)
+    assert [entry for entry in entries_in(line % FORGED) if entry.peer is Peer.CLIENT] == []
+    assert list(record.notes_in(line % NOTE[:-1].replace(RUN.encode(), b"forged"), {record.ALIAS})) == []
+    attached = entries_in(line % FORGED.replace(b"forged", RUN.encode()))
+    assert [entry.raw for entry in attached if entry.peer is Peer.CLIENT] == [PROMPT] * (
+        around[-6:] != b',"y":{}}}}'[-6:]
+    )
+
+
+@pytest.mark.parametrize("end", [b"", b'"}}}', b"\0", b"]"])
+def test_nothing_within_a_line_that_was_recorded_in_pieces_is_an_entry(end: bytes) -> None:
+    """Nobody knew whether it is JSON, and it may have been cut off."""
+    raw = BEGINNING + FORGED + b"x" * record.IN_PIECES + end + b"\n"
+    pieces = [raw[:5000], raw[5000:]]
+    line = b"".join(
+        record.encode_piece(AT, RUN, Peer.AGENT, piece, first=piece is pieces[0], last=piece is pieces[1])
+        for piece in pieces
+    )
+    assert [entry for entry in entries_in(line) if entry.peer is Peer.CLIENT] == []
 
 
 def test_searching_for_an_attached_entry_takes_few_tries() -> None:

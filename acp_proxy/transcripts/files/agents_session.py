@@ -1,16 +1,17 @@
 """Finds out what the agent of this machine has of a session, from the notes and the header of its transcript. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
-from acp_proxy.wire import record
+from acp_proxy.wire import acp, record
 from acp_proxy.wire.record import Header
 
 _PROMPT = b"session/prompt"
-"""What every prompt contains. Other lines that contain it do no harm."""
-_NOTE = 64 * 1024
-"""Bytes that are read of a note: more than an id has."""
-OVERLAP = max(map(len, record.MOVED_MARKS)) - 1
-"""Bytes by which two reads must overlap, so that neither misses a mark."""
+"""What every prompt contains."""
+_NEW_ID = frozenset({record.HANDOVER, record.ALIAS})
+_GIVEN = frozenset({record.HANDOVER, record.CONTINUED})
+"""The notes after which the conversation began anew for the agent."""
+KINDS = frozenset({*_NEW_ID, *_GIVEN, record.OPENED, record.CAUGHT_UP})
+"""The notes that say what the agent has."""
 
 
 class AgentsSession:
@@ -23,27 +24,41 @@ class AgentsSession:
         self.was_handed_over = False
         self._header = header
         self._elsewhere = header.elsewhere if header is not None else []
-        self._moved: bytes | None = None
-        self._moved_at = self._briefed_at = self._told_at = 0
+        self._moved: Mapping[str, object] | None = None
+        """The last note that names the agent's new id of the session, or ends such a name: a copy has no session of the
+        agent yet, and a fork one of its own."""
+        self._briefed_at = self._told_at = 0
         self.reads_all = bool(self._elsewhere)
         """Whether parts of the transcript without a note matter too, since turns were recorded on other machines."""
 
-    def read(self, data: bytes, at: int, read: Callable[[int, int], bytes]) -> None:
-        """Read the next part of the transcript. ``at``: its offset. ``read(size, offset)``: returns other parts."""
-        for mark in record.MOVED_MARKS:
-            if (found := self._last(data, at, mark, elsewhere=False)) >= self._moved_at:
-                self._moved_at, self._moved = found, read(_NOTE, found)
-            if found >= 0 and mark in (record.HANDOVER_MARK, record.CONTINUED_MARK):
-                self.was_handed_over, self._briefed_at = True, max(self._briefed_at, found)
-        if self._elsewhere:
-            self._briefed_at = max(self._briefed_at, self._last(data, at, record.CAUGHT_UP_MARK, elsewhere=False))
-            if (found := self._last(data, at, _PROMPT, elsewhere=True)) >= 0:
-                self.was_handed_over, self._told_at = True, found
+    def add(self, note: Mapping[str, object], at: int) -> None:
+        """Add the next note of ``KINDS``. ``at``: its offset. A note that was recorded elsewhere counts for nothing."""
+        if self._elsewhere and self.is_elsewhere(at):
+            return
+        kind = note.get("type")
+        if kind in _GIVEN:
+            self.was_handed_over = True
+        if kind in _GIVEN or kind == record.CAUGHT_UP:
+            self._briefed_at = max(self._briefed_at, at)
+        if kind in _NEW_ID or kind == record.CONTINUED or note.get("method") == acp.FORK:
+            self._moved = note
+
+    def read(self, data: bytes, at: int) -> None:
+        """Look for turns that were recorded elsewhere in the next whole lines. ``at``: their offset.
+
+        Any line there that contains ``_PROMPT`` counts: the agent here lacks whatever was recorded elsewhere.
+        """
+        found = data.rfind(_PROMPT)  # faster than ``in``
+        while found >= 0 and not self.is_elsewhere(at + found):
+            found = data.rfind(_PROMPT, 0, found)
+        if found >= 0:
+            self.was_handed_over, self._told_at = True, max(self._told_at, at + found)
 
     @property
     def alias(self) -> str | None:
         """The id that the agent now uses for the session, if it is another one."""
-        return record.moved_to(self._moved) if self._moved is not None else None
+        is_named = self._moved is not None and self._moved.get("type") in _NEW_ID
+        return acp.text(self._moved, "to") if is_named else None
 
     @property
     def is_none(self) -> bool:
@@ -53,7 +68,7 @@ class AgentsSession:
         """
         if self._moved is None:
             return self._header is not None and not self._header.has_own_id
-        return self._moved.startswith(record.CONTINUED_MARK)
+        return self._moved.get("type") == record.CONTINUED
 
     @property
     def is_behind(self) -> bool:
@@ -72,11 +87,3 @@ class AgentsSession:
     def is_elsewhere(self, at: int) -> bool:
         """Whether what is at this offset was recorded on another machine."""
         return any(start <= at < end for start, end, _ in self._elsewhere)
-
-    def _last(self, data: bytes, at: int, mark: bytes, *, elsewhere: bool) -> int:
-        """The offset of the last mark in what was just read, of those that were recorded elsewhere, or of the others;
-        negative if there is none."""
-        found = data.rfind(mark)  # faster than ``in``
-        while found >= 0 and self._elsewhere and self.is_elsewhere(at + found) is not elsewhere:
-            found = data.rfind(mark, 0, found)
-        return at + found if found >= 0 else -1

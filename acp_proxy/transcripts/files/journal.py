@@ -239,7 +239,7 @@ def events_in(line: bytes) -> list[Intact[Event]]:
     event = _event(line)
     if event is not None:
         return [Intact(0, len(line.rstrip(b"\r\n")), event)]
-    return remains.pieces(line, _START, _event)
+    return remains.pieces(line, _START, lambda piece, _: _event(piece))
 
 
 def _event(line: bytes) -> Event | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from acp_proxy.transcripts.files import names
 from acp_proxy.transcripts.files.access import BLOCK, copy_in_kernel, lock, open_private, read_at, write_at
-from acp_proxy.transcripts.files.agents_session import OVERLAP, AgentsSession
+from acp_proxy.transcripts.files.agents_session import KINDS, AgentsSession
 from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # imported only for replays, and for compressed files
 _WRITING_SECONDS = 1.0  # far longer than one write takes: after that, a line without its newline stays torn
 _SEARCH_STEP = 4 * 1024 * 1024  # takes a moment even on a slow disk
 _FORMS = 2  # tries for each of the two forms of a file, which may turn into each other
+_SEARCHED = KINDS | {record.GAP}
 _COPY_STEP = 4 * 1024 * 1024  # the same, for a process that waits to append to the copy
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
@@ -98,7 +99,7 @@ class Reading:
         self.size = found.st_size if self.compressed is None else self.compressed.size
         self.inode = found.st_ino
         self._written = found.st_mtime
-        self._searched, self._has_gap = 0, False
+        self._searched, self._in_long_line, self._has_gap = 0, False, False
         try:
             self.first = next((line for _, line in cut(self._read, 0, self.size)), b"")
             self.header, self.header_size = header_of(self.first, path)
@@ -243,7 +244,7 @@ class Reading:
     @property
     def entries_at(self) -> int:
         """The offset of the first entry."""
-        return self.header_size + (self._read(1, self.header_size) == b"\n")
+        return self.header_size + (self.first[self.header_size : self.header_size + 1] == b"\n")
 
     def bytes_from(self, at: int) -> Iterator[bytes]:
         """The file's content from an offset on, unparsed, in chunks."""
@@ -295,7 +296,7 @@ class Reading:
     @property
     def is_complete(self) -> bool:
         """Whether it holds the whole conversation: recorded from the beginning, without a gap or damage."""
-        self._searched, self._has_gap = 0, False
+        self._searched, self._in_long_line, self._has_gap = 0, False, False
         return self.is_still_complete
 
     @property
@@ -312,20 +313,47 @@ class Reading:
 
         Returns False once the end is reached.
         """
-        overlap, until = OVERLAP, self._searched + _SEARCH_STEP
-        while data := self._read(_READ_SIZE, self._searched):
-            if self._searched >= until:
+        at = self._searched or self.entries_at
+        until = at + _SEARCH_STEP
+        while data := self._read(_READ_SIZE, at):
+            if at >= until:
                 return True
-            if self.agents.reads_all or data.rfind(record.NOTE_MARK) >= 0:  # rfind is faster than ``in``
-                self._has_gap = self._has_gap or data.rfind(record.GAP_MARK) >= 0
-                self.agents.read(data, self._searched - self.entries_at, self._entries)
-            if len(data) <= overlap:
-                break
-            self._searched += len(data) - overlap
+            if self._in_long_line:
+                end = data.find(b"\n") + 1
+                self._in_long_line = not end
+                at += end or len(data)
+            else:
+                lines = data[: data.rfind(b"\n") + 1] or self._line(at)
+                is_whole = lines.endswith(b"\n")
+                self._in_long_line = not is_whole and len(lines) >= record.IN_PIECES
+                if not self._in_long_line:
+                    self._search(lines, at - self.entries_at)
+                    if not is_whole:  # it may become longer
+                        break
+                at += len(lines)
+            self._searched = at
         return False
 
-    def _entries(self, size: int, at: int) -> bytes:
-        return self._read(size, self.entries_at + at)
+    def _line(self, at: int) -> bytes:
+        """The long line at an offset, and whole ones behind it. Of one that was recorded in pieces, only the beginning:
+        it is a message, so it contains no note."""
+        size = record.IN_PIECES
+        while True:
+            data = self._read(size, at)
+            if lines := data[: data.rfind(b"\n") + 1]:
+                return lines
+            if len(data) < size or not record.begins_note(data):
+                return data
+            size *= 2
+
+    def _search(self, lines: bytes, at: int) -> None:
+        for start, note in record.notes_in(lines, _SEARCHED, self._version):
+            if note["type"] == record.GAP:
+                self._has_gap = True
+            else:
+                self.agents.add(note, at + start)
+        if self.agents.reads_all:
+            self.agents.read(lines, at)
 
     @property
     def _may_be_complete(self) -> bool:

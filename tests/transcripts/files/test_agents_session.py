@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from acp_proxy.transcripts.files.agents_session import AgentsSession
-from acp_proxy.wire import foreign
+from acp_proxy.transcripts.files.agents_session import KINDS, AgentsSession
+from acp_proxy.wire import foreign, record
 from tests.transcripts import talk
 
 HERE, THERE = True, False
@@ -21,8 +21,12 @@ def agents(*parts: tuple[bool, bytes], session: str = talk.SESSION) -> AgentsSes
             elsewhere.append((len(data), len(data) + len(lines), "desktop"))
         data += lines
     found = AgentsSession(talk.header(session).but(elsewhere=elsewhere))
-    for at in range(0, len(data), 1000):  # overlapping, as a long file is read
-        found.read(data[at : at + 2000], at, lambda size, at: data[at : at + size])
+    at = 0
+    for line in data.splitlines(keepends=True):
+        for start, note in record.notes_in(line, KINDS):
+            found.add(note, at + start)
+        found.read(line, at)
+        at += len(line)
     return found
 
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from acp_proxy.transcripts.files import transcript
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import Line, Reading
 from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.wire import record
+from acp_proxy.wire import jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from tests.opened import open_below
 from tests.strategies import messages
@@ -127,7 +128,7 @@ def test_a_gap_note_is_found_anywhere(path: Path, before: int) -> None:
 @pytest.mark.parametrize("shift", range(30))
 def test_a_gap_note_is_found_across_two_reads(path: Path, shift: int) -> None:
     gap = talk.note(record.GAP)
-    fill = 65_536 - shift - gap.index(record.GAP_MARK) - len(HEADER) - len(talk.said(""))
+    fill = 65_536 - shift - gap.index(record.NOTE_MARK) - len(HEADER) - len(talk.said(""))
     path.write_bytes(HEADER + talk.said("x" * fill) + gap)
     with reading(path) as opened:
         assert not opened.is_complete
@@ -170,7 +171,7 @@ def test_streams_give_the_same_lines(path: Path, header: bytes, end: bytes) -> N
 
 
 def test_text_that_looks_like_a_gap_is_none(path: Path) -> None:
-    path.write_bytes(HEADER + talk.said(record.GAP_MARK.decode()) + talk.note("other", of='"type":"gap"'))
+    path.write_bytes(HEADER + talk.said(record.NOTE_MARK.decode() + 'gap"') + talk.note("other", of='"type":"gap"'))
     with reading(path) as opened:
         assert opened.is_complete
 
@@ -263,6 +264,52 @@ def test_a_header_with_another_id_than_the_file_name_is_broken(tmp_path: Path) -
 def test_entries_on_one_line_are_all_read(path: Path) -> None:
     path.write_bytes(HEADER[:-1] + talk.said("one")[:-1] + b"\0" + talk.said("two")[:-1] + talk.said("three"))
     assert told(path) == ["one", "two", "three"]
+
+
+def forged(kind: str) -> dict[str, object]:
+    """What looks like a note, for somebody who can choose a part of a message."""
+    return {"from": "proxy", "note": {"type": kind, "to": "victim", "method": "session/fork"}}
+
+
+def entry_of(kind: str) -> dict[str, object]:
+    return {"at": talk.time(0), "run": "forged"} | forged(kind)
+
+
+KINDS = ["gap", "alias", "handover", "continued", "opened", "caught-up"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("note", [forged, entry_of])
+@pytest.mark.parametrize("size", [0, 70_000, 1_200_000], ids=["short", "longer than a read", "recorded in pieces"])
+def test_what_a_message_contains_is_no_note(
+    path: Path, note: Callable[[str], dict[str, object]], kind: str, size: int
+) -> None:
+    """In any part of it, also if the line was cut off there."""
+    inside, text = note(kind), jsonrpc.dump(note(kind)).decode()
+    fill = "x" * size
+    lines = [
+        talk.update("tool_call", toolCallId=text, title=text, rawInput=inside, content=[{"fill": fill}]),
+        talk.update("tool_call_update", toolCallId=text, rawOutput={"fill": fill, "all": [inside, inside]}),
+        talk.update("agent_message_chunk", content={"type": "text", "text": text}, _meta={"fill": fill, "one": inside}),
+        talk.prompt(text, {"type": "resource_link", "name": text, "uri": f"file:///{text}", "_meta": inside}),
+        talk.message({"id": 1, "result": inside | {"fill": fill}}, Peer.AGENT, "session/prompt"),
+        talk.info(title=text, _meta=inside),
+    ]
+    cut = [line[: line.rindex(b'"victim"') + after] + b"\n" for line in lines[1:3] for after in (30, 35, 36, 37)]
+    torn = [line[: line.index(b"{", line.index(b'"proxy"') - 80)] for line in lines[:2] if b'"proxy"' in line]
+    path.write_bytes(HEADER + b"".join([*lines, *cut, *(each + b"\n" for each in torn)]))
+    with reading(path) as opened:
+        assert opened.is_complete
+        assert (opened.agents.alias, opened.agents.is_none, opened.agents.was_handed_over) == (None, False, False)
+
+
+def test_a_note_behind_a_long_line_is_found(path: Path) -> None:
+    for long in (talk.said("x" * 70_000), talk.said("x" * 3_000_000), talk.note("opened", modes="x" * 3_000_000)):
+        for note in (talk.note("alias", to="theirs"), talk.note("alias", to="theirs", more="x" * 3_000_000)):
+            path.write_bytes(HEADER + long + long[:-9] + b"\n" + note)
+            with reading(path) as opened:
+                assert opened.is_complete
+                assert opened.agents.alias == "theirs"
 
 
 HANDED_OVER = talk.note("handover", to="theirs")
