@@ -4,8 +4,9 @@ Does no I/O, and never raises on foreign input.
 """
 
 import re
+from collections.abc import Callable
 
-from acp_proxy.wire import acp
+from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.value import Value
 
 TITLE_LENGTH = 120
@@ -86,6 +87,17 @@ def from_agent(title: object) -> str | None:
     """What an agent calls a session, cleaned; None if it made that from the record of a handover."""
     found = cleaned(title, AGENT_TITLE_LENGTH)
     return found if found is not None and not is_of_record(found) else None
+
+
+def mask_title(title: str, mask: Callable[[bytes], bytes]) -> str:
+    """A cleaned title with ``[redacted]`` for each secret. ``mask``: masks the secrets in JSON, keeping its length.
+
+    Nothing recognizes a secret that was cut, so the last word of a title that was cut goes too.
+    """
+    if title.endswith("…") and len(title) > AGENT_TITLE_LENGTH * _CUT_AT_WORD:
+        title = f"{title.rpartition(' ')[0]}…"
+    masked = jsonrpc.parse(mask(jsonrpc.dump({"title": title})))
+    return masks_shortened(acp.text(masked, "title") or "")
 
 
 def cleaned(text: object, length: int) -> str | None:

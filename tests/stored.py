@@ -40,10 +40,14 @@ def store_session(
     origin: str = record.RECORDED,
     error: dict[str, Any] | None = None,
     notes: Iterable[dict[str, Any]] = (),
+    parent: str | None = None,
 ) -> Path:
-    """The path of a new transcript. A turn is the user's text and the updates after it; ``error`` ends the last one."""
+    """The path of a new transcript. A turn is the user's text and the updates after it; ``error`` ends the last one.
+    ``parent``: the session that it is a fork of."""
     stamp = clock.stamp(at)
-    transcript = store.begin(store.choose_agent(None, agent, ""), Header(session, cwd, origin, stamp), fresh=True)
+    transcript = store.begin(
+        store.choose_agent(None, agent, ""), Header(session, cwd, origin, stamp), fresh=True, parent=parent
+    )
     data = bytearray()
     for number, (text, updates) in enumerate(turns, 1):
         params: dict[str, Any] = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}

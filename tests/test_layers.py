@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "recording": {"core", "transcripts", "agent_command", "wire", "errors"},
     "demo": set(),
     "editors": {"typed", "wire", "errors", "options", "config_file"},
-    "shell": {"recording", "core", "history", "redaction", "replay", "sync", "transcripts", "wire", "errors"}
+    "shell": {"recording", "core", "history", "redaction", "replay", "sync", "titles", "transcripts", "wire", "errors"}
     | {"options", "config_file"},
     "diagnosis": {"editors", "shell", "core", "history", "replay", "transcripts", "agent_command", "wire", "errors"}
     | {"options", "typed", "config_file"},

@@ -104,9 +104,10 @@ class Library:
         return now
 
     def _rename(self, row: Listed, text: str) -> str:
+        from acp_proxy.cli.storing import without_secrets
         from acp_proxy.titles import AGENT_TITLE_LENGTH, cleaned
 
-        title = cleaned(text, AGENT_TITLE_LENGTH)
+        title = without_secrets(cleaned(text, AGENT_TITLE_LENGTH))
         self._store.rename(row, title)
         return "Renamed." if title is not None else "Your title is removed."
 

@@ -64,7 +64,8 @@ def redact(
     """Mask secrets in recorded transcripts, permanently. It asks first.
 
     The command masks every text that has the form of a key, also if a message spreads it over several chunks. Without
-    --backup, the original is gone. You can run it while sessions are running, and more than once.
+    --backup, the original is gone. You can run it while sessions are running, and more than once. Copies and forks of
+    a session have its words, so they are masked with it, and so is what it was copied from.
 
     Example: acp-proxy sessions redact --dry-run
     """
@@ -82,7 +83,8 @@ def redact(
         if sessions:
             chosen_rows = [chosen(opened, each, agent, whole=yes) for each in sessions]
         originals = _directory(backup, opened.root) if backup and not dry_run else None
-        paths = opened.redactable(chosen_rows)
+        relatives = opened.relatives(chosen_rows) if chosen_rows is not None else set()
+        paths = opened.redactable(chosen_rows, relatives)
         redacting = _Redacting(opened, masking)
         if yes and not dry_run:
             found = redacting.mask(paths, originals)
@@ -92,7 +94,8 @@ def redact(
                 _ask(redacting.lines(found), _total(found, redacting.looked_at, is_done=False), originals)
                 found = redacting.mask(list(found), originals)
         if not dry_run:
-            opened.renew(chosen_rows)  # even if nothing was found: an earlier run may have been interrupted here
+            # Even if nothing was found: an earlier run may have been interrupted here.
+            opened.renew(chosen_rows, relatives)
         total = _total(found, redacting.looked_at, is_done=not dry_run)
         if as_json:
             files = redacting.for_programs(found)

@@ -4,7 +4,16 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.storing import LAST, AgentOption, SessionArgument, StoreOption, chosen, explained, store_of
+from acp_proxy.cli.storing import (
+    LAST,
+    AgentOption,
+    SessionArgument,
+    StoreOption,
+    chosen,
+    explained,
+    store_of,
+    without_secrets,
+)
 from acp_proxy.errors import UsageError
 from acp_proxy.titles import AGENT_TITLE_LENGTH, cleaned
 from acp_proxy.transcripts.archive import Archive
@@ -35,7 +44,7 @@ def rename(
             raise UsageError(f"commands take {LAST!r} for the newest session. Choose another title.")
         opened = store_of(store, change=True)
         row = chosen(opened, session, agent)
-        opened.rename(row, wanted)
+        opened.rename(row, without_secrets(wanted))
         title = _title_now(opened, row.agent, row.name)
     typer.echo(terminal.line(title or "(no title)"))
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy import typed
+from acp_proxy import config_file, options, typed
 from acp_proxy.cli import completing
 from acp_proxy.cli.screen import is_attended
 from acp_proxy.cli.which_store import STORE_VARIABLE
@@ -19,6 +19,7 @@ from acp_proxy.cli.which_store import short_ids as short_ids
 from acp_proxy.cli.which_store import store_of as store_of
 from acp_proxy.cli.wrapping import fitted
 from acp_proxy.errors import AcpProxyError, NoSuchSession, UsageError
+from acp_proxy.titles import mask_title
 from acp_proxy.transcripts.archive import Archive, Listed
 from acp_proxy.views import rows, terminal
 
@@ -170,6 +171,16 @@ def chosen(store: Archive, wanted: str, agent: str, *, whole: bool = False) -> L
             f"{wanted!r} is only a part of a title:", *_candidates(store, titled), "With --yes, give the id instead."
         )
     return titled[0]
+
+
+def without_secrets(title: str | None) -> str | None:
+    """A title as ``run`` would store it, as far as the settings for all agents say. Raises UsageError."""
+    given = os.environ.get("ACP_PROXY_REDACT") or config_file.checked().get("redact", "")
+    if title is None or (patterns := options.patterns(given)) is None:
+        return title
+    from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
+
+    return mask_title(title, Masking(patterns).lines)
 
 
 def _candidates(store: Archive, found: list[Listed]) -> list[str]:

@@ -10,13 +10,14 @@ Never raises on what an agent sends. Texts are compared without white space. doc
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from itertools import takewhile
 
 from acp_proxy.history.letters import SHORT, Search
 from acp_proxy.history.messages import Run, Span, ToldUpdate, merged
 from acp_proxy.history.past import CALL_UPDATE, CALLS, PLAN, UNFINISHED, Past, block_letters, digest, shown_by
 from acp_proxy.history.tail import Tail
-from acp_proxy.wire import acp
+from acp_proxy.wire import acp, jsonrpc
 
 _HALF_SHORT = SHORT // 2
 """A user message counts as the start of a longer one only if it has at least this many letters."""
@@ -26,8 +27,10 @@ _CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 class Comparison:
     """The state of one comparison: feed it with ``add``, then ask ``verdict``, ``new`` or ``tail_lines``."""
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: Past, mask: Callable[[bytes], bytes] | None = None) -> None:
+        """``mask``: masks secrets in JSON, as they are masked in the transcript; None: none are."""
         self.past = past
+        self._mask = mask
         self.at = 0
         """The offset after the last known letter, in ``past.words``."""
         self.user = 0
@@ -62,6 +65,7 @@ class Comparison:
 
         ``late``: it came after the agent's answer. Returns the index in ``past.calls`` if it is about a known call.
         """
+        update = self._as_recorded(update)
         kind = acp.update_kind(update) or ""
         self.told_anything = True
         told = ToldUpdate(line, kind, late)
@@ -165,6 +169,16 @@ class Comparison:
     def went_on_elsewhere(self) -> bool:
         """Whether the tail has a turn that was made elsewhere: a user message and something from the agent."""
         return self._tail.has_turn
+
+    def _as_recorded(self, update: object) -> object:
+        """The update with its secrets masked, if that is what the transcript has: the agent repeats the secrets.
+
+        A secret that was spread over chunks when it was recorded is not masked there, though it may be whole here.
+        """
+        if self._mask is None or (masked := self._mask(said := jsonrpc.dump(update))) == said:
+            return update
+        recorded = jsonrpc.parse(masked)
+        return recorded if self.past.has(recorded) else update
 
     # --- messages
 

@@ -23,6 +23,8 @@ LETTERS_LIMIT = 32 * 1024 * 1024
 """The most letters that are laid out, far more than any session has. A longer transcript is not compared."""
 UNFINISHED = frozenset({None, "pending", "in_progress"})
 """The statuses of a tool call that has not ended."""
+MASK = "[redacted"
+"""How a masked secret begins in a transcript."""
 PLAN = "plan"
 CALL_UPDATE = "tool_call_update"
 CALLS = frozenset({acp.TOOL_CALL, CALL_UPDATE})
@@ -89,6 +91,23 @@ class Past:
     def is_empty(self) -> bool:
         """Whether nothing was said and no tool was called."""
         return not (self.words or self.users or self.calls)
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether secrets were masked in what was said."""
+        said = (self.words, self.thoughts, *(form for user in self.users for form in user.forms), *self.calls_by_title)
+        return any(MASK in each for each in said)
+
+    def has(self, update: object) -> bool:
+        """Whether this has what an update says, anywhere."""
+        kind, said = acp.update_kind(update), block_letters(acp.member(update, "content"))
+        if kind == acp.AGENT_CHUNK:
+            return said in self.words
+        if kind == acp.THOUGHT_CHUNK:
+            return said in self.thoughts
+        if kind == acp.USER_CHUNK:
+            return any(said in form for user in self.users for form in user.forms)
+        return acp.text(update, "title") in self.calls_by_title if kind in CALLS else digest(update) in self.others
 
     def next_user(self, letters: str, start: int) -> int | None:
         """The index of the first user message, from index ``start`` on, that has these letters."""

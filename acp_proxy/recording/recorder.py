@@ -72,7 +72,7 @@ class Recorder:
         self._given = agent
         self._told: dict[str, object] = {}
         self._protocol = record.FIRST
-        self._mask = mask
+        self.mask = mask
         self._deletes_softly = deletes_softly
         self._also = also
         self._backlog = Backlog()
@@ -190,7 +190,7 @@ class Recorder:
 
     def _is_written(self, seconds: float, effect: Recording | Dropped) -> bool:
         """Write the usual case quickly: updates of one session and nothing else. Else returns False."""
-        if not isinstance(effect, RecordUpdates) or self._gaps or self._long_lines or self._unmarked or self._mask:
+        if not isinstance(effect, RecordUpdates) or self._gaps or self._long_lines or self._unmarked or self.mask:
             return False
         known = self._sessions.get(effect.session)
         if known is None or known.gone or known.transcript is None or self.fsync == "always":
@@ -266,7 +266,7 @@ class Recorder:
         if known.gone:
             return
         transcript = self._sessions.transcript(known, at)
-        transcript.append(data if self._mask is None else self._masked(data))
+        transcript.append(data if self.mask is None else self._masked(data))
         self._sessions.written(known)
         if self.fsync == "always":
             transcript.sync()
@@ -289,10 +289,10 @@ class Recorder:
 
     def _masked(self, data: bytes) -> bytes:
         """The entries with secrets masked. However long that takes, the store does not count as hanging."""
-        assert self._mask is not None
+        assert self.mask is not None
         self.gate.busy_since = math.inf
         try:
-            return self._mask(data)
+            return self.mask(data)
         finally:
             self.gate.busy_since = time.monotonic()
 

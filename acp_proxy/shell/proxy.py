@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 import threading
+from collections.abc import Callable
 from signal import SIGTERM
 from typing import Literal
 
@@ -41,7 +42,8 @@ def build(
     """Build the parts of the proxy. ``command``: the agent's; empty in a chain. ``from_client`` to ``to_agent``:
     descriptors."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    recorder = _recorder(command, given, basis)
+    say = _warning(basis.mask)
+    recorder = _recorder(command, given, basis, say)
     mode: Literal["full", "compact"] = "full" if given["replay"] == "full" else "compact"
     relay = Relay(
         Interceptor(basis.settings),
@@ -50,7 +52,7 @@ def build(
         to_client=to_client,
         from_agent=from_agent,
         to_agent=to_agent,
-        warn=warn,
+        warn=say,
         replay=ReplayOptions(mode, options.size(given["replay-tool-limit"]), options.record_size(given["record-size"])),
         idle_seconds=IDLE_SECONDS if given["compress"] == "daily" else None,
     )
@@ -93,7 +95,14 @@ def serve(agent: AgentProcess, command: list[str], given: dict[str, str], basis:
     return supervise(agent, relay, options.seconds(given["grace"]))
 
 
-def _recorder(command: list[str], given: dict[str, str], basis: Basis) -> Recorder | None:
+def _warning(mask: Callable[[bytes], bytes] | None) -> Callable[[str], None]:
+    """``warn``, which editors log, with secrets masked: the text of an internal error may quote a message."""
+    if mask is None:
+        return warn
+    return lambda text: warn(mask(text.encode("utf-8", "replace")).decode("utf-8", "replace"))
+
+
+def _recorder(command: list[str], given: dict[str, str], basis: Basis, warn: Callable[[str], None]) -> Recorder | None:
     if basis.store is None:
         return None
     return Recorder(

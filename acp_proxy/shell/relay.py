@@ -406,6 +406,7 @@ class Relay:
                 telling=telling,
                 title=opened.title,
                 record_size=self._replay.record_size,
+                mask=recorder.mask,
             )
             return self._decide_locked(opened.found(request, complete=complete))
 
@@ -422,7 +423,7 @@ class Relay:
         try:
             reading = recorder.at_store(lambda: recorder.store.read(recorder.agent, wanted.session), PATIENCE_SECONDS)
             try:
-                comparison = compare(reading.streams(), wanted.told)
+                comparison = compare(reading.streams(), wanted.told, recorder.mask)
             finally:
                 reading.close()
         except (OSError, NewerFormat) as problem:

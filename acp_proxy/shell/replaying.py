@@ -46,12 +46,13 @@ class Replay:
         telling: Callable[[StartReplay], Telling | EitherVersion],
         title: str | None = None,
         record_size: int = LIMIT,
+        mask: Callable[[bytes], bytes] | None = None,
     ) -> None:
         """``session``: the client's id. ``reading``: the transcript; this closes it. ``run``: this connection's.
 
         ``end``: called at the end with the result; returns False if updates arrived that must be compared first.
         ``telling``: begins the telling of this session. ``title``: the user's title, if there is one.
-        ``record_size``: the most bytes of a handover's record.
+        ``record_size``: the most bytes of a handover's record. ``mask``: masks secrets in what is recorded.
         """
         self._session = session
         self._reading = reading
@@ -62,6 +63,7 @@ class Replay:
         self._begin_telling = telling
         self._title = title
         self._record_size = record_size
+        self._mask = mask
         self._wanted = StartReplay(RequestId("null"))
         self._brief: Brief | None = None
         self._stopped = False
@@ -134,7 +136,7 @@ class Replay:
 
     def _compared(self) -> Comparison | None:
         """Raises OSError."""
-        return compare(self._lines(), self._wanted.told, self._goes_on)
+        return compare(self._lines(), self._wanted.told, self._mask, self._goes_on)
 
     def _told(self, telling: Telling | EitherVersion, summary: Summary) -> bool:
         """Send the transcript. Returns whether all of it was sent."""
@@ -241,10 +243,12 @@ class Replay:
 def compare(
     transcript: Iterable[Line | AlikeLines],
     told: Iterable[tuple[bytes, bool]],
+    mask: Callable[[bytes], bytes] | None = None,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Comparison | None:
     """Compare the agent's updates with a transcript. ``told``: updates, and whether each came after the agent's answer.
 
+    ``mask``: as for ``Replay``; None: a transcript with masks was masked later, in the known forms of secrets.
     ``goes_on``: the comparison stops, and is None, when this returns False. Raises OSError.
     """
     laying = Laying()
@@ -252,7 +256,12 @@ def compare(
         if not goes_on():
             return None
         _lay(laying, line)
-    comparison = Comparison(laying.past())
+    past = laying.past()
+    if mask is None and past.is_masked:
+        from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
+
+        mask = Masking().lines
+    comparison = Comparison(past, mask if past.is_masked else None)
     said = list(told)
     updates = second.all_compared(acp.update_of(update) for update, _ in said)
     for (raw, late), update in zip(said, updates, strict=True):

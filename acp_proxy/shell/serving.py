@@ -22,6 +22,7 @@ from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.shell.output import Output
 from acp_proxy.shell.worker import LATER_SECONDS, Worker
+from acp_proxy.titles import mask_title
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, RequestId
@@ -152,6 +153,8 @@ class Serving:
             case TellStatus(is_open=is_open):
                 return jsonrpc.result(request, {"status": "open" if is_open else "saved"})
             case SetTitle(title=title):
+                if (mask := self._recorder.mask) is not None:
+                    title = mask_title(title, mask)
                 store.set_title(agent, session, title)
                 told = answers.update(session, {"sessionUpdate": acp.SESSION_INFO, "title": title})
                 answer = jsonrpc.result(request, {"title": title}) + told

@@ -367,9 +367,16 @@ class Archive(Opened):
 
     # --- secrets
 
-    def redactable(self, chosen: list[Listed] | None) -> list[Path]:
-        """The files that hold the content of these sessions, or of all sessions if None."""
-        return self._layout.redactable(None if chosen is None else _names(chosen))
+    def relatives(self, chosen: list[Listed]) -> set[tuple[str, str]]:
+        """The agent and name of every other transcript that begins as one of these does: forks and copies of them, what
+        they are forks and copies of, and so on. Raises OSError."""
+        from acp_proxy.transcripts.lives.relatives import find_relatives
+
+        return find_relatives(self._layout, {(listed.agent, listed.name) for listed in chosen})
+
+    def redactable(self, chosen: list[Listed] | None, also: Iterable[tuple[str, str]] = ()) -> list[Path]:
+        """The files that hold the content of these sessions, or of all sessions if None. ``also``: as ``relatives``."""
+        return self._layout.redactable(None if chosen is None else _names(chosen, also))
 
     def redact(self, path: Path, masking: "Masking", *, dry: bool, backup: Path | None = None) -> Counter[str]:
         """Mask secrets in one of these files; ``dry``: only count them. Returns the number of matches by rule.
@@ -380,9 +387,11 @@ class Archive(Opened):
 
         return redact(self._layout, path, masking, dry=dry, backup=backup)
 
-    def renew(self, chosen: list[Listed] | None) -> None:
-        """Rebuild the index entries of these sessions, or of all sessions if None. Raises OSError, Unreadable."""
-        names = {agent: self._layout.names(agent) for agent in self.agents()} if chosen is None else _names(chosen)
+    def renew(self, chosen: list[Listed] | None, also: Iterable[tuple[str, str]] = ()) -> None:
+        """Rebuild the index entries of these sessions, or of all sessions if None. ``also``: as ``relatives``. Raises
+        OSError, Unreadable."""
+        all_names = {agent: self._layout.names(agent) for agent in self.agents()} if chosen is None else {}
+        names = all_names if chosen is None else _names(chosen, also)
         for agent, each in names.items():
             self._catalog.renew(agent, each)
 
@@ -401,10 +410,10 @@ class Archive(Opened):
         self._catalog.tell(lambda index: self._catalog.bring_in(index, agent, name), can_wait=can_wait)
 
 
-def _names(chosen: list[Listed]) -> dict[str, list[str]]:
+def _names(chosen: list[Listed], also: Iterable[tuple[str, str]] = ()) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
-    for listed in chosen:
-        names.setdefault(listed.agent, []).append(listed.name)
+    for agent, name in [*((listed.agent, listed.name) for listed in chosen), *also]:
+        names.setdefault(agent, []).append(name)
     return names
 
 

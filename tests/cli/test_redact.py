@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
+from acp_proxy.transcripts.archive import Sought, question
 from tests.cli.terminal import on_terminal
 from tests.stored import Both, chunk, store_session
 from torture.planted import planted
@@ -153,6 +154,68 @@ def test_originals_are_not_put_into_the_store_or_among_other_files(store: Both, 
 def test_only_the_given_sessions_are_redacted(store: Both, words: list[str]) -> None:
     assert run(store, *words).stdout.splitlines()[-1] == "1 masked, in 1 of 1 files."
     assert {row.session: row.title for row in store.sessions()}["first"] == f"use {TOKEN}"
+
+
+def copied(store: Both, session: str) -> str:
+    """A copy of a session for another agent to continue. Its id."""
+    [row] = [row for row in store.sessions() if row.session == session]
+    return store.continue_with(row, "third", {})
+
+
+def forked(store: Both, parent: str, session: str) -> None:
+    store_session(store, session, ("go on", []), parent=parent)
+
+
+@pytest.mark.parametrize("chosen", ["first", "fork", "copy of the fork", "copy"])
+def test_copies_and_forks_are_masked_with_a_session_and_it_with_them(store: Both, chosen: str) -> None:
+    forked(store, "first", "fork")
+    ids = {"copy": copied(store, "first"), "copy of the fork": copied(store, "fork")}
+    run(store, ids.get(chosen, chosen))
+    left = {row.session for row in store.sessions() if TOKEN.encode() in store.path(row).read_bytes()}
+    assert left == {"second"}
+    run(store, "second")
+    assert TOKEN.encode() not in kept(store)
+
+
+def test_soft_deleted_copies_are_masked_and_titles_of_copies(store: Both) -> None:
+    [row] = [row for row in store.sessions() if row.session == "first"]
+    store.rename(row, f"Mine {TOKEN}")
+    copy = copied(store, "first")
+    [theirs] = [row for row in store.sessions() if row.session == copy]
+    assert theirs.title == f"Mine {TOKEN}"
+    store.remove(theirs, soft=True)
+    assert run(store, "first").stdout.splitlines()[-1] == "6 masked, in 4 of 4 files."
+    run(store, "second")
+    assert TOKEN.encode() not in kept(store)
+    assert store.restore(store.kept()[0]).title == "Mine [redacted]"
+
+
+def test_a_title_in_the_journal_leaves_the_search_tables_of_other_sessions(store: Both) -> None:
+    store_session(store, "harmless", ("hello", []))
+    for session in ("first", "harmless"):
+        [row] = [row for row in store.sessions() if row.session == session]
+        store.rename(row, f"Mine {TOKEN}")
+    store.search(Sought(question("mine"), store.agents()))
+    run(store, "first")
+    run(store, "second")
+    assert not [path for path in store.root.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]
+
+
+def test_a_pattern_that_matches_names_of_transcripts_changes_only_titles_in_the_journal(
+    store: Both, tmp_path: Path
+) -> None:
+    patterns = tmp_path / "patterns"
+    patterns.write_text("[0-9a-f]{8,}\n")
+    [row] = [row for row in store.sessions() if row.session == "first"]
+    store.remove(row, soft=True)
+    store_session(store, "harmless", ("hello", []))
+    [row] = [row for row in store.sessions() if row.session == "harmless"]
+    store.rename(row, "Mine deadbeef01")
+    before = store.state(row.agent).deleted
+    run(store, "--redact", str(patterns))
+    assert [one.session for one in store.kept()] == ["first"]
+    assert store.state(row.agent).deleted == before != {}
+    assert {row.title for row in store.sessions() if row.session == "harmless"} == {"Mine [redacted]"}
 
 
 def test_json_has_the_number_of_masked_secrets(store: Both) -> None:

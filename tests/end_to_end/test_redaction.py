@@ -1,14 +1,16 @@
 """A conversation with secrets: unchanged on the wire, and in no file of the store."""
 
 import json
+import os
 import random
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from acp_proxy.demo.display import tell
-from tests.end_to_end.proxied import Proxied, entries, say
+from tests.end_to_end.proxied import PROXY, Proxied, entries, say
 from tests.stored import contents
 from torture.planted import RULES, planted
 
@@ -119,6 +121,104 @@ def test_a_fork_of_a_redacted_session_is_redacted(proxied: Proxied) -> None:
         assert editor.end() == 0
     assert len(proxied.transcripts()) == 2
     assert holders(proxied.store, TOKEN) == []
+
+
+# An agent that repeats the secrets, because it has them.
+
+REPEATED = {"turns": [[say(f"I take {TOKEN}, "), say("and that is it.")]]}
+
+
+@pytest.mark.parametrize("agent", ["load", "load,resume,list"])
+@pytest.mark.parametrize("masks", ["while recording", "later"])
+def test_a_load_whose_replay_has_the_secrets_records_nothing_again(proxied: Proxied, masks: str, agent: str) -> None:
+    options = REDACTED if masks == "while recording" else ()
+    started = {"options": options, "agent": ("--capabilities", agent)}
+    with proxied.editor(REPEATED, **started) as editor:
+        session = editor.open()
+        editor.prompt(session, f"use {TOKEN}, please")
+        assert editor.end() == 0
+    redacted(proxied)
+    for _ in range(2):
+        before = conversation_in(proxied, session)
+        with proxied.started(REPEATED, **started) as editor:
+            assert f"use {TOKEN}, please" in json.dumps(editor.load(session).updates), "the agent's replay is shown"
+            assert editor.end() == 0
+        assert conversation_in(proxied, session) == before
+    assert holders(proxied.store, TOKEN) == []
+
+
+def conversation_in(proxied: Proxied, session: str) -> list[dict[str, Any]]:
+    """The entries that somebody said."""
+    return [entry for entry in entries(proxied.transcript(session)) if "message" in entry]
+
+
+# Every way to the disk.
+
+ANYWHERE: list[Any] = [
+    *TURN,
+    {"update": {"sessionUpdate": "plan", "entries": [{"content": TOKEN, "priority": "high", "status": "pending"}]}},
+    {"update": {"sessionUpdate": "session_info_update", "title": f"Theirs {TOKEN}", "_meta": {"id": TOKEN}}},
+    {
+        "update": {
+            "sessionUpdate": "available_commands_update",
+            "availableCommands": [{"name": "x", "description": KEY}],
+        }
+    },
+    {"update": {"sessionUpdate": "of_another_kind", "told": TOKEN}},
+    {"notify": "_own/news", "params": {"sessionId": "{session}", "told": TOKEN}},
+    {
+        "request": "session/request_permission",
+        "params": {
+            "toolCall": {"toolCallId": "2", "title": f"curl {TOKEN}", "rawInput": {"key": TOKEN}},
+            "options": [{"optionId": "yes", "name": f"Yes, {TOKEN}", "kind": "allow_once"}],
+        },
+    },
+    {"request": "fs/write_text_file", "params": {"path": "/a", "content": TOKEN}, "wait": False},
+    {"error": {"code": -32603, "message": f"cannot use {TOKEN}", "data": {"key": TOKEN}}},
+]
+
+
+def test_a_secret_is_in_no_file_whatever_way_it_takes(proxied: Proxied) -> None:
+    """Of those ways that docs/redaction.md calls masked."""
+    options = (*REDACTED, "--unstable", "--delete-mode", "soft")
+    script = {"turns": [ANYWHERE, [say("Done.")]], "methods": {"session/fork": {}}}
+    with proxied.editor(script, options=options) as editor:
+        session = editor.open()
+        editor.answer_of(editor.start_prompt(session, f"use {TOKEN}"))
+        titled = {"sessionId": session, "title": f"Mine {TOKEN}"}
+        assert editor.request("session/set_title", titled) == {"title": "Mine [redacted]"}
+        assert {row["title"] for row in editor.sessions()} == {"Mine [redacted]"}
+        fork = editor.request("session/fork", editor.place(session))["sessionId"]
+        editor.prompt(fork, f"and {TOKEN}")
+        editor.request("session/delete", {"sessionId": fork})
+        assert editor.end() == 0
+    told = [printed(proxied, *words) for words in COMMANDS]
+    told.append(printed(proxied, "sessions", "continue", session, "--", *proxied.bare_agent(agent=("--name", "beta"))))
+    told.append(printed(proxied, "sessions", "restore", fork))
+    told.append(printed(proxied, "sessions", "rename", fork, f"Ours {TOKEN}", ACP_PROXY_REDACT="keys"))
+    told.append(printed(proxied, "sessions", "search", "redacted"))
+    assert "Ours [redacted]" in told[-2]
+    assert [holders(proxied.store, secret) for secret in (TOKEN, KEY)] == [[], []]
+    assert not [text for text in told if TOKEN in text]
+    assert [path.name for path in proxied.store.rglob("*.sqlite3")], "there are an index and search tables"
+
+
+COMMANDS = [
+    ("sessions", "list", "--json"),
+    ("sessions", "show", "last"),
+    ("sessions", "search", "Mine"),
+    ("sessions", "export", "last", "--format", "html"),
+    ("sessions", "verify"),
+    ("doctor",),
+]
+
+
+def printed(proxied: Proxied, *words: str, **environment: str) -> str:
+    """What a command prints about the store, on both of its outputs."""
+    given = dict(os.environ) | environment | {"ACP_PROXY_STORE": str(proxied.store)}
+    done = subprocess.run([*PROXY, *words], env=given, capture_output=True, text=True)
+    assert done.returncode == 0 or words == ("doctor",), done.stderr
+    return done.stdout + done.stderr
 
 
 def test_secrets_of_every_known_form_are_redacted(proxied: Proxied) -> None:

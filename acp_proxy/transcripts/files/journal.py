@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from acp_proxy.titles import masks_shortened
 from acp_proxy.transcripts.files.access import append_to, lock, open_private, read_at, write_at
 from acp_proxy.transcripts.files.names import file_name, is_ours
 from acp_proxy.wire import acp, jsonrpc, remains
@@ -205,7 +206,7 @@ def _folded(events: Iterator[Event], before: JournalState = EMPTY) -> JournalSta
             moving.pop(event.name, None)
             titles.pop(event.name, None)
             if event.title is not None:
-                titles[event.name] = event.title
+                titles[event.name] = masks_shortened(event.title)
                 titled.add(event.name)
         elif event.kind == DELETED:
             deleted[event.session] = event.transcript

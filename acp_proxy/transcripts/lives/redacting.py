@@ -16,13 +16,22 @@ from tempfile import TemporaryDirectory
 
 from acp_proxy.redaction.masking import MaskedSpan, Masking, changed
 from acp_proxy.redaction.spread import Spread
+from acp_proxy.titles import mask_title
 from acp_proxy.transcripts.files import names
-from acp_proxy.transcripts.files.access import alone_in, make_directory, open_private, read_at, write_at
+from acp_proxy.transcripts.files.access import (
+    JOURNAL_FILE,
+    alone_in,
+    make_directory,
+    open_private,
+    read_at,
+    write_at,
+)
+from acp_proxy.transcripts.files.journal import Event, events_in
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Line, Reading, to_read
 from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.transcripts.lives import beginning, forks
-from acp_proxy.wire import acp, jsonrpc, record
+from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 
 _READ_SIZE = 64 * 1024
@@ -50,7 +59,11 @@ def redact(layout: Layout, path: Path, masking: Masking, *, dry: bool, backup: P
                 names.compressed(path).unlink()
                 return found
             beginning.make_plain(layout, path.parent.name, path)
-        return redact_file(path, masking, dry=False, original=original)
+        found = redact_file(path, masking, dry=False, original=original)
+        if path.name == JOURNAL_FILE:  # even if nothing was found: an earlier run may have been interrupted here
+            for name in layout.journal(path.parent.name).state().titles:  # the search tables have them too
+                layout.forget_words(name)
+        return found
 
 
 def redact_file(path: Path, masking: Masking, *, dry: bool, original: Path | None = None) -> Counter[str]:
@@ -114,7 +127,7 @@ def masked(reading: Reading, masking: Masking, title: str | None) -> Iterator[tu
         redact_file(path, masking, dry=False)
         copy = Reading(path)
         try:
-            yield copy, _title(copy) if title is None else _masked_text(title, masking)
+            yield copy, _title(copy) if title is None else mask_title(title, masking.lines)
         finally:
             copy.close()
 
@@ -122,11 +135,6 @@ def masked(reading: Reading, masking: Masking, title: str | None) -> Iterator[tu
 def masked_bytes(data: bytes, masking: Masking) -> bytes:
     """A whole transcript with secrets masked."""
     return changed(data, _changes(lambda size, at: data[at : at + size], masking))
-
-
-def _masked_text(text: str, masking: Masking) -> str | None:
-    line = jsonrpc.dump({"title": text})
-    return acp.text(jsonrpc.parse(changed(line, masking.changes(line))), "title")
 
 
 def _title(reading: Reading) -> str | None:
@@ -146,11 +154,25 @@ def _changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterator[Ma
     for line in _lines(read):
         if not at:
             record.decode_header(line)  # raises NewerFormat: it is unknown which values a later version needs
-        changes = masking.changes(line)
+        changes = _outside_events(line, masking.changes(line))
         yield from (replace(change, at=at + change.at) for change in changes)
         yield from spread.add(changed(line, changes), at)
         at += len(line)
     yield from spread.end()
+
+
+def _outside_events(line: bytes, changes: list[MaskedSpan]) -> list[MaskedSpan]:
+    """The changes of a journal's line that leave its events what they are, but for their titles.
+
+    A pattern of the user's may match the name of a transcript.
+    """
+
+    def events(data: bytes) -> list[Event]:
+        return [piece.value.but(title=None) for piece in events_in(data)]
+
+    if not changes or not (before := events(line)):
+        return changes
+    return [change for change in changes if events(changed(line, [change])) == before]
 
 
 def _lines(read: Callable[[int, int], bytes]) -> Iterator[bytes]:

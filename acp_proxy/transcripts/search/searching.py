@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from acp_proxy.errors import NewerFormat, NoFullText, Unreadable, errno_name
-from acp_proxy.titles import masks_shortened
 from acp_proxy.transcripts.files import databases, names
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Reading
@@ -38,6 +37,7 @@ from acp_proxy.transcripts.search.words import (
     of,
     seconds,
     table,
+    text_of,
     when,
 )
 from acp_proxy.wire import acp, clock, foreign
@@ -327,11 +327,7 @@ def work_on(key: Key, before: IndexedTranscript | None, reading: Reading, title:
     start = before.place if before is not None and goes_on else BEGINNING
     turns = Turns(start)
     told = [TurnText(0, _began(reading, header), separated(title))] if title else []
-    told += [
-        TurnText(turn.number, turn.at, separated(masks_shortened(turn.text)))
-        for turn in turns.read(reading)
-        if turn.pieces
-    ]
+    told += [TurnText(turn.number, turn.at, text_of(turn)) for turn in turns.read(reading) if turn.pieces]
     seen = IndexedTranscript(header.created_at, reading.inode, turns.size, turns.last)
     return Work(key, before, seen, start.turns, told)
 

@@ -19,11 +19,12 @@ from datetime import datetime
 from pathlib import Path
 
 from acp_proxy.errors import NewerFormat
+from acp_proxy.titles import masks_shortened
 from acp_proxy.transcripts.files import access, databases
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.search import phrases
-from acp_proxy.transcripts.search.turns import BEGINNING, Turns, TurnStart
+from acp_proxy.transcripts.search.turns import BEGINNING, SearchedTurn, Turns, TurnStart
 from acp_proxy.wire import clock
 
 SCHEMA = 2
@@ -241,6 +242,11 @@ class WordTable:
             self._database.execute("INSERT INTO turns VALUES (?, ?, ?, ?)", (transcript, turn.number, turn.at, doc))
 
 
+def text_of(turn: SearchedTurn) -> str:
+    """A turn's text as a table has it."""
+    return phrases.separated(masks_shortened(turn.text))
+
+
 def agrees(words: WordTable, key: Key, path: Path) -> bool:
     """Whether the table has the transcript's text, as far as it was read."""
     seen, told = words.seen(key), {turn.number: turn.text for turn in words.turns(key)}
@@ -257,7 +263,7 @@ def agrees(words: WordTable, key: Key, path: Path) -> bool:
         if header is None or (header.created_at, reading.inode) != (seen.created, seen.inode):
             return True  # the next search reads it again
         reading.size = min(reading.size, seen.size)
-        said = {turn.number: phrases.separated(turn.text) for turn in Turns(BEGINNING).read(reading)}
+        said = {turn.number: text_of(turn) for turn in Turns(BEGINNING).read(reading)}
     last = max(said, default=0)  # the table may have more of it: a line without its newline
     whole = {number: text for number, text in said.items() if text and number != last}
     return (

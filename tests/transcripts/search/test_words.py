@@ -136,6 +136,16 @@ def test_a_masked_word_is_in_no_file_and_not_found(store: Both, root: Path) -> N
     assert left(root, key) == []
 
 
+def test_a_search_after_masking_is_no_damage(store: Both) -> None:
+    key = "sk-ant-api03-" + "Ab1-Cd2_Ef3" * 9 + "AA"
+    keep(store, "s", f"My key is {key}, and that is all")
+    for path in store.redactable(None):
+        assert store.redact(path, Masking(), dry=False)
+    store.renew(None)
+    assert found(store, "all") == [("s", [1])]
+    assert list(store.verify()) == []
+
+
 def test_words_read_before_a_delete_are_not_written_after_it(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
