@@ -47,7 +47,7 @@ from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, R
 
 _LINE_END = b"}}}\n"
 """The end of an update's line: the braces of the update, the parameters and the message. Other lines are parsed."""
-_SETTLING = frozenset({acp.PROMPT, acp.CLOSE, acp.LOAD, acp.RESUME})
+_SETTLING = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME})
 """Client requests that settle what the agent sent about their session before them."""
 
 
@@ -229,13 +229,15 @@ class Interceptor:
         return effects
 
     def _settled(self, message: Message) -> list[Effect]:
-        """Settle what the agent sent about a session before the client's prompt or close."""
+        """Settle what the agent sent about a session before the client's prompt or close, or its words into a turn:
+        without a turn, they begin one that has no end."""
         session = acp.session_id(message.params) if isinstance(message, Request) else None
         if not isinstance(message, Request) or session is None:
             return []
         if message.method == acp.PROMPT:
             return self._loads.prompted(session, message)
-        return self._loads.life.closed(session) if message.method == acp.CLOSE else []
+        begins_turn = message.method == acp.STEERING and not self._notebook.is_live(session)
+        return self._loads.life.closed(session) if message.method == acp.CLOSE or begins_turn else []
 
     def _answered_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that is not simply forwarded; None for all other requests."""
@@ -442,6 +444,9 @@ class Interceptor:
                 self._loads.forked(found.request, fork, told)
             case acp.LIST if capabilities.LIST not in self._service.ours and is_amended and message.error is None:
                 return [*effects, self._drafts.listed(line, found.request, message.result)]
+            case acp.STEERING if found.session is not None and acp.is_steered(message.result):
+                if self._negotiation.dialect is dialect.FIRST:  # in version 2, the agent repeats what it takes
+                    effects += self._notebook.steered(found.session, found.request.raw)
             case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
                 effects += self._notebook.deleted(found.session)
                 effects += [*self._loads.stopped(found.session), DeleteSession(found.session)]

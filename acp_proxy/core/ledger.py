@@ -18,7 +18,8 @@ _COST = 1024  # bytes of one request, beside its texts
 _READ_AGAIN = acp.OPENING | acp.TERMINALS | {acp.LIST}
 """Methods whose parameters are needed when the answer comes."""
 _OTHER = ""
-_KINDS = acp.OPENING | acp.TERMINALS | acp.RECORDED_REQUESTS | {acp.INITIALIZE, acp.LIST, acp.DELETE, acp.CLOSE}
+_KINDS = acp.OPENING | acp.TERMINALS | acp.RECORDED_REQUESTS | acp.EXTENSIONS
+_KINDS |= {acp.INITIALIZE, acp.LIST, acp.DELETE, acp.CLOSE}
 """Methods whose answers mean something here. All other methods count as one kind."""
 
 

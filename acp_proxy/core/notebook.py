@@ -272,6 +272,13 @@ class Notebook:
             known.titles.consider(blocks)
         return [*begun, RecordLine(session, Peer.CLIENT, raw)] if begun else []
 
+    def steered(self, session: str, raw: bytes) -> list[Recording]:
+        """Record the user's words into a turn, which the agent has just taken. ``raw``: the line of the request."""
+        if not self.records or self.is_deleted(session):
+            return []
+        effects = [*self._begun(session), RecordLine(session, Peer.CLIENT, raw)]
+        return effects if self.is_live(session) else [*effects, EndTurn(session)]
+
     def prompt_begins(self, session: str, blocks: object, id: RequestId | None = None) -> list[Recording]:
         """Begin the turn of a prompt that passes in pieces. ``blocks``: those in its first bytes.
 

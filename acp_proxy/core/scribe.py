@@ -13,6 +13,8 @@ from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Peer, Request, 
 
 _TOLD = acp.CANCEL, acp.CANCEL_REQUEST
 """Client notifications that mean something here."""
+_HEEDED_OF_CLIENT = acp.EXTENSIONS | {*_TOLD, acp.INITIALIZE}
+"""Client requests and notifications that mean something here, beside those in ``_OWN``."""
 _SESSION_METHOD = b'"session/'
 """Bytes in nearly every line that means something here, to recognise such a line without parsing it."""
 _LONG = 1024 * 1024
@@ -60,7 +62,7 @@ class Scribe:
             return sender is Peer.CLIENT and id is not None and self._begin_answer(id)
         if sender is Peer.AGENT and id is not None:
             return method not in _HEEDED
-        if method.startswith(_OWN) or method in _TOLD or method == acp.INITIALIZE:
+        if method.startswith(_OWN) or method in _HEEDED_OF_CLIENT:
             return False
         if id is not None:
             self._ledger.add(Peer.CLIENT, Request(b"", id, method, None), None)
@@ -116,7 +118,7 @@ class Scribe:
 
     def _request_recorded(self, sender: Peer, request: Request, method: str, session: str | None) -> list[Recording]:
         if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
-            self._ledger.add(sender, request, session)
+            self._ledger.add(sender, request, session, whole=method == acp.STEERING)
         if session is None:
             return []
         if method == acp.PROMPT and sender is Peer.CLIENT:
@@ -183,4 +185,4 @@ class Scribe:
 
 def _is_only_remembered(method: str, asked: Peer) -> bool:
     """Whether such requests of ``asked``, and their answers, have no effect but that they are remembered."""
-    return method in _POLLED if asked is Peer.AGENT else not (method == acp.INITIALIZE or method.startswith(_OWN))
+    return method in _POLLED if asked is Peer.AGENT else not (method in _HEEDED_OF_CLIENT or method.startswith(_OWN))

@@ -166,6 +166,7 @@ class Laying:
         self._said: list[str] = []  # letters of the user message that the agent is sending
         self._spoke = True  # the agent has sent something since the last prompt
         self._open: list[User] = []  # prompts without an answer
+        self._steered: list[User] = []  # the user's words into a turn that has not ended
         self._left: list[User] = []  # those from before the session was opened again; they may never be answered
 
     def add(self, entry: Entry) -> None:
@@ -174,6 +175,8 @@ class Laying:
         params = acp.member(entry.value, "params")
         if entry.peer is Peer.CLIENT and method == acp.PROMPT:
             self._prompted(acp.member(params, "prompt"))
+        elif entry.peer is Peer.CLIENT and method == acp.STEERING:
+            self._steered.append(self._user_said(acp.member(params, "prompt")))
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
             self._answered()
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
@@ -230,7 +233,9 @@ class Laying:
         """The finished ``Past``. Nothing may be added after this."""
         self._end_user()
         past = self._past
-        past.is_unfinished = bool(past.users) and past.users[-1] in (*self._open, *self._left)
+        unanswered = [*self._open, *self._left]
+        unanswered += self._steered if unanswered else []
+        past.is_unfinished = bool(past.users) and past.users[-1] in unanswered
         past.is_too_long = self._size + self._thought_size > LETTERS_LIMIT
         if not past.is_too_long:
             past.words, past.thoughts = "".join(self._words), "".join(self._thoughts)
@@ -248,19 +253,24 @@ class Laying:
             self._thoughts.append(said)
 
     def _prompted(self, blocks: object) -> None:
-        self._end_user()
-        self._run = None
+        user = self._user_said(blocks)
         items = blocks if isinstance(blocks, list) else []
-        text = next((said for item in items if (said := acp.text(item, "text"))), "")
-        user = self._begin("".join(map(block_letters, items)), is_elsewhere=False)
-        spoken = "".join(letters(said) for item in items if (said := acp.text(item, "text")))
-        if spoken and spoken not in user.forms:
-            user.forms.append(spoken)
-        user.takes_back = takes_back(text)
+        user.takes_back = takes_back(next((said for item in items if (said := acp.text(item, "text"))), ""))
         if user.takes_back:
             self._past.taken_back_at = len(self._past.users)
         self._open.append(user)
         self._spoke = False
+
+    def _user_said(self, blocks: object) -> User:
+        """Add a user message that the client sent: a prompt, or words into a running turn."""
+        self._end_user()
+        self._run = None
+        items = blocks if isinstance(blocks, list) else []
+        user = self._begin("".join(map(block_letters, items)), is_elsewhere=False)
+        spoken = "".join(letters(said) for item in items if (said := acp.text(item, "text")))
+        if spoken and spoken not in user.forms:
+            user.forms.append(spoken)
+        return user
 
     def _answered(self) -> None:
         self._end_user()
@@ -268,6 +278,8 @@ class Laying:
         waiting = self._open or self._left
         if waiting:
             waiting.pop(0)
+        if not waiting:
+            self._steered.clear()
         for user in waiting:
             user.latest = self._size
 

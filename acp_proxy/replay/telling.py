@@ -170,7 +170,15 @@ class Telling:
         """A message from the client."""
         if method == acp.CANCEL:
             self._echoes.cancel(entry.run)
+        if method == acp.STEERING:
+            return self._steered(number, entry)
         return self._prompted(number, entry) if method == acp.PROMPT else []
+
+    def _steered(self, number: int, entry: Entry) -> list[bytes]:
+        """The user's words into a running turn: a user message in their place, since agents do not repeat them."""
+        lines = Prompt(self._session, number, entry).told()
+        said = [update for line in lines if (update := updates.of_line(line, entry.run)) is not None]
+        return self._heard(self._echoes.told(entry.run)) + self._heard(said)
 
     def _prompted(self, number: int, entry: Entry) -> list[bytes]:
         """A prompt, which begins a segment. Unfinished calls go on if their turn, of the same run, has no answer."""

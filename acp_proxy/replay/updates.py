@@ -7,7 +7,8 @@ are, even if their type is wrong, since clients read them as absent.
 from collections.abc import Mapping
 
 from acp_proxy.replay import update_lines
-from acp_proxy.wire import acp
+from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 from acp_proxy.wire.value import Value
 
@@ -52,6 +53,13 @@ def read(entry: Entry, session: str, ids: frozenset[str]) -> Update | None:
     if not _is_good(kind, value) or (raw := own_line(entry, session, ids)) is None:
         return None
     return Update(kind, value, message, raw, entry.run)
+
+
+def of_line(line: bytes, run: str) -> Update | None:
+    """The update in a line that acp-proxy made for the replay; None if it is invalid."""
+    message = jsonrpc.parse(line)
+    session = acp.session_id(acp.member(message, "params")) or ""
+    return read(Entry("", run, Peer.AGENT, raw=line.removesuffix(b"\n"), value=message), session, frozenset({session}))
 
 
 def own_line(entry: Entry, session: str, ids: frozenset[str]) -> bytes | None:

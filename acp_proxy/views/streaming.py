@@ -72,6 +72,8 @@ class Streaming:
             yield from self._note(entry.note)
         elif entry.peer is Peer.CLIENT and method == acp.PROMPT:
             yield from self._prompt(entry.at, acp.member(params, "prompt"))
+        elif entry.peer is Peer.CLIENT and method == acp.STEERING:
+            yield from self._said(("steering", entry.at), f"> {_text(acp.member(params, 'prompt'))}", USER)
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
             yield from self._update(acp.member(params, "update"))
         elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
@@ -85,8 +87,7 @@ class Streaming:
 
     def _prompt(self, at: str, blocks: object) -> Iterator[StreamedText]:
         self._turn += 1
-        said = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
-        text = "\n".join(map(conversation.words, said))
+        text = _text(blocks)
         self._echo = "".join(text.split())
         self._is_quiet = True
         self._plan = {}
@@ -199,6 +200,10 @@ class Streaming:
 
     def _is_at(self, *kinds: str) -> bool:
         return self._block is not None and self._block[0] in kinds
+
+
+def _text(blocks: object) -> str:
+    return "\n".join(conversation.words(block) for block in _items(blocks) if isinstance(block, dict))
 
 
 def _items(value: object) -> list[object]:

@@ -33,6 +33,8 @@ SET_CONFIG_OPTION = "session/set_config_option"
 UPDATE = "session/update"
 REQUEST_PERMISSION = "session/request_permission"
 CANCEL_REQUEST = "$/cancel_request"
+STEERING = "_session/steering"
+"""An extension: the user's words into a running turn. Source: claude-agent-acp 0.101, codex-acp 2.6."""
 TERMINAL_CREATE = "terminal/create"
 TERMINAL_OUTPUT = "terminal/output"
 TERMINAL_WAIT = "terminal/wait_for_exit"
@@ -42,6 +44,8 @@ OPENING = frozenset({NEW, LOAD, RESUME, FORK})
 """Requests whose answer opens a session."""
 RECORDED_REQUESTS = frozenset({PROMPT, SET_MODE, SET_CONFIG_OPTION, REQUEST_PERMISSION})
 """Requests that are recorded, and so are their answers."""
+EXTENSIONS = frozenset({STEERING})
+"""The client's extension requests that mean something here."""
 TERMINALS = frozenset({TERMINAL_CREATE, TERMINAL_OUTPUT, TERMINAL_WAIT, TERMINAL_RELEASE})
 
 USER_CHUNK = "user_message_chunk"
@@ -147,6 +151,12 @@ _ABSOLUTE = r"/|[A-Za-z]:[\\/]|\\\\"
 def is_absolute(path: str) -> bool:
     """Whether a path is absolute on any system, since a peer may run on another one (for example behind ssh)."""
     return re.match(_ABSOLUTE, path) is not None
+
+
+def is_steered(result: object) -> bool:
+    """Whether the agent has taken the words of ``STEERING``, by its answer: into the running turn, or into a new one.
+    If it has not, the client sends them as a prompt."""
+    return text(result, "outcome") in ("injected", "startedNewTurn")
 
 
 def update_kind(update: object) -> str | None:

@@ -107,6 +107,8 @@ class Summary(Value, frozen=False):
             self._note(entry, entry.note)
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
             self._prompt(entry)
+        elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.STEERING:
+            self._steered(entry)
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
             failed = acp.member(entry.value, "error") is not None
             if failed or entry.protocol == record.FIRST:
@@ -144,6 +146,13 @@ class Summary(Value, frozen=False):
         self.last, self.agent_updated, self.spoke = entry.at, None, False
         self.titles.consider(acp.member(acp.member(entry.value, "params"), "prompt"))
         self.use.prompted(entry)
+
+    def _steered(self, entry: Entry) -> None:
+        """The user's words into a running turn; if none is under way, they begin one."""
+        self.last, self.agent_updated = entry.at, None
+        if not self.open:
+            self.prompts, self.is_prompted, self.spoke = self.prompts + 1, True, False
+            self.titles.consider(acp.member(acp.member(entry.value, "params"), "prompt"))
 
     def _answered(self, entry: Entry) -> None:
         self.last = entry.at

@@ -109,6 +109,8 @@ class Turns:
         if entry.peer is Peer.CLIENT:
             if method == acp.PROMPT:
                 self._prompted(entry.at, acp.member(params, "prompt"))
+            elif method == acp.STEERING:
+                self._steered(entry.at, acp.member(params, "prompt"))
         elif method == acp.UPDATE:
             update = acp.member(params, "update")
             if isinstance(update, Mapping):
@@ -119,10 +121,15 @@ class Turns:
     def _prompted(self, at: str, blocks: object) -> None:
         turn = self._begun(at)
         self._is_prompted, self._message = True, None
-        found = (_words(block) for block in blocks) if isinstance(blocks, list) else ()
-        turn.prompt = " ".join(filter(None, found))
+        turn.prompt = _all_words(blocks)
         if turn.prompt:
             turn.say(turn.prompt)
+
+    def _steered(self, at: str, blocks: object) -> None:
+        """The user's words into a running turn."""
+        self._message = None
+        if said := _all_words(blocks):
+            self._current(at).say(said)
 
     def _updated(self, at: str, update: Mapping[str, object]) -> None:
         kind = acp.update_kind(update)
@@ -171,6 +178,11 @@ class Turns:
         self._count += 1
         self._turn = SearchedTurn(self._count, at)
         return self._turn
+
+
+def _all_words(blocks: object) -> str:
+    found = (_words(block) for block in blocks) if isinstance(blocks, list) else ()
+    return " ".join(filter(None, found))
 
 
 def _words(block: object) -> str:
