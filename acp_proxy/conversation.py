@@ -18,7 +18,7 @@ from typing import Literal
 from acp_proxy.replay.outputs import merged
 from acp_proxy.replay.telling import Telling
 from acp_proxy.transcripts.archive import AlikeLines, Line, Reading, retold
-from acp_proxy.wire import acp, framing, jsonrpc, models, record, second
+from acp_proxy.wire import acp, framing, jsonrpc, models, record, rewinds, second
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 
@@ -53,7 +53,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note of the transcript. ``kind``: ``gap`` or ``handover``. ``text``: the gap's reason, or the agent's new id.
+    """A note of the transcript. ``kind``: ``gap``, ``handover`` or ``rewound``: a part of what is above is taken back.
+
+    ``text``: the gap's reason, or the agent's new id.
 
     Notes come at the end of their turn.
     """
@@ -123,6 +125,8 @@ class ConversationTurn:
     ended: str = ""
     model: str | None = None
 
+
+REWOUND = "rewound"
 
 OpenChild = Callable[[str], AbstractContextManager[Reading | None]]
 """Opens the transcript of a session that the agent began for its own work, by its id. None if there is none."""
@@ -226,6 +230,8 @@ class _Parts:
             if told:
                 self._since = ""
             self._model = models.chosen(entry) or self._model
+            if rewinds.is_rewind(entry):
+                self._notes.append(Note(REWOUND, ""))
             if entry.note is not None:
                 self._note(entry.note, at)
             elif _is_prompt(entry):

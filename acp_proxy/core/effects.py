@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
+from acp_proxy.wire.rewinds import Point
 from acp_proxy.wire.value import Value
 
 TYPE_CHECKING = False  # typing itself is slow to import
@@ -47,6 +48,8 @@ class BeginTranscript(ForTranscript):
     origin: str
     parent: str | None = None
     """For a fork: the session whose transcript up to here becomes the beginning of this one's."""
+    point: Point | None = None
+    """For a fork at a message: where that beginning ends. If the parent does not have the message, there is none."""
 
 
 class BeginTurn(ForTranscript):

@@ -47,7 +47,7 @@ from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, R
 
 _LINE_END = b"}}}\n"
 """The end of an update's line: the braces of the update, the parameters and the message. Other lines are parsed."""
-_SETTLING = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME})
+_SETTLING = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
 """Client requests that settle what the agent sent about their session before them."""
 
 
@@ -229,15 +229,16 @@ class Interceptor:
         return effects
 
     def _settled(self, message: Message) -> list[Effect]:
-        """Settle what the agent sent about a session before the client's prompt or close, or its words into a turn:
-        without a turn, they begin one that has no end."""
+        """Settle what the agent sent about a session before the client's prompt, rewind or close, or its words into a
+        turn: without a turn, they begin one that has no end."""
         session = acp.session_id(message.params) if isinstance(message, Request) else None
         if not isinstance(message, Request) or session is None:
             return []
         if message.method == acp.PROMPT:
             return self._loads.prompted(session, message)
         begins_turn = message.method == acp.STEERING and not self._notebook.is_live(session)
-        return self._loads.life.closed(session) if message.method == acp.CLOSE or begins_turn else []
+        ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
+        return self._loads.life.closed(session) if ends else []
 
     def _answered_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that is not simply forwarded; None for all other requests."""

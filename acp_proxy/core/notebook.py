@@ -22,6 +22,7 @@ from acp_proxy.history.verdict import Rule
 from acp_proxy.titles import Titles
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Peer, RequestId
+from acp_proxy.wire.rewinds import Point, fork_point
 
 WAITING_LIMIT = 1024 * 1024
 """The most bytes of updates that may wait for the answer that names their session."""
@@ -129,8 +130,9 @@ class Notebook:
         ``method``, ``params``: of the request. ``result``: of the answer. ``anew``: it opened a new one instead.
         """
         parent = acp.session_id(params) if method == acp.FORK else None
+        point = fork_point(params) if method == acp.FORK else None
         origin = record.RECORDED if method == acp.NEW else record.PARTIAL
-        return self._opened(session, method, params, result, origin, parent=parent, anew=anew)
+        return self._opened(session, method, params, result, origin, parent=parent, point=point, anew=anew)
 
     def imported(
         self, session: str, params: object, result: object, told: list[bytes], states: list[bytes]
@@ -196,6 +198,7 @@ class Notebook:
         origin: str,
         *,
         parent: str | None = None,
+        point: Point | None = None,
         before: Sequence[Recording] = (),
         anew: bool = False,
     ) -> list[Recording]:
@@ -217,7 +220,7 @@ class Notebook:
         servers = acp.member(params, "mcpServers")
         names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
         note["mcpServers"] = [name for name in names if name is not None]
-        begin = BeginTranscript(session, cwd, directories, origin, parent)
+        begin = BeginTranscript(session, cwd, directories, origin, parent, point)
         return [*forgotten, begin, *before, RecordNote(session, note), *self._no_longer_waiting(session)]
 
     def start(self) -> None:

@@ -15,7 +15,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.verdict import Rule, verdict
 from acp_proxy.shell.replaying import compare as compared_with
-from acp_proxy.transcripts.archive import Archive, Listed, Reading
+from acp_proxy.transcripts.archive import Archive, Listed, Reading, kept
 from acp_proxy.wire import acp, foreign, record
 
 _MAX_BYTES = 16 * 1024 * 1024
@@ -99,7 +99,7 @@ def _is_suitable(row: Listed) -> bool:
 
 def compare(reading: Reading, told: list[bytes]) -> Compared:
     """Compare the agent's replay, as update lines, with a transcript. Raises OSError."""
-    comparison = compared_with(reading.streams(), ((line, False) for line in told))
+    comparison = compared_with(kept(reading), ((line, False) for line in told))
     rule = verdict(comparison) if comparison is not None else Rule.UNDECIDED
     if comparison is None or rule is not Rule.LESS:
         return Compared(WHOLE if rule is Rule.SAME else OTHER)

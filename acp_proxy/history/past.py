@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from acp_proxy.wire import acp, jsonrpc, record
+from acp_proxy.wire import acp, jsonrpc, record, rewinds
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 from acp_proxy.wire.value import Value
@@ -81,7 +81,9 @@ class Past:
         self.messages: list[int] = []
         """The offsets at which agent messages begin."""
         self.taken_back_at = 0
-        """The last turn in which something was taken back or compacted; 0 if there is none."""
+        """The last turn in which something was taken back or compacted, without saying what; 0 if there is none."""
+        self.forked_at = 0
+        """How many turns were copied from the session that this is a fork of."""
         self.is_too_long = self.is_unfinished = False
         """``is_too_long``: longer than ``LETTERS_LIMIT``. ``is_unfinished``: the last prompt has no answer."""
         self._by_letters: dict[str, list[int]] = {}
@@ -187,6 +189,10 @@ class Laying:
             self._end_user()
             self._left = self._open or self._left
             self._open = []
+            if entry.note.get("method") == acp.FORK:
+                self._past.forked_at = len(self._past.users)
+        elif entry.of in acp.REWINDS and rewinds.is_rewind(entry):
+            self._past.taken_back_at = len(self._past.users)
 
     def go_on(self, stream: "Stream") -> None:
         """Add many entries that are chunks like the last one."""
@@ -202,6 +208,8 @@ class Laying:
     def update(self, update: object) -> None:
         """Add an update (``params.update``); ignores what is not part of the conversation."""
         kind = acp.update_kind(update)
+        if kind == acp.HISTORY_TRUNCATED:
+            self._past.taken_back_at = len(self._past.users)
         if kind is None or not isinstance(update, dict) or not acp.is_conversation(kind):
             return
         run = (kind, acp.text(update, "messageId"))

@@ -41,7 +41,8 @@ def verdict(comparison: Comparison) -> Rule:
         return Rule.MORE
     covered = comparison.covered
     missing = [turn for turn in _turns(past) if _lacks_some(comparison, covered, turn)]
-    if any(_lacks_all(comparison, covered, turn) and _is_explained(comparison, turn) for turn in missing):
+    lost = [turn for turn in missing if _lacks_all(comparison, covered, turn)]
+    if any(_is_explained(comparison, turn) for turn in lost) or _was_forked_before(past, lost):
         return Rule.TAKEN_BACK
     spoken = sum(1 for user in past.users if not user.takes_back)
     told = comparison.users
@@ -69,6 +70,13 @@ def _lacks_all(comparison: Comparison, covered: list[Span], turn: int) -> bool:
         return False
     last = _before(covered, end - 1)
     return last is None or last[1] <= start
+
+
+def _was_forked_before(past: Past, lost: list[int]) -> bool:
+    """Whether the last of a fork's copied turns are missing, but not all of them: it was made at an earlier point."""
+    copied = [turn for turn in _turns(past) if turn <= past.forked_at]
+    gone = [turn for turn in copied if turn in lost]
+    return bool(gone) and len(gone) < len(copied) and gone == copied[-len(gone) :]
 
 
 def _before(covered: list[Span], at: int) -> Span | None:

@@ -11,6 +11,7 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.recording.copies import Copies
 from acp_proxy.transcripts.store import Store, Transcript
 from acp_proxy.wire.record import Header
+from acp_proxy.wire.rewinds import Point
 from acp_proxy.wire.value import Value
 
 _OPEN_FILES = 64
@@ -20,7 +21,8 @@ class Known(Value, frozen=False):
     """A recorded session.
 
     ``agent``: its folder. ``fresh``: the agent has just created it.
-    ``parent``: the session that it is a fork of. ``until``: bytes to copy of the parent's transcript.
+    ``parent``: the session that it is a fork of. ``point``: where the fork was made, unless at the end.
+    ``until``: bytes to copy of the parent's transcript.
     ``exists``: its file existed once, with this ``identity``. ``gone``: it was deleted, and not prompted since.
     ``transcript``: its file, if open. ``in_turn``: it was prompted, and no turn has ended since.
     ``mark``: the path of its last mark for the index, if it was marked between turns. ``is_told``: another process has
@@ -31,6 +33,7 @@ class Known(Value, frozen=False):
     header: Header
     fresh: bool
     parent: str | None = None
+    point: Point | None = None
     until: int | None = None
     exists: bool = False
     identity: bytes = b""
@@ -69,10 +72,12 @@ class Files:
         return known.transcript
 
     def _begun(self, known: Known) -> Transcript:
-        """Create the file. A fork's copy ends where the parent ended at the first attempt. Raises OSError."""
+        """Create the file. A fork's copy ends where the parent ended at the first attempt, or at the fork's point; if
+        the parent does not have that, the fork begins without a copy. Raises OSError."""
         if known.parent is not None and known.until is None:
             with contextlib.suppress(FileNotFoundError, NewerFormat):
-                known.until = self._store.size(known.agent, known.parent)
+                known.until = self._store.fork_end(known.agent, known.parent, known.point)
+                known.parent = known.parent if known.until is not None else None
         return self._store.begin(known.agent, known.header, fresh=known.fresh, parent=known.parent, until=known.until)
 
     def has_its_name(self, known: Known) -> bool:

@@ -20,6 +20,7 @@ from acp_proxy.recording.gate import Gate
 from acp_proxy.transcripts.store import Deleted, Store, Transcript, Unfinished
 from acp_proxy.wire import clock, record
 from acp_proxy.wire.record import Header
+from acp_proxy.wire.rewinds import forked_by
 from acp_proxy.wire.value import Value
 
 _RETRY_SECONDS = 1.0  # seconds between attempts after a failure of the store
@@ -66,7 +67,8 @@ class RecordedSessions(dict[str, Known]):
         if known is not None:
             self.files.close(known)
         header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {"id": agent, **told})
-        self[begin.session] = Known(agent, header, fresh, begin.parent)
+        point = forked_by(begin.point, told.get("name")) if begin.point is not None else None
+        self[begin.session] = Known(agent, header, fresh, begin.parent, point)
         if begin.origin == record.IMPORTED:  # there may never be a prompt, which would mark it
             self.unmarked.add(begin.session)
         gap = self.gaps.get(begin.session)

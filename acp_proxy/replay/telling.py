@@ -199,6 +199,8 @@ class Telling:
         match note.get("type"):
             case record.FAILED:
                 return self._heard(self._echoes.give_up(run, only_cancelled=False))
+            case record.OPENED if note.get("method") == acp.FORK:  # open prompts are answered in the parent
+                return self._heard(self._echoes.give_up(run, only_cancelled=False))
             case record.OPENED if note.get("method") == acp.LOAD:
                 return self._heard(self._echoes.give_up(run, only_cancelled=True))
             case record.TERMINAL:

@@ -418,12 +418,13 @@ class Relay:
     def _read_past(self, wanted: ReadPast) -> list[Acting]:
         """Compare the updates that came with a request with what is recorded up to now."""
         from acp_proxy.shell.replaying import compare
+        from acp_proxy.transcripts.store import kept
 
         recorder, comparison = self._the_recorder(), None
         try:
             reading = recorder.at_store(lambda: recorder.store.read(recorder.agent, wanted.session), PATIENCE_SECONDS)
             try:
-                comparison = compare(reading.streams(), wanted.told, recorder.mask)
+                comparison = compare(kept(reading), wanted.told, recorder.mask)
             finally:
                 reading.close()
         except (OSError, NewerFormat) as problem:

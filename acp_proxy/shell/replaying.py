@@ -21,7 +21,7 @@ from acp_proxy.replay.brief import INTRODUCTION, LACKING, LIMIT, Brief
 from acp_proxy.replay.either import EitherVersion, handovers
 from acp_proxy.replay.telling import Telling
 from acp_proxy.shell.output import WIDE, Output
-from acp_proxy.transcripts.store import AlikeLines, Line, Reading, Summary, retold
+from acp_proxy.transcripts.store import AlikeLines, Line, Reading, Summary, kept, retold
 from acp_proxy.wire import acp, framing, jsonrpc, second
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 from acp_proxy.wire.record import FIRST, Entry, Header
@@ -181,7 +181,7 @@ class Replay:
         """The part of the transcript that the agent's session lacks."""
         agents, start = self._reading.agents, self._reading.entries_at
         lines = self._reading.streams(start + agents.lacks_from, 1)
-        return (line for line in lines if agents.lacks(line.end - 1 - start))
+        return (line for line in kept(self._reading, lines) if agents.lacks(line.end - 1 - start))
 
     @property
     def _tells_record(self) -> bool:
@@ -190,7 +190,7 @@ class Replay:
 
     def _lines(self) -> Iterable[Line | AlikeLines]:
         """The transcript, up to the prompt that the agent will get again."""
-        for line in self._reading.streams():
+        for line in kept(self._reading):
             if self._wanted.before is not None and isinstance(line, Line) and self._is_prompt(line.entry):
                 return
             yield line

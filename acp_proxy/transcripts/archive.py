@@ -28,6 +28,7 @@ from acp_proxy.transcripts.files.names import (
 )
 from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading
 from acp_proxy.transcripts.files.retold import retold
+from acp_proxy.transcripts.files.rewound import kept
 from acp_proxy.transcripts.listing import keeping, queries
 from acp_proxy.transcripts.listing.index import Listed
 from acp_proxy.transcripts.listing.keeping import DeletedSession
@@ -69,6 +70,7 @@ __all__ += [
     "Summary",
     "Taken",
     "Terms",
+    "kept",
     "masked_bytes",
     "retold",
 ]

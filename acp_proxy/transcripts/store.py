@@ -14,12 +14,14 @@ from acp_proxy.transcripts.files.access import PRIVATE_UMASK, lock, open_private
 from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading, Unfinished
+from acp_proxy.transcripts.files.rewound import kept
 from acp_proxy.transcripts.files.transcript import Transcript, sync
 from acp_proxy.transcripts.lives import beginning, deleting, folders, forks  # noqa: F401 - ``Opened`` uses folders
 from acp_proxy.transcripts.lives.beginning import Deleted
 from acp_proxy.transcripts.opened import ALL, Opened, default_root, lazily
 from acp_proxy.wire.foreign import PREFIX, original
 from acp_proxy.wire.record import Header
+from acp_proxy.wire.rewinds import Point
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.lives.compressing import Terms
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
-__all__ += ["ALL", "Listed", "retold"]
+__all__ += ["ALL", "Listed", "kept", "retold"]
 __all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest", "locked", "open_private"]
 
 if not TYPE_CHECKING:
@@ -82,9 +84,12 @@ class Store(Opened):
         """
         forks.finish(self._layout, path.parent.name, path.stem, beginning)
 
-    def size(self, agent: str, session: str) -> int:
-        """The size of a session's transcript in bytes, uncompressed. Raises OSError, NewerFormat."""
-        return forks.size(self._layout, agent, file_name(session))
+    def fork_end(self, agent: str, session: str, point: Point | None) -> int | None:
+        """How many bytes of a session's transcript, uncompressed, a fork begins with. Raises OSError, NewerFormat.
+
+        ``point``: where it is forked; None: at the end. None is returned if the transcript does not have the point.
+        """
+        return forks.end(self._layout, agent, file_name(session), point)
 
     def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
         """Open the file with this ``Transcript.identity`` again, even if it was set aside. Raises OSError; Deleted if

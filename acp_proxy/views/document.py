@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from acp_proxy.conversation import ConversationTurn, Ended, Item, Note, Said, Subagent, ToolCall, words
+from acp_proxy.conversation import REWOUND, ConversationTurn, Ended, Item, Note, Said, Subagent, ToolCall, words
 from acp_proxy.titles import cleaned
 from acp_proxy.views.plain import one_line, plain
 from acp_proxy.views.unmarking import unmarked
@@ -92,6 +92,8 @@ def ending(turn: ConversationTurn | Ended) -> str | None:
 def note(item: Note) -> str:
     if item.kind == record.GAP:
         return f"Something is missing here: the recording was interrupted ({one_line(item.text) or 'unknown reason'})."
+    if item.kind == REWOUND:
+        return "Rewound: a part of what is above was taken back, and the agent has forgotten it."
     return "The conversation continues in a new session of the agent, which got a record of it."
 
 

@@ -12,7 +12,7 @@ from rich.cells import cell_len, set_cell_size
 from acp_proxy import conversation
 from acp_proxy.views import figures, terminal
 from acp_proxy.views.marks import mark
-from acp_proxy.wire import acp, record
+from acp_proxy.wire import acp, record, rewinds
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import FIRST, Entry
 from acp_proxy.wire.retelling import Retelling
@@ -20,6 +20,7 @@ from acp_proxy.wire.retelling import Retelling
 PLAIN, QUIET, TURN, USER, BAD = "none", "dim", "bold", "bold green", "bold red"
 """The style of a piece, in rich's words."""
 
+_REWOUND = "rewound: a part of what is above was taken back"
 _SPOKEN = {acp.USER_CHUNK: USER, acp.AGENT_CHUNK: PLAIN, acp.THOUGHT_CHUNK: QUIET}
 
 
@@ -84,6 +85,8 @@ class Streaming:
             yield from self._line("cancelled by the user", QUIET)
         elif entry.of == acp.PROMPT:
             yield from self._answer(value)
+        elif entry.of in acp.REWINDS and rewinds.is_rewind(entry):
+            yield from self._line(_REWOUND, QUIET)
 
     def _prompt(self, at: str, blocks: object) -> Iterator[StreamedText]:
         self._turn += 1
@@ -108,6 +111,8 @@ class Streaming:
             yield from self._planned(acp.member(update, "entries"))
         elif kind == acp.CURRENT_MODE:
             yield from self._line(f"mode: {acp.text(update, 'currentModeId')}", QUIET)
+        elif kind == acp.HISTORY_TRUNCATED:
+            yield from self._line(_REWOUND, QUIET)
 
     def _call(self, update: object) -> Iterator[StreamedText]:
         id = acp.text(update, "toolCallId")

@@ -40,11 +40,15 @@ TERMINAL_OUTPUT = "terminal/output"
 TERMINAL_WAIT = "terminal/wait_for_exit"
 TERMINAL_RELEASE = "terminal/release"
 
+REWIND, REWIND_EXTENSION = "session/rewind", "_session/rewind"
+"""Requests to take back a part of the conversation. ``rewinds`` has the sources."""
+
+REWINDS = frozenset({REWIND, REWIND_EXTENSION})
 OPENING = frozenset({NEW, LOAD, RESUME, FORK})
 """Requests whose answer opens a session."""
-RECORDED_REQUESTS = frozenset({PROMPT, SET_MODE, SET_CONFIG_OPTION, REQUEST_PERMISSION})
+RECORDED_REQUESTS = frozenset({PROMPT, SET_MODE, SET_CONFIG_OPTION, REQUEST_PERMISSION}) | REWINDS
 """Requests that are recorded, and so are their answers."""
-EXTENSIONS = frozenset({STEERING})
+EXTENSIONS = frozenset({STEERING, REWIND_EXTENSION})
 """The client's extension requests that mean something here."""
 TERMINALS = frozenset({TERMINAL_CREATE, TERMINAL_OUTPUT, TERMINAL_WAIT, TERMINAL_RELEASE})
 
@@ -59,7 +63,10 @@ CURRENT_MODE = "current_mode_update"
 CONFIG_OPTION = "config_option_update"
 NOTICE = "notice"
 STATE = "state_update"
+HISTORY_TRUNCATED = "history_truncated"
+"""A draft: the agent has taken back a part of the conversation."""
 STATE_KINDS = frozenset({AVAILABLE_COMMANDS, CURRENT_MODE, CONFIG_OPTION, SESSION_INFO, USAGE, NOTICE, STATE})
+STATE_KINDS |= {HISTORY_TRUNCATED}
 """Kinds of updates that report state. Every other kind, known or not, is part of the conversation."""
 
 SUBAGENT, MESSAGE, MESSAGE_CHUNK = "subagent_update", "session_message", "session_message_chunk"

@@ -290,6 +290,15 @@ def test_everything_is_replayed_once_even_in_a_running_turn(live: bool | None, m
 
 
 @MODES
+def test_a_prompt_that_a_fork_cut_off_waits_for_no_echo_in_the_fork(mode: Mode) -> None:
+    before = [prompt("one"), chunk("a"), noted({"type": "opened", "method": "session/fork"})]
+    after = [prompt("read @a", id=2), heard("read @a: its text", "e"), chunk("b"), answer(2)]
+    users = [one for one in tell(*before, *after, mode=mode) if one["sessionUpdate"] == USER]
+    assert [one["content"]["text"] for one in users] == ["one", "read @a"]
+    assert users[1]["messageId"] == "e"
+
+
+@MODES
 def test_an_unanswered_cancelled_prompt_ends_with_the_next_load(mode: Mode) -> None:
     cancel = line({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}, Peer.CLIENT)
     load = noted({"type": "opened", "method": "session/load"})

@@ -24,8 +24,10 @@ from acp_proxy.transcripts.files import access, names, relocating
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import forked
 from acp_proxy.transcripts.files.reading import Reading, Unfinished, cut, header_of
+from acp_proxy.transcripts.files.rewound import fork_end
 from acp_proxy.wire import clock, record
 from acp_proxy.wire.record import Header
+from acp_proxy.wire.rewinds import Point
 from acp_proxy.wire.value import Value
 
 AT_ONCE = 1024 * 1024
@@ -131,10 +133,16 @@ def _is_torn(source: Reading) -> bool:
     return b"".join(source.bytes_from(source.size - 1)) != b"\n"
 
 
-def size(layout: Layout, agent: str, name: str) -> int:
-    """The uncompressed size of a transcript in bytes. Raises OSError, NewerFormat."""
-    with closing(Reading(layout.transcript(agent, name), unfinished=True)) as reading:
-        return reading.size
+def end(layout: Layout, agent: str, name: str, point: Point | None) -> int | None:
+    """The uncompressed size of the part of a transcript with which a fork begins, in bytes, header included.
+
+    ``point``: where the fork is made; None: at the end. Returns None if the transcript does not have that message.
+    Raises OSError, NewerFormat.
+    """
+    if point is not None:
+        finish(layout, agent, name)  # it may be an unfinished fork
+    with closing(Reading(layout.transcript(agent, name), unfinished=point is None)) as reading:
+        return fork_end(reading, point) if point is not None else reading.size
 
 
 def refuse_unfinished(layout: Layout, agent: str, name: str) -> None:

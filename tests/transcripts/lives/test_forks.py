@@ -64,7 +64,7 @@ def test_entries_added_to_the_parent_later_are_not_in_the_fork(long: Both) -> No
 
 def test_a_fork_begun_late_has_the_entries_of_the_time_of_the_fork(store: Both) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
-    until = store.size(AGENT, "p")
+    until = store.fork_end(AGENT, "p", None)
     talk.keep(store, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
     begun(store, until=until).close()
     assert spoken(store, "f") == ["one"]

@@ -1,0 +1,166 @@
+"""Forks at a message, with agents that behave as claude-agent-acp and codex-acp: the fork's past ends there."""
+
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.display import tell
+from tests.end_to_end.proxied import Editor, Proxied, conversation, entries
+
+ABLE = ("--capabilities", "load,resume,fork")
+CODEX = ("--name", "@agentclientprotocol/codex-acp")
+
+
+def say(text: str, id: str) -> dict[str, Any]:
+    content = {"type": "text", "text": text}
+    return {"update": {"sessionUpdate": "agent_message_chunk", "content": content, "messageId": id}}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"update": {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": text}}}
+
+
+def script(*replay: dict[str, Any]) -> dict[str, Any]:
+    """An agent that says two messages in each turn. ``replay``: what it sends for a load."""
+    return {
+        "methods": {"session/load": {"before": list(replay), "result": {}}},
+        "turns": [[say("look {prompt}. ", "a{n}"), say("done {prompt}.", "b{n}")]],
+    }
+
+
+def turn(prompt: str) -> list[tuple[str, str]]:
+    return [("user", prompt), ("agent", f"look {prompt}. "), ("agent", f"done {prompt}.")]
+
+
+def replayed(prompt: str) -> list[dict[str, Any]]:
+    return [user(prompt), say(f"look {prompt}. ", "x"), say(f"done {prompt}.", "y")]
+
+
+def air(id: str, version: int = 1) -> dict[str, Any]:
+    return {"_meta": {"jetbrains": {"air": {"fork": {"version": version, "messageId": id}}}}}
+
+
+def fork(editor: Editor, session: str, params: dict[str, Any]) -> str:
+    return str(editor.request("session/fork", editor.place(session) | params)["sessionId"])
+
+
+def forked(proxied: Proxied, params: dict[str, Any], *, agent: tuple[str, ...] = ()) -> str:
+    """The fork of a session of three turns, with a turn of its own."""
+    with proxied.started(script(), agent=(*ABLE, *agent)) as editor:
+        session = editor.new_session()
+        for prompt in ("one", "two", "three"):
+            editor.prompt(session, prompt)
+        made = fork(editor, session, params)
+        editor.prompt(made, "four")
+        assert editor.end() == 0
+    return made
+
+
+def loaded(
+    proxied: Proxied, session: str, *replay: dict[str, Any], mode: str = "compact", agent: tuple[str, ...] = ()
+) -> list[tuple[str, str]]:
+    options = ("--replay", mode)
+    with proxied.started(script(*replay), agent=(*ABLE, *agent), options=options) as editor:
+        shown = tell(conversation(editor.load(session).updates))
+        assert editor.end() == 0
+    return [(one.kind, one.text) for one in shown]
+
+
+def rules(proxied: Proxied, session: str) -> list[int]:
+    notes = [entry["note"] for entry in entries(proxied.transcript(session)) if "note" in entry]
+    return [note["rule"] for note in notes if note["type"] == "replay"]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [air("b2"), air("b2:segment:1"), {"_meta": {"claudeCode": {"rewindTo": "b2"}}}, {"messageId": "b2"}],
+)
+@pytest.mark.parametrize("mode", ["compact", "full"])
+def test_the_past_of_a_fork_ends_with_its_message(proxied: Proxied, params: dict[str, Any], mode: str) -> None:
+    session = forked(proxied, params)
+    assert loaded(proxied, session, mode=mode) == [*turn("one"), *turn("two"), *turn("four")]
+
+
+def test_an_agents_own_replay_of_the_fork_lacks_nothing(proxied: Proxied) -> None:
+    session = forked(proxied, air("b2"))
+    replay = [*replayed("one"), *replayed("two"), *replayed("four")]
+    for _ in range(2):
+        assert loaded(proxied, session, *replay) == [*turn("one"), *turn("two"), *turn("four")]
+    assert rules(proxied, session) == [5, 5]
+
+
+@pytest.mark.parametrize(("agent", "messages"), [((), 1), (CODEX, 2)])
+def test_codex_forks_behind_the_whole_turn_of_the_message(
+    proxied: Proxied, agent: tuple[str, ...], messages: int
+) -> None:
+    session = forked(proxied, air("a2"), agent=agent)
+    shown = loaded(proxied, session, agent=agent)
+    assert shown == [*turn("one"), *turn("two")[: 1 + messages], *turn("four")]
+
+
+def test_a_fork_of_a_fork_ends_with_its_message_too(proxied: Proxied) -> None:
+    first = forked(proxied, air("b2"))
+    with proxied.started(script(), agent=ABLE) as editor:
+        editor.load(first)
+        second = fork(editor, first, air("b1"))
+        editor.prompt(second, "five")
+        assert editor.end() == 0
+    assert loaded(proxied, second) == [*turn("one"), *turn("five")]
+    assert loaded(proxied, first) == [*turn("one"), *turn("two"), *turn("four")]
+
+
+UNKNOWN = [air("nobody"), air("b2", version=2), {"_meta": {"other": {"forkPoint": {"turnIndex": 2}}}}]
+
+
+@pytest.mark.parametrize("params", UNKNOWN)
+def test_a_fork_at_an_unknown_point_begins_with_its_first_replay(proxied: Proxied, params: dict[str, Any]) -> None:
+    with proxied.started(script(), agent=ABLE) as editor:
+        session = editor.new_session()
+        editor.prompt(session, "one")
+        editor.prompt(session, "two")
+        made = fork(editor, session, params)
+        assert editor.end() == 0
+    for _ in range(2):
+        assert loaded(proxied, made, *replayed("one")) == turn("one")
+    assert loaded(proxied, made) == turn("one")  # now we have it, though the agent has lost it
+    assert b"two" not in proxied.transcript(made).read_bytes()
+
+
+@pytest.mark.parametrize("params", UNKNOWN)
+def test_a_fork_at_an_unknown_point_shows_what_the_agent_has(proxied: Proxied, params: dict[str, Any]) -> None:
+    session = forked(proxied, params)
+    replay = [*replayed("one"), *replayed("four")]
+    for _ in range(2):
+        assert loaded(proxied, session, *replay) == [*turn("one"), *turn("four")]
+
+
+def test_an_agent_that_forked_earlier_than_we_could_read_is_believed(proxied: Proxied) -> None:
+    session = forked(proxied, {})
+    replay = [*replayed("one"), *replayed("four")]
+    assert loaded(proxied, session, *replay) == [*turn("one"), *turn("four")]
+    assert rules(proxied, session) == [3]
+
+
+def test_an_agent_that_lost_the_whole_past_of_a_fork_is_helped(proxied: Proxied) -> None:
+    session = forked(proxied, {})
+    past = [*turn("one"), *turn("two"), *turn("three"), *turn("four")]
+    assert loaded(proxied, session, *replayed("four")) == past
+
+
+def test_a_fork_of_a_session_that_was_handed_over_ends_with_its_message(proxied: Proxied) -> None:
+    able = ("--capabilities", "fork")  # neither load nor resume
+    with proxied.started(script(), agent=able) as editor:
+        session = editor.new_session()
+        editor.prompt(session, "one")
+        assert editor.end() == 0
+    with proxied.started(script(), agent=able) as editor:
+        editor.load(session)
+        for prompt in ("two", "three"):  # the agent counts from one again
+            editor.prompt(session, prompt)
+        made = fork(editor, session, air("b1"))
+        editor.prompt(made, "four")
+        assert editor.end() == 0
+    with proxied.started(script(), agent=able) as editor:
+        shown = [(one.kind, one.text) for one in tell(conversation(editor.load(made).updates))]
+        assert editor.end() == 0
+    assert [text for kind, text in shown if kind == "user"] == ["one", "two", "four"]

@@ -1,0 +1,181 @@
+"""Rewinds, by the methods and the update of the drafts that claude-agent-acp, codex-acp and the protocol have open."""
+
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.client import RequestFailed
+from acp_proxy.demo.display import tell
+from acp_proxy.transcripts.store import Store
+from tests.cli.commands import printed, told
+from tests.end_to_end.proxied import Editor, Proxied, conversation, entries
+
+LOADS = ("--capabilities", "load,resume")
+TRUNCATED: dict[str, Any] = {"update": {"sessionUpdate": "history_truncated", "lastMessageId": "m1"}}
+
+
+def say(text: str, id: str) -> dict[str, Any]:
+    content = {"type": "text", "text": text}
+    return {"update": {"sessionUpdate": "agent_message_chunk", "content": content, "messageId": id}}
+
+
+def user(text: str, id: str) -> dict[str, Any]:
+    content = {"type": "text", "text": text}
+    return {"update": {"sessionUpdate": "user_message_chunk", "content": content, "messageId": id}}
+
+
+TURNS = [[user(f"{word} please", f"u{n}"), say(f"done {word}", f"m{n}")] for n, word in enumerate("abcd", 1)]
+
+
+def shown(*words: str) -> list[tuple[str, str]]:
+    return [one for word in words for one in (("user", f"{word} please"), ("agent", f"done {word}"))]
+
+
+def script(
+    *replay: dict[str, Any], result: Any = None, refuses: bool = False, turns: list[list[dict[str, Any]]] = TURNS
+) -> dict[str, Any]:
+    """An agent that answers a rewind with ``result``. ``replay``: what it sends for a load."""
+    answer = {"error": {"code": -32602, "message": "no"}} if refuses else {"result": result}
+    rewinds = dict.fromkeys(("session/rewind", "_session/rewind"), answer)
+    return {"methods": {**rewinds, "session/load": {"before": list(replay), "result": {}}}, "turns": turns}
+
+
+def talked(editor: Editor, session: str, words: str) -> None:
+    for word in words:
+        editor.prompt(session, f"{word} please")
+
+
+def rewound(proxied: Proxied, method: str, params: dict[str, Any], result: Any, **how: Any) -> str:
+    """A session that was rewound after three turns, and then had a fourth one."""
+    with proxied.started(script(result=result, **how), agent=LOADS) as editor:
+        session = editor.new_session()
+        talked(editor, session, "abc")
+        try:
+            editor.request(method, {"sessionId": session, **params})
+        except RequestFailed:
+            assert how.get("refuses")
+        talked(editor, session, "d")
+        assert editor.end() == 0
+    return session
+
+
+def loaded(proxied: Proxied, session: str, *replay: dict[str, Any], mode: str = "compact") -> list[tuple[str, str]]:
+    with proxied.started(script(*replay), agent=LOADS, options=("--replay", mode)) as editor:
+        told = tell(conversation(editor.load(session).updates))
+        assert editor.end() == 0
+    return [(one.kind, one.text) for one in told]
+
+
+def rules(proxied: Proxied, session: str) -> list[int]:
+    notes = [entry["note"] for entry in entries(proxied.transcript(session)) if "note" in entry]
+    return [note["rule"] for note in notes if note["type"] == "replay"]
+
+
+WAYS: list[tuple[str, dict[str, Any], Any]] = [
+    ("session/rewind", {"toMessageId": "m1"}, {"lastMessageId": "m1"}),
+    ("_session/rewind", {"beforeMessage": {"messageId": "u2"}}, {"rewound": True}),
+    ("_session/rewind", {"messageId": "u2", "mode": "both"}, {"conversation": {"rewound": True}}),
+]
+
+
+@pytest.mark.parametrize(("method", "params", "result"), WAYS)
+@pytest.mark.parametrize("mode", ["compact", "full"])
+def test_what_was_taken_back_is_not_replayed(
+    proxied: Proxied, method: str, params: dict[str, Any], result: Any, mode: str
+) -> None:
+    session = rewound(proxied, method, params, result)
+    assert loaded(proxied, session, mode=mode) == shown("a", "d")  # the agent's replay is empty
+
+
+def test_what_was_taken_back_is_not_missed_in_the_agents_replay(proxied: Proxied) -> None:
+    session = rewound(proxied, *WAYS[0])
+    before = proxied.transcript(session).read_bytes()
+    for _ in range(2):
+        assert loaded(proxied, session, *TURNS[0], *TURNS[3]) == shown("a", "d")
+    assert rules(proxied, session) == [5, 5]
+    added = proxied.transcript(session).read_bytes()[len(before) :]
+    assert b"session/update" not in added
+
+
+def test_what_was_taken_back_stays_in_the_transcript_with_a_remark(proxied: Proxied) -> None:
+    session = rewound(proxied, *WAYS[0])
+    store = Store(proxied.store)
+    for command in ("show", "export"):
+        told_by = printed(store, command, session)
+        assert all(word in told_by for word in ("done a", "done b", "done c", "Rewound", "done d"))
+    [found] = told(store, "search", "done b")
+    assert [one["turn"] for one in found["found"]] == [2]
+
+
+@pytest.mark.parametrize(
+    ("method", "result", "refuses"),
+    [
+        ("session/rewind", None, True),
+        ("_session/rewind", {"rewound": False}, False),
+        ("_session/rewind", {"files": {"canRewind": True}}, False),
+    ],
+)
+def test_a_rewind_that_the_agent_did_not_make_takes_nothing_back(
+    proxied: Proxied, method: str, result: Any, *, refuses: bool
+) -> None:
+    session = rewound(proxied, method, {"messageId": "u2", "toMessageId": "m1"}, result, refuses=refuses)
+    assert loaded(proxied, session) == shown("a", "b", "c", "d")
+
+
+def test_an_update_of_the_agent_takes_back_what_came_before_it(proxied: Proxied) -> None:
+    turns = [*TURNS[:2], [*TURNS[2], TRUNCATED], TURNS[3]]
+    with proxied.started(script(turns=turns), agent=LOADS) as editor:
+        session = editor.new_session()
+        talked(editor, session, "abcd")
+        assert editor.end() == 0
+    assert loaded(proxied, session) == shown("a", "d")
+    assert "Rewound" in printed(Store(proxied.store), "show", session)
+
+
+def test_after_a_rewind_to_an_unknown_message_the_agent_is_believed(proxied: Proxied) -> None:
+    session = rewound(proxied, "session/rewind", {"toMessageId": "of another client"}, {})
+    assert loaded(proxied, session, *TURNS[0], *TURNS[3]) == shown("a", "d")
+    assert rules(proxied, session) == [3]
+
+
+def test_a_rewind_after_a_load_counts_the_messages_from_before_it(proxied: Proxied) -> None:
+    with proxied.started(script(), agent=LOADS) as editor:
+        session = editor.new_session()
+        talked(editor, session, "ab")
+        assert editor.end() == 0
+    replay = [*TURNS[0], *TURNS[1]]
+    with proxied.started(script(*replay, result={}), agent=LOADS) as editor:
+        editor.load(session)
+        editor.request("session/rewind", {"sessionId": session, "toMessageId": "m1"})
+        assert [one.text for one in tell(editor.prompt(session, "c please"))]
+        assert editor.end() == 0
+    assert loaded(proxied, session) == shown("a", "c")
+
+
+def test_a_handovers_record_has_nothing_that_was_taken_back(proxied: Proxied) -> None:
+    session = rewound(proxied, *WAYS[0])
+    echo = {
+        "turns": [
+            [{"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "{prompt}"}}}]
+        ]
+    }
+    with proxied.started(echo, agent=("--capabilities", "none")) as editor:
+        editor.load(session)
+        record = "".join(one.text for one in tell(editor.prompt(session, "go on")))
+        assert editor.end() == 0
+    assert "done a" in record or "done d" in record
+    assert "done b" not in record
+
+
+def test_a_turn_made_elsewhere_that_a_load_showed_is_taken_back_too(proxied: Proxied) -> None:
+    with proxied.started(script(), agent=LOADS) as editor:
+        session = editor.new_session()
+        talked(editor, session, "a")
+        assert editor.end() == 0
+    replay = [*TURNS[0], user("x please", "u9"), say("done x", "m9")]
+    with proxied.started(script(*replay, result={}), agent=LOADS) as editor:
+        editor.load(session)
+        editor.request("session/rewind", {"sessionId": session, "toMessageId": "m1"})
+        talked(editor, session, "b")
+        assert editor.end() == 0
+    assert loaded(proxied, session) == shown("a", "b")
