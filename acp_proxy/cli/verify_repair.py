@@ -83,10 +83,11 @@ def repair(
         raise typer.Exit(1)
 
 
-def _repaired_at_once(finding: "Finding") -> tuple[Path, str, bool]:
+def _repaired_at_once(finding: "Finding") -> tuple[Path, str, str, bool]:
+    """What one repair mends: two agents may have a session with the same id."""
     from acp_proxy.transcripts.archive import MODE
 
-    return finding.path, finding.name, finding.kind == MODE
+    return finding.path, finding.agent, finding.name, finding.kind == MODE
 
 
 def _wanted(store: Archive, wanted: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
@@ -106,7 +107,7 @@ def _mend(store: Archive, finding: "Finding") -> bool:
 
 def _say(store: Archive, finding: "Finding") -> None:
     path = finding.path.relative_to(store.root) if finding.path.is_relative_to(store.root) else finding.path
-    about = f" ({finding.name})" if finding.name and finding.path.stem != finding.name else ""
+    about = f" ({finding.agent}/{finding.name})" if finding.name and finding.path.stem != finding.name else ""
     typer.echo(terminal.line(f"{path}{about}: {finding.kind}: {finding.text}"))
     stretch = finding.stretch
     if stretch is not None:

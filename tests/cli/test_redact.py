@@ -195,7 +195,7 @@ def test_a_title_in_the_journal_leaves_the_search_tables_of_other_sessions(store
     for session in ("first", "harmless"):
         [row] = [row for row in store.sessions() if row.session == session]
         store.rename(row, f"Mine {TOKEN}")
-    store.search(Sought(question("mine"), store.agents()))
+    assert len(store.search(Sought(question(["mine"]), store.agents())).hits) == 2
     run(store, "first")
     run(store, "second")
     assert not [path for path in store.root.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]

@@ -2,12 +2,15 @@
 
 import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
+from acp_proxy.transcripts.listing import noticing
 from tests.cli.terminal import with_stderr_on_terminal
 from tests.stored import Both, chunk, store_session
 
@@ -90,6 +93,20 @@ def test_only_the_given_sessions_are_checked_and_repaired(store: Both) -> None:
     assert run(store, "repair", "s").exit_code == 0
     assert (run(store, "verify", "s").exit_code, run(store, "verify", "t").exit_code) == (0, 1)
     assert run(store, "verify", "nobody").exit_code == 1
+
+
+def test_sessions_of_two_agents_with_one_id_are_both_repaired(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noticing, "_GRANULE_SECONDS", -1.0)  # the folders count as seen, although they are new
+    for agent in ("one", "two"):
+        store_session(store, "s", ("Mend it", []), agent=agent)
+    store.sessions()
+    with closing(sqlite3.connect(store.root / "index.sqlite3", isolation_level=None)) as index:
+        index.execute("UPDATE transcripts SET updated = ''")
+    found = run(store, "verify").stdout.splitlines()
+    assert len(found) == 2
+    assert [agent for agent in ("(one-", "(two-") if not any(agent in line for line in found)] == []
+    assert run(store, "repair").stdout.splitlines()[-1] == "2 repaired."
+    assert run(store, "verify").exit_code == 0
 
 
 def test_damage_that_cannot_be_repaired_exits_with_1(store: Both) -> None:

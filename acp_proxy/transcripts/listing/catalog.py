@@ -196,6 +196,9 @@ class Catalog:
             self._catch_up(index, agent)
             if index.remove(agent, *deleted) and index.lasts:
                 index.clear_log()
+        for agent in index.folders() if agents else ():
+            if not self._layout.has_agent(agent):  # removed by hand, with all sessions in it
+                self._catch_up(index, agent)
         return question(index)
 
     def _catch_up(self, index: Index, agent: str) -> None:

@@ -11,8 +11,11 @@ from acp_proxy.wire.record import Entry
 
 
 def agrees(index: Index, agent: str, name: str, reading: Reading) -> bool:
-    """Whether a transcript's row is correct and lacks no turn."""
-    columns = "session, listed, updated, info, open, inode, created, size, lines, state, used"
+    """Whether a transcript's row is correct and lacks no turn.
+
+    The inode only says from where on to read the next time: a copy of the whole store has others.
+    """
+    columns = "session, listed, updated, info, open, created, size, lines, state, used"
     query = f"SELECT {columns} FROM transcripts WHERE agent = ? AND name = ?"
     found = next(iter(index.select(query, (agent, name))), None)
     header = reading.header or reading.remade_header()
@@ -20,7 +23,7 @@ def agrees(index: Index, agent: str, name: str, reading: Reading) -> bool:
         return header is None and found is None
     with trusting():
         size = parsed(found[3])["size"]
-    summary, lines, upto = Summary.begun(header), 0, found[7]
+    summary, lines, upto = Summary.begun(header), 0, found[6]
 
     def is_so(shown: Summary) -> bool:
         row = row_of(name, header, summary, shown, reading.inode, size, upto, lines)

@@ -171,6 +171,10 @@ class Index:
                 )
         return bool(found)
 
+    def folders(self) -> list[str]:
+        """The agents whose folders are remembered."""
+        return [agent for (agent,) in self._database.execute("SELECT agent FROM folders")]
+
     def folder(self, agent: str) -> tuple[str, int]:
         """The state of an agent's folder when all in it had been brought in, and how often rows were removed."""
         found = self._database.execute("SELECT seen, removals FROM folders WHERE agent = ?", (agent,)).fetchone()

@@ -262,7 +262,9 @@ def agrees(words: WordTable, key: Key, path: Path) -> bool:
         header = reading.header or reading.remade_header()
         if header is None or (header.created_at, reading.inode) != (seen.created, seen.inode):
             return True  # the next search reads it again
-        reading.size = min(reading.size, seen.size)
+        if reading.size < seen.size:  # as above: it was restored from a backup
+            return True
+        reading.size = seen.size
         said = {turn.number: text_of(turn) for turn in Turns(BEGINNING).read(reading)}
     last = max(said, default=0)  # the table may have more of it: a line without its newline
     whole = {number: text for number, text in said.items() if text and number != last}

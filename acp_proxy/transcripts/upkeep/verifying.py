@@ -1,7 +1,8 @@
 """Checks everything in a store: what is wrong, where, and what fixes it. Changes nothing.
 
 Safe while proxies run: a line that one is writing is waited for, and an index that lacks an unfinished turn is not
-damaged. Memory is bounded by the longest line and by the names in one directory.
+damaged. Nor is what the next list or search makes anew: the whole store may have been copied, or a file added. Memory
+is bounded by the longest line and by the names in one directory.
 """
 
 import os
@@ -18,6 +19,7 @@ from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.transcripts.files import access, databases, names
 from acp_proxy.transcripts.files.layout import JOURNAL, Layout
 from acp_proxy.transcripts.files.reading import Reading, cut
+from acp_proxy.transcripts.listing import noticing
 from acp_proxy.transcripts.listing.comparing import agrees
 from acp_proxy.transcripts.listing.index import Index
 from acp_proxy.transcripts.upkeep import damage
@@ -122,7 +124,7 @@ class Inspection:
         yield from self._index(transcripts)
         for digit in sorted({names.digit(name) for _, name in transcripts}):
             for path in self._layout.words(digit):
-                yield from self._words(path, frozenset(transcripts))
+                yield from self._words(path, frozenset(transcripts), set())
 
     # --- directories
 
@@ -237,18 +239,27 @@ class Inspection:
         try:
             if not os.path.lexists(path):
                 if not all(self._layout.is_marked(agent, name) for agent, name in transcripts):
-                    yield Finding(path, INDEX_MISSING, "is rebuilt from the transcripts")
+                    yield Finding(path, INDEX_MISSING, "the next list makes it from the transcripts", NOTHING)
                 return
             access.check_database(path)
             index = Index(path)
             try:
-                if index.is_new or not index.is_sound():
+                if not index.is_sound():
                     yield Finding(path, INDEX_BROKEN, "is rebuilt from the transcripts")
                     return
+                behind = self._behind(index, {agent for agent, _ in transcripts}) if not index.is_new else None
+                stale = 0
                 for agent, name in self._advancing(transcripts, "Comparing the list"):
-                    if not self._agrees(index, agent, name) and not self._agrees(index, agent, name):
-                        text = "the list differs from the transcript"
-                        yield Finding(path, INDEX_BEHIND, text, REPAIR, agent, name)
+                    if self._agrees(index, agent, name) or self._agrees(index, agent, name):
+                        continue
+                    if behind is None or (agent, name) in behind:
+                        stale += 1
+                        continue
+                    text = "the list differs from the transcript"
+                    yield Finding(path, INDEX_BEHIND, text, REPAIR, agent, name)
+                if stale:
+                    text = f"{_transcripts(stale)} changed since the last list; the next one reads that"
+                    yield Finding(path, INDEX_BEHIND, text, NOTHING)
             finally:
                 index.close()
         except sqlite3.OperationalError as problem:
@@ -257,6 +268,11 @@ class Inspection:
             yield Finding(path, INDEX_BROKEN, f"{problem}: it is rebuilt from the transcripts")
         except OSError as problem:
             yield Finding(path, FOREIGN, f"{errno_name(problem)}: move it away; lists are slow without it", BY_HAND)
+
+    def _behind(self, index: Index, agents: Iterable[str]) -> set[tuple[str, str]]:
+        """The transcripts that the next list reads, even without a mark."""
+        changes = [noticing.look(self._layout, index, agent) for agent in agents]
+        return {(each.agent, name) for each in changes for name in each.come}
 
     def _agrees(self, index: Index, agent: str, name: str) -> bool:
         try:
@@ -281,19 +297,26 @@ class Inspection:
             yield Finding(self._layout.search, FOREIGN, "is where a directory must be. Move it away", BY_HAND)
             return
         tables = {path for digit in "0123456789abcdef" for path in self._layout.words(digit)}
+        gone = set[tuple[str, str]]()
         for path in found:
             if path in tables and databases.is_emptied(path):
                 continue  # the next search removes it
             if path in tables:
                 yield from _mode(path)
-                yield from self._words(path, None)
+                yield from self._words(path, None, gone)
             elif path.with_name(path.name.removesuffix("-wal").removesuffix("-shm")) in tables:
                 yield from _mode(path)
             else:
                 yield _foreign(path)
+        if gone:
+            text = f"{_transcripts(len(gone))} removed since the last search; the next one rebuilds its tables"
+            yield Finding(self._layout.search, WORDS_BEHIND, text, NOTHING)
 
-    def _words(self, path: Path, chosen: frozenset[tuple[str, str]] | None) -> Iterator[Finding]:
-        """Checks a search table, for the chosen transcripts or for all in it."""
+    def _words(
+        self, path: Path, chosen: frozenset[tuple[str, str]] | None, gone: set[tuple[str, str]]
+    ) -> Iterator[Finding]:
+        """Checks a search table, for the chosen transcripts or for all in it. ``gone``: gets those that were removed
+        since."""
         from acp_proxy.transcripts.search.words import WordTable, agrees
 
         try:
@@ -302,8 +325,12 @@ class Inspection:
                 words.check()
                 for agent, name, *_ in list(words.extents()):
                     is_meant = chosen is None or (agent, name) in chosen
-                    if is_meant and not agrees(words, (agent, name), self._layout.transcript(agent, name)):
+                    if not is_meant or agrees(words, (agent, name), self._layout.transcript(agent, name)):
+                        continue
+                    if self._layout.exists(agent, name):
                         yield Finding(path, WORDS_BEHIND, _OTHER_WORDS, REPAIR, agent, name)
+                    else:
+                        gone.add((agent, name))
             finally:
                 words.close()
         except sqlite3.OperationalError as problem:
@@ -328,6 +355,10 @@ _UNUSED = "is not used while the store cannot be written"
 _LEFT = "a crash left it; the next sessions compress removes it"
 _COPYING = "its past is being copied, or a crash interrupted that; listing or opening the session completes it"
 _PARTIAL = "the session is read without it, as an incomplete one"
+
+
+def _transcripts(count: int) -> str:
+    return "1 transcript was" if count == 1 else f"{count} transcripts were"
 
 
 def _unfinished(agent: str, path: Path) -> Finding:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.transcripts.archive import Sought, question
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.transcripts.listing import noticing
 from acp_proxy.transcripts.upkeep.verifying import BY_HAND, NOTHING, REPAIR, Finding
-from tests.stored import Both
+from tests.stored import Both, contents
 from tests.transcripts import talk
 
 AGENT = "agent"
@@ -161,7 +163,6 @@ def test_a_damaged_journal_is_repaired_and_keeps_its_events(store: Both, root: P
 @pytest.mark.parametrize(
     ("accident", "kind"),
     [
-        (lambda path: replaced(path, None), "missing index"),
         (lambda path: replaced(path, b"not a database" * 999), "broken index"),
         (lambda path: changed(path, "PRAGMA user_version = 99"), "broken index"),
         (lambda path: changed(path, "DELETE FROM transcripts WHERE name LIKE 'a-%'"), "index behind"),
@@ -169,8 +170,9 @@ def test_a_damaged_journal_is_repaired_and_keeps_its_events(store: Both, root: P
     ],
 )
 def test_an_index_that_differs_from_the_transcripts_is_rebuilt(
-    store: Both, root: Path, accident: object, kind: str
+    store: Both, root: Path, accident: object, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(noticing, "_GRANULE_SECONDS", -1.0)  # the folder counts as seen, although it is new
     rows = Both(root).sessions()
     assert callable(accident)
     accident(root / "index.sqlite3")
@@ -203,4 +205,68 @@ def test_an_index_restored_from_a_copy_is_behind(store: Both, root: Path) -> Non
         path.unlink()
     shutil.copy(root.parent / "copy", old)
     old.chmod(0o600)
-    assert kinds(Both(root).verify()) == [("index behind", REPAIR)]
+    assert kinds(Both(root).verify()) == [("index behind", NOTHING)]
+    assert len(Both(root).sessions()) == 3
+    assert kinds(Both(root).verify()) == []
+
+
+# What the next list or search makes anew.
+
+
+@pytest.fixture
+def two_agents(root: Path) -> Both:
+    """Two agents with the same session ids, listed and searched."""
+    store = Both(root)
+    for agent in ("one", "two"):
+        for session in ("a", "b"):
+            talk.keep(store, agent, session, talk.prompt(f"hello {agent}", session=session), talk.answer())
+    opened = Both(root)
+    assert len(opened.search(Sought(question(["hello"]), opened.agents())).hits) == 4
+    return opened
+
+
+def test_a_copied_store_is_not_damaged(two_agents: Both, root: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(root, copy, copy_function=shutil.copyfile)  # other inodes and times
+    make_private(copy)
+    assert kinds(Both(copy).verify()) == []
+    assert [row.but(agent="") for row in Both(copy).sessions()] == [row.but(agent="") for row in two_agents.sessions()]
+    assert kinds(Both(copy).verify()) == []
+
+
+def make_private(root: Path) -> None:
+    for path in root.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+@pytest.mark.parametrize(
+    "step", ["the index removed", "a transcript added", "a folder removed", "a transcript removed"]
+)
+def test_what_the_next_list_and_search_notice_is_told_in_a_line_and_is_no_damage(
+    two_agents: Both, root: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noticing, "_GRANULE_SECONDS", -1.0)
+    assert len(two_agents.sessions()) == 4
+    folder = root / "transcripts" / "two"
+    match step:
+        case "the index removed":
+            replaced(root / "index.sqlite3", None)
+        case "a transcript added":
+            talk.keep(two_agents, "two", "c")
+            (root / "unindexed" / "two" / file_name("c")).unlink()
+        case "a folder removed":
+            shutil.rmtree(folder)
+        case _:
+            (folder / f"{file_name('a')}.jsonl").unlink()
+    [(_, todo)] = kinds(Both(root).verify())
+    assert todo == NOTHING
+    opened = Both(root)
+    opened.search(Sought(question(["hello"]), opened.agents()))
+    assert kinds(Both(root).verify()) == []
+    assert step.endswith(("added", "index removed")) or not words_in(root, step)
+
+
+def words_in(root: Path, step: str) -> list[str]:
+    """The files that still have something of a folder that was removed."""
+    told = b"hello two" if step == "a folder removed" else b"no such words"
+    return [path.name for path, data in contents(root) if told in data]
