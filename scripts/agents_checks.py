@@ -16,6 +16,7 @@ from scripts.histories import Recorded, count_of_user_messages, differences, gro
 from scripts.real_agents import (
     MINUTE,
     PATIENCE,
+    PROMPTS,
     Bench,
     Lived,
     blocks,
@@ -41,7 +42,12 @@ next process at the first load in a later minute.)
 EARLY = 5.0
 """Seconds of a minute after which the rest may be too short for a conversation and a start."""
 
-FIRST, SLOW, AFTER = "hello first", "SLOW please", "hello after"
+FIRST, SECOND, SLOW, AFTER = "hello first", "hello second", "SLOW please", "hello after"
+STEERED = "and now be quick about it"
+AT_MESSAGES = ("claude", "codexacp")
+"""Agents that fork at a message."""
+COMMANDS = {"claude": "/context", "codexacp": "/status"}
+"""Slash commands that agents answer by themselves, without their model."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +223,121 @@ def fork(bench: Bench) -> Findings:
     yield from unchanged(bench, parent, "the parent")
 
 
+def message(bench: Bench) -> Findings:
+    """Fork at a message, and fork the fork at an earlier one: each shows what came up to it, and so does each load."""
+    if bench.name not in AT_MESSAGES:
+        yield NOT_OFFERED
+        return
+    with bench.client() as client:
+        initialize(client)
+        session = str(client.request("session/new", bench.place(), PATIENCE)["sessionId"])
+        told, ids = [], []
+        for words in (*PROMPTS, AFTER):
+            since = client.mark()
+            told.append(prompt(client, session, words))
+            ids.append(last_message(client, session, since))
+        branch = forked_at(client, bench, session, ids[1])
+        branched = Past(branch, joined(told[0], told[1]), recorded(bench.store))
+        branched, wrong = prompted(client, bench, branched, SECOND)
+        yield from wrong
+    with bench.client() as client:
+        initialize(client)
+        for number in range(AGAIN):
+            yield from one_load(client, bench, branched, f"load {number + 1}")
+        twig = Past(forked_at(client, bench, branch, ids[0]), told[0], recorded(bench.store))
+        twig, wrong = prompted(client, bench, twig, SECOND)
+        yield from wrong
+    parent = Past(session, joined(*told), recorded(bench.store))
+    for one, where in ((twig, "the fork of the fork"), (branched, "the fork"), (parent, "the parent")):
+        yield from loaded(bench, Past(one.session, one.said, recorded(bench.store)), where)
+
+
+def last_message(client: Client, session: str, since: int) -> str:
+    """The id of the agent's last message that has one."""
+    said = [one for one in updates(client.messages(since), session) if one["sessionUpdate"] == "agent_message_chunk"]
+    return str([one["messageId"] for one in said if one.get("messageId")][-1])
+
+
+def forked_at(client: Client, bench: Bench, session: str, id: str) -> str:
+    """The id of a fork at this message, as JetBrains' clients ask for it."""
+    point = {"_meta": {"jetbrains": {"air": {"fork": {"version": 1, "messageId": id}}}}}
+    answer = client.request("session/fork", bench.place(session) | point, PATIENCE)
+    settle(client)
+    return str(answer["sessionId"])
+
+
+def rewind(bench: Bench) -> Findings:
+    """Rewind behind the first turn, in each way that is drafted: what follows it is not shown any more."""
+    with bench.client() as client:
+        initialize(client)
+        session = str(client.request("session/new", bench.place(), PATIENCE)["sessionId"])
+        since = client.mark()
+        first = prompt(client, session, FIRST)
+        said = [one for one in updates(client.messages(since), session) if one.get("messageId")]
+        prompt(client, session, SECOND)
+        ids = [str(one["messageId"]) for one in said if one["sessionUpdate"] == "agent_message_chunk"]
+        params = {"sessionId": session, "toMessageId": ids[-1] if ids else "none"}
+        answer = client.answer_of(client.start_request("session/rewind", params), PATIENCE)
+        if "error" in answer:
+            yield NOT_OFFERED
+            return
+        after, wrong = prompted(client, bench, Past(session, first, recorded(bench.store)), AFTER)
+        yield from wrong
+    for number in range(AGAIN):
+        yield from loaded(bench, after, f"load {number + 1}")
+
+
+def steering(bench: Bench) -> Findings:
+    """The user's words into a running turn come back once and in their place."""
+    with bench.client() as client:
+        offered = (initialize(client).get("_meta") or {}).get("steering") or {}
+        if not offered.get("supported"):
+            yield NOT_OFFERED
+            return
+        session = str(client.request("session/new", bench.place(), PATIENCE)["sessionId"])
+        first = prompt(client, session, FIRST)
+        since = client.mark()
+        turn = client.start_request("session/prompt", {"sessionId": session, "prompt": blocks(SLOW)})
+        client.wait_for_text(LAST_SLOW_WORD, PATIENCE, since=since)
+        params = {"sessionId": session, "prompt": blocks(STEERED)}
+        answer = client.answer_of(steered := client.start_request("_session/steering", params), PATIENCE)
+        if (answer.get("result") or {}).get("outcome") != "injected":
+            yield Finding("", f"the words are answered {answer.get('result') or answer['error']['code']}")
+            return
+        taken = client.position_of_answer(steered)
+        client.answer_of(turn, PATIENCE)
+        settle(client)
+        begun = shown(client.messages()[since:taken], session, SLOW)
+        ended = shown(client.messages(taken), session, STEERED)
+    before = Past(session, joined(first, begun, ended), recorded(bench.store))
+    for number in range(AGAIN):
+        yield from loaded(bench, before, f"load {number + 1}")
+    with bench.client() as client:
+        initialize(client)
+        yield from one_load(client, bench, before, "before the next prompt")
+        after, wrong = prompted(client, bench, before, AFTER)
+        yield from wrong
+    yield from loaded(bench, after, "after the next prompt")
+
+
+def commands(bench: Bench) -> Findings:
+    """A slash command is answered, and is answered again after a load; later loads show both."""
+    command = COMMANDS.get(bench.name)
+    if command is None:
+        yield Finding("", "no command is known that it answers by itself", is_wrong=False)
+        return
+    before = past(bench, bench.talk((FIRST, command)))
+    with bench.client() as client:
+        initialize(client)
+        yield from one_load(client, bench, before, "load 1")
+        after, wrong = prompted(client, bench, before, command, "after the load")
+        yield from wrong
+        after, wrong = prompted(client, bench, after, AFTER, "after the load")
+        yield from wrong
+    for number in range(AGAIN):
+        yield from loaded(bench, after, f"load {number + 2}")
+
+
 def forked(client: Client, bench: Bench, before: Past) -> str:
     """The fork's id. Raises RequestFailed if the agent refuses even for an open session (vibe needs that)."""
     try:
@@ -351,6 +472,10 @@ CHECKS: Mapping[str, Callable[[Bench], Findings]] = {
     "cancelled": cancelled,
     "twice": twice,
     "resume": resume,
+    "message": message,
+    "rewind": rewind,
+    "steering": steering,
+    "commands": commands,
 }
 
 

@@ -42,6 +42,8 @@ SUBJECTS = (
     ("deepagents", Opened.AT_ONCE),
     ("pydanticacp", Opened.AT_ONCE),
     ("zedcodex", Opened.AT_ONCE),
+    ("claude", Opened.AT_ONCE),
+    ("codexacp", Opened.AT_ONCE),
 )
 NAMES = tuple(dict.fromkeys(name for name, _ in SUBJECTS))
 EARLY = 15.0
