@@ -14,7 +14,7 @@ test calls ``finds``. The test drives a replay with ``tells`` and ``replay_ends`
 import contextlib
 import copy
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, assert_never
 
@@ -32,6 +32,7 @@ from acp_proxy.core.effects import (
     Effect,
     EndTurn,
     FindSession,
+    FollowAgent,
     ForgetSession,
     Forward,
     IdentifyAgent,
@@ -303,6 +304,8 @@ class Talk:
         self.made: dict[str, str] = {}
         """Titles made from prompts, for the agent's list."""
         self.archived: frozenset[str] = frozenset()
+        self.by_agent: frozenset[str] = frozenset()
+        """The sessions to which the agent gave their title or archive state."""
         self.kept_when_found: dict[RequestId, list[Recording]] = {}
         """What was recorded when the session was found: the most that a replay can send."""
         self.looked_up: dict[RequestId, str] = {}
@@ -484,15 +487,29 @@ class Talk:
                 return [Forward(Peer.CLIENT, page, own=True)]
             case AmendList(data, archived, asked):
                 deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
-                hidden = deleted | (self.archived if archived == answers.EXCLUDE else frozenset())
-                marked = self.archived if archived is not None else None
-                made = self.made if effect.titles else None
-                page = answers.amended(data, hidden, None, marked, only=archived == answers.ONLY, made=made)
+                here = self.archived - self.by_agent
+                hidden = deleted | (here if archived == answers.EXCLUDE else frozenset())
+                page = answers.amended(
+                    data,
+                    hidden,
+                    self._title_of(effect.renamed) if effect.of_index else None,
+                    here if archived is not None else None,
+                    only=archived == answers.ONLY,
+                    made=self.made if effect.titles else None,
+                    of_index=effect.of_index,
+                    within=effect.within,
+                )
                 if asked is not None and (cursor := answers.emptied(data, page)) is not None:
                     return self._decide(PageEmptied(effect, page, cursor), step)
                 return [Forward(Peer.CLIENT, page)]
-            case AmendTitles(data):
-                return [Forward(Peer.CLIENT, answers.with_titles(data, self.titles.get))]
+            case AmendTitles(data, renamed):
+                return [Forward(Peer.CLIENT, answers.with_titles(data, self._title_of(renamed)))]
+            case FollowAgent(session, title, is_archived):
+                self.titles |= {session: title} if title is not None else {}
+                if is_archived is not None:
+                    self.archived = self.archived | {session} if is_archived else self.archived - {session}
+                self.by_agent |= {session}
+                return []
             case SetTitle(asked, session, is_known, title):
                 if (refused := self._refused(asked, session, is_known)) is not None:
                     return [refused]
@@ -530,6 +547,10 @@ class Talk:
             case _:
                 assert_never(effect)
         return []
+
+    def _title_of(self, renamed: frozenset[str]) -> Callable[[str], str | None]:
+        """The titles that replace the agent's."""
+        return lambda session: self.titles.get(session) if session not in self.by_agent | renamed else None
 
     def _refused(self, asked: RequestId, session: str, is_known: bool) -> Forward | None:
         """The error for a session that does not exist."""

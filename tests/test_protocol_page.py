@@ -1,6 +1,7 @@
 """docs/protocol.md names all that the official SDKs name, and says what the code does with it."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -147,3 +148,37 @@ def test_the_capabilities_that_the_page_calls_added_in_version_2_are_added() -> 
     said = {name for name, row in rows("Capabilities").items() if row[3].startswith("amended: added")}
     served = additions(Offer(2, SECOND.always, None, None, False), Modes(unstable=True))
     assert said == {f"agent: session.{name}" for name in served}
+
+
+# Extensions.
+
+ADAPTERS = Path(os.environ.get("ACP_AGENTS_HOME", "~/.cache/acp-agents")).expanduser() / "npm"
+PACKAGES = {
+    name: ADAPTERS / folder / "node_modules" / "@agentclientprotocol" / name / "dist"
+    for name, folder in (("claude-agent-acp", "claude"), ("codex-acp", "codexacp"))
+}
+EXTENSION = re.compile(r"""["'`](_(?:auth|codex|session)/[a-z_/]+)["'`]""")
+"""The names of methods; the adapters have more names of this form for members of ``_meta``."""
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_the_page_has_every_extension_that_the_adapters_name(name: str) -> None:
+    """Where the adapters are installed."""
+    if not PACKAGES[name].is_dir():
+        pytest.skip(f"{name} is not installed in {ADAPTERS}")
+    named = {found for file in PACKAGES[name].rglob("*.js") for found in EXTENSION.findall(file.read_text("utf-8"))}
+    assert acp.STEERING in named
+    missing = sorted(named - extensions().keys())
+    assert not missing, f"docs/protocol.md lacks extensions of {name}: {', '.join(missing)}"
+
+
+def test_the_extensions_that_the_page_does_not_only_pass_mean_something_here() -> None:
+    said = {name for name, how in extensions().items() if how.split(",")[0] != "passed"}
+    assert said == acp.EXTENSIONS
+
+
+def extensions() -> dict[str, str]:
+    """What the page says of each extension's method in version 1."""
+    text = PAGE.partition("\n## Extensions\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\|([^|]*)\|([^|]*)\|[^|]*\|$", text, re.MULTILINE)
+    return {name: how for names, how in rows for name in re.findall(r"`(_[^`]+)`", names)}

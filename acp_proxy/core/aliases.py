@@ -46,6 +46,10 @@ class Aliases:
         """The client's id of the agent's session, or None if they are the same."""
         return self._clients.get(agent)
 
+    def agent_of(self, client: str) -> str | None:
+        """The agent's id of the client's session, or None if they are the same."""
+        return self._agents.get(client)
+
     def knows(self, line: bytes) -> bool:
         """Whether a line from the agent names a session whose id must be rewritten."""
         return self.to_client(line, jsonrpc.read_message(line)) != line

@@ -11,6 +11,9 @@ from acp_proxy.wire.jsonrpc import Notification, Peer, RequestId
 
 EXCLUDE, INCLUDE, ONLY = "exclude", "include", "only"
 """Which sessions to list by archive state: all but archived ones, all, or only archived ones."""
+INDEX_MARK = "_meta", "jetbrains", "air", "archived"
+"""Where a row of an agent's session index says whether the agent has archived the session. Source: claude-agent-acp
+0.101, codex-acp 2.6."""
 _SESSION_INFO = acp.SESSION_INFO.encode()
 
 
@@ -92,26 +95,33 @@ def amended(
     archived: Collection[str] | None = None,
     only: bool = False,
     made: Mapping[str, str] | None = None,
+    of_index: bool = False,
+    within: str = "result",
 ) -> bytes:
     """The agent's list without hidden sessions, with the user's titles, and without titles that the agent has made from
     records of handovers; every other byte stays.
 
     ``hidden``: the ids of sessions to leave out. ``title_of``: returns the user's title of a session id, or None;
     omitted if the user gave no titles. ``archived``: the ids of archived sessions, if each session must say whether it
-    is archived; ``only``: leave all others out. ``made``: titles by session id, for sessions that have no other. Raises
-    ValueError.
+    is archived; ``only``: leave all others out. ``made``: titles by session id, for sessions that have no other.
+    ``of_index``: other sessions may be archived too, where the agent says so (``INDEX_MARK``). ``within``: the line's
+    member that has the list. Raises ValueError.
     """
     is_needed = hidden or title_of is not None or archived is not None or made or RECORD_MARK in raw
-    sessions = _sessions(raw) if is_needed else []
+    sessions = _sessions(raw, within) if is_needed else []
     if not sessions:
         return raw
     ids = [acp.session_id(item) for item in sessions]
-    gone = [id in hidden or (only and archived is not None and id not in archived) for id in ids]
-    new = [_changes(item, title_of, archived, made or {}) for item in sessions]
+    kept_out = [
+        only and not (id in (archived or ()) or (of_index and is_archived(item)))
+        for id, item in zip(ids, sessions, strict=True)
+    ]
+    gone = [id in hidden or out for id, out in zip(ids, kept_out, strict=True)]
+    new = [_changes(item, title_of, archived, made or {}, of_index=of_index) for item in sessions]
     if not any(gone) and not any(new):
         return raw
     text = splice.decode(raw)
-    result = splice.members(text, splice.whole(text)[0])["result"]
+    result = splice.members(text, splice.whole(text)[0])[within]
     start, end = splice.members(text, result[0])["sessions"]
     spans = splice.elements(text, start)
     items = [_with_members(text[a:b], each) if each else text[a:b] for (a, b), each in zip(spans, new, strict=True)]
@@ -122,12 +132,12 @@ def amended(
     return splice.encode(splice.replaced(text, changes))
 
 
-def untitled(raw: bytes, *, absent: bool) -> list[str]:
+def untitled(raw: bytes, *, absent: bool, within: str = "result") -> list[str]:
     """The ids of the sessions in the agent's list whose title was made from the record of a handover; ``absent``: and
     of those that have none. Raises ValueError."""
     if not absent and RECORD_MARK not in raw:
         return []
-    found = (item for item in _sessions(raw) if _title(item) is None)
+    found = (item for item in _sessions(raw, within) if _title(item) is None)
     ids = (acp.session_id(item) for item in found if absent or acp.text(item, "title") is not None)
     return [id for id in ids if id is not None]
 
@@ -138,9 +148,16 @@ def _title(item: object) -> str | None:
     return title if title is not None and not is_of_record(title) else None
 
 
-def _sessions(raw: bytes) -> list[object]:
+def is_archived(item: object) -> bool:
+    """Whether the agent says that it has archived a session of its index."""
+    for key in INDEX_MARK:
+        item = acp.member(item, key)
+    return item is True
+
+
+def _sessions(raw: bytes, within: str) -> list[object]:
     """The sessions in the agent's list. Raises ValueError."""
-    sessions = acp.member(acp.member(jsonrpc.parse(raw), "result"), "sessions")
+    sessions = acp.member(acp.member(jsonrpc.parse(raw), within), "sessions")
     return sessions if isinstance(sessions, list) else []
 
 
@@ -149,6 +166,8 @@ def _changes(
     title_of: Callable[[str], str | None] | None,
     archived: Collection[str] | None,
     made: Mapping[str, str],
+    *,
+    of_index: bool,
 ) -> dict[str, object]:
     """The members of a listed session that need another value; None: must be left out."""
     id = acp.session_id(item)
@@ -160,7 +179,10 @@ def _changes(
     title = title or (made.get(id) if named is None else None) or named
     if title != told:
         new["title"] = title
-    if archived is not None and acp.member(item, "archived") is not (id in archived):
+    if of_index:
+        if archived is not None and id in archived and not is_archived(item):
+            new |= {"_meta": {"jetbrains": {"air": {"archived": True}}}}
+    elif archived is not None and acp.member(item, "archived") is not (id in archived):
         new["archived"] = id in archived
     return new
 
@@ -176,7 +198,10 @@ def _with_members(item: str, new: Mapping[str, object]) -> str:
         if value is None:
             continue
         said = jsonrpc.dump(value).decode()
-        changes.append((members[key], said) if key in members else ((end, end), f',"{key}":{said}'))
+        if key in members and isinstance(value, Mapping) and item[members[key][0]] == "{":
+            changes += splice.set_members(item, members[key], value)
+        else:
+            changes.append((members[key], said) if key in members else ((end, end), f',"{key}":{said}'))
     return splice.replaced(item, changes)
 
 

@@ -5,7 +5,6 @@ Also adds the server of recall to requests that open a session.
 Source: AgentCapabilities in the protocol's schema.
 """
 
-import json
 from collections.abc import Mapping
 
 from acp_proxy.wire import acp, dialect, foreign, splice
@@ -97,7 +96,8 @@ class Service(Value, frozen=False):
     ``is_wanted``: there is a store, and the options allow acp-proxy to add something. ``is_known``: in addition, the
     agent has answered ``initialize``, and has sessions. ``native``: what the agent serves; ``ours``: what acp-proxy
     serves; both are empty before that answer. ``directories``: the agent supports additional directories. ``titles``:
-    acp-proxy gives titles to sessions that have none from the agent.
+    acp-proxy gives titles to sessions that have none from the agent. ``index``: the parts of its
+    session index that the agent offers this client (``session_index``).
     """
 
     modes: Modes
@@ -107,6 +107,12 @@ class Service(Value, frozen=False):
     directories: bool = False
     is_known: bool = False
     titles: bool = False
+    index: frozenset[str] = frozenset()
+
+    @property
+    def amends(self) -> bool:
+        """Whether lists of the agent's sessions are amended."""
+        return self.is_wanted and self.modes.list != AGENT
 
     @property
     def continues(self) -> bool:
@@ -221,7 +227,7 @@ def amended(
         wanted[form.sessions] = sessions
     text = splice.decode(raw)
     result = splice.members(text, splice.whole(text)[0])["result"]
-    return splice.encode(splice.replaced(text, _set(text, result, {form.capabilities: wanted})))
+    return splice.encode(splice.replaced(text, splice.set_members(text, result, {form.capabilities: wanted})))
 
 
 def with_recall(line: bytes, message: Message, command: tuple[str, ...], form: Dialect) -> bytes:
@@ -244,25 +250,3 @@ def with_recall(line: bytes, message: Message, command: tuple[str, ...], form: D
         return acp.with_server(line, server)
     except (ValueError, KeyError):  # the agent will refuse it
         return line
-
-
-def _set(text: str, span: splice.Span, values: Mapping[str, object]) -> list[tuple[splice.Span, str]]:
-    """The replacements that set these members of an object. Objects among the values are merged, not replaced."""
-    there = splice.members(text, span[0])
-    changes: list[tuple[splice.Span, str]] = []
-    new: list[str] = []
-    for key, value in values.items():
-        if key not in there:
-            new.append(f"{json.dumps(key)}:{_dump(value)}")
-        elif isinstance(value, Mapping) and value and text[there[key][0]] == "{":
-            changes += _set(text, there[key], value)
-        else:
-            changes.append((there[key], _dump(value)))
-    if new:
-        end = span[1] - 1
-        changes.append(((end, end), ("," if there else "") + ",".join(new)))
-    return changes
-
-
-def _dump(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))

@@ -1,6 +1,7 @@
 """Serves drafts of the protocol that the agent lacks: titles by the user, archived sessions, and status.
 
-Does nothing unless ``Service.ours`` names one of them. With an agent's own list, titles and archived sessions are
+Does nothing unless ``Service.ours`` names one of them, or the agent has a session index (``session_index``): that has
+the archive states and titles of both. With an agent's own list, titles and archived sessions are
 brought into its pages: the agent never sees ``archived``, and a page of which nothing is left is not sent; the agent is
 asked for the next one instead.
 """
@@ -8,6 +9,7 @@ asked for the next one instead.
 from collections import OrderedDict
 from contextlib import suppress
 
+from acp_proxy.core import session_index
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import EXCLUDE, INCLUDE, ONLY, refusal
 from acp_proxy.core.capabilities import ARCHIVE, CLOSE, LIST, STATUS, TITLE, Service
@@ -18,7 +20,7 @@ from acp_proxy.core.ledger import Ledger
 from acp_proxy.core.loads import Loads
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.titles import AGENT_TITLE_LENGTH, cleaned
-from acp_proxy.wire import acp, jsonrpc, splice
+from acp_proxy.wire import acp, foreign, jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId, Response
 
 PAGES = 100
@@ -72,14 +74,34 @@ class Drafts:
             case acp.STATUS if STATUS in ours:
                 session = acp.required_text(request.params, "sessionId")
                 return [TellStatus(request.id, session, self._knows(session), self._notebook.is_open(session))]
-            case acp.LIST if ARCHIVE in ours and LIST not in ours:
+            case acp.LIST if LIST not in ours and (ARCHIVE in ours or self._has_index):
                 self.archive_filter(request.params)
                 self._ledger.add(Peer.CLIENT, request, None, whole=True)
-                if isinstance(request.params, dict) and "archived" in request.params:
+                is_draft = ARCHIVE in ours and isinstance(request.params, dict) and "archived" in request.params
+                if is_draft or (self._has_index and session_index.archive_filter(request.params) == ONLY):
                     with suppress(ValueError, KeyError):  # then the line cannot be changed, and passes
-                        line = _list_request(request, request.id)
+                        line = self._list_request(request, request.id)
                 return [Forward(Peer.AGENT, line)]
+            case method if method in session_index.METHODS:
+                return self._index_changed(request, session_index.METHODS[method])
         return None
+
+    @property
+    def _has_index(self) -> bool:
+        """Whether the agent's list is that of a session index, and is amended."""
+        return session_index.INDEX in self._service.index and self._service.amends and self._notebook.records
+
+    def _index_changed(self, request: Request, method: session_index.IndexMethod) -> list[Effect] | None:
+        """Serve a change in the agent's index of a session for which the agent has none yet; None for all others."""
+        session = acp.session_id(request.params) or ""
+        if not (self._has_index and method.part in self._service.index and foreign.is_foreign(session)):
+            return None
+        if self._names.agent_of(session) is not None:
+            return None
+        if method.archives is not None:
+            return [SetArchived(request.id, session, self._knows(session), method.archives)]
+        title = cleaned(acp.required_text(request.params, "title"), AGENT_TITLE_LENGTH) if method.renames else None
+        return [SetTitle(request.id, session, self._knows(session), title)] if title is not None else None
 
     def archive_filter(self, params: object) -> str | None:
         """Which sessions a ``session/list`` wants by archive state; None if acp-proxy serves no archive.
@@ -100,6 +122,8 @@ class Drafts:
         joins = acp.text(asked.params, "cursor") is None and service.continues
         cwd = acp.text(asked.params, "cwd") if joins else None
         page = AmendList(line, titles=service.titles, joins=joins, cwd=cwd, directories=service.directories)
+        if self._has_index:
+            return page.but(archived=session_index.archive_filter(asked.params), asked=asked, of_index=True)
         if ARCHIVE not in service.ours:
             return page
         return page.but(archived=acp.text(asked.params, "archived") or EXCLUDE, asked=asked)
@@ -111,7 +135,7 @@ class Drafts:
             return [Forward(Peer.CLIENT, event.line)]
         id = self._own_id()
         try:
-            line = _list_request(page.asked, id, event.cursor)
+            line = self._list_request(page.asked, id, event.cursor)
         except (ValueError, KeyError):
             return [Forward(Peer.CLIENT, event.line)]
         self._pages[id] = page
@@ -142,10 +166,10 @@ class Drafts:
 
     def titled(self, effects: list[Effect]) -> list[Effect]:
         """The effects, with the user's titles in updates for the client."""
-        if TITLE not in self._service.ours:
+        if TITLE not in self._service.ours and not self._has_index:
             return effects
         return [
-            AmendTitles(each.data)
+            AmendTitles(each.data, self._ledger.sessions(Peer.CLIENT, acp.RENAMES))
             if isinstance(each, Forward)
             and each.to is Peer.CLIENT
             and each.begins
@@ -172,6 +196,13 @@ class Drafts:
 
     def _to_agent(self, line: bytes) -> Forward:
         return Forward(Peer.AGENT, self._names.to_agent(line, jsonrpc.read_message(line)), own=True)
+
+    def _list_request(self, asked: Request, id: RequestId, cursor: str | None = None) -> bytes:
+        line = _list_request(asked, id, cursor)
+        if not self._has_index or session_index.archive_filter(asked.params) != ONLY:
+            return line
+        text = splice.decode(line)
+        return splice.encode(session_index.with_all(text, splice.members(text)["params"]))
 
     def _own_id(self) -> RequestId:
         self._asked += 1

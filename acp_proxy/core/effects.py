@@ -175,13 +175,15 @@ class ListSessions(Value):
 
 
 class AmendList(Value):
-    """Send the agent's answer to ``session/list`` to the client, without the sessions deleted here and with the user's
-    titles. ``raw``: the answer's line.
+    """Send a line of the agent with listed sessions to the client, without the sessions deleted here and with the
+    user's titles. ``raw``: the line, usually the answer to ``session/list``.
 
     ``archived``: as for ``ListSessions``. ``asked``: the client's request, if a page of which nothing is left must not
     be sent; the event ``PageEmptied`` follows instead. ``pages``: how many pages were read for this request.
     ``titles``: sessions without a title get the one that acp-proxy would list. ``joins``: sessions that only acp-proxy
-    can list join this page, those of the directory ``cwd`` if it is given.
+    can list join this page, those of the directory ``cwd`` if it is given. ``of_index``: the agent has archived
+    sessions itself, and its rows say which. ``within``: the line's member that has the sessions.
+    ``renamed``: as for ``AmendTitles``.
     """
 
     raw: bytes
@@ -192,12 +194,19 @@ class AmendList(Value):
     joins: bool = False
     cwd: str | None = None
     directories: bool = False
+    of_index: bool = False
+    within: str = "result"
+    renamed: frozenset[str] = frozenset()
 
 
 class AmendTitles(Value):
-    """Send the agent's updates to the client, with the user's titles in place of the agent's. ``data``: lines."""
+    """Send the agent's updates to the client, with the user's titles in place of the agent's. ``data``: lines.
+
+    ``renamed``: sessions that the agent is giving a new title of the user's, and perhaps tells before it answers.
+    """
 
     data: bytes
+    renamed: frozenset[str] = frozenset()
 
 
 class SetTitle(Value):
@@ -219,6 +228,17 @@ class SetArchived(Value):
     session: str
     is_known: bool
     is_archived: bool
+
+
+class FollowAgent(Value):
+    """The agent has given a session the user's title, or has archived or unarchived it: note that in the store too.
+
+    ``title``, ``is_archived``: None if that has not changed.
+    """
+
+    session: str
+    title: str | None = None
+    is_archived: bool | None = None
 
 
 class TellStatus(Value):
@@ -339,6 +359,7 @@ Acting = (
     | AmendTitles
     | SetTitle
     | SetArchived
+    | FollowAgent
     | TellStatus
     | DeleteSession
     | FindSession

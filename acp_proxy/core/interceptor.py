@@ -4,7 +4,7 @@
 whatever a peer sends. It does no I/O and asks for no time. The shell calls it under one lock.
 """
 
-from acp_proxy.core import answers, capabilities, handover
+from acp_proxy.core import answers, capabilities, handover, session_index
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal
 from acp_proxy.core.capabilities import Service, Settings
@@ -350,6 +350,8 @@ class Interceptor:
             case Request(params=params):
                 effects: list[Effect] = [*self._scribe.recorded(Peer.AGENT, message)]
                 return effects + self._loads.question(acp.session_id(params), line)
+            case Notification(method=method) if (rows := self._rows(method, line)) is not None:
+                return [rows]
             case Notification(method=method, params=params):
                 session = (
                     self._loads.under_way.asks_in(params) if method == acp.CANCEL_REQUEST else acp.session_id(params)
@@ -437,7 +439,7 @@ class Interceptor:
         told = self._notebook.told_before(fork) if fork is not None else []
         effects: list[Effect] = [*self._scribe.answered(found, message)]
         service = self._service
-        is_amended = service.is_wanted and service.modes.list != capabilities.AGENT and self._notebook.records
+        is_amended = service.amends and self._notebook.records
         match found.request.method:
             case acp.INITIALIZE:
                 return effects + self._negotiation.answered(line, message)
@@ -451,7 +453,24 @@ class Interceptor:
             case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
                 effects += self._notebook.deleted(found.session)
                 effects += [*self._loads.stopped(found.session), DeleteSession(found.session)]
+            case _ if message.error is None and self._notebook.records:
+                return [*effects, *self._index_answered(line, found, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
+
+    def _index_answered(self, line: bytes, found: Open, message: Response) -> list[Effect]:
+        """An answer that may be about the agent's index of sessions."""
+        offers = self._service.native | self._service.index
+        if found.session is not None:
+            followed = session_index.followed(found.request, found.session, message.result, offers)
+            return [*([followed] if followed is not None else []), Forward(Peer.CLIENT, line)]
+        return [self._rows(found.request.method, line) or Forward(Peer.CLIENT, line)]
+
+    def _rows(self, method: str, line: bytes) -> Effect | None:
+        """What to do with a line that has rows of the agent's index of sessions; None if that is not one."""
+        if not (self._service.amends and self._notebook.records):
+            return None
+        renamed = self._ledger.sessions(Peer.CLIENT, acp.RENAMES)
+        return session_index.rows(method, line, self._service.index, titles=self._service.titles, renamed=renamed)
 
     def _prompt_answered(self, found: Open, session: str, line: bytes, message: Response) -> list[Effect]:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""

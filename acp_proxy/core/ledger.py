@@ -6,7 +6,7 @@ request passes, like an answer to a request that never was.
 """
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
@@ -15,11 +15,11 @@ OPEN_LIMIT = 32 * 1024 * 1024
 """The most bytes of open requests: tens of thousands of requests, while an editor has a handful open."""
 
 _COST = 1024  # bytes of one request, beside its texts
-_READ_AGAIN = acp.OPENING | acp.TERMINALS | {acp.LIST}
+_READ_AGAIN = acp.OPENING | acp.TERMINALS | acp.RENAMES | {acp.LIST}
 """Methods whose parameters are needed when the answer comes."""
 _OTHER = ""
 _KINDS = acp.OPENING | acp.TERMINALS | acp.RECORDED_REQUESTS | acp.EXTENSIONS
-_KINDS |= {acp.INITIALIZE, acp.LIST, acp.DELETE, acp.CLOSE}
+_KINDS |= acp.RENAMES | {acp.INITIALIZE, acp.LIST, acp.DELETE, acp.CLOSE}
 """Methods whose answers mean something here. All other methods count as one kind."""
 
 
@@ -96,6 +96,11 @@ class Ledger:
     def is_open(self, asked: Peer, *methods: str) -> bool:
         """Whether this peer has an open request with one of these methods: only those whose answers mean something."""
         return any(self._kinds.get((asked, method)) for method in methods)
+
+    def sessions(self, asked: Peer, methods: Iterable[str]) -> frozenset[str]:
+        """The sessions of this peer's open requests with one of these methods."""
+        found = (each.session for method in methods for each in self._kinds.get((asked, method), ()))
+        return frozenset(session for session in found if session is not None)
 
     def _forget_one(self, newest: Open) -> bool:
         """Forget the oldest request of the kind that takes most memory. False if that is the newest one, which

@@ -1,6 +1,6 @@
 """Settles with the answer to ``initialize`` what a connection speaks, what is recorded, and what acp-proxy serves."""
 
-from acp_proxy.core import capabilities
+from acp_proxy.core import capabilities, session_index
 from acp_proxy.core.capabilities import Service, Settings
 from acp_proxy.core.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, Warn
 from acp_proxy.core.filing import Filing
@@ -46,6 +46,7 @@ class Negotiation:
         service.native, service.directories = offer.native, offer.directories
         self._life.takes = offer.takes
         service.is_known = service.titles = False
+        service.index = frozenset()
         self._recall = ()
         if offer.dialect is None:
             # Lines of another version may mean something else, so nothing is recorded and nothing is served.
@@ -63,6 +64,7 @@ class Negotiation:
             effects += self._filing.named(IdentifyAgent(offer.name, offer.release))
         line, service.ours = capabilities.served(line, offer, self._settings)
         service.is_known = service.is_wanted and offer.has_sessions
+        service.index = session_index.offered(self._initialize, message.result)
         self._life.titles = capabilities.LIST in service.ours
         in_theirs = service.is_wanted and offer.dialect.fills_titles and service.modes.list != capabilities.AGENT
         service.titles = in_theirs or capabilities.LIST in service.ours

@@ -22,6 +22,7 @@ from acp_proxy.core.effects import (
     DeleteSession,
     Effect,
     FindSession,
+    FollowAgent,
     ForTranscript,
     Forward,
     ListSessions,
@@ -282,10 +283,12 @@ class Relay:
             case AmendList():
                 amended = self._the_serving().amended_list(effect)
                 return amended if isinstance(amended, list) else self._decide(amended)
-            case AmendTitles(data):
-                return [Forward(Peer.CLIENT, self._the_serving().amended_titles(data))]
+            case AmendTitles():
+                return [Forward(Peer.CLIENT, self._the_serving().amended_titles(effect))]
             case SetTitle() | SetArchived() | TellStatus():
                 self._the_serving().change(effect)
+            case FollowAgent():
+                return self._the_serving().follow(effect)
             case DeleteSession(session, request):
                 return self._the_serving().delete(session, request)
             case FindSession():

@@ -14,7 +14,18 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from acp_proxy.core import answers
-from acp_proxy.core.effects import Acting, AmendList, Forward, ListSessions, SetArchived, SetTitle, TellStatus, Warn
+from acp_proxy.core.effects import (
+    Acting,
+    AmendList,
+    AmendTitles,
+    FollowAgent,
+    Forward,
+    ListSessions,
+    SetArchived,
+    SetTitle,
+    TellStatus,
+    Warn,
+)
 from acp_proxy.core.events import PageEmptied
 from acp_proxy.core.joining import joined
 from acp_proxy.errors import InvalidCursor, Unreadable, errno_name
@@ -28,7 +39,7 @@ from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 
 if TYPE_CHECKING:
-    from acp_proxy.transcripts.store import Listed
+    from acp_proxy.transcripts.store import JournalState, Listed
 
 _ANSWER_SECONDS = 15.0
 """How long a list or a delete waits for the store. With a locked index a list takes less: it does without."""
@@ -97,7 +108,7 @@ class Serving:
             return answers.unreadable(wanted.request, errno_name(problem)).data
 
     def amended_list(self, page: AmendList) -> list[Acting] | PageEmptied:
-        """The agent's answer to a list, without deleted sessions and with the user's titles, as an effect.
+        """The agent's line with listed sessions, without deleted ones and with the user's titles, as an effect.
 
         Archived sessions are left out, or chosen and marked if ``page.archived`` says so. With ``page.titles``, those
         without a title get the index's, if that answers in time. If nothing is left of a page that must not be empty,
@@ -107,29 +118,39 @@ class Serving:
         recorder, raw = self._recorder, page.raw
         try:
             state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
-            title_of = state.title if state.titles else None
-            made = self._titles(answers.untitled(raw, absent=page.titles))
+            title_of = _title_of(state, page.renamed)
+            made = self._titles(answers.untitled(raw, absent=page.titles, within=page.within))
             rows = self._beside(page)
+            archived = state.archived_here
+            hidden = state.gone | archived if page.archived in (None, answers.EXCLUDE) else state.gone
             if page.archived is None:
-                line = answers.amended(raw, state.hidden, title_of, made=made)
+                line = answers.amended(raw, hidden, title_of, made=made)
                 return [Forward(Peer.CLIENT, joined(line, rows, directories=page.directories, archived=False))]
-            archived = state.hidden - state.gone
-            hidden = state.hidden if page.archived == answers.EXCLUDE else state.gone
-            line = answers.amended(raw, hidden, title_of, archived, only=page.archived == answers.ONLY, made=made)
-            line = joined(line, rows, directories=page.directories, archived=True)
+            line = answers.amended(
+                raw,
+                hidden,
+                title_of,
+                archived,
+                only=page.archived == answers.ONLY,
+                made=made,
+                of_index=page.of_index,
+                within=page.within,
+            )
+            line = joined(line, rows, directories=page.directories, archived=not page.of_index)
             cursor = answers.emptied(raw, line)
             return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
         except (OSError, ValueError, KeyError, RecursionError):
             return [Forward(Peer.CLIENT, raw)]
 
-    def amended_titles(self, data: bytes) -> bytes:
+    def amended_titles(self, updates: AmendTitles) -> bytes:
         """Updates from the agent, with the user's titles."""
         recorder = self._recorder
         try:
             state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
         except OSError:
-            return data
-        return answers.with_titles(data, state.title) if state.titles else data
+            return updates.data
+        title_of = _title_of(state, updates.renamed)
+        return answers.with_titles(updates.data, title_of) if title_of is not None else updates.data
 
     def change(self, wanted: SetTitle | SetArchived | TellStatus) -> None:
         """Answer a request for a draft: set a title, archive or unarchive a session, or tell its status."""
@@ -164,6 +185,26 @@ class Serving:
         if self._recorder.fsync != "never":
             store.sync_journal(agent)
         return answer
+
+    def follow(self, change: FollowAgent) -> list[Acting]:
+        """Note what the agent has changed. Returns effects to perform."""
+        recorder = self._recorder
+
+        def note() -> None:
+            store, agent, session = recorder.store, recorder.agent, change.session
+            if change.title is not None:
+                title = change.title if recorder.mask is None else mask_title(change.title, recorder.mask)
+                store.set_title(agent, session, title, by_agent=True)
+            if change.is_archived is not None:
+                store.archive(agent, session, change.is_archived, by_agent=True)
+
+        try:
+            recorder.at_store(note, PATIENCE_SECONDS)
+        except FileNotFoundError:  # it was deleted
+            pass
+        except OSError as problem:
+            return [Warn(f"the agent's title or archiving of a session could not be noted: {errno_name(problem)}")]
+        return []
 
     def delete(self, session: str, request: RequestId | None) -> list[Acting]:
         """Delete a session, and answer the request if there is one. Returns effects to perform.
@@ -336,6 +377,13 @@ class Serving:
         timer.daemon = True
         timer.start()
         return in_time
+
+
+def _title_of(state: "JournalState", renamed: frozenset[str]) -> Callable[[str], str | None] | None:
+    """Returns the title that replaces the agent's of a session id, or None; None if there are no titles."""
+    if not state.titles:
+        return None
+    return lambda session: state.title_for_agent(session) if session not in renamed else None
 
 
 def _taken(waiting: deque[tuple[str, str]]) -> dict[tuple[str, str], None]:

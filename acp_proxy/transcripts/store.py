@@ -141,19 +141,23 @@ class Store(Opened):
         is_there = self._layout.exists(agent, file_name(session))
         return is_there or (source is not None and self._layout.exists(source[0], file_name(source[1])))
 
-    def set_title(self, agent: str, session: str, title: str) -> None:
-        """Set the user's title, even of a session without a transcript. Raises OSError (FileNotFoundError: the session
-        was deleted)."""
-        name = file_name(session)
-        self._layout.make_folder(self._path(agent, session).parent)
-        deleting.set_title(self._layout, agent, session, name, title)
+    def set_title(self, agent: str, session: str, title: str, *, by_agent: bool = False) -> None:
+        """Set the user's title, even of a session without a transcript. ``by_agent``: the agent has it too.
 
-    def archive(self, agent: str, session: str, is_archived: bool) -> None:
-        """Archive or unarchive a session, even one without a transcript. Raises OSError (FileNotFoundError: the session
-        was deleted)."""
+        Raises OSError (FileNotFoundError: the session was deleted).
+        """
         name = file_name(session)
         self._layout.make_folder(self._path(agent, session).parent)
-        deleting.set_archived(self._layout, agent, session, name, is_archived)
+        deleting.set_title(self._layout, agent, session, name, title, by_agent=by_agent)
+
+    def archive(self, agent: str, session: str, is_archived: bool, *, by_agent: bool = False) -> None:
+        """Archive or unarchive a session, even one without a transcript. ``by_agent``: the agent has done so too.
+
+        Raises OSError (FileNotFoundError: the session was deleted).
+        """
+        name = file_name(session)
+        self._layout.make_folder(self._path(agent, session).parent)
+        deleting.set_archived(self._layout, agent, session, name, is_archived, by_agent=by_agent)
 
     # --- loads and lists
 

@@ -35,6 +35,12 @@ REQUEST_PERMISSION = "session/request_permission"
 CANCEL_REQUEST = "$/cancel_request"
 STEERING = "_session/steering"
 """An extension: the user's words into a running turn. Source: claude-agent-acp 0.101, codex-acp 2.6."""
+INDEX_RENAME = "_session/rename"
+INDEX_ARCHIVE = "_session/archive"
+INDEX_UNARCHIVE = "_session/unarchive"
+INDEX_LOOK_UP = "_session/batch_get"
+INDEX_CHANGES = "_session/list/changes"
+"""Extensions: an agent's index of its sessions. Source: as above."""
 TERMINAL_CREATE = "terminal/create"
 TERMINAL_OUTPUT = "terminal/output"
 TERMINAL_WAIT = "terminal/wait_for_exit"
@@ -48,8 +54,11 @@ OPENING = frozenset({NEW, LOAD, RESUME, FORK})
 """Requests whose answer opens a session."""
 RECORDED_REQUESTS = frozenset({PROMPT, SET_MODE, SET_CONFIG_OPTION, REQUEST_PERMISSION}) | REWINDS
 """Requests that are recorded, and so are their answers."""
-EXTENSIONS = frozenset({STEERING, REWIND_EXTENSION})
-"""The client's extension requests that mean something here."""
+RENAMES = frozenset({SET_TITLE, INDEX_RENAME})
+"""Requests that give a session a title."""
+INDEX = frozenset({INDEX_RENAME, INDEX_ARCHIVE, INDEX_UNARCHIVE, INDEX_LOOK_UP, INDEX_CHANGES})
+EXTENSIONS = frozenset({STEERING, REWIND_EXTENSION}) | INDEX
+"""Extensions that mean something here."""
 TERMINALS = frozenset({TERMINAL_CREATE, TERMINAL_OUTPUT, TERMINAL_WAIT, TERMINAL_RELEASE})
 
 USER_CHUNK = "user_message_chunk"

@@ -7,7 +7,7 @@ duplicate keys the last one counts, as in common parsers.
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from json.decoder import JSONDecoder
 
 Span = tuple[int, int]
@@ -105,6 +105,25 @@ def replaced(text: str, changes: Iterable[tuple[Span, str]]) -> str:
         parts += text[at:start], new
         at = end
     return "".join([*parts, text[at:]])
+
+
+def set_members(text: str, span: Span, values: Mapping[str, object]) -> list[tuple[Span, str]]:
+    """The replacements that set these members of an object. Objects among the values are merged, not replaced."""
+    there = members(text, span[0])
+    changes: list[tuple[Span, str]] = []
+    new: list[str] = []
+    for key, value in values.items():
+        said = json.dumps(value, separators=(",", ":"))
+        if key not in there:
+            new.append(f"{json.dumps(key)}:{said}")
+        elif isinstance(value, Mapping) and value and text[there[key][0]] == "{":
+            changes += set_members(text, there[key], value)
+        else:
+            changes.append((there[key], said))
+    if new:
+        end = span[1] - 1
+        changes.append(((end, end), ("," if there else "") + ",".join(new)))
+    return changes
 
 
 def _skip(text: str, at: int) -> int:

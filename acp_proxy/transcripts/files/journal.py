@@ -39,7 +39,8 @@ class Event(Value):
     soft delete: the new name; of a restore: the name while deleted. ``title``: None removes the user's title.
     ``to``: the transcript is being renamed to this; empty: removed. This is complete at the old name's next title, even
     if that is None. ``is_here``: a delete that other machines with the same history do not follow.
-    ``uid``: the transcript's; an id may be another session's by now.
+    ``uid``: the transcript's; an id may be another session's by now. ``by_agent``: the agent has given the title, or
+    archived the session, itself.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Event(Value):
     to: str | None = None
     is_here: bool = False
     uid: str | None = None
+    by_agent: bool = False
 
     @property
     def name(self) -> str:
@@ -81,10 +83,25 @@ class JournalState(Value):
     archived: Mapping[str, str]
     hidden: frozenset[str]
     """The ids that no list shows by default: deleted and archived sessions."""
+    titled_by_agent: frozenset[str] = frozenset()
+    archived_by_agent: frozenset[str] = frozenset()
+    """The transcripts whose title the agent has, and those that it has archived, itself: both can change there at any
+    time, so in what the agent sends, its word counts."""
 
     def title(self, session: str) -> str | None:
         """The user's title of a session, if there is one."""
         return self.titles.get(file_name(session))
+
+    def title_for_agent(self, session: str) -> str | None:
+        """The user's title of a session, if it replaces the agent's in what that sends."""
+        name = file_name(session)
+        return self.titles.get(name) if name not in self.titled_by_agent else None
+
+    @property
+    def archived_here(self) -> frozenset[str]:
+        """The ids of the sessions that are archived here, whatever the agent says."""
+        theirs = {session for name, session in self.archived.items() if name in self.archived_by_agent}
+        return self.hidden - self.gone - theirs
 
 
 EMPTY = JournalState({}, frozenset(), {}, frozenset(), {}, {}, frozenset())
@@ -196,6 +213,7 @@ def _folded(events: Iterator[Event], before: JournalState = EMPTY) -> JournalSta
         dict(before.moving),
         dict(before.archived),
     )
+    titled_by_agent, archived_by_agent = set(before.titled_by_agent), set(before.archived_by_agent)
     for event in events:
         if event.kind == RESTORED:
             deleted.pop(event.session, None)
@@ -208,6 +226,7 @@ def _folded(events: Iterator[Event], before: JournalState = EMPTY) -> JournalSta
             if event.title is not None:
                 titles[event.name] = masks_shortened(event.title)
                 titled.add(event.name)
+                (titled_by_agent.add if event.by_agent else titled_by_agent.discard)(event.name)
         elif event.kind == DELETED:
             deleted[event.session] = event.transcript
             archived.pop(file_name(event.session), None)
@@ -217,11 +236,20 @@ def _folded(events: Iterator[Event], before: JournalState = EMPTY) -> JournalSta
             deleted.pop(event.session, None)
         elif event.kind == ARCHIVED:
             archived[event.name] = event.session
+            (archived_by_agent.add if event.by_agent else archived_by_agent.discard)(event.name)
         elif event.kind == UNARCHIVED:
             archived.pop(event.name, None)
     hidden = {session for name, session in archived.items() if name == file_name(session)}
     return JournalState(
-        deleted, frozenset(deleted), titles, frozenset(titled), moving, archived, frozenset(hidden.union(deleted))
+        deleted,
+        frozenset(deleted),
+        titles,
+        frozenset(titled),
+        moving,
+        archived,
+        frozenset(hidden.union(deleted)),
+        frozenset(titled_by_agent.intersection(titles)),
+        frozenset(archived_by_agent.intersection(archived)),
     )
 
 
@@ -264,4 +292,5 @@ def _event(line: bytes) -> Event | None:
         to,
         acp.member(value, "here") is True,
         acp.text(value, "uid"),
+        acp.text(value, "by") == "agent",
     )

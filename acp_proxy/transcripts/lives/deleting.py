@@ -276,21 +276,33 @@ def _is_there(path: Path) -> bool:
     return os.path.lexists(path) or os.path.lexists(compressed(path))
 
 
-def set_title(layout: Layout, agent: str, session: str, name: str, title: str | None) -> None:
-    """Set the user's title; None: remove it. Raises OSError (FileNotFoundError: the session was deleted)."""
+def set_title(
+    layout: Layout, agent: str, session: str, name: str, title: str | None, *, by_agent: bool = False
+) -> None:
+    """Set the user's title; None: remove it. ``by_agent``: the agent has it too.
+
+    Raises OSError (FileNotFoundError: the session was deleted).
+    """
     with _alone_with(layout, agent, session, name):
         if title is None:
             _forget_titles(layout, agent, session, name)
         else:
-            _say_title(layout, agent, session, name, title)
+            _say_title(layout, agent, session, name, title, by_agent=by_agent)
         layout.forget_words(name)  # search tables contain the title
 
 
-def set_archived(layout: Layout, agent: str, session: str, name: str, is_archived: bool) -> None:
-    """Archive or unarchive a session. Raises OSError (FileNotFoundError: the session was deleted)."""
+def set_archived(
+    layout: Layout, agent: str, session: str, name: str, is_archived: bool, *, by_agent: bool = False
+) -> None:
+    """Archive or unarchive a session. ``by_agent``: the agent has done so too.
+
+    Raises OSError (FileNotFoundError: the session was deleted).
+    """
     with _alone_with(layout, agent, session, name) as known:
-        if is_archived != (name in known.state().archived):
-            _say_archived(layout, agent, session, name, is_archived)
+        state = known.state()
+        is_news = is_archived and by_agent and name not in state.archived_by_agent
+        if is_news or is_archived != (name in state.archived):
+            _say_archived(layout, agent, session, name, is_archived, by_agent=by_agent)
 
 
 @contextmanager
@@ -359,13 +371,22 @@ def _forget_titles(layout: Layout, agent: str, session: str, *names: str) -> Non
     erase_titles(layout, agent, *names)
 
 
-def _say_title(layout: Layout, agent: str, session: str, name: str, title: str | None) -> None:
-    layout.journal(agent).append(journal.TITLED, session, _now(), **_of(session, name), title=title)
+def _say_title(
+    layout: Layout, agent: str, session: str, name: str, title: str | None, *, by_agent: bool = False
+) -> None:
+    members: dict[str, str | bool | None] = {**_of(session, name), "title": title, **_by(by_agent)}
+    layout.journal(agent).append(journal.TITLED, session, _now(), **members)
 
 
-def _say_archived(layout: Layout, agent: str, session: str, name: str, is_archived: bool) -> None:
+def _say_archived(
+    layout: Layout, agent: str, session: str, name: str, is_archived: bool, *, by_agent: bool = False
+) -> None:
     event = journal.ARCHIVED if is_archived else journal.UNARCHIVED
-    layout.journal(agent).append(event, session, _now(), **_of(session, name))
+    layout.journal(agent).append(event, session, _now(), **_of(session, name), **_by(by_agent))
+
+
+def _by(agent: bool) -> dict[str, str]:
+    return {"by": "agent"} if agent else {}
 
 
 def _of(session: str, name: str) -> dict[str, str]:

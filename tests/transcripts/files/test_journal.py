@@ -361,3 +361,31 @@ def test_a_session_is_archived_until_it_is_unarchived_deleted_or_set_aside(journ
         journal.append(event, "a", talk.time(6))
     assert Journal(path).state().archived == {}
     assert Journal(path).state().hidden == {"c"}
+
+
+def test_in_what_the_agent_sends_its_own_title_and_archive_state_count(journal: Journal) -> None:
+    journal.append(TITLED, "a", talk.time(1), title="Mine")
+    journal.append(ARCHIVED, "a", talk.time(2))
+    state = journal.state()
+    assert (state.title("a"), state.title_for_agent("a")) == ("Mine", "Mine")
+    assert state.archived_here == {"a"}
+    journal.append(TITLED, "a", talk.time(3), title="Given in the agent", by="agent")
+    journal.append(ARCHIVED, "a", talk.time(4), by="agent")
+    state = journal.state()
+    assert (state.title("a"), state.title_for_agent("a")) == ("Given in the agent", None)
+    assert state.hidden == {"a"}
+    assert state.archived_here == frozenset()
+    journal.append(TITLED, "a", talk.time(5), title="Mine again")
+    journal.append(UNARCHIVED, "a", talk.time(6))
+    journal.append(ARCHIVED, "a", talk.time(7))
+    state = Journal(journal._path).state()
+    assert state.title_for_agent("a") == "Mine again"
+    assert state.archived_here == {"a"}
+
+
+def test_a_delete_ends_what_the_agent_has_said(journal: Journal) -> None:
+    journal.append(TITLED, "a", talk.time(1), title="Given in the agent", by="agent")
+    journal.append(ARCHIVED, "a", talk.time(2), by="agent")
+    journal.append(DELETED, "a", talk.time(3))
+    state = journal.state()
+    assert (state.titled_by_agent, state.archived_by_agent) == (frozenset(), frozenset())
