@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading
-from acp_proxy.wire import acp, record
+from acp_proxy.wire import acp, framing, record
 from acp_proxy.wire.rewinds import Messages, Point, Rewinds
 
 _MARKS = (f'{acp.REWIND}"'.encode(), f'"{acp.HISTORY_TRUNCATED}"'.encode())
@@ -53,8 +53,25 @@ def fork_end(reading: Reading, point: Point) -> int | None:
     """
     messages, ids = Messages(), (point.message, point.message.partition(":segment:")[0])
     marks = [acp.PROMPT.encode(), *(id.encode() for id in ids)] if all(map(_PLAIN.fullmatch, ids)) else [b""]
-    for number, at, line in reading.raw_lines():
-        if messages.may_move(point) or any(mark in line for mark in marks):
-            for piece in record.entries_in(line):
-                messages.add(number, at, at + len(line), piece.value)
+    number, at = 0, reading.header_size
+    for lines in _blocks(reading):
+        if messages.may_move(point) or any(mark in lines for mark in marks):
+            for line in framing.cut(lines):
+                for piece in record.entries_in(line):
+                    messages.add(number, at, at + len(line), piece.value)
+                number, at = number + 1, at + len(line)
+        else:
+            number, at = number + lines.count(b"\n"), at + len(lines)
     return messages.place(point)
+
+
+def _blocks(reading: Reading) -> Iterator[bytes]:
+    """The transcript behind its header, in whole lines, many at a time."""
+    parts: list[bytes] = []
+    for data in reading.bytes_from(reading.header_size):
+        if end := data.rfind(b"\n") + 1:
+            yield b"".join((*parts, data[:end]))
+            parts = []
+        parts.append(data[end:])
+    if rest := b"".join(parts):
+        yield rest

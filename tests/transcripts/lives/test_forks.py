@@ -15,6 +15,7 @@ from acp_proxy.transcripts.files.reading import Reading, Unfinished
 from acp_proxy.transcripts.lives import forks
 from acp_proxy.transcripts.lives.compressing import Terms
 from acp_proxy.wire import record
+from acp_proxy.wire.rewinds import Point
 from tests.stored import Both
 from tests.transcripts import talk
 from tests.transcripts.forked import begun, header, is_complete, left_by_a_crash, listed, spoken
@@ -60,6 +61,36 @@ def test_entries_added_to_the_parent_later_are_not_in_the_fork(long: Both) -> No
     long.finish_fork(transcript.path, transcript.beginning)
     assert spoken(long, "f") == ["one"]
     transcript.close()
+
+
+def spoken_in_turns(store: Both) -> None:
+    """A parent of three turns, in which the agent says ``a``, ``b`` and ``c``."""
+    for number, id in enumerate("abc"):
+        content = {"type": "text", "text": "x" * 70_000}
+        update = talk.update("agent_message_chunk", session="p", content=content, messageId=id)
+        talk.keep(store, AGENT, "p", prompt(id, session="p"), update, answer(), fresh=not number)
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_a_fork_at_a_message_has_what_came_up_to_it(store: Both, *, is_compressed: bool) -> None:
+    spoken_in_turns(store)
+    if is_compressed:
+        store.bring_in(AGENT, "p")
+        assert store.compress(AGENT, file_name("p"), Terms(min_size=1, older_than=0.0)) is not None
+    begun(store, until=store.fork_end(AGENT, "p", Point("b"))).close()
+    assert spoken(store, "f") == ["a", "b"]
+    assert store.fork_end(AGENT, "p", Point("nobody")) is None
+
+
+def test_a_fork_at_a_message_of_a_fork_that_is_not_copied_yet_waits_for_that(long: Both) -> None:
+    talk.keep(long, AGENT, "p", talk.update("plan", session="p", entries=[]), prompt("two", session="p"), fresh=False)
+    parent = begun(long)
+    message = talk.update("agent_message_chunk", session="f", content={"type": "text", "text": "x"}, messageId="m")
+    parent.append(message + prompt("three", session="f"))
+    end = long.fork_end(AGENT, "f", Point("m"))
+    assert end is not None
+    assert parent.path.read_bytes()[:end].endswith(message)
+    parent.close()
 
 
 def test_a_fork_begun_late_has_the_entries_of_the_time_of_the_fork(store: Both) -> None:
