@@ -263,6 +263,28 @@ def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
     return True
 
 
+def has_record_locks(path: Path) -> bool:
+    """Whether the file system of this file has the locks that SQLite uses; some on networks have none, or lose them.
+
+    The file must be none of SQLite's: closing it here would end the locks that this process has on it.
+    """
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        fd = open_private(path, os.O_RDONLY)
+    except OSError:  # other calls will report a real problem
+        return True
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as problem:
+        return problem.errno not in _NO_LOCKS
+    finally:
+        os.close(fd)
+    return True
+
+
 def touch(path: Path | str) -> None:
     """Create an empty file if it is missing. Raises OSError."""
     os.close(open_private(path, os.O_WRONLY | os.O_CREAT))

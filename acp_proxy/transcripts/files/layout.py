@@ -56,6 +56,12 @@ class Layout:
         except OSError:
             return True
 
+    @property
+    def has_databases(self) -> bool:
+        """Whether SQLite can use files here: not in a read-only store, and not on a file system without locks, where it
+        would wait for many seconds each time."""
+        return not self.is_only_read and access.has_record_locks(self.format)
+
     def prepare(self) -> None:
         """Create what is missing, unless the store is read-only, and check the whole directory.
 

@@ -30,6 +30,8 @@ _TELLING_SECONDS = 60
 """An agent may pause for so long while it replays an imported session; nothing signals the end of that replay."""
 _LEFT_ALONE_SECONDS = 5.0
 """After a failed write, the index is not tried again for so long, as each try may take seconds. Marks remain."""
+_LONG_SECONDS = 1.0
+"""A query that waited longer than this for an index in vain leaves it alone, too."""
 _TOGETHER_SECONDS = 0.1
 """How long a transaction may take while the index is filled, so that other writers wait only briefly."""
 _IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
@@ -61,6 +63,9 @@ class Catalog:
         self._layout = layout
         self._filling = filling
         self._index: Index | None = None
+        self._instead: Index | None = None
+        """In memory, kept up to date as long as the one on disk cannot be used: filling it may take seconds."""
+        self._asked_again_at = 0.0
         self._inode = 0
         self._told_again_at = 0.0
         self._gone: dict[str, tuple[frozenset[str], list[str]]] = {}
@@ -68,24 +73,29 @@ class Catalog:
     def ask(self, question: Callable[[Index], T], *agents: str) -> T:
         """Bring the index up to date for these agents, and return its answer to ``question``. Raises Unreadable.
 
-        An index that cannot be trusted is rebuilt. If that fails too, one in memory is used; if the index was busy for
-        too long, that one starts with its rows, because reading all transcripts would only add load.
+        An index that cannot be trusted is rebuilt. If that fails too, one in memory is used; if waiting for the one on
+        disk took long, for a few seconds before it is tried again. If the index was busy for too long, the one in
+        memory starts with its rows, because reading all transcripts would only add load.
         """
-        in_use = False
-        try:
-            return self._ask_the_lasting(question, agents)
-        except (sqlite3.Error, OSError) as problem:
-            self._close()
-            in_use = _code(problem) in _IN_USE
-        try:
-            index = Index(None)
+        in_use, began = False, time.monotonic()
+        if self._instead is None or began >= self._asked_again_at:
             try:
+                answer = self._ask_the_lasting(question, agents)
+                self._end_instead()
+                return answer
+            except (sqlite3.Error, OSError) as problem:
+                self._close()
+                in_use = _code(problem) in _IN_USE
+                is_slow = time.monotonic() - began > _LONG_SECONDS
+                self._asked_again_at = time.monotonic() + (_LEFT_ALONE_SECONDS if is_slow else 0.0)
+        try:
+            if self._instead is None:
+                self._instead = Index(None)
                 if in_use:
-                    index.take_over(self._layout.index)
-                return self._answer(index, agents, question)
-            finally:
-                index.close()
+                    self._instead.take_over(self._layout.index)
+            return self._answer(self._instead, agents, question)
         except (sqlite3.Error, OSError) as problem:
+            self._end_instead()
             raise Unreadable(errno_name(problem)) from problem
 
     def tell(self, news: Callable[[Index], None], *, can_wait: bool = False) -> None:
@@ -244,6 +254,8 @@ class Catalog:
         if self._layout.is_only_read:
             self._index = self._index or Index(None)
             return self._index
+        if not self._layout.has_databases:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), str(path))
         if self._index is not None:
             try:
                 if os.stat(path).st_ino == self._inode:
@@ -259,6 +271,11 @@ class Catalog:
         self._index = Index(path)
         self._inode = os.stat(path).st_ino
         return self._index
+
+    def _end_instead(self) -> None:
+        if self._instead is not None:
+            self._instead.close()
+        self._instead = None
 
     def _close(self) -> None:
         if self._index is not None:

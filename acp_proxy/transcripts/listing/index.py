@@ -277,13 +277,18 @@ class Index:
         return found.fetchone() is not None
 
     def take_over(self, path: Path) -> None:
-        """Copy the rows of a complete index at ``path`` into this one. Only reads that file: waits for no writer."""
+        """Copy the rows of a complete index at ``path`` into this one, unless that cannot be read at once."""
+
+        def check(status: int, left: int, total: int) -> None:
+            if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):  # ``backup`` would try again for ever
+                raise sqlite3.OperationalError("it is locked")
+
         with (
             suppress(sqlite3.Error),
-            closing(sqlite3.connect(access.database_uri(path, "mode=ro"), uri=True)) as other,
+            closing(sqlite3.connect(access.database_uri(path, "mode=ro"), uri=True, timeout=0)) as other,
         ):
             if other.execute("PRAGMA user_version").fetchone() == (SCHEMA,):
-                other.backup(self._database)
+                other.backup(self._database, progress=check)
                 self.is_new = False
 
     def is_filled(self) -> None:

@@ -286,11 +286,11 @@ def when(doc: int) -> int:
 
 
 def table(layout: Layout, digit: str) -> Path | None:
-    """The path of a digit's table, created if it is missing; None if the store is read-only.
+    """The path of a digit's table, created if it is missing; None if SQLite can use no file in the store.
 
     If two processes created one at the same moment, the first by name stays.
     """
-    if layout.is_only_read:
+    if not layout.has_databases:
         return None
     kept = None
     for path in layout.words(digit):

@@ -107,7 +107,7 @@ class Inspection:
                 yield from self._file(agent, path)
             yield from self._marks(agent)
             yield from self._kept(agent)
-        if self._layout.is_only_read:
+        if not self._layout.has_databases:
             yield from self._unseen()
             return
         yield from self._index(self._layout.all_names())
@@ -118,7 +118,7 @@ class Inspection:
         for agent, name in self._advancing(transcripts, "Reading transcripts"):
             path = self._layout.transcript(agent, name)
             yield from self._file(agent, path if os.path.lexists(path) else names.compressed(path))
-        if self._layout.is_only_read:
+        if not self._layout.has_databases:
             yield from self._unseen()
             return
         yield from self._index(transcripts)
@@ -226,7 +226,7 @@ class Inspection:
             os.close(fd)
 
     def _unseen(self) -> Iterator[Finding]:
-        """Reports what cannot be checked in a read-only store: SQLite needs to write, at least side files."""
+        """Reports what cannot be checked: SQLite needs to lock files, and to write, at least side files."""
         for path in (self._layout.index, self._layout.search):
             if os.path.lexists(path):
                 yield Finding(path, UNSEEN, _UNUSED, NOTHING)
@@ -351,7 +351,7 @@ _MEANING = {
 _CUT = "what comes after the damage cannot be read. If nothing can be read, delete the file, or keep it"
 _ANEW = "the next search rebuilds it"
 _OTHER_WORDS = f"its text differs from the transcript's; {_ANEW}"
-_UNUSED = "is not used while the store cannot be written"
+_UNUSED = "is not used while the store cannot be written, or its file system has no locks"
 _LEFT = "a crash left it; the next sessions compress removes it"
 _COPYING = "its past is being copied, or a crash interrupted that; listing or opening the session completes it"
 _PARTIAL = "the session is read without it, as an incomplete one"

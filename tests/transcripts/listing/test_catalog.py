@@ -1,6 +1,7 @@
 """The index is updated before it is queried, and rebuilt if its file is unusable."""
 
 import contextlib
+import errno
 import os
 import shutil
 import sqlite3
@@ -9,16 +10,21 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from acp_proxy.errors import Unreadable
+from acp_proxy.transcripts.files import access
 from acp_proxy.transcripts.files.journal import Journal
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.listing import catalog as catalog_module
 from acp_proxy.transcripts.listing import index as index_module
+from acp_proxy.transcripts.listing.catalog import Catalog
 from acp_proxy.transcripts.listing.index import Index
 from acp_proxy.transcripts.lives import deleting
 from acp_proxy.transcripts.lives.compressing import Terms
@@ -740,3 +746,70 @@ def test_an_index_rebuilt_by_one_store_is_used_by_the_other(store: Both, root: P
     store.bring_in(AGENT, "b")
     assert marks(root) == set()
     assert listed(other) == ["b", "a"]
+
+
+def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
+    full: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a network file system that has lost its locks: SQLite would try again for ten seconds each time."""
+    talk.keep(full, AGENT, "new", at=5)
+    fills: list[str] = []
+    fill = Catalog._fill
+
+    def counted(catalog: Catalog, index: Index) -> None:
+        fills.append("fill")
+        fill(catalog, index)
+
+    monkeypatch.setattr(Catalog, "_fill", counted)
+    opened = Both(root)
+    with monkeypatch.context() as locks:
+        locks.setattr(access, "has_record_locks", lambda path: False)
+        locks.setattr(catalog_module, "Index", in_memory_only)
+        assert listed(opened) == ["new", "b", "a"]
+        talk.keep(full, AGENT, "newer", at=6)
+        assert listed(opened) == ["newer", "new", "b", "a"]
+        assert fills == ["fill"], "the transcripts are read once"
+    assert listed(opened) == ["newer", "new", "b", "a"]
+    assert marks(root) == set()
+    for session in ("new", "newer"):
+        full.delete(AGENT, session)
+        full.forget(AGENT, session)
+
+
+def in_memory_only(path: Path | None) -> Index:
+    assert path is None
+    return Index(path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
+def test_a_file_system_that_refuses_locks_is_told_from_one_where_somebody_holds_one(
+    root: Path, store: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    def refused(number: int) -> bool:
+        def lockf(*given: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(fcntl, "lockf", lockf)
+        return access.has_record_locks(root / "format")
+
+    assert access.has_record_locks(root / "format")
+    assert (refused(errno.ENOLCK), refused(errno.EAGAIN)) == (False, True)
+
+
+class Locked(sqlite3.Connection):
+    """A connection whose file is locked after the first query."""
+
+    def backup(self, target: sqlite3.Connection, *, progress: Any = None, **more: Any) -> None:
+        progress(sqlite3.SQLITE_BUSY, 1, 1)
+        raise AssertionError("it tries again for ever")
+
+
+def test_the_rows_of_a_locked_index_are_not_waited_for(full: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = Index(None)
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Locked))
+    index.take_over(root / "index.sqlite3")
+    assert index.is_new
+    index.close()
+    monkeypatch.undo()
