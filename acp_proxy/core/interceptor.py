@@ -348,15 +348,17 @@ class Interceptor:
             case Response():
                 return self._response(line, message)
             case Request(params=params):
-                effects: list[Effect] = [*self._scribe.recorded(Peer.AGENT, message)]
-                return effects + self._loads.question(acp.session_id(params), line)
+                session = acp.session_id(params)
+                effects: list[Effect] = [*self._loads.rest(session), *self._scribe.recorded(Peer.AGENT, message)]
+                return effects + self._loads.question(session, line)
             case Notification(method=method) if (rows := self._rows(method, line)) is not None:
                 return [rows]
             case Notification(method=method, params=params):
                 session = (
                     self._loads.under_way.asks_in(params) if method == acp.CANCEL_REQUEST else acp.session_id(params)
                 )
-                return [*self._scribe.recorded(Peer.AGENT, message), *self._loads.to_client(session, line)]
+                effects = [*self._loads.rest(session), *self._scribe.recorded(Peer.AGENT, message)]
+                return effects + self._loads.to_client(session, line)
             case Batch() | Opaque():
                 return [*self._scribe.recorded(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 

@@ -25,7 +25,7 @@ from acp_proxy.core.load import Do, Happens, Load, LoadState
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.core.under_way import HELD_LIMIT, IN_QUESTION, UnderWay
 from acp_proxy.history.comparison import Comparison
-from acp_proxy.history.late import InTurn
+from acp_proxy.history.late import InTurn, Sorted
 from acp_proxy.history.once import told_once
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp, dialect, jsonrpc
@@ -248,22 +248,16 @@ class Life:
 
     def in_turn(self, comparison: Comparison, load: Load) -> InTurn:
         """What follows the replay in the turn that begins now."""
-        return InTurn(comparison, ours=load.is_ours, echo_ends=self.dialect.states_first)
+        return InTurn(comparison, ours=load.is_ours)
 
-    def told_in_turn(self, load: Load, told: list[tuple[bytes, bool]], line: bytes | None = None) -> list[Effect]:
-        """Record the new lines of a turn, and send what the client has not seen.
-
-        ``told``: lines, each with whether it is new. ``line``: the line that has just come. A client that saw the
-        agent's replay gets it at once; one that saw the transcript gets only the new lines.
-        """
+    def told_in_turn(self, load: Load, told: list[Sorted]) -> list[Effect]:
+        """Send and record what the agent said in a turn."""
         effects: list[Effect] = []
-        if line is not None and not load.is_ours:
-            effects += self.behind_what_waits(load, line)
-        for each, is_new in told:
-            if is_new:
-                message = jsonrpc.read_message(each)
+        for line, is_sent, is_recorded in told:
+            if is_recorded:
+                message = jsonrpc.read_message(line)
                 effects += self._notebook.update(load.session, message.raw, _update(message), opening=False)
-                effects += self.behind_what_waits(load, each) if load.is_ours else []
+            effects += self.behind_what_waits(load, line) if is_sent else []
         return effects
 
     def behind_what_waits(self, load: Load, line: bytes) -> list[Effect]:

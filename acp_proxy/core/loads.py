@@ -86,8 +86,14 @@ class Loads:
         if holder is not None:
             holder.held.append((line, None))
             return self.life.waits(holder, line)
+        return [*self.rest(session), Forward(Peer.CLIENT, line)]
+
+    def rest(self, session: str | None) -> list[Effect]:
+        """Send and record what waits after an answered load, before something that must not overtake it."""
         load = self.under_way.in_question.get(session) if session is not None and self.under_way.in_question else None
-        return [*(self.life.rest(load) if load is not None else []), Forward(Peer.CLIENT, line)]
+        if load is None:
+            return []
+        return self.life.rest(load) if load.turn is None else self.life.told_in_turn(load, load.turn.rest())
 
     def question(self, session: str | None, line: bytes) -> list[Effect]:
         """A request from the agent. If the agent has not answered the load, it passes at once, after what waited: the
@@ -125,8 +131,8 @@ class Loads:
             said = block_letters(acp.member(update, "content")) if is_user else ""
             if said and not any(prompt.startswith(said) for prompt in load.prompts):
                 return [self.life.reads(load), DecideLater(Peer.AGENT, [line])]
-            return self.life.told_in_turn(load, [(line, True)], line)
-        return self.life.told_in_turn(load, load.turn.add(line, update, load.prompts), line)
+            return self.life.told_in_turn(load, [(line, True, True)])
+        return self.life.told_in_turn(load, load.turn.add(line, update, load.prompts))
 
     def prompted(self, session: str, prompt: Request | None) -> list[Effect]:
         """The client prompts: settle what the agent sent until now. ``prompt``: None if it passes in pieces."""
@@ -140,6 +146,7 @@ class Loads:
                 load.plan = load.plan.but(imports=False)
         opened = self.under_way.in_question.get(session)
         if opened is not None:
+            effects += self.turn_ends(session)
             _sent(opened, prompt)
             if prompt is not None and opened.state is LoadState.OPEN:
                 self._handovers.prompted_first(opened, prompt)
@@ -151,7 +158,7 @@ class Loads:
         return self._handovers.is_undelivered(session)
 
     def turn_ends(self, session: str) -> list[Effect]:
-        """The agent has answered a prompt: send what waits in the turn before that answer."""
+        """The agent has answered a prompt, or another is sent: send and record what waits in the turn before that."""
         load = self.under_way.in_question.get(session) if self.under_way.in_question else None
         return self.life.told_in_turn(load, load.turn.rest()) if load is not None and load.turn is not None else []
 
@@ -310,6 +317,7 @@ class Loads:
     def send_again(self, load: Load, prompt: Request, refusal: bytes) -> None:
         """Follow a load that opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
         self.under_way.add(load)
+        _sent(load, prompt)
         self.life.resent[load.request.id] = prompt, refusal
 
 

@@ -113,15 +113,18 @@ class Comparison:
         return self._run
 
     @property
-    def awaits_answer(self) -> bool:
-        """Whether the last known message is a user message that has an answer in the transcript."""
-        return self._rewrites
-
-    @property
     def may_begin_again(self) -> bool:
         """Whether the user message that is coming may begin another replay."""
         run = self._run
         return run is not None and run.kind == acp.USER_CHUNK and self._begins_again(run.text, whole=False) is not None
+
+    @property
+    def stops_in_turn(self) -> bool:
+        """Whether the replay has come to a user message of the transcript and not to the end of that turn."""
+        past, turn = self.past, self.user
+        return turn > 0 and (
+            self.at < past.latest_end(turn) or any(call not in self.called for call in past.calls_of(turn))
+        )
 
     @property
     def is_before_known_turn(self) -> bool:

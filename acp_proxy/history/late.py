@@ -1,8 +1,7 @@
 """Sorts what an agent sends about a session after its answer: what the client has seen already, and what is new.
 
-``Sieve`` works between the answer and the next prompt. ``InTurn`` works in the turn after that, in which everything is
-new except a replay that is still running. Lines keep their order, and wait only while they equal what the client has
-seen.
+``Sieve`` works between the answer and the next prompt: a line waits only while it equals what the client has seen.
+``InTurn`` works in the turn after that, in which what the agent says passes, except a replay that provably runs.
 """
 
 from acp_proxy.history.comparison import Comparison
@@ -12,8 +11,8 @@ from acp_proxy.wire import acp
 
 WAITING_LIMIT = 1024 * 1024
 """The most bytes that wait for what the agent sends next."""
-_CERTAIN = 16
-"""So many equal letters are no coincidence, even if nothing else shows that a replay is running."""
+Sorted = tuple[bytes, bool, bool]
+"""A line of a turn, whether to send it to the client now, and whether to record it now."""
 
 
 class Sieve:
@@ -84,157 +83,149 @@ class Sieve:
 
 
 class InTurn:
-    """Follows a replay that is still running when the client prompts, or that begins after that."""
+    """Finds a replay that still runs when the client prompts, or that begins after that.
 
-    def __init__(self, comparison: Comparison, *, ours: bool, echo_ends: bool = False) -> None:
-        """``echo_ends``: the echo of the prompt ends a replay that is still running."""
-        self._echo_ends = echo_ends
-        self.ours = ours
-        """Whether the client has seen the whole transcript, so that it must not get the repetition."""
+    What the agent says in a turn goes to the client at once. Equal words prove nothing: agents say the same twice, and
+    leave turns out of their replays. Only a user message proves a replay, if it is no echo, and is the next one of the
+    replay before the prompt, or the transcript's first one. What follows it is not new as long as it goes on in order.
+
+    If the replay before the prompt stops in the middle of a turn, what goes on there in order is sent at once too, but
+    recorded only when something else follows. It belongs to the replay if such a user message or an echo follows.
+    """
+
+    def __init__(self, comparison: Comparison, *, ours: bool) -> None:
+        """``ours``: the client has seen the whole transcript, so it must not get the repetition."""
         self._past = comparison.past
+        self._ours = ours
         self._at, self._user = comparison.at, comparison.user
-        is_at_end = self._at >= len(self._past.words) and self._user >= len(self._past.users)
-        self.is_running = comparison.told_anything and not is_at_end
-        self._is_certain = comparison.awaits_answer
-        """Whether the last thing that the agent sent is a user message that the transcript has."""
-        self._calls: set[str] = set()
-        self._unsure: list[bytes] = []
-        """Plans and known thoughts, which say nothing alone: what the agent sends next decides about them."""
-        self._unsure_size = 0
-        self._held: list[bytes] = []
+        self._goes_on = comparison.stops_in_turn
+        """Whether what the agent says next may go on in order."""
+        self._is_proven = self._is_next_user = False
+        """Whether a user message has proved a replay, and whether the user message that is coming does."""
+        self._waiting: list[tuple[bytes, bool]] = []
+        """Lines that may belong to the replay and are not recorded, each with whether it was sent."""
+        self._size = 0
         self._said = ""
+        """The letters of the message that is coming, if it may belong to the replay."""
         self._run: tuple[str, str | None] | None = None
 
-    def add(self, line: bytes, update: object, prompts: list[str]) -> list[tuple[bytes, bool]]:
+    @property
+    def is_running(self) -> bool:
+        """Whether other updates than user messages may belong to a replay."""
+        return self._goes_on or bool(self._waiting)
+
+    def add(self, line: bytes, update: object, prompts: list[str]) -> list[Sorted]:
         """Take an update of a turn: its line, and its parsed ``params.update``.
 
-        ``prompts``: the letters of the open prompts without an echo; an echoed one is removed. Returns lines in order,
-        each with whether it is new. A line that waits is returned by a later call, or by ``rest``.
+        ``prompts``: the letters of the open prompts without an echo; an echoed one is removed. A line that was not sent
+        or not recorded comes back later, from this or from ``rest``, unless it belongs to a replay.
         """
         kind = acp.update_kind(update) or ""
         run = (kind, acp.text(update, "messageId"))
-        out = self._ended(kind) if run != self._run else []
+        out = self._end_message() if run != self._run else []
         self._run = run
+        said, shown = block_letters(acp.member(update, "content")), shown_by(update)
         if kind == acp.USER_CHUNK:
-            return out + self._user_said(line, block_letters(acp.member(update, "content")), prompts)
-        if not self.is_running:
-            return [*out, (line, True)]
-        if (shown := shown_by(update)) is not None:
-            return [*out, *self._decided(line, is_new=not self._is_told_again(acp.TOOL_CALL, shown))]
-        if kind == acp.AGENT_CHUNK:
-            return out + self._agent_said(line, block_letters(acp.member(update, "content")))
-        if kind == PLAN or (kind == acp.THOUGHT_CHUNK and self._is_known_thought(update)):
-            self._unsure.append(line)
-            self._unsure_size += len(line)
-            return out + (self._decide(is_new=True) if self._unsure_size > WAITING_LIMIT else [])
-        return [*out, *self._decided(line, is_new=not self._is_told_again(kind, update))]
+            return out + self._add_user(line, said, prompts)
+        if not self._goes_on:
+            return out + self._pass(line)
+        if kind == acp.AGENT_CHUNK and shown is None:
+            return out + self._add_words(line, said)
+        if kind in CALLS or shown is not None:
+            return out + self._add_call(line, shown or update)
+        is_known = kind == PLAN or (
+            said in self._past.thoughts if kind == acp.THOUGHT_CHUNK else digest(update) in self._past.others
+        )
+        return out + (self._wait(line) if is_known else self._pass(line))
 
-    def rest(self) -> list[tuple[bytes, bool]]:
-        """The waiting lines, each with whether it is new, since the turn is over."""
-        return self._ended("") + self._decide(is_new=not self._is_certain)
+    def rest(self) -> list[Sorted]:
+        """The lines that wait, since the turn is over, or something comes that must not overtake them."""
+        out = self._end_message()
+        self._run = None
+        return out + self._decide(is_new=True)
 
-    def _user_said(self, line: bytes, said: str, prompts: list[str]) -> list[tuple[bytes, bool]]:
+    def _add_user(self, line: bytes, said: str, prompts: list[str]) -> list[Sorted]:
         self._said += said
-        self._held.append(line)
-        echoed = next((prompt for prompt in prompts if prompt.startswith(self._said)), None)
-        if echoed is not None:
-            if echoed == self._said:
+        number = self._next_user(self._said)
+        if number is None:  # within context
+            number = self._next_user(said)
+        forms = [self._said, *(self._past.users[number].forms if number is not None else [])]
+        echoed = next((prompt for prompt in prompts if prompt in forms), None)
+        if echoed is not None or any(prompt.startswith(self._said) for prompt in prompts):
+            if echoed is not None:
                 prompts.remove(echoed)
-                self.is_running = self.is_running and not self._echo_ends
-            return self._decide(is_new=False) + self._let_go(is_new=True, ends=False)
-        places = (
-            (self._said, self._user),
-            (self._said, 0),
-            (said, 0),
-        )  # where it goes on, from the beginning, in context
-        number = next((found for place in places if (found := self._past.next_user(*place)) is not None), None)
-        forms = self._past.users[number].forms if number is not None else []
-        if (sent := next((prompt for prompt in prompts if prompt in forms), None)) is not None:
-            prompts.remove(sent)  # the user repeats a prompt, and the agent echoes it as before
-            return self._decide(is_new=False) + self._let_go(is_new=True, ends=False)
+            self._goes_on = self._is_proven = self._is_next_user = False
+            return [*self._decide(is_new=False), (line, True, True)]
+        self._is_next_user = number is not None
         if number is not None:
-            self.is_running = self._is_certain = True
+            out = self._decide(is_new=False)
+            self._goes_on = self._is_proven = True
             self._at, self._user = self._past.users[number].begins(self._at), number + 1
-            return self._let_go(is_new=False)
-        if self._is_certain:
-            return []  # perhaps a known message within context: what the agent sends next will show
+            return out + self._wait(line)
         following = [*self._past.users[self._user : self._user + 1], *self._past.users[:1]]
         if any(form.startswith(self._said) for user in following for form in user.forms):
-            return []
-        self.is_running = False
-        return self._let_go(is_new=True)
+            return self._wait(line)
+        return self._break_off(line)
 
-    def _agent_said(self, line: bytes, said: str) -> list[tuple[bytes, bool]]:
-        told = self._said
+    def _next_user(self, said: str) -> int | None:
+        """The index of the user message with these letters that proves a replay, if it does."""
+        if self._user and (found := self._past.next_user(said, self._user)) is not None:
+            return found
+        return 0 if self._past.users and said in self._past.users[0].forms else None
+
+    def _add_words(self, line: bytes, said: str) -> list[Sorted]:
+        out: list[Sorted] = []
+        if not self._is_next(said):
+            is_whole = bool(self._said) and self._past.ends_message(self._at + len(self._said))
+            out = self._end_message() if is_whole else []
+            if not (is_whole and self._is_next(said)):
+                return out + self._break_off(line)
         self._said += said
-        if self._place() is not None:
-            self._held.append(line)
+        return out + self._wait(line)
+
+    def _is_next(self, said: str) -> bool:
+        """Whether the message that is coming goes on with these letters in the transcript, within its turn."""
+        return self._past.words.startswith(said, self._at + len(self._said), self._past.latest_end(self._user))
+
+    def _add_call(self, line: bytes, fields: object) -> list[Sorted]:
+        numbers = self._past.calls_by_id.get(acp.text(fields, "toolCallId") or "", ())
+        if not any(number in self._past.calls_of(self._user) for number in numbers):
+            return self._break_off(line)
+        out = self._wait(line)
+        return out + (self._decide(is_new=False) if self._is_proven else [])
+
+    def _end_message(self) -> list[Sorted]:
+        said, self._said = self._said, ""
+        if self._run is None or not said:
             return []
-        out: list[tuple[bytes, bool]] = []
-        self._said = told
-        if told and self._is_whole():  # a new message follows a known one
-            out = self._ended(acp.AGENT_CHUNK)
-            self._said = said
-            if self._place() is not None:
-                self._held.append(line)
-                return out
-        self._held.append(line)
-        self.is_running = False
-        return out + self._let_go(is_new=True)
+        if self._run[0] == acp.USER_CHUNK:
+            if self._is_next_user and self._past.has_answer(self._user):
+                return []  # the agent's words decide about it too
+            return self._decide(is_new=not self._is_next_user)
+        self._at += len(said)
+        if not self._is_proven:
+            return []
+        if not self._past.ends_message(self._at):
+            self._goes_on = self._is_proven = False
+        return self._decide(is_new=not self._is_proven)
 
-    def _is_whole(self) -> bool:
-        """Whether a message in the transcript ends where the words of the current message end."""
-        place = self._place()
-        return place is not None and self._past.ends_message(place + len(self._said))
+    def _wait(self, line: bytes) -> list[Sorted]:
+        """Keep a line until it is known whether it is new. It is sent now, unless it belongs to a proven replay."""
+        is_user = self._run is not None and self._run[0] == acp.USER_CHUNK
+        is_sent = not (self._ours and (self._is_proven or is_user))
+        self._waiting.append((line, is_sent))
+        self._size += len(line)
+        out = [(line, True, False)] if is_sent else []
+        return out + (self._break_off() if self._size > WAITING_LIMIT else [])
 
-    def _place(self) -> int | None:
-        """The offset in ``past.words`` of the current message's words: the expected one, or a later one in its turn."""
-        words = self._past.words
-        if words.startswith(self._said, self._at):
-            return self._at
-        if not self._is_certain:
-            return None
-        end = self._past.span(self._user)[1] if self._user else 0
-        found = words.find(self._said, self._at, end)
-        return found if found >= 0 else None
+    def _break_off(self, *line: bytes) -> list[Sorted]:
+        """Something comes that does not go on in order."""
+        self._goes_on = self._is_proven = self._is_next_user = False
+        return self._pass(*line)
 
-    def _ended(self, following: str) -> list[tuple[bytes, bool]]:
-        """End a message, and return its lines. It is a repetition if its words are known, and enough not to be a
-        coincidence. ``following``: the kind of the update that comes now."""
-        was_user = self._run is not None and self._run[0] == acp.USER_CHUNK
-        if was_user and self._held and self.is_running and following == acp.AGENT_CHUNK:
-            self._said = ""
-            return []  # the agent's words decide about it
-        place = self._place() if self._held and self.is_running and not was_user and self._said else None
-        if place is not None and (self._is_certain or len(self._said) >= _CERTAIN):
-            self._at = place + len(self._said)
-            return self._let_go(is_new=False)
-        return self._let_go(is_new=True)
+    def _pass(self, *lines: bytes) -> list[Sorted]:
+        return [*self._decide(is_new=True), *((line, True, True) for line in lines)]
 
-    def _is_told_again(self, kind: str, update: object) -> bool:
-        if kind in CALLS:
-            id = acp.text(update, "toolCallId") or ""
-            if id in self._past.calls_by_id:
-                self._calls.add(id)
-                self._is_certain = True
-            else:
-                self.is_running = False
-            return id in self._calls
-        return kind != acp.THOUGHT_CHUNK and digest(update) in self._past.others
-
-    def _is_known_thought(self, update: object) -> bool:
-        return block_letters(acp.member(update, "content")) in self._past.thoughts
-
-    def _let_go(self, *, is_new: bool, ends: bool = True) -> list[tuple[bytes, bool]]:
-        held, self._held = self._held, []
-        if ends:
-            self._said = ""
-        return [*(self._decide(is_new=is_new) if held else []), *((line, is_new) for line in held)]
-
-    def _decided(self, line: bytes, *, is_new: bool) -> list[tuple[bytes, bool]]:
-        return [*self._decide(is_new=is_new), (line, is_new)]
-
-    def _decide(self, *, is_new: bool) -> list[tuple[bytes, bool]]:
-        """Return what waits for what the agent sends next, which is new or not."""
-        unsure, self._unsure, self._unsure_size = self._unsure, [], 0
-        return [(line, is_new) for line in unsure]
+    def _decide(self, *, is_new: bool) -> list[Sorted]:
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        return [(line, not is_sent, True) for line, is_sent in waiting] if is_new else []

@@ -126,6 +126,10 @@ class Past:
         start = self.users[turn - 1].start if turn else 0
         return start, self.users[turn].start if turn < len(self.users) else len(self.words)
 
+    def latest_end(self, turn: int) -> int:
+        """The offset at which a turn ends at the latest: the next prompt may have waited for its end."""
+        return self.users[turn].latest if turn < len(self.users) else len(self.words)
+
     def calls_of(self, turn: int) -> range:
         """The indexes of a turn's tool calls."""
         start = self.users[turn - 1].call if turn else 0

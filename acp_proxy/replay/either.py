@@ -39,7 +39,7 @@ class EitherVersion:
         is_first = entry.protocol == FIRST if entry.peer is not None else self._is_first
         begins_anew = _begins_anew(entry)
         if is_first != self._is_first or begins_anew:
-            told = self.end()
+            told = self._end(entry.run if begins_anew else None)
             self._is_first = is_first
             self._handovers += begins_anew
         if is_first:
@@ -57,10 +57,14 @@ class EitherVersion:
         return self._told(self._fold(self._second.go_on(number, stream)))
 
     def end(self) -> list[bytes]:
-        """End the replay, or a part of it."""
+        """End the replay."""
+        return self._end(None)
+
+    def _end(self, sends_again: str | None) -> list[bytes]:
+        """End the replay, or a part of it. ``sends_again``: the run whose open prompts belong to the next part."""
         if self._is_first:
             return self._told(self._first.end())
-        return self._told([*self._fold(self._second.end()), *self._folded()])
+        return self._told([*self._fold(self._second.end(sends_again=sends_again)), *self._folded()])
 
     def states(self) -> list[bytes]:
         """Nothing: in version 2 the agent itself has sent its state before its answer."""

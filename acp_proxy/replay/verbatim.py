@@ -82,9 +82,10 @@ class Verbatim:
             return [stream.messages]
         return [line for entry in stream.entries() for line in self.add(number, entry)]
 
-    def end(self, *, live: bool | None = None) -> list[bytes]:
-        """End the replay. ``live``: open turns may go on."""
-        told = self._said(self._waiting)
+    def end(self, *, live: bool | None = None, sends_again: str | None = None) -> list[bytes]:
+        """End the replay. ``live``: open turns may go on. ``sends_again``: the run that sends its open prompts again
+        in a new session, so that they are repeated there."""
+        told = self._said([said for said in self._waiting if said.run != sends_again or said.message is not None])
         unfinished, self._open = ([] if live else list(self._open)), {}
         self._ended |= set(unfinished)
         return told + [_failed(self._session, kind, id) for kind, id in unfinished]

@@ -180,8 +180,37 @@ def test_a_replay_that_runs_into_a_turn_is_not_recorded() -> None:
     new = [chunk("s", "once more", "user_message_chunk"), chunk("s", "As you like.")]
     step = talk.agent(TURN_ONE[1], *TURN_TWO, *new)
     step.add(talk.agent(stopped(2)))
-    assert step.to_client == line(*new, stopped(2))
+    assert step.to_client == line(TURN_ONE[1], *new, stopped(2)), "it may be the answer until the user message comes"
     assert kept_lines(step) == [*(agent_kept("s", said) for said in new), agent_kept("s", stopped(2), "session/prompt")]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_an_answer_that_the_agent_did_not_replay_is_sent_and_recorded_when_it_comes_again(number: int) -> None:
+    talk = loading()
+    talk.agent(*[*TURN_ONE, *TURN_TWO][:number], result(1, {}))
+    talk.tells(1, *PAST)
+    talk.replay_ends(1)
+    talk.client(prompt(2, "s", "and test it"))
+    assert talk.agent(PAST[4]).to_client == line(PAST[4])
+    talk.agent(stopped(2))
+    kept = kept_lines(talk.all)
+    assert kept.count(agent_kept("s", PAST[4])) == 1
+    assert kept.index(agent_kept("s", PAST[4])) < kept.index(agent_kept("s", stopped(2), "session/prompt"))
+
+
+@pytest.mark.parametrize("ending", ["permission", "prompt", "end"])
+def test_an_answer_that_is_not_recorded_at_once_is_recorded_before_what_comes_next(ending: str) -> None:
+    talk = loading()
+    talk.agent(TURN_ONE[0], result(1, {}))
+    talk.tells(1, *PAST)
+    talk.replay_ends(1)
+    talk.client(prompt(2, "s", "mend it"))
+    assert talk.agent(TURN_ONE[1]).kept == []
+    if ending == "end":
+        step = talk.agent_ends()
+    else:
+        step = talk.agent(permission(0, "s")) if ending == "permission" else talk.client(prompt(3, "s"))
+    assert kept_lines(step)[0] == agent_kept("s", TURN_ONE[1])
 
 
 def test_a_null_result_becomes_an_object_and_other_bytes_stay() -> None:

@@ -182,28 +182,40 @@ def test_waiting_text_over_the_limit_passes() -> None:
 class Turn:
     """A turn after a load; ``before``: what the agent had replayed before the prompt."""
 
-    def __init__(self, past: Past, *before: str | Update, prompts: Iterable[str] = ("go on",)) -> None:
+    def __init__(
+        self, past: Past, *before: str | Update, prompts: Iterable[str] = ("go on",), ours: bool = True
+    ) -> None:
         self.prompts = [letters(prompt) for prompt in prompts]
-        self.turn = InTurn(told(past, *before), ours=True)
+        self.turn = InTurn(told(past, *before), ours=ours)
 
     def told(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
-        """The new updates, and the repeated ones."""
+        """What is sent to the client at once, and what is recorded."""
         updates = map(told_by, said)
         return _parted(out for update in updates for out in self.turn.add(line(update), update, self.prompts))
 
     def rest(self) -> tuple[list[Update], list[Update]]:
         return _parted(self.turn.rest())
 
+    def all(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
+        """What is sent and what is recorded until the turn is over."""
+        (sent, recorded), (more, late) = self.told(*said), self.rest()
+        return [*sent, *more], [*recorded, *late]
 
-def _parted(told: Iterable[tuple[bytes, bool]]) -> tuple[list[Update], list[Update]]:
+
+def _parted(told: Iterable[tuple[bytes, bool, bool]]) -> tuple[list[Update], list[Update]]:
     parted: tuple[list[Update], list[Update]] = ([], [])
-    for each, is_new in told:
-        parted[not is_new].append(json.loads(each)["params"]["update"])
+    for each, is_sent, is_recorded in told:
+        for out in (parted[0] if is_sent else [], parted[1] if is_recorded else []):
+            out.append(json.loads(each)["params"]["update"])
     return parted
 
 
+def both(*said: str | Update) -> tuple[list[Update], list[Update]]:
+    return expected(said), expected(said)
+
+
 @pytest.mark.parametrize("before", [[], TALK])
-def test_everything_in_a_turn_is_new(before: list[str | Update]) -> None:
+def test_everything_in_a_turn_is_sent_and_recorded_at_once(before: list[str | Update]) -> None:
     said: list[str | Update] = [
         "> go on",
         "~ hm",
@@ -212,32 +224,82 @@ def test_everything_in_a_turn_is_new(before: list[str | Update]) -> None:
         {"sessionUpdate": "odd"},
     ]
     turn = Turn(laid(*TALK), *before)
-    assert (turn.told(*said), turn.rest()) == ((expected(said), []), ([], []))
+    assert (turn.told(*said), turn.rest()) == (both(*said), both())
     assert turn.prompts == []
 
 
+@pytest.mark.parametrize("number", range(len(TALK) + 1))
+@pytest.mark.parametrize("ours", [True, False])
+def test_an_answer_that_equals_what_the_agent_did_not_replay_is_sent_at_once_and_recorded(
+    number: int, ours: bool
+) -> None:
+    for said in (TALK[1], TALK[3]):
+        turn = Turn(laid(*TALK), *TALK[:number], ours=ours)
+        pieces = [agent(word + " ") for word in said.split(" ")]
+        recorded: list[Update] = []
+        for piece in pieces:
+            sent, now = turn.told(piece)
+            assert sent == [piece]
+            recorded += now
+        assert turn.rest()[0] == []
+        turn = Turn(laid(*TALK), *TALK[:number], ours=ours)
+        assert turn.all(*pieces) == (pieces, pieces)
+
+
+def test_a_known_call_and_known_words_are_sent_and_recorded_if_no_user_message_proves_a_replay() -> None:
+    past = laid("> a", "Some words of it.", call("1", "look"), "Let me look at the code first.", "ok", *TWO)
+    said: list[str | Update] = [call("1", "look"), "Let me look at the code first.", "ok"]
+    assert Turn(past, "> a", "Some words of it.").all(*said) == both(*said)
+    assert Turn(past, "> a").all(*said) == both(*said)
+
+
+def test_the_end_of_a_turn_that_a_replay_has_begun_is_sent_and_recorded_only_if_no_user_message_follows() -> None:
+    turn = Turn(laid(*TALK), *TALK[:1])
+    assert turn.told(TALK[1]) == (expected(TALK[1:2]), [])
+    assert turn.told(*TWO) == both()
+    assert turn.all("As you like.") == both("As you like.")
+    turn = Turn(laid(*TALK), *TALK[:1])
+    assert turn.told(TALK[1], "As you like.") == both(TALK[1], "As you like.")
+
+
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_replay_that_runs_into_a_turn_is_separated_from_the_turn(number: int) -> None:
-    turn = Turn(laid(*TALK), *TALK[:number])
-    again = turn.told(*TALK[number:])
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_replay_that_runs_into_a_turn_is_not_recorded_again(number: int, ours: bool) -> None:
+    turn = Turn(laid(*TALK), *TALK[:number], ours=ours)
     said = ["> go on", "As you like."]
-    then, rest = turn.told(*said), turn.rest()
-    assert [*again[0], *then[0], *rest[0]] == expected(said)
-    assert [*again[1], *then[1], *rest[1]] == expected(TALK[number:])
+    sent, recorded = turn.all(*TALK[number:], *said)
+    assert recorded == expected(said)
+    rest_of_turn = TALK[number:][: number % 2]  # nothing proves before a user message that it is not the answer
+    assert sent == expected([*(rest_of_turn if ours else TALK[number:]), *said])
 
 
 @pytest.mark.parametrize("before", [[], TALK])
-def test_a_replay_that_begins_in_a_turn_is_separated_from_the_turn(before: list[str | Update]) -> None:
+def test_a_replay_that_begins_in_a_turn_is_neither_sent_nor_recorded(before: list[str | Update]) -> None:
     turn = Turn(laid(*TALK), *before)
-    again, then = turn.told(*TALK), turn.told("> go on", "As you like.")
-    rest = turn.rest()
-    assert [*again[0], *then[0], *rest[0]] == expected(["> go on", "As you like."])
-    assert [*again[1], *then[1], *rest[1]] == expected(TALK)
+    assert turn.told(*TALK) == both()
+    assert turn.all("> go on", "As you like.") == both("> go on", "As you like.")
+
+
+def test_words_behind_a_proved_replay_are_new_if_they_do_not_go_on_in_order() -> None:
+    for said in (["> mend it", "Let me see."], ["> mend it", TALK[3]], ["> mend it", "It is mended"]):
+        assert Turn(laid(*TALK)).all(*said) == both(*said)
+    assert Turn(laid(*TALK)).all(*ONE, TALK[3]) == both(TALK[3])
+
+
+def test_a_user_message_that_is_neither_next_nor_first_begins_no_replay() -> None:
+    assert Turn(laid(*TALK)).told(*TWO) == both(*TWO)
+    assert Turn(laid(*TALK), *TALK).told(*TWO) == both(*TWO)
+
+
+def test_a_user_message_without_an_answer_in_the_transcript_is_followed_by_the_next_one() -> None:
+    past = laid("> mend it", "> thanks", "You are welcome.")
+    assert Turn(past).all("> mend it", user("thanks"), "You are welcome.", "Well.") == both("Well.")
+    assert Turn(past).all("> mend it") == both()
 
 
 def test_an_echo_equal_to_the_first_prompt_begins_no_replay() -> None:
     turn = Turn(laid(*TALK), *TALK, prompts=["mend it"])
-    assert turn.told("> mend it", "It is mended, all of it.") == (expected(ONE), [])
+    assert turn.told("> mend it", "It is mended, all of it.") == both(*ONE)
     assert turn.prompts == []
 
 
@@ -248,13 +310,23 @@ def test_an_echo_in_other_words_is_new_although_a_replay_may_still_be_running() 
         laying.update(user(f"{text} [a file]"))
         laying.add(answer())
     turn = Turn(laying.past(), "> /undo [a file]", prompts=["/undo"])
-    assert turn.told("> /undo [a file]", "Undone.") == (expected(["> /undo [a file]", "Undone."]), [])
+    assert turn.told("> /undo [a file]", "Undone.") == both("> /undo [a file]", "Undone.")
     assert turn.prompts == []
 
 
 def test_an_echo_in_pieces_is_new() -> None:
     turn = Turn(laid(*TALK), *TALK)
-    assert turn.told(user("go "), user("on"), "Well.") == (expected([user("go "), user("on"), "Well."]), [])
+    assert turn.told(user("go "), user("on"), "Well.") == both(user("go "), user("on"), "Well.")
+
+
+def test_a_user_message_in_pieces_passes_as_soon_as_it_is_another_than_the_first() -> None:
+    turn = Turn(laid(*TALK), *TALK)
+    assert turn.told(user("mend ")) == both()
+    assert turn.told(user("the other")) == both(user("mend "), user("the other"))
+    assert turn.told("Well.", user("mend ")) == both("Well.")
+    assert turn.turn.is_running
+    assert turn.told("Well.") == both(user("mend "), "Well.")
+    assert not turn.turn.is_running
 
 
 PLAN: Update = {"sessionUpdate": "plan", "entries": []}
@@ -262,56 +334,44 @@ PLAN: Update = {"sessionUpdate": "plan", "entries": []}
 
 def test_known_thoughts_plans_and_calls_of_a_running_replay_are_not_new() -> None:
     said: list[str | Update] = ["> a", "~ hm hm", call("1", "look"), "The answer to it, whole."]
-    turn = Turn(laid(*said, *TWO), "> a")
-    assert turn.told(PLAN, thought("hm hm"), call("1", "look"), call("1", kind="tool_call_update"))[0] == []
-    assert turn.told(call("9", "look"))[0] == [call("9", "look")]
+    turn = Turn(laid(*said, *TWO))
+    again: list[str | Update] = ["> a", PLAN, thought("hm hm"), call("1", "look"), call("1", kind="tool_call_update")]
+    assert turn.told(*again) == both()
+    assert turn.told(call("9", "look")) == both(call("9", "look"))
 
 
 @pytest.mark.parametrize("following", ["As you like.", call("9", "look"), {"sessionUpdate": "odd"}, "~ new", None])
-def test_a_plan_or_a_known_thought_that_begins_the_turn_is_new_if_what_follows_is(
-    following: str | Update | None,
+@pytest.mark.parametrize("before", [ONE, ONE[:1]])
+def test_a_plan_or_a_known_thought_that_begins_the_turn_is_sent_and_recorded_with_what_follows(
+    before: list[str], following: str | Update | None
 ) -> None:
-    turn = Turn(laid("> mend it", "~ hm hm", *TALK[1:]), *ONE)
-    opening: list[str | Update] = [PLAN, "~ hm hm"]
-    said = [*opening, *([following] if following is not None else [])]
-    (now, again), (rest, _) = turn.told(*said), turn.rest()
-    assert (again, [*now, *rest]) == ([], expected(said))
+    turn = Turn(laid("> mend it", "~ hm hm", *TALK[1:]), *before)
+    said = [PLAN, "~ hm hm", *([following] if following is not None else [])]
+    assert turn.told(*said)[0] == expected(said)
+    turn = Turn(laid("> mend it", "~ hm hm", *TALK[1:]), *before)
+    assert turn.all(*said) == both(*said)
 
 
-def test_a_plan_before_the_echo_is_the_end_of_the_replay() -> None:
-    turn = Turn(laid(*TALK), *ONE)
-    assert turn.told(PLAN, "> go on", "As you like.") == (expected(["> go on", "As you like."]), [PLAN])
-
-
-def test_plans_over_the_limit_do_not_wait() -> None:
-    turn = Turn(laid(*TALK), *ONE)
+def test_updates_over_the_limit_do_not_wait() -> None:
+    turn = Turn(laid(*TALK))
     long: Update = {**PLAN, "entries": ["x" * WAITING_LIMIT]}
-    assert turn.told(PLAN, long) == ([PLAN, long], [])
+    assert turn.told("> mend it", PLAN, long) == both("> mend it", PLAN, long)
 
 
-def test_short_words_after_a_known_call_are_not_new() -> None:
-    turn = Turn(laid("> a", "Some words of it.", call("1", "look"), "ok", *TWO), "> a", "Some words of it.")
-    again, rest = turn.told(call("1", "look"), "ok"), turn.rest()
-    assert ([*again[0], *rest[0]], [*again[1], *rest[1]]) == ([], [call("1", "look"), agent("ok")])
-
-
-def test_text_right_after_a_repeated_message_is_new() -> None:
-    turn = Turn(laid(*TALK), *ONE, "> thanks")
-    assert turn.told("You are welcome, any time.") == ([], [])
-    again = turn.told("As you like, it goes on.")
-    rest = turn.rest()
-    assert [*again[0], *rest[0]] == expected(["As you like, it goes on."])
-    assert [*again[1], *rest[1]] == expected(["You are welcome, any time."])
-
-
-@given(st.lists(st.sampled_from([*TALK, "> go on", "~ hm", GREETING, "As you like."]), max_size=12), st.integers(0, 4))
-def test_nothing_is_lost_doubled_or_reordered(said: list[str], number: int) -> None:
-    turn = Turn(laid(*TALK), *TALK[:number])
-    out: list[tuple[bytes, bool]] = []
-    for update in map(told_by, said):
-        out += turn.turn.add(line(update), update, turn.prompts)
-    out += turn.turn.rest()
-    assert updates(each for each, _ in out) == expected(said)
+@given(
+    st.lists(st.sampled_from([*TALK, "> go on", "~ hm", GREETING, "As you like."]), max_size=12),
+    st.integers(0, 4),
+    st.booleans(),
+)
+def test_nothing_is_lost_doubled_or_reordered(said: list[str], number: int, ours: bool) -> None:
+    sent, recorded = Turn(laid(*TALK), *TALK[:number], ours=ours).all(*said)
+    left = iter(expected(said))
+    assert all(each in left for each in sent), "in order, each at most once"
+    assert ours or sent == expected(said)
+    left = iter(sent)
+    assert all(each in left for each in recorded), "what is recorded was sent"
+    if not any(each in TALK[::2] for each in said):
+        assert sent == expected(said), "no user message proves a replay"
     late = Late(laid(*TALK), *TALK[:number], ours=True)
     passed = [*late.told(*said), *late.rest()]
     left = iter(expected(said))
