@@ -5,8 +5,10 @@ with the conversation, and the transcripts with their earlier content. It yields
 error: for example, that the agent refuses a request, as it does without the proxy. It uses only what an agent offers.
 """
 
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -320,6 +322,66 @@ def steering(bench: Bench) -> Findings:
     yield from loaded(bench, after, "after the next prompt")
 
 
+def rename(bench: Bench) -> Findings:
+    """What a client renames, archives and deletes in the agent's index is so in ours, and what we do holds there."""
+    with bench.client() as client:
+        answer = initialize(client, "sessionIndex")
+        if "sessionIndex" not in ((answer.get("_meta") or {}).get("jetbrains") or {}).get("air", {}).get(
+            "capabilities", ()
+        ):
+            yield NOT_OFFERED
+            return
+        ids = [str(client.request("session/new", bench.place(), PATIENCE)["sessionId"]) for _ in range(3)]
+        one, two, three = ids
+        for session, words in ((one, FIRST), (two, SECOND), (three, AFTER)):
+            prompt(client, session, words)
+        client.request("_session/rename", {"sessionId": one, "title": "Renamed there"}, PATIENCE)
+        client.request("_session/archive", {"sessionId": two}, PATIENCE)
+        ours = sessions_command(bench, "list")
+        if "Renamed there" not in ours or two in ours or two not in sessions_command(bench, "list", "--archived"):
+            yield Finding("", "what the client has changed is not known here")
+        yield from indexed(client, bench, ids, {one: ("Renamed there", False), two: (None, True), three: (None, False)})
+        sessions_command(bench, "rename", one, "Renamed here")
+        sessions_command(bench, "archive", three)
+        sessions_command(bench, "delete", two, "--yes")
+        after = {one: ("Renamed here", False), three: (None, True)}
+        yield from indexed(client, bench, ids, after)
+    with bench.client() as client:
+        initialize(client, "sessionIndex")
+        yield from indexed(client, bench, ids, after, "in a new process")
+        client.request("_session/rename", {"sessionId": one, "title": "And there again"}, PATIENCE)
+        client.request("_session/unarchive", {"sessionId": three}, PATIENCE)
+        yield from indexed(
+            client, bench, ids, {one: ("And there again", False), three: (None, False)}, "in a new process"
+        )
+
+
+def indexed(
+    client: Client, bench: Bench, ids: Sequence[str], wanted: Mapping[str, tuple[str | None, bool]], where: str = ""
+) -> Findings:
+    """Of the sessions ``ids``, the agent's index shows those in ``wanted``.
+
+    ``wanted``: by id, the title, if it is known, and whether the session is archived.
+    """
+    everything = {"_meta": {"jetbrains": {"air": {"list": {"archived": "all"}}}}, "cwd": str(bench.project)}
+    for method, params in (("session/list", everything), ("_session/batch_get", {"sessionIds": list(ids)})):
+        rows = {row["sessionId"]: row for row in client.request(method, params, PATIENCE)["sessions"]}
+        if rows.keys() != wanted.keys():
+            yield Finding(where, f"{method} has {len(rows)} sessions instead of {len(wanted)}")
+            continue
+        for id, (title, is_archived) in wanted.items():
+            if title not in (None, rows[id]["title"]):
+                yield Finding(where, f"{method} has the title {rows[id]['title']!r} instead of {title!r}")
+            if rows[id]["_meta"]["jetbrains"]["air"]["archived"] is not is_archived:
+                yield Finding(where, f"{method} says that a session is {'not ' if is_archived else ''}archived")
+
+
+def sessions_command(bench: Bench, *words: str) -> str:
+    """What ``acp-proxy sessions`` prints for the store."""
+    command = [sys.executable, "-m", "acp_proxy", "sessions", *words, "--store", str(bench.store)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+
+
 def commands(bench: Bench) -> Findings:
     """A slash command is answered, and is answered again after a load; later loads show both."""
     command = COMMANDS.get(bench.name)
@@ -476,6 +538,7 @@ CHECKS: Mapping[str, Callable[[Bench], Findings]] = {
     "rewind": rewind,
     "steering": steering,
     "commands": commands,
+    "rename": rename,
 }
 
 

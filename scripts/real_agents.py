@@ -241,8 +241,11 @@ class Bench:
         return {**named, "cwd": str(self.project), "mcpServers": []}
 
 
-def initialize(client: Client) -> dict[str, Any]:
-    able = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
+def initialize(client: Client, *air: str) -> dict[str, Any]:
+    """The agent's answer. ``air``: what the client declares of JetBrains' extensions."""
+    able: dict[str, Any] = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
+    if air:
+        able["_meta"] = {"jetbrains": {"air": {"version": 1, "capabilities": list(air)}}}
     about = {"name": "editor", "version": "1.0.0"}
     params = {"protocolVersion": 1, "clientCapabilities": able, "clientInfo": about}
     answer: dict[str, Any] = client.request("initialize", params, PATIENCE)
