@@ -46,6 +46,8 @@ EARLY = 5.0
 
 FIRST, SECOND, SLOW, AFTER = "hello first", "hello second", "SLOW please", "hello after"
 STEERED = "and now be quick about it"
+OF_EACH_PROCESS = ("Warning: Model metadata", "**Warning:** We're changing auto mode", "Config warning")
+"""Beginnings of what claude-agent-acp and codex-acp say about themselves, at most once in a turn."""
 AT_MESSAGES = ("claude", "codexacp")
 """Agents that fork at a message."""
 COMMANDS = {"claude": "/context", "codexacp": "/status"}
@@ -91,7 +93,7 @@ def one_load(client: Client, bench: Bench, before: Past, where: str, *, may_refu
 
 def same(said: Shown, seen: Shown, where: str) -> Findings:
     """Compare two histories. New text may be the agent's rewriting of its history, so it is only a remark."""
-    yield from (Finding(where, difference) for difference in differences(said, seen))
+    yield from (finding(where, difference) for difference in differences(said, seen))
     yield from (Finding(where, difference, is_wrong=False) for difference in never_said(said, seen))
 
 
@@ -99,7 +101,12 @@ def unchanged(bench: Bench, before: Past, where: str) -> Findings:
     """All transcripts are unchanged, and the session's has everything once."""
     now = recorded(bench.store)
     yield from (Finding(where, change) for change in grown(before.held, now))
-    yield from (Finding(where, difference) for difference in held(before.said, now.get(before.session, ())))
+    yield from (finding(where, difference) for difference in held(before.said, now.get(before.session, ())))
+
+
+def finding(where: str, difference: str) -> Finding:
+    """A difference; only a remark if it is about what the agent says anew in each process, and never keeps."""
+    return Finding(where, difference, is_wrong=not any(words in difference for words in OF_EACH_PROCESS))
 
 
 def prompted(client: Client, bench: Bench, before: Past, words: str, where: str = "") -> tuple[Past, list[Finding]]:

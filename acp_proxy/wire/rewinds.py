@@ -22,7 +22,7 @@ _SEGMENT = re.compile(r":segment:\d+$")
 """What AIR adds to the id of a message of which it shows several parts."""
 _FORK_MEMBERS = frozenset({"sessionId", "cwd", "mcpServers", "additionalDirectories", "systemPrompt"})
 _POINT = re.compile(
-    r"(message|turn|entry|event|prompt|checkpoint)_?(id|index|uuid|number)|rewind|up_?to|fork_?(at|point)",
+    r"(message|turn|entry|checkpoint)_?(id|index|uuid|number)|rewind|up_?to|fork_?(at|point)",
     re.IGNORECASE,
 )
 """Names of members that name a point of a conversation."""

@@ -55,7 +55,7 @@ def fork_end(reading: Reading, point: Point) -> int | None:
     marks = [acp.PROMPT.encode(), *(id.encode() for id in ids)] if all(map(_PLAIN.fullmatch, ids)) else [b""]
     number, at = 0, reading.header_size
     for lines in _blocks(reading):
-        if messages.may_move(point) or any(mark in lines for mark in marks):
+        if messages.may_move(point) or any(lines.rfind(mark) >= 0 for mark in marks):  # faster than ``in``
             for line in framing.cut(lines):
                 for piece in record.entries_in(line):
                     messages.add(number, at, at + len(line), piece.value)
