@@ -37,6 +37,7 @@ from acp_proxy.core.effects import (
     Forward,
     IdentifyAgent,
     ListSessions,
+    NoteAlias,
     ProtocolVersion,
     ReadPast,
     Recording,
@@ -306,6 +307,8 @@ class Talk:
         self.archived: frozenset[str] = frozenset()
         self.by_agent: frozenset[str] = frozenset()
         """The sessions to which the agent gave their title or archive state."""
+        self.aliases: dict[str, str] = {}
+        """By the agent's id: the session that continues there."""
         self.kept_when_found: dict[RequestId, list[Recording]] = {}
         """What was recorded when the session was found: the most that a replay can send."""
         self.looked_up: dict[RequestId, str] = {}
@@ -460,6 +463,8 @@ class Talk:
     def _next(self, effect: Acting, step: Step) -> list[Acting]:
         """Perform an effect; return the effects that follow from it."""
         match effect:
+            case FindSession(id, session) if session in self.aliases and session not in self.stored:
+                return self._decide(SessionFound(id, continued=self.aliases[session]), step)
             case FindSession(id, session):
                 stored = self.stored.get(session, Stored(has_transcript=False))
                 self.kept_when_found[id] = self.all.kept + step.kept
@@ -526,6 +531,8 @@ class Talk:
                     return [refused]
                 answer = jsonrpc.result(asked, {"status": "open" if is_open else "saved"})
                 return [Forward(Peer.CLIENT, answer, own=True)]
+            case NoteAlias(session, alias):
+                self.aliases[alias] = session
             case DeleteSession(session, asked):
                 self.stored[session] = Stored(deleted=True, has_transcript=False)
                 return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), own=True)] if asked is not None else []

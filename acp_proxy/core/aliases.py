@@ -6,8 +6,9 @@ Only ``params.sessionId`` changes; every other byte of a line stays. docs/transp
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from acp_proxy.wire import acp, jsonrpc, splice
-from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Request
+from acp_proxy.core.effects import Effect, Forward
+from acp_proxy.wire import acp, framing, jsonrpc, splice
+from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Peer, Request
 
 LIMIT = 16 * 1024 * 1024
 """The most bytes of ids that are remembered: tens of thousands of sessions, each of which the client has opened."""
@@ -68,6 +69,37 @@ class Aliases:
             self._size -= _cost(client, agent)
             if self._agents.get(client) == agent:
                 del self._agents[client]
+
+
+class ShownIds(Aliases):
+    """The ids by which the client knows sessions that it opened by the agent's id, where a session of ours continues.
+
+    Each is a pair of ``Aliases``: our id, and the other one. What is sent to the client has the id that it used last.
+    """
+
+    def from_client(self, line: bytes, message: Message) -> bytes:
+        """A line from the client with our ids."""
+        session = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
+        if session is not None and (ours := self.client_of(session)) is not None:
+            self.add(ours, session)
+        elif session is not None and self.shown(session) is not None:
+            self.add(session, session)
+        return self.to_client(line, message)
+
+    def shown(self, session: str) -> str | None:
+        """The id by which the client knows our session now, if that is another one."""
+        shown = self._agents.get(session)
+        return shown if shown != session else None
+
+    def to_be_shown(self, effects: list[Effect]) -> list[Effect]:
+        """The effects, with the client's ids in what is sent to it."""
+        return [self._with_shown(effect) for effect in effects] if self else effects
+
+    def _with_shown(self, effect: Effect) -> Effect:
+        if not (isinstance(effect, Forward) and effect.to is Peer.CLIENT and effect.begins and effect.ends):
+            return effect
+        lines = [self.to_agent(line, jsonrpc.read_message(line)) for line in framing.cut(effect.data)]
+        return effect.but(data=b"".join(lines))
 
 
 def _cost(client: str, agent: str) -> int:

@@ -119,9 +119,15 @@ class Drafts:
         """What to do with the agent's answer to ``session/list``. ``result``: of that answer."""
         self._remember(result)
         service = self._service
-        joins = acp.text(asked.params, "cursor") is None and service.continues
-        cwd = acp.text(asked.params, "cwd") if joins else None
-        page = AmendList(line, titles=service.titles, joins=joins, cwd=cwd, directories=service.directories)
+        joins = acp.text(asked.params, "cursor") is None
+        page = AmendList(
+            line,
+            titles=service.titles,
+            joins=joins,
+            continues=service.continues,
+            cwd=acp.text(asked.params, "cwd"),
+            directories=service.directories,
+        )
         if self._has_index:
             return page.but(archived=session_index.archive_filter(asked.params), asked=asked, of_index=True)
         if ARCHIVE not in service.ours:

@@ -180,10 +180,10 @@ class AmendList(Value):
 
     ``archived``: as for ``ListSessions``. ``asked``: the client's request, if a page of which nothing is left must not
     be sent; the event ``PageEmptied`` follows instead. ``pages``: how many pages were read for this request.
-    ``titles``: sessions without a title get the one that acp-proxy would list. ``joins``: sessions that only acp-proxy
-    can list join this page, those of the directory ``cwd`` if it is given. ``of_index``: the agent has archived
-    sessions itself, and its rows say which. ``within``: the line's member that has the sessions.
-    ``renamed``: as for ``AmendTitles``.
+    ``titles``: sessions without a title get the one that acp-proxy would list. ``joins``: this is the first page, which
+    sessions join that only acp-proxy can list: those of the directory ``cwd``, if it is given. ``continues``: copies
+    and other agents' sessions too. ``of_index``: the agent has archived sessions itself, and its rows say which.
+    ``within``: the line's member that has the sessions. ``renamed``: as for ``AmendTitles``.
     """
 
     raw: bytes
@@ -192,6 +192,7 @@ class AmendList(Value):
     pages: int = 1
     titles: bool = False
     joins: bool = False
+    continues: bool = True
     cwd: str | None = None
     directories: bool = False
     of_index: bool = False
@@ -257,15 +258,24 @@ class DeleteSession(Value):
     request: RequestId | None = None
 
 
+class NoteAlias(Value):
+    """A session continues in the agent's session ``alias``, which no list shows any more."""
+
+    session: str
+    alias: str
+
+
 class FindSession(Value):
-    """Look a session up before the agent is asked to open it. The event ``SessionFound`` follows.
+    """Look a session up before the agent is asked to open or delete it. The event ``SessionFound`` follows.
 
     ``only_here``: only acp-proxy can show the session, so the index is asked even if the transcript is missing.
+    ``shown``: the id by which the client knows it, if that is another one.
     """
 
     request: RequestId
     session: str
     only_here: bool = True
+    shown: str | None = None
 
 
 class DecideLater(Value):
@@ -362,6 +372,7 @@ Acting = (
     | FollowAgent
     | TellStatus
     | DeleteSession
+    | NoteAlias
     | FindSession
     | DecideLater
     | ReadPast

@@ -5,7 +5,7 @@ whatever a peer sends. It does no I/O and asks for no time. The shell calls it u
 """
 
 from acp_proxy.core import answers, capabilities, handover, session_index
-from acp_proxy.core.aliases import Aliases
+from acp_proxy.core.aliases import Aliases, ShownIds
 from acp_proxy.core.answers import refusal
 from acp_proxy.core.capabilities import Service, Settings
 from acp_proxy.core.drafts import Drafts
@@ -61,10 +61,11 @@ class Interceptor:
         self._service = Service(settings.modes, is_wanted=settings.records and settings.serves)
         self._filing = Filing()
         self._names = Aliases()
+        self._shown_ids = ShownIds()
         self._handovers = Handovers()
         self._loads = Loads(self._notebook, self._names, self._handovers)
         self._scribe = Scribe(self._ledger, self._notebook, self._loads.under_way.is_in_question)
-        self._opening = Opening(self._service, self._ledger, self._notebook, self._loads, self._names)
+        self._opening = Opening(self._service, self._ledger, self._notebook, self._loads, self._names, self._shown_ids)
         self._drafts = Drafts(self._service, self._ledger, self._notebook, self._loads, self._names)
         self._passing: tuple[str, bytes] | None = None
         """The session updated last, and the beginning of its updates."""
@@ -107,7 +108,7 @@ class Interceptor:
 
     def _may_pass(self, session: str) -> bool:
         """Whether updates of this session pass unparsed into its transcript, since nothing depends on them."""
-        if self._names or not (self._filing.is_named and self._notebook.records):
+        if self._renames or not (self._filing.is_named and self._notebook.records):
             return False
         return self._is_plain(session) and not self._loads.under_way.is_in_question(session)
 
@@ -118,7 +119,12 @@ class Interceptor:
         return self._may_go_unread(sender) and self._scribe.let_pass(lines, sender)
 
     def _may_go_unread(self, sender: Peer) -> bool:
-        return not (self._names or (sender is Peer.AGENT and self._loads.under_way))
+        return not (self._renames or (sender is Peer.AGENT and self._loads.under_way))
+
+    @property
+    def _renames(self) -> bool:
+        """Whether lines may need another session id, so that each must be read."""
+        return bool(self._names or self._shown_ids)
 
     def handle(self, event: Event) -> list[Effect]:
         """Decide what to do about an event. Never raises on anything that a peer sends."""
@@ -143,7 +149,7 @@ class Interceptor:
                 effects = self._agent_ended(how)
         if not self._filing.is_named:
             effects = self._filing.filed(effects)
-        effects = self._opening.shown.held(self._drafts.titled(effects))
+        effects = self._shown_ids.to_be_shown(self._opening.shown.held(self._drafts.titled(effects)))
         if self._notebook.is_crowded and not self._said_crowded:
             self._said_crowded = True
             effects.append(
@@ -168,13 +174,13 @@ class Interceptor:
             return self._piece(peer, data, first=True, last=False)
         if peer is Peer.AGENT:
             id = acp.plain_update_session(data)
-            session = self._plain_session(id, data) if id is not None and not self._names else None
+            session = self._plain_session(id, data) if id is not None and not self._renames else None
             if session is None or SESSION_INFO in data or self._tells_state(data):
                 return None
             if not (self._filing.is_named or not self._notebook.records):
                 return None
         else:
-            request = acp.prompt_beginning(data) if not self._names else None
+            request = acp.prompt_beginning(data) if not self._renames else None
             session = acp.session_id(request.params) if request is not None else None
             if request is None or session is None:
                 return None
@@ -200,6 +206,8 @@ class Interceptor:
         effects: list[Effect] = []
         for at, line in enumerate(lines, 1):
             line, message = self._negotiation.read(line)
+            if self._shown_ids:
+                line, message = self._negotiation.read(self._shown_ids.from_client(line, message))
             if not isinstance(message, Notification):
                 self._is_checked = False
             if unread := self._unread(message):
@@ -267,6 +275,8 @@ class Interceptor:
                 session = acp.required_text(request.params, "sessionId")
                 forgotten = self._notebook.deleted(session)
                 return [*forgotten, *self._loads.stopped(session), DeleteSession(session, request.id)]
+            if request.method == acp.DELETE and self._notebook.records and self._service.is_known:
+                return self._opening.looked_up_to_delete(line, request)
         except acp.InvalidParams as problem:
             return [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
         return None
@@ -308,7 +318,7 @@ class Interceptor:
                 end += 1
             data = line if end == at + 1 else b"".join(lines[at:end])
             at = end
-            if self._filing.is_named and self._notebook.records and not (self._names or is_watched):
+            if self._filing.is_named and self._notebook.records and not (self._renames or is_watched):
                 self._passing, self._is_checked = (session, prefix), True
             effects.append(Forward(Peer.CLIENT, data, first=True))
             if self._notebook.records:

@@ -13,6 +13,7 @@ from acp_proxy.core.effects import (
     Effect,
     EndTurn,
     Forward,
+    NoteAlias,
     ReadPast,
     StartReplay,
     StopReplay,
@@ -40,6 +41,8 @@ class Life:
     def __init__(self, under_way: UnderWay, notebook: Notebook, names: Aliases, handovers: Handovers) -> None:
         self.titles = True
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
+        self.agent_lists = False
+        """Whether the agent has a list of its own, in which the session that it opens for a handover would appear."""
         self.kinds: frozenset[str] = frozenset()
         """The optional kinds of updates that the client understands."""
         self.takes: frozenset[str] = frozenset()
@@ -97,6 +100,10 @@ class Life:
         except (ValueError, KeyError) as problem:
             load.response = jsonrpc.error(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")
         return self.happens(load, Happens.REFUSED)
+
+    def aliased(self, session: str, alias: str) -> list[Effect]:
+        """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""
+        return [NoteAlias(session, alias)] if self.agent_lists and alias != session else []
 
     def unread(self, session: str | None) -> list[Effect]:
         """The ``ReadPast`` that a prompt, a close or another request for this session must wait for, if any."""

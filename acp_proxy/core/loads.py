@@ -10,7 +10,6 @@ from acp_proxy.core import aliases, handover
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.effects import (
     DecideLater,
-    DeleteSession,
     Effect,
     Forward,
     StopReplay,
@@ -24,7 +23,7 @@ from acp_proxy.core.planning import OpeningPlan
 from acp_proxy.core.under_way import HELD_LIMIT, UnderWay
 from acp_proxy.history.once import told_last
 from acp_proxy.history.past import block_letters
-from acp_proxy.wire import acp, foreign, jsonrpc, second
+from acp_proxy.wire import acp, jsonrpc, second
 from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId, Response
 
 _USER = b'"user_message'
@@ -239,7 +238,8 @@ class Loads:
         id, opened = load.request.id, acp.session_id(message.result)
         if load.state in (LoadState.GIVEN_UP, LoadState.CANCELLED):
             self._handovers.unwanted |= {opened} if opened is not None else set()
-            return self.life.happens(load, Happens.REFUSED)
+            aliased = self.life.aliased(load.session, opened) if opened is not None else []
+            return [*aliased, *self.life.happens(load, Happens.REFUSED)]
         if message.error is not None or opened is None:
             try:
                 load.response = handover.refused(id, line)
@@ -253,9 +253,7 @@ class Loads:
         if (idle := self.life.dialect.idle(load.session)) is not None:
             load.held.insert(0, (idle, None))
             load.first = 1
-        # A copy joins the agent's own list in place of the session that the agent opened for it.
-        hidden = [DeleteSession(opened)] if foreign.is_foreign(load.session) and not self.life.titles else []
-        return [*hidden, *self.life.happens(load, Happens.AGREED, message)]
+        return [*self.life.aliased(load.session, opened), *self.life.happens(load, Happens.AGREED, message)]
 
     def replay_ended(self, ended: ReplayEnded) -> list[Effect]:
         """The shell has compared and replayed."""

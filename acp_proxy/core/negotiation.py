@@ -66,6 +66,7 @@ class Negotiation:
         service.is_known = service.is_wanted and offer.has_sessions
         service.index = session_index.offered(self._initialize, message.result)
         self._life.titles = capabilities.LIST in service.ours
+        self._life.agent_lists = capabilities.LIST in offer.native
         in_theirs = service.is_wanted and offer.dialect.fills_titles and service.modes.list != capabilities.AGENT
         service.titles = in_theirs or capabilities.LIST in service.ours
         return [*effects, Forward(Peer.CLIENT, line)]

@@ -3,10 +3,12 @@
 Knows the requests that are being looked up. As soon as the agent is asked, a request belongs to ``Loads``.
 """
 
-from acp_proxy.core.aliases import Aliases
+from contextlib import suppress
+
+from acp_proxy.core.aliases import Aliases, ShownIds
 from acp_proxy.core.answers import refusal, unreadable
 from acp_proxy.core.capabilities import Service
-from acp_proxy.core.effects import CloseTranscript, Effect, FindSession, Forward
+from acp_proxy.core.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward
 from acp_proxy.core.events import SessionFound
 from acp_proxy.core.ledger import Ledger
 from acp_proxy.core.load import Load
@@ -30,14 +32,24 @@ _REFUSALS = {
 class Opening:
     """The requests to open sessions that are being looked up."""
 
-    def __init__(self, service: Service, ledger: Ledger, notebook: Notebook, loads: Loads, names: Aliases) -> None:
+    def __init__(
+        self,
+        service: Service,
+        ledger: Ledger,
+        notebook: Notebook,
+        loads: Loads,
+        names: Aliases,
+        shown_ids: ShownIds,
+    ) -> None:
         self._service = service
         self._ledger = ledger
         self._notebook = notebook
         self._loads = loads
         self._names = names
+        self._shown_ids = shown_ids
         self.shown = ShownSessions()
         self._finding: dict[RequestId, tuple[Request, bytes]] = {}
+        """By request id: those that are being looked up, with their lines."""
         self._resending: dict[RequestId, tuple[Load, Request, bytes]] = {}
 
     def looked_up(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
@@ -48,7 +60,16 @@ class Opening:
             in_use = refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
             return [in_use] if is_ours else None
         self._finding[request.id] = request, line
-        return [*self._loads.life.closed(session), FindSession(request.id, session, only_here=is_ours)]
+        shown = self._shown_ids.shown(session)
+        return [*self._loads.life.closed(session), FindSession(request.id, session, only_here=is_ours, shown=shown)]
+
+    def looked_up_to_delete(self, line: bytes, request: Request) -> list[Effect] | None:
+        """A delete that the agent serves: it may know the session by another id. None: it passes unchanged."""
+        session = acp.session_id(request.params)
+        if session is None or request.id in self._finding:
+            return None
+        self._finding[request.id] = request, line
+        return [FindSession(request.id, session, only_here=False)]
 
     def passed(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
         """A load or a resume for which acp-proxy serves nothing. What the agent sends is compared anyway.
@@ -69,6 +90,11 @@ class Opening:
             return []
         request, line = self._finding.pop(found.request)
         session = acp.session_id(request.params) or ""
+        if found.continued is not None and self._shown_ids.client_of(session) is None:
+            self._shown_ids.add(found.continued, session)
+            return [DecideLater(Peer.CLIENT, [line])]
+        if request.method == acp.DELETE:
+            return self._found_to_delete(line, request, session, found)
         if found.deleted:  # a prompt would revive it, in the directory that the client names
             return [*self._notebook.placed(session, request.params), _not_found(request, session)]
         is_ours = _short(request.method) in self._service.ours
@@ -84,12 +110,25 @@ class Opening:
             return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned])]
         if isinstance(planned, Refusal):
             return [_not_found(request, session)]
-        if found.alias is not None and self._names.client_of(found.alias) is None:
-            self._names.add(session, found.alias)
+        aliased: list[Effect] = []
+        if found.alias is not None:
+            aliased = self._loads.life.aliased(session, found.alias)
+            if self._names.client_of(found.alias) is None:
+                self._names.add(session, found.alias)
         if found.is_foreign:
             self.shown.show(session)
         unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes else []
-        return [*unused, *self._asked(line, Load(request, session, planned, has_transcript=found.has_transcript))]
+        load = Load(request, session, planned, has_transcript=found.has_transcript)
+        return [*aliased, *unused, *self._asked(line, load)]
+
+    def _found_to_delete(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
+        """Ask the agent to delete the session, by the id that it knows."""
+        self._ledger.add(Peer.CLIENT, request, session)
+        line = self._names.to_agent(line, request)
+        if found.alias is not None:
+            with suppress(ValueError, KeyError):
+                line = acp.with_session(line, found.alias)
+        return [CloseTranscript(request.id), Forward(Peer.AGENT, line)]
 
     def send_again(self, load: Load, prompt: Request, refused: bytes) -> list[Effect]:
         """The agent refused a prompt because it does not know the session: send it again in a new one.

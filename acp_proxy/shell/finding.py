@@ -75,6 +75,8 @@ def look_up(
 
     def look() -> SessionFound | OpenedTranscript:
         recorder.add_turns(session)
+        if (continued := recorder.store.session_of(recorder.agent, session)) is not None:
+            return SessionFound(request, continued=continued)
         state = recorder.store.state(recorder.agent)
         if session in state.gone:
             return SessionFound(request, deleted=True)

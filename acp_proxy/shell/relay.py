@@ -26,6 +26,7 @@ from acp_proxy.core.effects import (
     ForTranscript,
     Forward,
     ListSessions,
+    NoteAlias,
     ReadPast,
     RecordUpdates,
     SetArchived,
@@ -291,6 +292,8 @@ class Relay:
                 return self._the_serving().follow(effect)
             case DeleteSession(session, request):
                 return self._the_serving().delete(session, request)
+            case NoteAlias(session, alias):
+                self._the_serving().add_alias(session, alias)
             case FindSession():
                 return self._find(effect)
             case DecideLater(peer, lines):
@@ -377,14 +380,14 @@ class Relay:
         from acp_proxy.shell.finding import look_up
         from acp_proxy.shell.replaying import Replay
 
-        recorder, request = self._the_recorder(), wanted.request
+        recorder, request, shown = self._the_recorder(), wanted.request, wanted.shown or wanted.session
         opened = look_up(recorder, wanted, self._the_serving().trouble_of_missing)
         if isinstance(opened, SessionFound):
             return self._decide(opened)
 
         def telling(start: StartReplay) -> Telling | EitherVersion:
             first = Telling(
-                wanted.session,
+                shown,
                 run=recorder.run,
                 mode=self._replay.mode,
                 tool_limit=self._replay.tool_limit,
@@ -393,14 +396,14 @@ class Relay:
             )
             if start.protocol == FIRST:
                 return first
-            verbatim = Verbatim(wanted.session, run=recorder.run, also=opened.also)
+            verbatim = Verbatim(shown, run=recorder.run, also=opened.also)
             is_folded = self._replay.mode == "compact"
-            folding = Upserting(wanted.session, self._replay.tool_limit) if is_folded else None
-            return EitherVersion(wanted.session, first, verbatim, folding)
+            folding = Upserting(shown, self._replay.tool_limit) if is_folded else None
+            return EitherVersion(shown, first, verbatim, folding)
 
         def found(complete: bool) -> list[Acting]:
             self._replays[request] = Replay(
-                wanted.session,
+                shown,
                 opened.reading,
                 self._to_client,
                 self._end_replay,

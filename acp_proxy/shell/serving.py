@@ -120,9 +120,14 @@ class Serving:
             state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
             title_of = _title_of(state, page.renamed)
             made = self._titles(answers.untitled(raw, absent=page.titles, within=page.within))
-            rows = self._beside(page)
+            aliases = recorder.at_store(lambda: recorder.store.aliases(recorder.agent)) if state.aliases else {}
+            is_list = page.asked is not None or not page.of_index  # else rows of the agent's index, which nothing joins
+            rows = self._beside(page, frozenset(aliases.values()) if is_list else frozenset())
+            elsewhere = aliases.keys() | {row.session for row in rows}
+            rows = rows if page.joins else []
             archived = state.archived_here
             hidden = state.gone | archived if page.archived in (None, answers.EXCLUDE) else state.gone
+            hidden |= elsewhere
             if page.archived is None:
                 line = answers.amended(raw, hidden, title_of, made=made)
                 return [Forward(Peer.CLIENT, joined(line, rows, directories=page.directories, archived=False))]
@@ -206,6 +211,13 @@ class Serving:
             return [Warn(f"the agent's title or archiving of a session could not be noted: {errno_name(problem)}")]
         return []
 
+    def add_alias(self, session: str, alias: str) -> None:
+        """Note that a session continues in the agent's session ``alias``. If that fails, the agent's list shows both
+        until the session is opened again."""
+        recorder = self._recorder
+        with contextlib.suppress(OSError):
+            recorder.at_store(lambda: recorder.store.add_alias(recorder.agent, session, alias))
+
     def delete(self, session: str, request: RequestId | None) -> list[Acting]:
         """Delete a session, and answer the request if there is one. Returns effects to perform.
 
@@ -215,6 +227,7 @@ class Serving:
         agent = recorder.agent
         in_time = self._within_limit(answers.unreadable(request, "ETIMEDOUT").data if request is not None else b"")
         try:
+            session = recorder.at_store(lambda: recorder.store.session_of(agent, session), PATIENCE_SECONDS) or session
             recorder.delete(session)
         except (OSError, ImportError) as problem:
             if request is None:
@@ -256,19 +269,29 @@ class Serving:
 
         return self._in_time(ask, None)
 
-    def _beside(self, page: AmendList) -> "list[Listed]":
-        """The sessions that join this page of the agent's list, if the index answers in time."""
+    def _beside(self, page: AmendList, sessions: frozenset[str]) -> "list[Listed]":
+        """The sessions that join the first page of the agent's list, if the index answers in time: these, and those
+        that only acp-proxy can list."""
         recorder, archived = self._recorder, _ARCHIVED[page.archived or answers.EXCLUDE]
         store, agent = recorder.store, recorder.agent
 
         def ask() -> "list[Listed]":
             try:
-                return store.joining(agent, page.cwd, recorder.run, archived=archived, others=others)
+                return store.joining(
+                    agent,
+                    page.cwd,
+                    recorder.run,
+                    archived=archived,
+                    sessions=sessions,
+                    copies=page.continues,
+                    others=others,
+                )
             except (Unreadable, ImportError):
                 return []
 
-        others = recorder.at_store(recorder.others) if page.joins else []
-        has_any = page.joins and (others or recorder.at_store(lambda: store.has_copies(agent)))
+        continues = page.joins and page.continues
+        others = recorder.at_store(recorder.others) if continues else []
+        has_any = sessions or others or (continues and recorder.at_store(lambda: store.has_copies(agent)))
         return self._in_time(ask, [], PATIENCE_SECONDS) if has_any else []
 
     def _titles(self, sessions: list[str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ this module. The index and compression are imported on first use, or all at once
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,7 @@ from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading, Unfinished
 from acp_proxy.transcripts.files.rewound import kept
 from acp_proxy.transcripts.files.transcript import Transcript, sync
-from acp_proxy.transcripts.lives import beginning, deleting, folders, forks  # noqa: F401 - ``Opened`` uses folders
+from acp_proxy.transcripts.lives import aliases, beginning, deleting, folders, forks  # noqa: F401 - ``Opened`` uses folders
 from acp_proxy.transcripts.lives.beginning import Deleted
 from acp_proxy.transcripts.opened import ALL, Opened, default_root, lazily
 from acp_proxy.wire.foreign import PREFIX, original
@@ -159,6 +159,22 @@ class Store(Opened):
         self._layout.make_folder(self._path(agent, session).parent)
         deleting.set_archived(self._layout, agent, session, name, is_archived, by_agent=by_agent)
 
+    # --- sessions that continue in others of the agent
+
+    def add_alias(self, agent: str, session: str, alias: str) -> None:
+        """Note that a session continues in the agent's session ``alias``. Does nothing if that is known. Raises
+        OSError."""
+        aliases.add(self._layout, agent, session, alias)
+
+    def session_of(self, agent: str, alias: str) -> str | None:
+        """The session that continues in the agent's session ``alias``; None if that is none of these. Raises
+        OSError."""
+        return aliases.session_of(self._layout, agent, alias)
+
+    def aliases(self, agent: str) -> dict[str, str]:
+        """By alias: the session that continues in it. Raises OSError."""
+        return aliases.all_of(self._layout, agent)
+
     # --- loads and lists
 
     def read_original(self, session: str, others: Sequence[str]) -> Reading:
@@ -235,15 +251,24 @@ class Store(Opened):
         return any(name.startswith(_COPIES) for name in self._layout.names(agent))
 
     def joining(
-        self, agent: str, cwd: str | None, run: str, *, archived: bool | None = False, others: Sequence[str] = ()
+        self,
+        agent: str,
+        cwd: str | None,
+        run: str,
+        *,
+        archived: bool | None = False,
+        sessions: Collection[str] = (),
+        copies: bool = True,
+        others: Sequence[str] = (),
     ) -> "list[Listed]":
-        """What joins an agent's own list: copies of other agents' sessions, and rows of ``others``. Raises Unreadable.
+        """What joins an agent's own list: these of its sessions, ``copies`` of other agents' sessions, and rows of
+        ``others``. Raises Unreadable.
 
         The other parameters are as for ``page``.
         """
         from acp_proxy.transcripts.listing.beside import joining
 
-        return joining(self._layout, self._catalog.ask, agent, cwd, run, archived, others)
+        return joining(self._layout, self._catalog.ask, agent, cwd, run, archived, sessions, copies, others)
 
     def titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
         """The titles of those of these sessions that have one, by id, without the user's titles. Raises Unreadable."""

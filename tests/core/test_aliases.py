@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.core.aliases import Aliases, renamed_result
+from acp_proxy.core.aliases import Aliases, ShownIds, renamed_result
+from acp_proxy.core.effects import Forward
 from acp_proxy.wire import jsonrpc
+from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import Said, chunk, line, notification, permission, prompt, result
 from tests.strategies import messages, one_line, spelled, texts, values
 
@@ -173,3 +175,25 @@ def test_rewriting_never_raises(said: bytes) -> None:
     to_agent(names(), said)
     to_client(names(("s", "t"), ("", "x")), said)
     renamed_result(said, "s")
+
+
+# Ids by which the client opened a session that continues there.
+
+
+def test_the_client_gets_the_id_of_a_session_that_it_used_last() -> None:
+    shown = ShownIds()
+    shown.add("ours", "theirs")
+
+    def used(session: str) -> bytes:
+        said = line(prompt(1, session))
+        return shown.from_client(said, jsonrpc.read_message(said))
+
+    def sent(*said: Said) -> list[Any]:
+        return shown.to_be_shown([Forward(Peer.CLIENT, line(*said)), Forward(Peer.AGENT, line(*said))])
+
+    both = chunk("ours", "a"), chunk("other", "b")
+    as_they_came = [Forward(Peer.CLIENT, line(*both)), Forward(Peer.AGENT, line(*both))]
+    for session, theirs in (("theirs", "theirs"), ("ours", "ours"), ("other", "ours"), ("theirs", "theirs")):
+        assert used(session) == line(prompt(1, "other" if session == "other" else "ours"))
+        assert shown.shown("ours") == (theirs if theirs != "ours" else None)
+        assert sent(*both) == [Forward(Peer.CLIENT, line(chunk(theirs, "a"), both[1])), as_they_came[1]]

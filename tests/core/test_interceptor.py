@@ -384,7 +384,7 @@ def test_sessions_deleted_here_are_removed_from_the_agents_list() -> None:
     asked = request(1, "session/list", {"cursor": "agent's", "cwd": "relative"})
     assert talk.client(asked).to_agent == line(asked)
     step = talk.agent(listing(1, "a", "gone", "b"))
-    assert step.asked == [AmendList(line(listing(1, "a", "gone", "b")))]
+    assert step.asked == [AmendList(line(listing(1, "a", "gone", "b")), cwd="relative")]
     assert step.to_client.endswith(line(listing(1, "a", "b")))
 
 

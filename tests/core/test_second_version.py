@@ -6,7 +6,7 @@ from typing import Any, Self
 import pytest
 
 from acp_proxy.core.capabilities import AGENT, NEVER, STORE, Modes
-from acp_proxy.core.effects import BeginTurn, EndTurn, ProtocolVersion, RecordLine, RecordNote, StartReplay
+from acp_proxy.core.effects import BeginTurn, EndTurn, NoteAlias, ProtocolVersion, RecordLine, RecordNote, StartReplay
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
@@ -363,7 +363,8 @@ def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one() -> None
     second = asked_again()
     asked = json.loads(second.agent(NOT_FOUND).to_agent)
     assert (asked["method"], asked["params"].keys()) == ("session/new", {"cwd", "mcpServers"})
-    [wanted] = second.agent(result("acp-proxy/1", {"sessionId": "n", "configOptions": []})).asked
+    [aliased, wanted] = second.agent(result("acp-proxy/1", {"sessionId": "n", "configOptions": []})).asked
+    assert aliased == NoteAlias("s", "n")
     assert isinstance(wanted, StartReplay)
     assert (wanted.rule, wanted.record, wanted.protocol) == (Rule.HANDED_OVER, True, 2)
     notice, idle, answer = second.replay_ends(1, rule=Rule.HANDED_OVER, brief=BRIEF).to_client.splitlines(True)

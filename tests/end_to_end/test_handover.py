@@ -462,6 +462,90 @@ def test_never_passes_loads_to_the_agent(proxied: Proxied) -> None:
         assert (loaded.told, loaded.answer["error"]["code"]) == ([], -32601)
 
 
+# Agents with a list of their own.
+
+LISTS = ("--capabilities", "load,list,delete")
+
+
+def continued(proxied: Proxied) -> tuple[str, str, Updates]:
+    """A session that was handed over in a second process: its id, the agent's new one, and what the editor saw."""
+    session, seen = recorded(proxied, "mend it", script=ANSWERS, agent=LISTS)
+    with proxied.started(refusing("session/load", UNKNOWN[0]) | ANSWERS, agent=LISTS) as editor:
+        editor.load(session)
+        seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
+        seen += editor.prompt(session, "go on")
+        assert [(row["sessionId"], row["title"]) for row in editor.sessions()] == [(session, "mend it")]
+        assert editor.end() == 0
+    [new] = [one["id"] for one in remembered(proxied) if one["id"] != session]
+    return session, new, seen
+
+
+def test_a_handed_over_session_is_one_row_of_the_agents_own_list(proxied: Proxied) -> None:
+    session, _, _ = continued(proxied)
+    with proxied.started(ANSWERS, agent=LISTS) as editor:
+        other = editor.new_session()
+        editor.prompt(other, "something else")
+        found = editor.sessions(cwd=str(editor.project))
+        assert [(row["sessionId"], row["title"]) for row in found] == [(other, "something else"), (session, "mend it")]
+        assert editor.end() == 0
+
+
+def test_a_handed_over_session_stays_listed_when_the_agent_has_only_the_new_one(proxied: Proxied) -> None:
+    session, _, _ = continued(proxied)
+    [old] = [path for path in proxied.memory.glob("*.json") if json.loads(path.read_text())["id"] == session]
+    old.unlink()
+    with proxied.started(ANSWERS, agent=LISTS) as editor:
+        assert [row["sessionId"] for row in editor.sessions()] == [session]
+        assert editor.end() == 0
+    with proxied.started(ANSWERS, agent=LISTS, options=["--handover", "never"]) as editor:
+        assert [row["sessionId"] for row in editor.sessions()] == [session]
+        assert editor.end() == 0
+
+
+def test_the_agents_id_of_a_handed_over_session_opens_the_whole_session(proxied: Proxied) -> None:
+    session, new, seen = continued(proxied)
+    with proxied.started(ANSWERS, agent=LISTS) as editor:
+        assert tell(editor.load(new).updates) == tell(seen)
+        seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "and on"}}]
+        seen += editor.prompt(new, "and on")
+        assert session not in b"".join(line.raw for line in editor.lines).decode()
+        assert tell(editor.load(session).updates) == tell(seen)  # now the editor knows it by its own id again
+        since, pending = editor.mark(), editor.start_prompt(session, "once more")
+        assert editor.result_of(pending) == {"stopReason": "end_turn"}
+        assert texts(editor.updates(session, since)) == ["This is my answer."]
+        assert editor.end() == 0
+    assert [path.stem for path in proxied.transcripts()] == [proxied.transcript(session).stem]
+    assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on", "once more"]
+    assert given(proxied, session)[1:] == ["and on", "once more"]
+
+
+@pytest.mark.parametrize("by", ["its own id", "the agent's id"])
+@pytest.mark.parametrize("can_delete", [True, False])
+def test_deleting_a_row_of_a_handed_over_session_deletes_the_session(
+    proxied: Proxied, by: str, can_delete: bool
+) -> None:
+    session, new, _ = continued(proxied)
+    agent = LISTS if can_delete else ("--capabilities", "load,list")
+    with proxied.started(ANSWERS, agent=agent) as editor:
+        editor.request("session/delete", {"sessionId": session if by == "its own id" else new})
+        assert editor.sessions() == []
+        assert {editor.load(each).answer["error"]["code"] for each in (session, new)} == {NOT_FOUND}
+        assert editor.end() == 0
+    assert proxied.transcripts() == []
+    assert (new in [one["id"] for one in remembered(proxied)]) is not can_delete
+
+
+def test_a_session_handed_over_before_aliases_were_noted_is_one_row_once_it_was_opened(proxied: Proxied) -> None:
+    session, new, seen = continued(proxied)
+    (proxied.transcript(session).parent / "state.jsonl").unlink()
+    with proxied.started(ANSWERS, agent=LISTS) as editor:
+        rows = {row["sessionId"]: row.get("title") for row in editor.sessions()}
+        assert rows == {session: "mend it", new: None}  # not the title that the agent has made from the record
+        assert tell(editor.load(session).updates) == tell(seen)
+        assert [row["sessionId"] for row in editor.sessions()] == [session]
+        assert editor.end() == 0
+
+
 # Agents that answer a resume with another id.
 
 

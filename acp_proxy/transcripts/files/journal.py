@@ -1,4 +1,5 @@
-"""``state.jsonl``: an agent's journal of deletes, lifted deletes, restores, the user's titles and archived sessions.
+"""``state.jsonl``: an agent's journal of deletes, lifted deletes, restores, the user's titles, archived sessions, and
+the ids of the agent's sessions in which others continue.
 
 It is authoritative for them. Each event is one line, appended with one ``write``; several processes may append. Damaged
 lines are skipped.
@@ -16,6 +17,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from acp_proxy.titles import masks_shortened
 from acp_proxy.transcripts.files.access import append_to, lock, open_private, read_at, write_at
@@ -26,7 +28,8 @@ from acp_proxy.wire.value import Value
 
 DELETED, LIFTED, RESTORED, TITLED = "deleted", "lifted", "restored", "titled"
 ARCHIVED, UNARCHIVED = "archived", "unarchived"
-_EVENTS = frozenset({DELETED, LIFTED, RESTORED, TITLED, ARCHIVED, UNARCHIVED})
+ALIAS = "alias"
+_EVENTS = frozenset({DELETED, LIFTED, RESTORED, TITLED, ARCHIVED, UNARCHIVED, ALIAS})
 _MOVING = frozenset({RESTORED, TITLED})
 _START = re.compile(rb'\{"at":"[^"]*","event":"')
 _TITLE = b'"titled"'
@@ -40,7 +43,7 @@ class Event(Value):
     ``to``: the transcript is being renamed to this; empty: removed. This is complete at the old name's next title, even
     if that is None. ``is_here``: a delete that other machines with the same history do not follow.
     ``uid``: the transcript's; an id may be another session's by now. ``by_agent``: the agent has given the title, or
-    archived the session, itself.
+    archived the session, itself. ``alias``: the agent's id of the session.
     """
 
     kind: str
@@ -51,6 +54,7 @@ class Event(Value):
     is_here: bool = False
     uid: str | None = None
     by_agent: bool = False
+    alias: str | None = None
 
     @property
     def name(self) -> str:
@@ -87,6 +91,8 @@ class JournalState(Value):
     archived_by_agent: frozenset[str] = frozenset()
     """The transcripts whose title the agent has, and those that it has archived, itself: both can change there at any
     time, so in what the agent sends, its word counts."""
+    aliases: Mapping[str, str] = MappingProxyType({})
+    """By an id that the agent gave when a session continued in a new one of it: that session."""
 
     def title(self, session: str) -> str | None:
         """The user's title of a session, if there is one."""
@@ -206,12 +212,13 @@ def _version(file: os.stat_result) -> tuple[int, int, int]:
 
 
 def _folded(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState:
-    deleted, titles, titled, moving, archived = (
+    deleted, titles, titled, moving, archived, aliases = (
         dict(before.deleted),
         dict(before.titles),
         set(before.titled),
         dict(before.moving),
         dict(before.archived),
+        dict(before.aliases),
     )
     titled_by_agent, archived_by_agent = set(before.titled_by_agent), set(before.archived_by_agent)
     for event in events:
@@ -239,6 +246,8 @@ def _folded(events: Iterator[Event], before: JournalState = EMPTY) -> JournalSta
             (archived_by_agent.add if event.by_agent else archived_by_agent.discard)(event.name)
         elif event.kind == UNARCHIVED:
             archived.pop(event.name, None)
+        elif event.kind == ALIAS and event.alias is not None:
+            aliases[event.alias] = event.session
     hidden = {session for name, session in archived.items() if name == file_name(session)}
     return JournalState(
         deleted,
@@ -250,6 +259,7 @@ def _folded(events: Iterator[Event], before: JournalState = EMPTY) -> JournalSta
         frozenset(hidden.union(deleted)),
         frozenset(titled_by_agent.intersection(titles)),
         frozenset(archived_by_agent.intersection(archived)),
+        aliases,
     )
 
 
@@ -293,4 +303,5 @@ def _event(line: bytes) -> Event | None:
         acp.member(value, "here") is True,
         acp.text(value, "uid"),
         acp.text(value, "by") == "agent",
+        acp.text(value, "alias"),
     )

@@ -1,5 +1,5 @@
-"""Sessions that lists show beside an agent's own: copies of other agents' sessions, sessions of other machines, and
-rows of other agents' sessions.
+"""Sessions that lists show beside an agent's own: sessions that continue in others of the agent, copies of other
+agents' sessions, sessions of other machines, and rows of other agents' sessions.
 
 A row has an id of ours (``foreign``) and the other agent's name. It is left out if this agent has the copy that it
 would become, or if it was deleted or archived on either side.
@@ -23,17 +23,26 @@ _Position = tuple[str, bytes]
 
 
 def joining(
-    layout: Layout, ask: AskIndex, agent: str, cwd: str | None, run: str, archived: bool | None, others: Sequence[str]
+    layout: Layout,
+    ask: AskIndex,
+    agent: str,
+    cwd: str | None,
+    run: str,
+    archived: bool | None,
+    sessions: Collection[str],
+    copies: bool,
+    others: Sequence[str],
 ) -> list[Listed]:
     """What joins the first page of an agent's own list, newest first, at most a page. Raises Unreadable.
 
-    ``cwd``, ``run``, ``archived``: as for ``Store.page``. ``others``: the folders of other agents.
+    ``cwd``, ``run``, ``archived``: as for ``Store.page``. ``sessions``, ``copies``, ``others``: as for
+    ``Store.joining``.
     """
     rows = Rows(layout, agent, archived)
 
     def found(index: Index) -> list[Listed]:
-        copies = keeping.current(layout, _copies(index, agent, cwd, run))
-        kept = [row for row in copies if archived is None or row.is_archived == archived]
+        own = _own(index, agent, cwd, run, map(file_name, sessions), copies)
+        kept = [row for row in keeping.current(layout, own) if archived is None or row.is_archived == archived]
         return [*kept, *rows.of(index, others, cwd, None, PAGE)]
 
     return sorted(ask(found, agent, *others), key=_position, reverse=True)[:PAGE]
@@ -104,13 +113,16 @@ def _row(row: Listed, id: str, state: JournalState) -> Listed:
     return row.but(session=id, title=title, meta={"acp-proxy": ours})
 
 
-def _copies(index: Index, agent: str, cwd: str | None, run: str) -> list[Listed]:
+def _own(index: Index, agent: str, cwd: str | None, run: str, names: Iterable[str], copies: bool) -> list[Listed]:
+    """The agent's sessions with these transcripts, and with ``copies`` those of other agents and machines."""
     test, values = inside(index, agent, cwd, below=False) if cwd is not None else ("1", list[object]())
     query = (
-        f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND session >= ? AND session < ? AND {test}"
+        f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}"
+        " AND (name IN (SELECT value FROM json_each(?)) OR (? AND session >= ? AND session < ?))"
         " ORDER BY updated DESC, session DESC LIMIT ?"
     )
-    return [listed(row, run) for row in index.select(query, [agent, *COPIES, *values, PAGE])]
+    given = [agent, *values, json.dumps(list(names)), copies, *COPIES, PAGE]
+    return [listed(row, run) for row in index.select(query, given)]
 
 
 def _ids(index: Index, agent: str) -> set[str]:
