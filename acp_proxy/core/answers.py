@@ -1,6 +1,6 @@
 """Composes the answers that acp-proxy gives itself, from what the store found: rows in, one line out."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from acp_proxy.core.effects import Forward
@@ -73,8 +73,11 @@ def listed(
     return jsonrpc.result(id, result)
 
 
-def session_info(row: ListRow, *, directories: bool, archived: bool = False) -> dict[str, object]:
-    """A ``SessionInfo`` of the protocol. The agent's own ``_meta`` overrides acp-proxy's members."""
+def session_info(
+    row: ListRow, *, directories: bool, archived: bool = False, of_index: bool = False
+) -> dict[str, object]:
+    """A ``SessionInfo`` of the protocol. The agent's own ``_meta`` overrides acp-proxy's members. ``archived``: it says
+    whether the session is archived; ``of_index``: so does ``INDEX_MARK``."""
     info: dict[str, object] = {"sessionId": row.session, "cwd": row.cwd}
     if directories and row.directories:
         info["additionalDirectories"] = row.directories
@@ -84,7 +87,8 @@ def session_info(row: ListRow, *, directories: bool, archived: bool = False) -> 
     if archived:
         info["archived"] = row.is_archived
     ours = {"acp-proxy": {"machine": row.machine}} if row.machine else {}
-    info["_meta"] = {"messageCount": row.prompts + row.replies, "hasErrors": row.failed} | ours | row.meta
+    meta = {"messageCount": row.prompts + row.replies, "hasErrors": row.failed} | ours | row.meta
+    info["_meta"] = _marked(meta, INDEX_MARK[1:], row.is_archived) if of_index else meta
     return info
 
 
@@ -148,6 +152,13 @@ def _title(item: object) -> str | None:
     return title if title is not None and not is_of_record(title) else None
 
 
+def _marked(value: object, path: Sequence[str], mark: bool) -> dict[str, object]:
+    """An object with this value at a path of members. What is not an object on the way is replaced."""
+    members = dict(value) if isinstance(value, Mapping) else {}
+    key, *rest = path
+    return members | {key: _marked(members.get(key), rest, mark) if rest else mark}
+
+
 def is_archived(item: object) -> bool:
     """Whether the agent says that it has archived a session of its index."""
     for key in INDEX_MARK:
@@ -181,7 +192,7 @@ def _changes(
         new["title"] = title
     if of_index:
         if archived is not None and id in archived and not is_archived(item):
-            new |= {"_meta": {"jetbrains": {"air": {"archived": True}}}}
+            new["_meta"] = _marked({}, INDEX_MARK[1:], True)
     elif archived is not None and acp.member(item, "archived") is not (id in archived):
         new["archived"] = id in archived
     return new

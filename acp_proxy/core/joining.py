@@ -6,12 +6,15 @@ from acp_proxy.core.answers import ListRow, session_info
 from acp_proxy.wire import acp, clock, jsonrpc, splice
 
 
-def joined(raw: bytes, rows: Iterable[ListRow], *, directories: bool, archived: bool) -> bytes:
+def joined(raw: bytes, rows: Iterable[ListRow], *, directories: bool, archived: bool, of_index: bool = False) -> bytes:
     """The agent's answer to ``session/list`` with these rows by time among its own; every other byte stays.
 
-    ``rows``: newest first. ``directories``, ``archived``: as for ``answers.listed``. Raises ValueError, KeyError.
+    ``rows``: newest first. ``directories``, ``archived``, ``of_index``: as for ``answers.session_info``.
+    Raises ValueError, KeyError.
     """
-    new = [(row.updated, session_info(row, directories=directories, archived=archived)) for row in rows]
+    new = [
+        (row.updated, session_info(row, directories=directories, archived=archived, of_index=of_index)) for row in rows
+    ]
     if not new:
         return raw
     text = splice.decode(raw)

@@ -141,7 +141,7 @@ class Serving:
                 of_index=page.of_index,
                 within=page.within,
             )
-            line = joined(line, rows, directories=page.directories, archived=not page.of_index)
+            line = joined(line, rows, directories=page.directories, archived=not page.of_index, of_index=page.of_index)
             cursor = answers.emptied(raw, line)
             return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
         except (OSError, ValueError, KeyError, RecursionError):

@@ -1,6 +1,7 @@
 """Copies join the first page of the agent's list; every other byte of it stays."""
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -52,3 +53,15 @@ def test_rows_join_by_time_and_no_byte_of_the_others_changes(theirs: list[bytes]
 def test_without_rows_the_line_stays() -> None:
     page = line({"jsonrpc": "2.0", "id": 1, "result": None})
     assert joined(page, [], directories=False, archived=False) == page
+
+
+def test_rows_in_an_agents_index_say_there_whether_they_are_archived() -> None:
+    page = line({"result": {"sessions": []}})
+    old = replace(OLD, is_archived=True, meta={"jetbrains": {"air": {"model": "m", "archived": False}}, "x": 1})
+    told = joined(page, [NEW, old], directories=False, archived=False, of_index=True)
+    rows = json.loads(told)["result"]["sessions"]
+    assert [row["_meta"]["jetbrains"] for row in rows] == [
+        {"air": {"archived": False}},
+        {"air": {"model": "m", "archived": True}},
+    ]
+    assert "archived" not in rows[0]
