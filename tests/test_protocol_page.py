@@ -181,4 +181,4 @@ def extensions() -> dict[str, str]:
     """What the page says of each extension's method in version 1."""
     text = PAGE.partition("\n## Extensions\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\|([^|]*)\|([^|]*)\|[^|]*\|$", text, re.MULTILINE)
-    return {name: how for names, how in rows for name in re.findall(r"`(_[^`]+)`", names)}
+    return {name: how for names, how in rows for name in re.findall(r"`(_[a-z]+/[^`]+)`", names)}
