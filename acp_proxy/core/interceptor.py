@@ -465,7 +465,7 @@ class Interceptor:
             case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
                 effects += self._notebook.deleted(found.session)
                 effects += [*self._loads.stopped(found.session), DeleteSession(found.session)]
-            case _ if message.error is None and self._notebook.records:
+            case method if method in session_index.METHODS and message.error is None and self._notebook.records:
                 return [*effects, *self._index_answered(line, found, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
 
@@ -479,7 +479,7 @@ class Interceptor:
 
     def _rows(self, method: str, line: bytes) -> Effect | None:
         """What to do with a line that has rows of the agent's index of sessions; None if that is not one."""
-        if not (self._service.amends and self._notebook.records):
+        if not (self._service.index and self._service.amends and self._notebook.records):
             return None
         renamed = self._ledger.sessions(Peer.CLIENT, acp.RENAMES)
         return session_index.rows(method, line, self._service.index, titles=self._service.titles, renamed=renamed)
