@@ -15,13 +15,13 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test test-windows check coverage format docs pictures agents adopting editors bench bench-quick peers torture fuzz model test-s3 release conductor clean real-agents browser
+.PHONY: demo test test-windows check coverage format docs pictures agents adopting editors bench bench-quick peers torture fuzz simulate model test-s3 release conductor clean real-agents browser
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
 
 test: $(VENV) $(TYPESCRIPT) $(AXE) real-agents browser
-	@.venv/bin/python -m compileall -q -j 0 acp_proxy tests torture || true  # hundreds of processes start from these files
+	@.venv/bin/python -m compileall -q -j 0 acp_proxy simulation tests torture || true  # hundreds of processes start from these files
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest --dist worksteal \
 		-n $$(.venv/bin/python -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')  # some tests mostly wait
 
@@ -81,6 +81,11 @@ torture: $(VENV)
 fuzz: $(FUZZ)
 	@.venv/bin/python -m fuzz $(TARGET) $(if $(SECONDS),--seconds $(SECONDS))
 
+# Holds conversations with and without acp-proxy side by side, and makes what fails small: make simulate [SEED=7] [PLANS=2000]
+# Again, with everything that happened: make simulate PLAN=simulation/plans/new/seed-7.json
+simulate: $(VENV)
+	@.venv/bin/python -m simulation $(if $(SEED),--seed $(SEED)) $(if $(PLANS),--plans $(PLANS)) $(if $(PLAN),--plan $(PLAN))
+
 # Holds random conversations to the promise, for minutes: make model [EXAMPLES=2000]
 model: $(VENV)
 	@MODEL_EXAMPLES=$(or $(EXAMPLES),200) .venv/bin/pytest -q -o faulthandler_timeout=0 tests/model/machine.py
@@ -128,8 +133,8 @@ editors: $(VENV)
 		$(if $(ONLY),--only $(ONLY)) $(if $(ON),--agents $(ON))
 
 clean:
-	rm -rf .venv .coverage .fuzz build dist tests/typescript/node_modules tests/axe/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find acp_proxy benchmarks fuzz scripts tests torture -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf .venv .coverage .fuzz build dist simulation/plans/new tests/typescript/node_modules tests/axe/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find acp_proxy benchmarks fuzz scripts simulation tests torture -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV): pyproject.toml
 	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -1,0 +1,72 @@
+"""`make simulate [SEED=7] [PLANS=2000] [PLAN=file]`: run plans, and keep what fails.
+
+A failing plan is made small, printed, and written to simulation/plans/new/, from where it is run again with PLAN. The
+same arguments print the same, byte for byte. Ends with 1 if a plan failed.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+from simulation import choices
+from simulation.plan import Plan, read_file
+from simulation.running import Run, report, run
+from simulation.shrinking import shrink
+
+NEW = Path(__file__).with_name("plans") / "new"
+
+
+def main() -> int:
+    asked = argparse.ArgumentParser(prog="make simulate", description=(__doc__ or "").split("\n\n")[0])
+    asked.add_argument("--seed", type=int, default=0, help="the seed of the first plan")
+    asked.add_argument("--plans", type=int, default=2000, help="how many plans")
+    asked.add_argument("--plan", type=Path, help="run this file only, and print everything that happened")
+    asked.add_argument("--new", type=Path, default=NEW, help="where failing plans are written")
+    given = asked.parse_args()
+    if given.plan is not None:
+        plan = read_file(given.plan)
+        result = run(plan)
+        print("\n".join(report(plan, result)))
+        return 1 if result.broken else 0
+    return _many(range(given.seed, given.seed + given.plans), given.new)
+
+
+def _many(seeds: range, place: Path) -> int:
+    failed: Counter[str] = Counter()
+    for seed in seeds:
+        plan = choices.make(seed)
+        result = run(plan)
+        if not result.broken:
+            continue
+        small, how = smallest(plan, result)
+        failed[", ".join(sorted(how.kinds))] += 1
+        place.mkdir(parents=True, exist_ok=True)
+        file = place / f"seed-{seed}.json"
+        file.write_text(small.text(), encoding="utf-8")
+        print(f"seed {seed}: after step {how.at} of this plan:\n\n{small.text()}")
+        print("\n".join(f"  {each}" for each in how.broken[:8]))
+        print(f"\n  again: make simulate PLAN={_short(file)}\n", flush=True)
+    print(f"{len(seeds)} plans, {sum(failed.values())} failed")
+    for kinds, count in failed.most_common():
+        print(f"  {count} {kinds}")
+    return 1 if failed else 0
+
+
+def smallest(plan: Plan, result: Run) -> tuple[Plan, Run]:
+    """A small plan that breaks the same promise, and its run."""
+    kinds = result.kinds
+
+    def fails(smaller: Plan) -> bool:
+        return bool(run(smaller).kinds & kinds)
+
+    small = shrink(plan, fails)
+    return small, run(small)
+
+
+def _short(file: Path) -> Path:
+    return file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+"""Connections between a client and an agent: direct, through acp-proxy in this process, or between real processes.
+
+A link carries messages, one at a time. ``receive`` waits for the next one; nothing else depends on time.
+"""
+
+import json
+import os
+import select
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from acp_proxy.core.capabilities import Modes, Settings
+from acp_proxy.core.interceptor import Interceptor
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.replay.telling import TOOL_LIMIT
+from acp_proxy.shell.relay import Relay, ReplayOptions
+from acp_proxy.transcripts.store import Store
+from simulation.agent import Agent, Message, line_of
+
+SECONDS = 30.0
+"""The limit of each wait: far more than a busy machine needs."""
+_READ_SIZE = 65536
+COMMAND = ["simulated-agent"]
+"""The agent's command, which names its folder in the store."""
+
+
+class Stuck(Exception):
+    """Something that had to come did not."""
+
+
+class Link:
+    """What a client holds in its hands."""
+
+    warnings: Sequence[str] = ()
+
+    def send(self, message: Message) -> None:
+        raise NotImplementedError
+
+    def receive(self) -> Message:
+        """The next message. Raises ``Stuck`` if none comes."""
+        raise NotImplementedError
+
+    def end(self) -> list[Message]:
+        """End the client's side, then the agent's; what the client still got."""
+        raise NotImplementedError
+
+    def kill(self, side: str) -> list[Message]:
+        """Kill the agent or the proxy; what the client still got."""
+        raise NotImplementedError
+
+
+class Direct(Link):
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._out: deque[Message] = deque()
+
+    def send(self, message: Message) -> None:
+        self._out += self._agent.hear(message)
+
+    def receive(self) -> Message:
+        while self._out:
+            try:
+                return json.loads(line_of(self._out.popleft()))  # type: ignore[no-any-return]
+            except ValueError:
+                continue  # a line that is not JSON
+        raise Stuck("the agent says nothing")
+
+    def end(self) -> list[Message]:
+        self._agent.end(killed=False)
+        return []
+
+    def kill(self, side: str) -> list[Message]:
+        self._agent.end(killed=side == "agent")
+        return []
+
+
+class _Patient(Recorder):
+    def stall(self, since: float, go_on: Callable[[int], None]) -> None:
+        """A busy machine is not a hanging store."""
+
+
+class Proxied(Link):
+    """The client and the agent at the ends of acp-proxy's pumps, on the caller's thread."""
+
+    def __init__(self, store: Store, agent: Agent, options: dict[str, Any]) -> None:
+        self._agent = agent
+        self.warnings: list[str] = []
+        self.recorder = _Patient(store, COMMAND, None, "never", self.warnings.append)
+        self._from_client, self._client_writes = os.pipe()
+        self._client_reads, self._to_client = os.pipe()
+        self._from_agent, self._agent_writes = os.pipe()
+        self._agent_reads, self._to_agent = os.pipe()
+        self._begun = {self._client_reads: b"", self._agent_reads: b""}
+        self._ends = list(self._begun)
+        self._heard: deque[Message] = deque()
+        self._relay = Relay(
+            Interceptor(Settings(records=True, serves=True, release="0", modes=Modes(**options))),
+            self.recorder,
+            from_client=self._from_client,
+            to_client=self._to_client,
+            from_agent=self._from_agent,
+            to_agent=self._to_agent,
+            warn=self.warnings.append,
+            replay=ReplayOptions("compact", TOOL_LIMIT),
+        )
+        self._relay.start()
+
+    def send(self, message: Message) -> None:
+        os.write(self._client_writes, line_of(message))
+
+    def receive(self) -> Message:
+        while not self._heard:
+            self._pass_on(SECONDS)
+        return self._heard.popleft()
+
+    def end(self) -> list[Message]:
+        self._close_client()
+        self._close_agent()
+        self._relay.finish("agent exited with status 0")
+        self._agent.end(killed=False)
+        return self._close()
+
+    def kill(self, side: str) -> list[Message]:
+        if side == "agent":
+            self._close_agent()
+            self._relay.finish("agent exited with signal 9")
+            self._close_client()
+        else:
+            self._close_client()
+            self._close_agent()
+        self._agent.end(killed=side == "agent")
+        return self._close()
+
+    def _close_client(self) -> None:
+        os.close(self._client_writes)
+        if not self._relay.client.ended.wait(SECONDS):
+            raise Stuck("the proxy has not read to the client's end")
+
+    def _close_agent(self) -> None:
+        os.close(self._agent_writes)
+        if not self._relay.agent.ended.wait(SECONDS):
+            raise Stuck("the proxy has not read to the agent's end")
+
+    def _close(self) -> list[Message]:
+        self._relay.finish_work(SECONDS)
+        for known in self.recorder._sessions.values():  # a process that ends closes what it has open
+            self.recorder._sessions.files.close(known)
+        os.close(self._to_client)
+        os.close(self._to_agent)
+        while self._ends:
+            self._pass_on(SECONDS, answers=False)
+        for each in (self._client_reads, self._agent_reads, self._from_client, self._from_agent):
+            os.close(each)
+        heard = list(self._heard)
+        self._heard.clear()
+        return heard
+
+    def _pass_on(self, seconds: float, *, answers: bool = True) -> None:
+        """Take what one end reads next, and let the agent answer."""
+        waiting = select.poll()  # long runs have more files open than ``select`` can wait for
+        for each in self._ends:
+            waiting.register(each, select.POLLIN)
+        ready = waiting.poll(seconds * 1000)
+        if not ready:
+            raise Stuck("nothing comes any more")
+        end = ready[-1][0]
+        data = os.read(end, _READ_SIZE)
+        if not data:
+            self._ends.remove(end)
+        *lines, self._begun[end] = (self._begun[end] + data).split(b"\n")
+        for line in lines:
+            try:
+                message = json.loads(line)
+            except ValueError:
+                continue
+            if end == self._client_reads:
+                self._heard.append(message)
+            elif answers:
+                out = b"".join(line_of(each) for each in self._agent.hear(message))
+                if out:
+                    os.write(self._agent_writes, out)

@@ -1,0 +1,337 @@
+"""The promise: behind acp-proxy a client has seen at least what it sees without, each thing once, in order, and nothing
+that was taken back. It is checked after every step, in every window.
+
+``Truth`` is what was really said behind acp-proxy; everything has an id of its own, so nothing here guesses what is a
+copy of what.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simulation.agent import CALL, COMPACTION, CONTEXT, EXPANSION, REWORDED, SAY, USER, WARNING, Disk, Habits
+from simulation.editor import OUT, View, Window, Word, split
+from simulation.world import Outcome, World
+
+_ASIDES = {text.strip() for text in (WARNING, CONTEXT, EXPANSION)}
+_TAKES_BACK = re.compile(r"\s*/(clear|compact|compress|undo|rewind|revert|restore|reset|rollback|new)\b")
+_RECORD = "record of"
+"""Is in the first line of every record of a handover."""
+
+
+@dataclass
+class Broken:
+    """What does not hold: ``which`` promise, and ``how``."""
+
+    which: str
+    how: str
+
+    def __str__(self) -> str:
+        return f"{self.which}: {self.how}"
+
+
+@dataclass
+class Said:
+    """One thing that was said.
+
+    ``how``: typed, said (in a turn), remarked, steered, found (in the agent's memory), or copied
+    (before the message of a fork). ``is_gone``: how it was taken
+    back, if it was: by a command, a rewind, or a fork. ``is_learned``: found, and a load and a prompt came after that.
+    """
+
+    id: str
+    kind: str
+    text: str
+    how: str
+    is_gone: str = ""
+    output: str = ""
+    failed: bool = False
+    is_learned: bool = False
+    is_begun: bool = False
+    """The agent has begun the turn of this prompt."""
+
+    def words(self) -> list[Word]:
+        return split([(self.kind, self.text), *([(OUT, self.output)] if self.output else [])])
+
+    @property
+    def must(self) -> bool:
+        return not self.is_gone and (self.how in ("said", "steered") or (self.how == "typed" and self.is_begun))
+
+
+class Truth:
+    """What was said in each session, in order."""
+
+    def __init__(self) -> None:
+        self.said: dict[int, list[Said]] = {}
+        self.is_shared: set[int] = set()
+        """Sessions that were open in two windows at once."""
+        self.loaded: set[int] = set()
+        self.diverged: set[int] = set()
+        """Sessions in which something was done alone and could not be done behind acp-proxy, since a turn still ran."""
+        self.raced: set[int] = set()
+        """Sessions in which a prompt was sent while a late replay was still coming: nothing proves what is past."""
+        self._windows: dict[str, Window] = {}
+
+    def of(self, session: int) -> list[Said]:
+        return self.said.setdefault(session, [])
+
+    def follow(self, outcome: Outcome, disk: Disk, windows: dict[str, Window]) -> None:
+        """Take what happened in a step."""
+        self._windows = windows
+        for what, *about in outcome.events:
+            getattr(self, f"_{what.replace(' ', '_')}", lambda *_: None)(*about)
+        for memory in disk.sessions.values():
+            if memory.label is None:
+                continue
+            known = {each.id for each in self.of(memory.label)}
+            for item in memory.items:
+                if item.id not in known:
+                    said = Said(item.id, item.kind, item.text, "found", output=item.output)
+                    self.of(memory.label).append(said)
+        count = Counter(session for window in windows.values() for session in window.views)
+        self.is_shared |= {session for session, number in count.items() if number > 1}
+
+    def _add(self, session: int | None, said: Said) -> None:
+        if session is not None:
+            self.of(session).append(said)
+
+    def _typed(self, session: int, id: str, text: str) -> None:
+        for each in self.of(session):
+            each.is_learned = each.is_learned or session in self.loaded
+        self._add(session, Said(id, USER, text, "typed"))
+
+    def _begun(self, session: int, id: str) -> None:
+        for each in self.of(session):
+            each.is_begun = each.is_begun or each.id == id
+
+    def _raced(self, session: int) -> None:
+        self.raced.add(session)
+
+    def _failed(self, session: int, id: str) -> None:
+        for each in self.of(session):
+            each.failed = each.failed or each.id == id
+
+    def _said(self, session: str, label: int, id: str, kind: str, text: str) -> None:
+        self._add(label, Said(id, kind, text, "said"))
+
+    def _steered(self, session: str, label: int, id: str, kind: str, text: str) -> None:
+        self._add(label, Said(id, kind, text, "steered"))
+
+    def _remarked(self, session: str, label: int, id: str, kind: str, text: str) -> None:
+        self._add(label, Said(id, kind, text, "remarked"))
+
+    def _output(self, session: str, label: int, id: str, output: str) -> None:
+        for each in self.of(label):
+            if each.id == id:
+                each.output = output
+
+    def _took_back(self, label: int, ids: list[str], how: str) -> None:
+        gone = [each for each in self.of(label) if each.id in ids and not each.is_gone]
+        for each in gone:
+            each.is_gone = how
+        for window in self._windows.values():
+            if label in window.views:  # it showed that when it was said
+                window.views[label].excused.update(word for each in gone for word in each.words())
+
+    def _forked(self, label: int, parent: int, dropped: list[str], is_at_message: bool) -> None:
+        copies = [Said(**vars(each)) for each in self.of(parent)]
+        for each in copies:
+            each.is_gone = each.is_gone or ("fork" if each.id in dropped else "")
+        if is_at_message:  # agents end such a fork in different places
+            for each in copies:
+                each.how = "copied"
+        self.said[label] = copies
+
+    def _replayed(self, session: str, label: int) -> None:
+        self.loaded.add(label)
+
+
+def check_step(truth: Truth, bare: World, proxied: World, alone: Outcome, behind: Outcome) -> list[Broken]:
+    """What does not hold after a step that was done alone and behind acp-proxy."""
+    found = [
+        Broken("refused", f"{method} was answered alone, and behind us {behind.errors[method]}")
+        for method in alone.ok
+        if method in behind.errors
+    ]
+    busy = {number for window in proxied.windows.values() for number in window.turns if window.is_busy(number)}
+    if behind.is_skipped and not alone.is_skipped and behind.session is not None:
+        truth.diverged.add(behind.session)
+    for name, window in proxied.windows.items():
+        for session, view in window.views.items():
+            other = bare.windows.get(name)
+            its = other.views.get(session) if other is not None else None
+            if its is not None and (its.at != view.at or session in truth.diverged):
+                its = None
+            is_loaded = "session/load" in behind.ok and behind.session == session and behind.window == name
+            found += check_view(
+                truth,
+                session,
+                its,
+                view,
+                is_loaded=is_loaded,
+                is_busy=session in busy,
+                habits=proxied.habits,
+                name=name,
+            )
+    found += check_live(behind)
+    found += check_list(alone, behind, bare, proxied)
+    found += [Broken("title", repr(title)) for title in behind.titles if _RECORD in title]
+    for blocks in (about[2] for what, *about in behind.events if what == "prompted"):
+        found += [Broken("forged", f"the agent got {b} as the user's") for b in blocks if b["type"] != "text"]
+    return found
+
+
+def check_view(
+    truth: Truth,
+    session: int,
+    alone: View | None,
+    behind: View,
+    *,
+    is_loaded: bool,
+    is_busy: bool,
+    habits: Habits,
+    name: str,
+) -> list[Broken]:
+    said = truth.of(session)
+    seen, without = plain(behind.words()), plain(alone.words()) if alone is not None else []
+    where = f"session {session} in window {name}"
+    has, has_without = Counter(seen), Counter(without)
+    if behind.since is None:  # a resume returns no messages
+        behind.since = len(said) if behind.opened == "resume" else 0
+    told = Counter(word for each in said[behind.since :] if not each.is_gone for word in each.words())
+    gone = Counter(word for each in said if each.is_gone for word in each.words())
+    by_command = Counter(word for each in said if each.is_gone == "command" for word in each.words())
+    times = behind.replays
+    found: list[Broken] = []
+    once = behind.is_mixed  # a replay may have been dropped, because it was asked for twice
+    lacks = [w for w in has_without if has[w] < min(has_without[w], 1 if once else max(1, told[w]))]
+    if lacks:
+        found.append(Broken("worse", f"{where} lacks {_text(lacks)}, which is there without us"))
+    for word, count in has.items():
+        most = max(told[word] * times, has_without[word]) + behind.excused[word]
+        if alone is None or habits.leaves_out:  # nobody can know what a command took back, and what is only left out
+            most += by_command[word] * times
+        if count <= most or (session in truth.raced and told[word]):
+            continue
+        if told[word]:
+            found.append(Broken("twice", f"{where} has {_text([word])} {count} times"))
+        elif gone[word]:
+            found.append(Broken("taken back", f"{where} has {_text([word])}"))
+        elif word[0] != OUT:
+            found.append(Broken("foreign", f"{where} has {_text([word])}, which nobody said there"))
+    if found:
+        return found
+    order = [word for each in said for word in each.words()]
+    if not behind.is_mixed and not (_is_in(seen, order) or _is_in(without, seen)):
+        found.append(Broken("order", f"{where} has {_text(seen)}, said was {_text(order)}"))
+    if is_loaded and times == 1 and not behind.is_mixed and not is_busy:
+        found += _check_whole(truth, session, has, where, habits=habits)
+    return found
+
+
+def _check_whole(truth: Truth, session: int, has: Counter[Word], where: str, *, habits: Habits) -> list[Broken]:
+    """Nothing explains that something is missing: then a load shows everything."""
+    said = truth.of(session)
+    is_plain = not habits.rewords and not any(
+        each.is_gone or each.kind == COMPACTION or _takes_back(each) for each in said
+    )
+    is_known = (
+        session not in truth.is_shared and "users" not in habits.leaves_out
+    )  # a turn made elsewhere begins with one
+    learned = all(each.how != "found" or (each.is_learned and is_known) for each in said)
+    if not (is_plain and learned):
+        return []
+    wanted = Counter(word for each in said if each.must for word in each.words())
+    lacks = [word for word in wanted if has[word] < wanted[word]]
+    return [Broken("lost", f"{where} lacks {_text(lacks)} after a load")] if lacks else []
+
+
+def _takes_back(said: Said) -> bool:
+    return said.kind == USER and _TAKES_BACK.match(said.text) is not None
+
+
+def check_live(behind: Outcome) -> list[Broken]:
+    """In a turn, what the agent says goes to the client."""
+    if behind.last is not None:
+        return []
+    found = []
+    by_session: dict[int, list[Word]] = {}
+    for what, *about in behind.events:
+        if what in ("said", "remarked") and about[1] is not None:
+            by_session.setdefault(about[1], []).extend(split([(about[3], about[4])]))
+    for session, words in by_session.items():
+        heard = split(behind.heard.get(session, []))
+        if session == behind.session and not _is_in(words, heard):
+            found.append(Broken("swallowed", f"session {session}: said {_text(words)}, came {_text(heard)}"))
+    return found
+
+
+def check_list(alone: Outcome, behind: Outcome, bare: World, proxied: World) -> list[Broken]:
+    if behind.rows is None:
+        return []
+    ids = [row["sessionId"] for row in behind.rows]
+    numbers = {id: number for number, id in proxied.ids.items()}
+    found = [Broken("list", f"{id} is listed twice") for id, count in Counter(ids).items() if count > 1]
+    found += [Broken("title", str(row)) for row in behind.rows if _RECORD in str(row.get("title"))]
+    found += [Broken("list", f"{id} is no session of the client's") for id in ids if id not in numbers]
+    before = {id: number for number, id in bare.ids.items()}
+    for row in alone.rows or ():
+        number = before.get(row["sessionId"])
+        if number in proxied.ids and proxied.ids[number] not in ids:
+            found.append(Broken("list", f"session {number} is listed only without us"))
+    return found
+
+
+def check_transcript(truth: Truth, session: int, actual: Sequence[Word]) -> list[Broken]:
+    """The transcript holds each thing once. ``actual``: the words of its prompts and updates."""
+    said = truth.of(session)
+    has = Counter(plain(actual))
+    most = Counter(word for each in said for word in each.words())
+    least = Counter(word for each in said if each.must and each.how != "steered" for word in each.words())
+    found = [
+        Broken("recorded twice", f"session {session}: {_text([word])} {count} times")
+        for word, count in has.items()
+        if count > most[word] and word[0] != OUT and not (session in truth.raced and most[word])
+    ]
+    lacks = [word for word in least if has[word] < least[word] and word[0] != OUT]
+    if lacks:
+        found.append(Broken("not recorded", f"session {session}: {_text(lacks)}"))
+    return found
+
+
+def plain(words: Iterable[Word]) -> list[Word]:
+    """Words without what nobody said, and in their first wording."""
+    return [(kind, word.removeprefix(REWORDED)) for kind, word in words if word not in _ASIDES]
+
+
+def _is_in(part: Sequence[Word], whole: Sequence[Word]) -> bool:
+    """Whether the words of ``part`` are in ``whole``, in order."""
+    rest = iter(whole)
+    return all(word in rest for word in part)
+
+
+def _text(words: Iterable[Word]) -> str:
+    return " ".join(f"{kind}:{word}" for kind, word in words)
+
+
+def transcript_words(entries: Iterable[tuple[str, Any]]) -> list[Word]:
+    """The words of a transcript's messages: pairs of who sent it, and what. What the user sent counts, not its echo."""
+    pieces: list[Word] = []
+    view = View("transcript")
+    for sender, message in entries:
+        if not isinstance(message, dict):
+            continue
+        params = message.get("params") or {}
+        if sender == "client" and "prompt" in params:
+            pieces.append((USER, "".join(str(block.get("text", "")) for block in params["prompt"])))
+        elif sender == "agent" and message.get("method") == "session/update":
+            pieces += _of_update(view, params["update"])
+    return split(pieces)
+
+
+def _of_update(view: View, update: dict[str, Any]) -> list[Word]:
+    terminals = {each["terminalId"]: "" for each in update.get("content") or () if "terminalId" in each}
+    words = view.add(update, terminals)
+    return [(kind, text) for kind, text in words if kind in (SAY, CALL, COMPACTION, "thought")]

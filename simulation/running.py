@@ -1,0 +1,105 @@
+"""Runs a plan alone and behind acp-proxy, step by step, and checks the promise after each."""
+
+import contextlib
+import shutil
+import tempfile
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire.jsonrpc import Peer
+from simulation import links
+from simulation.links import Stuck
+from simulation.plan import Plan
+from simulation.promise import Broken, Truth, check_step, check_transcript, transcript_words
+from simulation.world import World
+
+
+@dataclass
+class Run:
+    """What a plan led to. ``at``: the step after which something was broken; else the number of steps."""
+
+    at: int
+    broken: list[Broken] = field(default_factory=list)
+    journal: list[str] = field(default_factory=list)
+
+    @property
+    def kinds(self) -> set[str]:
+        return {each.which for each in self.broken}
+
+
+def run(plan: Plan) -> Run:
+    """Run a plan until something is broken, or to its end."""
+    root = Path(tempfile.mkdtemp(prefix="simulation-", dir=_memory()))
+    store = Store(root / "store")
+    made: list[links.Proxied] = []
+
+    def behind(agent: Any) -> links.Link:
+        made.append(links.Proxied(store, agent, plan.options))
+        return made[-1]
+
+    bare, proxied = World(plan, links.Direct), World(plan, behind)
+    truth, out = Truth(), Run(len(plan.steps))
+    try:
+        for at, step in enumerate(plan.steps):
+            header = f"{at} {' '.join(f'{name}={value!r}' for name, value in step.items())}"
+            bare.journal.append(header)
+            proxied.journal.append(header)
+            try:
+                alone = bare.do(at, step)
+                result = proxied.do(at, step)
+            except Stuck as stuck:
+                out.broken = [Broken("stuck", str(stuck))]
+            except Exception:  # noqa: BLE001 a plan that fails in this way is shrunk like any other
+                out.broken = [Broken("error", traceback.format_exc())]
+            else:
+                truth.follow(result, proxied.disk, proxied.windows)
+                out.broken = check_step(truth, bare, proxied, alone, result)
+                warnings = [str(each) for link in made for each in link.warnings]
+                out.broken += [Broken("warning", each) for each in warnings]
+                folder = made[0].recorder.agent if made else ""
+                out.broken += _check_transcripts(store, folder, truth, proxied)
+            if out.broken:
+                out.at = at
+                break
+        out.journal = ["alone:", *bare.journal, "", "behind acp-proxy:", *proxied.journal]
+        return out
+    finally:
+        for world in (bare, proxied):
+            with contextlib.suppress(Stuck):
+                world.close()
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _check_transcripts(store: Store, folder: str, truth: Truth, world: World) -> list[Broken]:
+    found: list[Broken] = []
+    for session, id in world.ids.items():
+        try:
+            reading = store.read(folder, id)
+        except FileNotFoundError:
+            continue
+        try:
+            entries = [
+                ("client" if line.entry.peer is Peer.CLIENT else "agent", line.entry.value)
+                for line in reading.lines()
+                if line.entry is not None and line.entry.peer is not None
+            ]
+        finally:
+            reading.close()
+        found += check_transcript(truth, session, transcript_words(entries))
+    return found
+
+
+def _memory() -> str | None:
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+def report(plan: Plan, result: Run) -> Iterable[str]:
+    """What happened, for people."""
+    yield from result.journal
+    yield ""
+    yield f"after step {result.at}:"
+    yield from (f"  {each}" for each in result.broken)
