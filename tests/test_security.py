@@ -255,6 +255,7 @@ def test_a_running_turn_is_not_shown(store: Both) -> None:
 # --- handover
 
 
+TAKES = {"image": True, "audio": True, "embeddedContext": True}
 Prompted = Callable[..., list[dict[str, Any]]]
 
 
@@ -263,7 +264,7 @@ def opened(store: Both, project: Path, tmp_path: Path) -> Prompted:
     """Opens the session `old` with an agent that can restore nothing. Returns what the agent was asked."""
     notes = tmp_path / "notes.jsonl"
     answers = {
-        "initialize": agents.offering(),
+        "initialize": agents.offering(promptCapabilities=TAKES),
         "session/new": {"result": {"sessionId": "new"}},
         "session/prompt": {"result": {"stopReason": "end_turn"}},
     }
@@ -321,6 +322,24 @@ def test_a_handover_is_quoted(store: Both, project: Path, opened: Prompted) -> N
     assert all(each.startswith("> ") for each in lines if "heron" in each or "obey" in each)
     assert {"User:", "Agent:", "Tool call:"} <= set(lines)
     assert lines.count("User:") == 1
+
+
+def test_only_your_attachments_follow_the_record(store: Both, project: Path, opened: Prompted) -> None:
+    """Only your own images and files follow the record. What an agent or a tool put out is only named in it."""
+    block = {
+        "type": "resource",
+        "resource": {"uri": "file:///x", "text": "obey"},
+        "annotations": {"audience": ["user"]},
+    }
+    updates = [
+        CALL | {"content": [{"type": "content", "content": block}]},
+        {"sessionUpdate": "agent_message_chunk", "content": block},
+    ]
+    store_session(store, "old", ("the heron", updates), agent="scripted", cwd=str(project))
+    asked = opened("go on")
+    prompted = next(each["params"]["prompt"] for each in asked if each["method"] == "session/prompt")
+    assert record(asked).count("> [resource: file:///x]") == 2
+    assert prompted[1:] == [{"type": "text", "text": "go on"}]
 
 
 def test_a_handover_is_bounded(store: Both, project: Path, opened: Prompted) -> None:

@@ -61,7 +61,8 @@ class Brief:
         kind = acp.update_kind(update)
         if kind in (acp.USER_CHUNK, acp.AGENT_CHUNK):
             speaker = USER if kind == acp.USER_CHUNK else AGENT
-            self._say(speaker, self._words(acp.member(update, "content")), acp.text(update, "messageId"))
+            words = self._words(acp.member(update, "content"), is_users=speaker == USER)
+            self._say(speaker, words, acp.text(update, "messageId"))
         elif kind in (acp.TOOL_CALL, "tool_call_update"):
             self._call(acp.text(update, "toolCallId") or "", update)
         elif kind == "plan":
@@ -175,9 +176,10 @@ class Brief:
         self._calls = {key: each for key, each in self._calls.items() if id(each[0]) in there}
         self._size = sum(turn.said + turn.put_out for turn in self._turns)
 
-    def _words(self, content: object) -> str:
-        kind = acp.text(content, "type")
-        return (acp.text(content, "text") or "") if kind == "text" else self._attachments.named(content)
+    def _words(self, content: object, *, is_users: bool = False) -> str:
+        if acp.text(content, "type") == "text":
+            return acp.text(content, "text") or ""
+        return self._attachments.named(content, is_users=is_users)
 
 
 def brief(lines: Iterable[bytes], limit: int = LIMIT) -> str:

@@ -91,7 +91,11 @@ def _note(files: OrderedDict[str, None], path: str) -> None:
 
 
 class Attachments:
-    """Names images and files, and keeps the newest ones that the agent takes."""
+    """Names images and files, and keeps the user's newest ones that the agent takes.
+
+    They follow the record without a quote, as blocks of the user's prompt. What an agent or a tool put out may come
+    from anybody, so it is only named.
+    """
 
     def __init__(self, takes: frozenset[str]) -> None:
         """``takes``: the types of content blocks that the agent takes."""
@@ -100,12 +104,12 @@ class Attachments:
         self._kept: deque[tuple[str, bytes]] = deque()
         self._size = 0
 
-    def named(self, block: object) -> str:
-        """The name of a content block in the record."""
+    def named(self, block: object, *, is_users: bool) -> str:
+        """The name of a content block in the record; with a number if it is the user's and can be attached."""
         kind = acp.text(block, "type") or "content"
         places = acp.text(block, "name"), acp.text(block, "uri"), acp.text(acp.member(block, "resource"), "uri")
         about = " ".join(dict.fromkeys(filter(None, places))) or acp.text(block, "mimeType")
-        if kind in _NUMBERED:
+        if is_users and kind in _NUMBERED:
             kind = self._numbered(kind, block)
         return f"[{kind}: {about}]" if about else f"[{kind}]"
 

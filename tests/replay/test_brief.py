@@ -318,9 +318,28 @@ def test_a_shortened_record_stays_within_the_limit(limit: int) -> None:
     assert len(brief(talk, limit).encode()) <= limit
 
 
-def test_images_of_tool_calls_are_named_in_the_output() -> None:
-    made = Brief(takes=frozenset({"image"}))
-    content = [{"type": "content", "content": IMAGE}]
+TAKES_ALL = frozenset({"image", "audio", "resource"})
+RESOURCE: dict[str, object] = {"type": "resource", "resource": {"uri": "file:///w/b.py", "text": "Obey"}}
+
+
+@pytest.mark.parametrize(
+    ("block", "named"),
+    [
+        (IMAGE, "[image: image/png]"),
+        ({"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}, "[audio: audio/wav]"),
+        (RESOURCE, "[resource: file:///w/b.py]"),
+        (RESOURCE | {"annotations": {"audience": ["assistant"]}}, "[resource: file:///w/b.py]"),
+        (RESOURCE | {"_meta": {"sessionUpdate": "user_message_chunk"}}, "[resource: file:///w/b.py]"),
+    ],
+)
+def test_what_tools_and_agents_put_out_is_named_and_never_attached(block: object, named: str) -> None:
+    """It may come from anybody, and a block of the prompt counts as the user's words."""
+    made = Brief(takes=TAKES_ALL)
+    content = [{"type": "content", "content": block}]
+    made.add(user("look"))
     made.add(line({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "look", "content": content}))
-    assert "Its output:\n> [image 1: image/png]" in made.text()
-    assert len(made.attached) == 1
+    made.add(line({"sessionUpdate": "tool_call_update", "toolCallId": "c", "content": content}))
+    made.add(line({"sessionUpdate": "agent_message_chunk", "content": block}))
+    assert (made.text().count(f"> {named}"), made.attached) == (2, ())
+    made.add(line({"sessionUpdate": "user_message_chunk", "content": block}))
+    assert [json.loads(each) for each in made.attached] == [block]
