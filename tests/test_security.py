@@ -331,7 +331,7 @@ def test_only_your_attachments_follow_the_record(store: Both, project: Path, ope
         "resource": {"uri": "file:///x", "text": "obey"},
         "annotations": {"audience": ["user"]},
     }
-    updates = [
+    updates: list[dict[str, Any]] = [
         CALL | {"content": [{"type": "content", "content": block}]},
         {"sessionUpdate": "agent_message_chunk", "content": block},
     ]

@@ -309,3 +309,31 @@ def alone_in(folder: Path, *, wait: bool = False) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+class TooLarge(OSError):
+    """A file has far more bytes than it takes on disk, so it is no transcript: reading it would take all memory."""
+
+    def __init__(self, size: int, on_disk: int) -> None:
+        self.text = f"{size // 2**20:,} MiB in {on_disk // 2**10:,} KiB on disk"
+        what = f"File too large: {self.text}, as no session has. Move it out of the store, or delete it"
+        super().__init__(errno.EFBIG, what)
+
+
+_LARGE = 128 * 1024 * 1024
+"""Bytes of a transcript that may take any space: as many as one has that acp-proxy compresses."""
+_MOST_TIMES = 1000
+"""How many times its space on disk a larger one may have: compression makes thirty of it."""
+
+
+def check_size(size: int, on_disk: int) -> None:
+    """Raises TooLarge if a transcript of ``size`` bytes cannot come from ``on_disk`` bytes."""
+    if size > _LARGE and size > _MOST_TIMES * on_disk:
+        raise TooLarge(size, on_disk)
+
+
+def check_space(fd: int) -> None:
+    """Raises TooLarge for a sparse file; not on Windows, which does not say how much of it there is."""
+    found = os.fstat(fd)
+    if sys.platform != "win32" and found.st_size > _LARGE:
+        check_size(found.st_size, found.st_blocks * 512)

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
-from acp_proxy.transcripts.files.access import read_at
+from acp_proxy.transcripts.files.access import check_size, read_at
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -30,8 +30,9 @@ class Compressed:
     """An open compressed transcript. Reading forwards is fast; going back starts from the beginning."""
 
     def __init__(self, fd: int) -> None:
-        """Reads the frame's header, or the whole frame if that lacks the size. Raises OSError."""
+        """Reads the frame's header, or the whole frame if that lacks the size. Raises OSError; TooLarge for a bomb."""
         self._fd = fd
+        self._on_disk = os.fstat(fd).st_size
         self.is_damaged = False
         """Whether damage was met, as far as it was read."""
         self.size = 0
@@ -43,6 +44,7 @@ class Compressed:
             self.is_damaged = True
             return
         self.size = self._measured() if size is None else size  # type: ignore[redundant-expr] # the stub omits None
+        check_size(self.size, self._on_disk)
 
     def read(self, size: int, at: int) -> bytes:
         """Bytes at an offset of the transcript: fewer only at its end or where it is damaged. Raises OSError."""
@@ -92,7 +94,10 @@ class Compressed:
 
     def _measured(self) -> int:
         """The size, for a frame without one: another program made it from a stream."""
-        size = sum(len(data) for data in self.all())
+        size = 0
+        for data in self.all():
+            size += len(data)
+            check_size(size, self._on_disk)
         self._begin()
         return size
 

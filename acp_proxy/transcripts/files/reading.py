@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from acp_proxy.transcripts.files import names
-from acp_proxy.transcripts.files.access import BLOCK, copy_in_kernel, lock, open_private, read_at, write_at
+from acp_proxy.transcripts.files.access import BLOCK, check_space, copy_in_kernel, lock, open_private, read_at, write_at
 from acp_proxy.transcripts.files.agents_session import KINDS, AgentsSession
 from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
@@ -379,19 +379,36 @@ def cut(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tu
 def to_read(path: Path) -> "tuple[int, Compressed | None]":
     """Open a transcript for reading: the descriptor, and the decompressor if only the compressed file exists.
 
-    Either form may turn into the other meanwhile. Raises OSError, Unfinished.
+    Either form may turn into the other meanwhile. Raises OSError, Unfinished, TooLarge.
     """
     for _ in range(_FORMS):
         with contextlib.suppress(FileNotFoundError):
-            return open_private(path, os.O_RDONLY), None
+            return _opened(path, _plain)
         with contextlib.suppress(FileNotFoundError):
-            fd = open_private(names.compressed(path), os.O_RDONLY)
-            from acp_proxy.transcripts.files.compressed import Compressed
-
-            return fd, Compressed(fd)
+            return _opened(names.compressed(path), _compressed)
         if os.path.lexists(names.forked(path)):
             raise Unfinished(path)
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
+def _opened(path: Path, look: "Callable[[int], Compressed | None]") -> "tuple[int, Compressed | None]":
+    fd = open_private(path, os.O_RDONLY)
+    try:
+        return fd, look(fd)
+    except OSError as problem:
+        os.close(fd)
+        problem.filename = problem.filename or str(path)
+        raise
+
+
+def _plain(fd: int) -> None:
+    check_space(fd)
+
+
+def _compressed(fd: int) -> "Compressed":
+    from acp_proxy.transcripts.files.compressed import Compressed
+
+    return Compressed(fd)
 
 
 def header_of(line: bytes, path: Path) -> tuple[Header | None, int]:

@@ -133,7 +133,7 @@ class Short:
 def _closed(text: bytes) -> bytes:
     """Completes the beginning of a JSON text, cut after its last complete member."""
     open: list[bytes] = []
-    end, closing = 0, b""
+    end = 0
     for step in _STEPS.finditer(text):
         sign = step[0]
         if sign == b'"':  # the unfinished string
@@ -144,8 +144,7 @@ def _closed(text: bytes) -> bytes:
             open.pop()
         if len(sign) == 1:
             end = step.start() if sign == b"," else step.end()
-            closing = b"".join(reversed(open))
-    return text[:end] + closing
+    return text[:end] + b"".join(reversed(open))
 
 
 def long_line(begun: list[bytes], read: Read, at: int, size: int) -> tuple[bytes | None, int, bool]:

@@ -58,11 +58,15 @@ class Source:
     """An open file that may be a transcript, plain or compressed."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Raises NotImported if it is not a regular file; OSError."""
+        """Raises NotImported if it is not a regular file, or far larger than what is on disk; OSError."""
         fd = file.fileno()
         if not stat.S_ISREG(os.fstat(fd).st_mode):  # a device may never end
             raise NotImported("it is neither a file nor a pipe. Save its content to a file, and import that")
-        self._compressed = Compressed(fd) if access.read_at(fd, len(_FRAME), 0) == _FRAME else None
+        try:
+            self._compressed = Compressed(fd) if access.read_at(fd, len(_FRAME), 0) == _FRAME else None
+            access.check_space(fd)
+        except access.TooLarge as problem:
+            raise NotImported(f"{problem.text}, as no session has") from problem
         self.read: Callable[[int, int], bytes]
         self.read = self._compressed.read if self._compressed is not None else partial(access.read_at, fd)
         self.size = self._compressed.size if self._compressed is not None else os.fstat(fd).st_size

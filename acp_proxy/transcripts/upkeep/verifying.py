@@ -183,7 +183,8 @@ class Inspection:
         except NewerFormat as problem:
             yield Finding(path, NEWER, str(problem), BY_HAND, agent, name or path.stem)
         except OSError as problem:
-            text = f"{errno_name(problem)}: fix its mode or its disk, or delete it"
+            hint = f"{errno_name(problem)}: fix its mode or its disk, or delete it"
+            text = str(problem.strerror) if isinstance(problem, access.TooLarge) else hint
             yield Finding(path, UNREADABLE, text, BY_HAND, agent, name or path.stem)
 
     def _transcript(self, agent: str, name: str, path: Path) -> Iterator[Finding]:

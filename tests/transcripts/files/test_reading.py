@@ -1,8 +1,9 @@
 """Every intact entry is read, whatever happened to the rest of the file."""
 
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.transcripts.files import transcript
+from acp_proxy.transcripts.files.access import TooLarge
+from acp_proxy.transcripts.files.compressed import frame
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import Line, Reading
 from acp_proxy.transcripts.files.transcript import Transcript
@@ -310,6 +313,29 @@ def test_a_note_behind_a_long_line_is_found(path: Path) -> None:
             with reading(path) as opened:
                 assert opened.is_complete
                 assert opened.agents.alias == "theirs"
+
+
+def zeros(size: int) -> Iterator[bytes]:
+    yield HEADER
+    yield from (bytes(2**20) for _ in range(size // 2**20))
+
+
+@pytest.mark.parametrize("says_size", [True, False])
+def test_a_small_file_that_would_become_huge_is_not_read(path: Path, says_size: bool) -> None:
+    size = 2**28
+    data = b"".join(frame(zeros(size), len(HEADER) + size if says_size else None))
+    path.with_suffix(".jsonl.zst").write_bytes(data)
+    with pytest.raises(TooLarge, match=r"(128|256) MiB in .* KiB on disk.*Move it out of the store") as raised:
+        Reading(path)
+    assert raised.value.filename == str(path.with_suffix(".jsonl.zst"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not say how much of a file is on disk")
+def test_a_sparse_file_is_not_read(path: Path) -> None:
+    path.write_bytes(HEADER)
+    os.truncate(path, 2**40)
+    with pytest.raises(TooLarge, match="1,048,576 MiB in"):
+        Reading(path)
 
 
 HANDED_OVER = talk.note("handover", to="theirs")

@@ -176,3 +176,16 @@ def test_only_long_lines_are_cut() -> None:
     assert len(next(found) or b"") < 2 * LONG
     assert list(found) == [b"\n", None, b"torn"]
     assert long_line([b'{"a":'], read, len(data), len(data)) == (None, len(data), False)
+
+
+def test_very_many_brackets_are_shortened_like_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In time that grows with the line: with its square, this would take minutes, and hours at the real limit."""
+    monkeypatch.setattr(shortening, "_MOST", 250_000)
+    many = 300_000
+    for line in (b'{"a":1,"b":' + b"[" * many + b"]" * many + b"}", b'{"a":1,"b":[[]' + b",[]" * many + b"]}"):
+        short = Short()
+        for at in range(0, len(line), 65_536):
+            short.feed(line[at : at + 65_536])
+        assert short.text is not None
+        assert short.text.startswith(b'{"a":1,"b":[[')
+        assert short.text.count(b"[") == short.text.count(b"]") < many

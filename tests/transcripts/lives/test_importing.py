@@ -323,3 +323,11 @@ def test_a_session_that_begins_during_its_import_is_kept(store: Both, tmp_path: 
     with pytest.raises(NotImported):
         importing.take_in(Late(store.root), path, lambda folder: folder.mkdir(), talk.time(0))
     assert [kept.read_bytes() for kept in files(store)] == begun
+
+
+def test_a_small_file_that_would_become_huge_is_refused(store: Both, tmp_path: Path) -> None:
+    head, zeros = exported(tmp_path).read_bytes(), bytes(2**20)
+    path = tmp_path / "bomb.jsonl.zst"
+    path.write_bytes(b"".join(frame(iter([head, *[zeros] * 256]), None)))
+    assert "MiB in " in refused(store, path)
+    assert files(store) == []
