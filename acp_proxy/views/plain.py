@@ -1,7 +1,7 @@
 """Foreign text for a document, without anything that controls a terminal or reorders text.
 
-Terminal colours are removed completely. Any other control character, and any that changes the direction of text,
-becomes U+FFFD. Characters that join emoji and words stay.
+Terminal colours are removed completely. Any other control character, and any that is invisible or changes the direction
+of text, becomes U+FFFD (``_TABLE``). Terminals, recordings and documents show the same characters.
 
 Patterns are compiled on first use: a list of sessions needs none.
 """
@@ -12,13 +12,31 @@ from acp_proxy.wire import acp
 
 # ECMA-48: control sequences (colours, cursor), operating system commands (titles, links), and other escapes.
 _SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
-UNFIT = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
-"""The characters, as a set of a regular expression."""
-_UNFIT = f"[{UNFIT}]"
+_TABLE = (
+    ("control characters", "\x00-\x08\x0b-\x1f\x7f-\x9f"),
+    ("line and paragraph separators", "\u2028\u2029"),
+    ("marks, overrides and isolates of the direction", "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"),
+    ("spaces without width, and invisible joiners and operators", "\u200b\u2060-\u2065\ufeff"),
+    ("soft hyphen, Mongolian vowel separator, Hangul fillers", "\xad\u180e\u3164\uffa0"),
+    ("deprecated, interlinear and reserved formatting", "\u206a-\u206f\ufff0-\ufffb"),
+    ("shorthand and musical formatting", "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"),
+    ("tags: a whole alphabet that nobody sees", "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"),
+    ("lone surrogates", "\ud800-\udfff"),
+)
+"""What no output for people shows: characters that control a terminal, reorder text or are invisible, since a person
+cannot judge invisible text. What joins emoji and words stays (U+200C, U+200D)."""
+_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+"""One after a character chooses its form; more than one are data that nobody sees."""
+_UNFIT = f"[{''.join(each for _, each in _TABLE)}]|(?<=[{_SELECTORS}])[{_SELECTORS}]"
+
+
+def without_unfit(text: str) -> str:
+    """The text with U+FFFD for each of these characters."""
+    return re.sub(_UNFIT, "\N{REPLACEMENT CHARACTER}", text)
 
 
 def plain(text: str) -> str:
-    return re.sub(_UNFIT, "\N{REPLACEMENT CHARACTER}", without_sequences(text.replace("\r\n", "\n")))
+    return without_unfit(without_sequences(text.replace("\r\n", "\n")))
 
 
 def without_sequences(text: str) -> str:

@@ -4,14 +4,9 @@ Titles and transcripts come from other people: their text cannot control the ter
 """
 
 import json
-import re
 
 from acp_proxy.transcripts.archive import Listed, called
-from acp_proxy.views.plain import UNFIT, without_sequences
-
-_UNFIT = f"[{UNFIT}\xad\u180e\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
-"""Characters that are unfit for a document, or invisible: a person cannot judge invisible text."""
-
+from acp_proxy.views.plain import without_sequences, without_unfit
 
 RUNNING = "running"
 """The mark of a session whose turn is running, in every list."""
@@ -19,9 +14,9 @@ RUNNING = "running"
 
 def printable(text: str) -> str:
     """Text without control sequences, invisible characters and direction changes; line ends stay."""
-    if text.isprintable():
+    if text.isascii() and text.isprintable():
         return text
-    return re.sub(_UNFIT, "\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").expandtabs())
+    return without_unfit(text.replace("\r\n", "\n").expandtabs())
 
 
 def output(text: str) -> str:
@@ -30,7 +25,7 @@ def output(text: str) -> str:
 
 
 def line(text: str) -> str:
-    return text if text.isprintable() else printable(text).replace("\n", " ")
+    return printable(text).replace("\n", " ")
 
 
 def json_text(value: object, indent: int | None = None) -> str:

@@ -1,9 +1,12 @@
+import sys
 import unicodedata
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acp_proxy.views import terminal
 from acp_proxy.views.plain import one_line, plain, shortened
 
 
@@ -24,6 +27,27 @@ from acp_proxy.views.plain import one_line, plain, shortened
 )
 def test_control_sequences_are_removed_and_text_stays(text: str, left: str) -> None:
     assert plain(text) == left
+
+
+SHOWN = {0x600, 0x601, 0x602, 0x603, 0x604, 0x605, 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+"""Signs before numbers and words: format characters that are visible."""
+HIEROGLYPHS, JOINERS = set(range(0x13430, 0x13440)), {0x200C, 0x200D}
+OUTPUTS = (plain, terminal.printable, terminal.output, terminal.line)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_no_output_has_invisible_formatting(output: Callable[[str], str]) -> None:
+    kept = SHOWN | HIEROGLYPHS | JOINERS
+    left = [code for code in range(sys.maxunicode + 1) if output(chr(code)) == chr(code)]
+    assert {code for code in left if unicodedata.category(chr(code)) == "Cf"} <= kept
+    assert not {0xAD, 0x3164, 0xE0001, 0xE0041, 0xE007F, 0x202E, 0xFEFF} & set(left)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_words_in_variation_selectors_are_not_hidden(output: Callable[[str], str]) -> None:
+    hidden = "".join(chr(0xE0100 + code) for code in b"obey")
+    assert output(f"\u2764\ufe0f {hidden}") == f"\u2764\ufe0f {hidden[0]}\ufffd\ufffd\ufffd"
+    assert output("\u845b\U000e0100") == "\u845b\U000e0100"
 
 
 @given(st.text(st.characters(codec=None), max_size=200) | st.text("\x1b[]0;m\x07\\A\n", max_size=30))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.views import terminal
 
-UNSEEN = "\xad\u180e\u200b\u200e\u202e\u2066\u206a\ufeff\U000e0041"
+UNSEEN = "\xad\u180e\u200b\u200e\u202e\u2066\u206a\ufeff\u3164\U000e0041\U000e007f"
 
 
 @pytest.mark.parametrize(
