@@ -223,7 +223,9 @@ class Life:
             told.append(handover.notice(load.session))
         told += [line for line, _ in load.held[: load.first]]
         load.held, load.first = load.held[load.first :], 0
-        effects: list[Effect] = [*self._notebook.replayed(load.session, load.rule)]
+        known = load.comparison
+        ids = {key: id for key, id in known.ids.items() if known.past.ids.get(key) != id} if known is not None else {}
+        effects: list[Effect] = [*self._notebook.replayed(load.session, load.rule, ids)]
         resent = self.resent.pop(load.request.id, None)
         if resent is None:
             return [*effects, Forward(Peer.CLIENT, b"".join((*told, load.response, *states)))]

@@ -22,7 +22,7 @@ from acp_proxy.history.verdict import Rule
 from acp_proxy.titles import Titles
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Peer, RequestId
-from acp_proxy.wire.rewinds import Point, fork_point
+from acp_proxy.wire.rewinds import Point, encode_ids, fork_point
 
 WAITING_LIMIT = 1024 * 1024
 """The most bytes of updates that may wait for the answer that names their session."""
@@ -153,12 +153,16 @@ class Notebook:
         """From now on the agent knows the session by the id ``new``."""
         return self._noted(session, {"type": record.ALIAS, "to": new})
 
-    def replayed(self, session: str, rule: Rule | None) -> list[Recording]:
-        """Note whose replay a load has shown, and which rule decided."""
+    def replayed(
+        self, session: str, rule: Rule | None, ids: Mapping[tuple[str, bytes], str] | None = None
+    ) -> list[Recording]:
+        """Note whose replay a load has shown, and which rule decided. ``ids``: those of the user's messages in the
+        agent's replay, by ``rewinds.request_key``, if the transcript does not note them yet."""
         if rule is None:
             return []
         shown = "transcript" if rule.is_ours else "agent"
-        return self._noted(session, {"type": record.REPLAY, "shown": shown, "rule": rule.value[0]})
+        note = {"type": record.REPLAY, "shown": shown, "rule": rule.value[0]}
+        return self._noted(session, note | ({"users": encode_ids(ids)} if ids else {}))
 
     def told_before(self, session: str) -> list[bytes]:
         """Remove and return the conversation updates that wait for the answer that names their session."""

@@ -40,6 +40,8 @@ class Comparison:
         self._earlier: list[Span] = []
         self.called: set[int] = set()
         """The indexes in ``past.calls`` of the tool calls that were sent again."""
+        self.ids: dict[tuple[str, bytes], str] = {}
+        """By ``User.key``: the ids of the user's messages in the agent's replay."""
         self.users = 0
         """How many user messages came before the tail."""
         self.told_thoughts = self.told_anything = False
@@ -285,6 +287,8 @@ class Comparison:
             self._tail.keep(*run.pieces)
             return False
         self._place(number)
+        if (key := self.past.users[number].key) is not None and run.message is not None:
+            self.ids[key] = run.message
         begun = next((form for form in self.past.users[number].forms if run.text.startswith(form)), run.text)
         if rest := run.text[len(begun) :]:  # two messages without anything between them
             other = self.past.next_user(rest, self.user)

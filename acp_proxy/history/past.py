@@ -40,7 +40,8 @@ class User(Value, frozen=False):
     ``forms``: its letters, as it was sent and as the agent echoed it. ``start``: the offset of the first letter that
     follows it. ``latest``: the offset at which its turn began at the latest; more than ``start`` if it was sent during
     a turn. ``call``: the index of the first tool call that follows it. ``takes_back``: it is a command that takes
-    something back. ``is_elsewhere``: it was not sent through acp-proxy.
+    something back. ``is_elsewhere``: it was not sent through acp-proxy. ``key``: the run and the request's id, as JSON,
+    of a message that the client sent.
     """
 
     forms: list[str]
@@ -50,6 +51,7 @@ class User(Value, frozen=False):
     takes_back: bool
     is_elsewhere: bool
     is_echoed: bool = False
+    key: tuple[str, bytes] | None = None
 
     def begins(self, at: int) -> int:
         """The offset of its turn's first letter in a replay that has come to offset ``at``."""
@@ -82,6 +84,8 @@ class Past:
         """The offsets at which agent messages begin."""
         self.taken_back_at = 0
         """The last turn in which something was taken back or compacted, without saying what; 0 if there is none."""
+        self.ids: dict[tuple[str, bytes], str] = {}
+        """By ``User.key``: the ids of the user's messages in the agent's replays, as the transcript notes them."""
         self.forked_at = 0
         """How many turns were copied from the session that this is a fork of."""
         self.is_too_long = self.is_unfinished = False
@@ -181,8 +185,10 @@ class Laying:
         params = acp.member(entry.value, "params")
         if entry.peer is Peer.CLIENT and method == acp.PROMPT:
             self._prompted(acp.member(params, "prompt"))
+            self._past.users[-1].key = rewinds.request_key(entry)
         elif entry.peer is Peer.CLIENT and method == acp.STEERING:
             self._steered.append(self._user_said(acp.member(params, "prompt")))
+            self._past.users[-1].key = rewinds.request_key(entry)
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
             self._answered()
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
@@ -195,6 +201,8 @@ class Laying:
             self._open = []
             if entry.note.get("method") == acp.FORK:
                 self._past.forked_at = len(self._past.users)
+        elif entry.note is not None and entry.note.get("type") == record.REPLAY:
+            self._past.ids |= rewinds.given_ids(entry.note)
         elif entry.of in acp.REWINDS and rewinds.is_rewind(entry):
             self._past.taken_back_at = len(self._past.users)
 

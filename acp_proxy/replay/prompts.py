@@ -13,13 +13,14 @@ class Prompt:
     comes can change its chunks. ``is_cancelled``: the client has cancelled its turn.
     """
 
-    def __init__(self, session: str, number: int, entry: Entry) -> None:
-        """``number``: its line in the transcript, which makes its ``messageId`` unless an echo gives one."""
+    def __init__(self, session: str, number: int, entry: Entry, given: str | None = None) -> None:
+        """``number``: its line in the transcript, which makes its ``messageId`` unless an echo gives one, or the agent
+        has another one in its own replay (``given``): it may be asked to fork or rewind there."""
         self.run = entry.run
         self.id = jsonrpc.dump(acp.member(entry.value, "id"))
         self.is_echoed = self.is_certain = self.is_cancelled = False
         self._session = session
-        self._message_id = f"acp-proxy-{entry.run}-{number}"
+        self._message_id = given or f"acp-proxy-{entry.run}-{number}"
         self._blocks = _blocks(entry)
         texts = [block_text(block) for block, _ in self._blocks]
         self.letters = letters("".join(text for text in texts if text is not None))

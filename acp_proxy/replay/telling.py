@@ -20,7 +20,7 @@ from acp_proxy.replay.segments import Folded, Segment, Streamed
 from acp_proxy.replay.standing import Standing
 from acp_proxy.replay.terminal_outputs import ReplayedTerminals
 from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
-from acp_proxy.wire import acp, jsonrpc, record
+from acp_proxy.wire import acp, jsonrpc, record, rewinds
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 from acp_proxy.wire.streams import Stream
@@ -50,6 +50,7 @@ class Telling:
         page: int = 0,
         kinds: frozenset[str] = frozenset(),
         at_once: bool = False,
+        ids: Mapping[tuple[str, bytes], str] | None = None,
     ) -> None:
         """``run``: the connection that asks for the replay; its own turn may still be under way.
 
@@ -57,6 +58,7 @@ class Telling:
         ``also``: ids of other sessions whose entries belong to this one; they are replayed with its id.
         ``page``: a segment longer than this many bytes is replayed as several segments; 0 for never.
         ``kinds``: the optional kinds of updates that the client announced.
+        ``ids``: those that the agent gives the user's messages, by ``rewinds.request_key``.
         ``at_once``: the next prompt ends the wait for echoes of earlier ones.
         """
         self._session = session
@@ -68,6 +70,7 @@ class Telling:
         self._terminals = ReplayedTerminals(self._limit)
         self._left_out = acp.OPTIONAL_KINDS - kinds
         self._at_once = at_once
+        self._ids_of_users = ids or {}
         self._standing = Standing()
         self._segment = self._begun()
         self._echoes = Echoes()
@@ -174,15 +177,18 @@ class Telling:
             return self._steered(number, entry)
         return self._prompted(number, entry) if method == acp.PROMPT else []
 
+    def _prompt(self, number: int, entry: Entry) -> Prompt:
+        return Prompt(self._session, number, entry, self._ids_of_users.get(rewinds.request_key(entry)))
+
     def _steered(self, number: int, entry: Entry) -> list[bytes]:
         """The user's words into a running turn: a user message in their place, since agents do not repeat them."""
-        lines = Prompt(self._session, number, entry).told()
+        lines = self._prompt(number, entry).told()
         said = [update for line in lines if (update := updates.of_line(line, entry.run)) is not None]
         return self._heard(self._echoes.told(entry.run)) + self._heard(said)
 
     def _prompted(self, number: int, entry: Entry) -> list[bytes]:
         """A prompt, which begins a segment. Unfinished calls go on if their turn, of the same run, has no answer."""
-        prompt = Prompt(self._session, number, entry)
+        prompt = self._prompt(number, entry)
         under_way = self._echoes.runs() & {entry.run}
         if self._at_once:
             self._echoes.certain()

@@ -373,6 +373,7 @@ class Relay:
 
     def _find(self, wanted: FindSession) -> list[Acting]:
         """Look a session up, and fix what a replay of it will show: what is recorded up to now."""
+        from acp_proxy.history.comparison import Comparison
         from acp_proxy.replay.either import EitherVersion
         from acp_proxy.replay.telling import Telling
         from acp_proxy.replay.upserting import Upserting
@@ -385,7 +386,7 @@ class Relay:
         if isinstance(opened, SessionFound):
             return self._decide(opened)
 
-        def telling(start: StartReplay) -> Telling | EitherVersion:
+        def telling(start: StartReplay, comparison: Comparison | None) -> Telling | EitherVersion:
             first = Telling(
                 shown,
                 run=recorder.run,
@@ -393,6 +394,7 @@ class Relay:
                 tool_limit=self._replay.tool_limit,
                 also=opened.also,
                 kinds=start.kinds,
+                ids=comparison.ids if comparison is not None else None,
             )
             if start.protocol == FIRST:
                 return first

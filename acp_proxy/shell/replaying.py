@@ -43,7 +43,7 @@ class Replay:
         warn: Callable[[str], None],
         *,
         run: str,
-        telling: Callable[[StartReplay], Telling | EitherVersion],
+        telling: Callable[[StartReplay, Comparison | None], Telling | EitherVersion],
         title: str | None = None,
         record_size: int = LIMIT,
         mask: Callable[[bytes], bytes] | None = None,
@@ -98,12 +98,13 @@ class Replay:
 
     def _run(self) -> None:
         wanted, rule = self._wanted, self._wanted.rule or Rule.UNDECIDED
-        telling = self._begin_telling(wanted)
+        telling = self._begin_telling(wanted, None)
         summary = Summary.begun(self._reading.header or Header(self._session, None, "", ""))
         comparison: Comparison | None = None
         is_told = False
         try:
             comparison = self._compared() if wanted.compares else None
+            telling = self._begin_telling(wanted, comparison)
             rule = wanted.rule or (verdict(comparison) if comparison is not None else Rule.LESS)
             if rule.is_ours and (wanted.shows or self._tells_record):
                 is_told = self._told(telling, summary)
@@ -161,7 +162,7 @@ class Replay:
 
     def _record(self) -> None:
         """Make the record of a handover, if it is wanted, from what a client of version 1 would see."""
-        telling = self._begin_telling(self._wanted.but(protocol=FIRST))
+        telling = self._begin_telling(self._wanted.but(protocol=FIRST), None)
         lines = self._lacking() if self._wanted.lacking else self._lines()
         for line in retold(lines) if self._brief is not None else ():
             if not self._goes_on():

@@ -13,7 +13,7 @@ Rewinds: ``session/rewind`` and ``history_truncated`` (the protocol's draft "Ses
 import re
 from collections.abc import Mapping
 
-from acp_proxy.wire import acp, dialect, jsonrpc
+from acp_proxy.wire import acp, dialect, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 from acp_proxy.wire.value import Value
@@ -78,6 +78,22 @@ def forked_by(point: Point, agent: object) -> Point:
     return point.but(whole_turn=name in _WHOLE_TURNS)
 
 
+def encode_ids(ids: Mapping[tuple[str, bytes], str]) -> list[list[str]]:
+    """The ids of the user's messages in an agent's replay, by ``request_key``, as the note of that replay has them."""
+    return [[id, run, request.decode()] for (run, request), id in ids.items()]
+
+
+def given_ids(note: Mapping[str, object]) -> dict[tuple[str, bytes], str]:
+    """The ids in such a note, by ``request_key``."""
+    found = {}
+    users = note.get("users")
+    for each in users if isinstance(users, list) else []:
+        match each:
+            case [str(id), str(run), str(request)]:
+                found[run, request.encode()] = id
+    return found
+
+
 def is_rewind(entry: Entry) -> bool:
     """Whether the agent says in this entry that it has taken back a part of the conversation."""
     if entry.peer is not Peer.AGENT:
@@ -129,11 +145,15 @@ class Messages:
         self._unrepeated: _Message | None = None
         """The last prompt, if the agent has sent nothing of the conversation since."""
         self._prompts: dict[tuple[str, bytes], _Message] = {}
+        """By ``request_key``: what the client said."""
 
     def add(self, number: int, start: int, end: int, entry: Entry) -> None:
         """Add the next entry: its line's number, and the offsets of its line."""
         method, params = acp.text(entry.value, "method"), acp.member(entry.value, "params")
-        if entry.peer is Peer.CLIENT:
+        if entry.note is not None:
+            given = given_ids(entry.note) if entry.note.get("type") == record.REPLAY else {}
+            self._known |= {id: self._prompts[prompt] for prompt, id in given.items() if prompt in self._prompts}
+        elif entry.peer is Peer.CLIENT:
             if method in (acp.PROMPT, acp.STEERING):
                 self._said(number, start, end, entry, params, begins=method == acp.PROMPT)
         elif entry.of == acp.PROMPT:
@@ -162,6 +182,7 @@ class Messages:
     def forget(self, start: int) -> None:
         """Forget the messages from this offset on: they were taken back."""
         self._known = {id: message for id, message in self._known.items() if message.start < start}
+        self._prompts = {prompt: message for prompt, message in self._prompts.items() if message.start < start}
         self._last = self._unrepeated = None
 
     def _find(self, point: Point) -> _Message | None:
@@ -174,12 +195,11 @@ class Messages:
         self._known[f"acp-proxy-{entry.run}-{number}"] = said
         if (id := acp.text(params, "messageId")) is not None:
             self._known[id] = said
-        if begins:
-            self._unrepeated = said
-            self._prompts[entry.run, jsonrpc.dump(acp.member(entry.value, "id"))] = said
+        self._prompts[request_key(entry)] = said
+        self._unrepeated = said if begins else self._unrepeated
 
     def _answered(self, end: int, entry: Entry) -> None:
-        said = self._prompts.pop((entry.run, jsonrpc.dump(acp.member(entry.value, "id"))), None)
+        said = self._prompts.get(request_key(entry))
         result = acp.member(entry.value, "result")
         for key in ("messageId", "userMessageId"):
             if said is not None and (id := acp.text(result, key)) is not None:
@@ -230,11 +250,11 @@ class Rewinds:
         """Add the next entry: its line's number, and the offsets of its line."""
         method = acp.text(entry.value, "method")
         if entry.peer is Peer.CLIENT and method in acp.REWINDS:
-            self._asked[_key(entry)] = _asked_point(acp.member(entry.value, "params")), None
+            self._asked[request_key(entry)] = _asked_point(acp.member(entry.value, "params")), None
         elif entry.peer is Peer.CLIENT and method == acp.PROMPT:
             self._asked = {key: (point, start if at is None else at) for key, (point, at) in self._asked.items()}
         elif entry.peer is Peer.AGENT and entry.of in acp.REWINDS:
-            point, until = self._asked.pop(_key(entry), (UNCLEAR, None))
+            point, until = self._asked.pop(request_key(entry), (UNCLEAR, None))
             if is_rewind(entry):
                 self._take_back(point, start if until is None else until, start, end)
         elif (update := _truncation(entry)) is not None:
@@ -275,5 +295,6 @@ class Rewinds:
             self._messages.forget(at)
 
 
-def _key(entry: Entry) -> tuple[str, bytes]:
+def request_key(entry: Entry) -> tuple[str, bytes]:
+    """What identifies a client's request in a transcript, and its answer: the run, and the request's id as JSON."""
     return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))

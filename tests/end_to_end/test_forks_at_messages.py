@@ -164,3 +164,31 @@ def test_a_fork_of_a_session_that_was_handed_over_ends_with_its_message(proxied:
         shown = [(one.kind, one.text) for one in tell(conversation(editor.load(made).updates))]
         assert editor.end() == 0
     assert [text for kind, text in shown if kind == "user"] == ["one", "two", "four"]
+
+
+@pytest.mark.parametrize("lacks", [[], [2]], ids=["the agent's replay is shown", "the transcript is shown"])
+def test_a_fork_at_a_user_message_as_a_load_named_it_has_what_came_up_to_it(proxied: Proxied, lacks: list[int]) -> None:
+    """claude-agent-acp gives the user's messages ids only in its replays."""
+    with proxied.started(script(), agent=ABLE) as editor:
+        session = editor.new_session()
+        for prompt in ("one", "two", "three"):
+            editor.prompt(session, prompt)
+        assert editor.end() == 0
+    replay = [step for word in ("one", "two", "three") for step in replayed(word)]
+    for step in replay[::3]:
+        step["update"]["messageId"] = f"id of {step['update']['content']['text']}"
+    known = [step for number, step in enumerate(replay) if number not in lacks]
+    for _ in range(2):
+        with proxied.started(script(*known), agent=ABLE) as editor:
+            loaded_updates = conversation(editor.load(session).updates)
+            assert editor.end() == 0
+        users = [one["messageId"] for one in loaded_updates if one["sessionUpdate"] == "user_message_chunk"]
+        assert users == ["id of one", "id of two", "id of three"]
+    notes = [entry["note"] for entry in entries(proxied.transcript(session)) if "note" in entry]
+    assert [len(note.get("users", ())) for note in notes if note["type"] == "replay"] == [3, 0]
+    with proxied.started(script(), agent=ABLE) as editor:
+        editor.request("session/resume", editor.place(session))
+        made = fork(editor, session, air("id of two"))
+        editor.prompt(made, "four")
+        assert editor.end() == 0
+    assert loaded(proxied, made) == [*turn("one"), ("user", "two"), *turn("four")]

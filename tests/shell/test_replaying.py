@@ -9,6 +9,7 @@ import pytest
 
 from acp_proxy.core.effects import StartReplay
 from acp_proxy.core.events import ReplayEnded
+from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.verdict import Rule
 from acp_proxy.replay.brief import brief
 from acp_proxy.replay.telling import Mode, Telling
@@ -44,7 +45,7 @@ def replay_of(
     is_told_again: bool = False,
 ) -> Replay:
 
-    def telling(wanted: StartReplay) -> Telling:
+    def telling(wanted: StartReplay, _: Comparison | None) -> Telling:
         return Telling(talk.SESSION, run=OWN_RUN, mode=mode, kinds=wanted.kinds)
 
     to_client = Output(writes, lambda: None)
