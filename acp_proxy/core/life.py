@@ -27,7 +27,7 @@ from acp_proxy.core.notebook import Notebook
 from acp_proxy.core.under_way import HELD_LIMIT, IN_QUESTION, UnderWay
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.late import InTurn, Sorted
-from acp_proxy.history.once import told_once
+from acp_proxy.history.once import told_in_order, told_once
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp, dialect, jsonrpc
 from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId, Response
@@ -210,7 +210,7 @@ class Life:
 
     def _answer_told(self, load: Load, ended: object) -> list[Effect]:
         """End a replay: send the agent's replay or the transcript's tail, then the answer and the states."""
-        told, states = [line for line, _ in load.told], list[bytes]()
+        told, states = [line for line, _ in told_in_order(load.told, load.before)], list[bytes]()
         if isinstance(ended, ReplayEnded):
             load.told, states = [], ended.states
             if ended.rule.is_ours:

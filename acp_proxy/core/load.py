@@ -151,6 +151,8 @@ class Load:
         self.told: list[tuple[bytes, bool]] = []
         """Lines of the conversation that the agent sent and that were not compared yet, each with whether it came after
         the agent's answer."""
+        self.before = b""
+        """How the replay before this one began, whose rest the agent may send before its answer to this."""
         self.held: list[tuple[bytes, object]] = []
         """Lines that wait for the answer to the client, each with its update if it must be compared first."""
         self.first = 0

@@ -215,6 +215,7 @@ class Loads:
             return self.life.happens(load, Happens.UNKNOWN if self._can_go_on(load, message) else Happens.REFUSED)
         load.told = told_last([*told, *load.told]) if told else load.told
         load.told = self.under_way.goes_first(load) + load.told
+        load.before = self.under_way.begins(load)
         opened = acp.session_id(message.result)
         if opened not in (None, load.session) and load.plan.renames:  # older agents fork; the client keeps its id
             load.alias = opened if self._names.client_of(opened) != load.session else None

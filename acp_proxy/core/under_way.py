@@ -30,6 +30,8 @@ class UnderWay:
         self.in_question: dict[str, Load] = {}
         """By session: the last load that was answered, until everything that the agent sent is settled."""
         self._open: dict[RequestId, Load] = {}
+        self._begins: dict[str, bytes] = {}
+        """By session: how the last replay began, while a request is open."""
         self._number = self._answers = 0
 
     def __contains__(self, id: RequestId) -> bool:
@@ -87,6 +89,8 @@ class UnderWay:
         """Remove an open load, since the client has its answer."""
         if self._open.get(load.request.id) is load:
             del self._open[load.request.id]
+        if not self.of_session(load.session):
+            self._begins.pop(load.session, None)
 
     def follows(self, load: Load) -> bool:
         """Whether another request for its session was answered since this one was sent, so that what the agent sends
@@ -117,6 +121,14 @@ class UnderWay:
         oldest.told = oldest.told[: len(oldest.told) - len(told)]
         oldest.size -= sum(len(line) for line, _ in told)
         return told
+
+    def begins(self, load: Load) -> bytes:
+        """The first line of what the agent sent for the request of this session that it answered before this one; empty
+        if none is known. From now on, this load's counts."""
+        before = self._begins.get(load.session, b"")
+        if load.told:
+            self._begins[load.session] = load.told[0][0]
+        return before
 
     def forget_given_up(self, session: str) -> None:
         """A whole turn has passed: drop what the agent sent for cancelled requests of this session."""

@@ -49,6 +49,17 @@ def told_last(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
     return lines[begin:]
 
 
+def told_in_order(lines: list[tuple[bytes, bool]], begins: bytes) -> list[tuple[bytes, bool]]:
+    """The lines of a replay, the beginning first, if the rest of an earlier replay came before it.
+
+    ``begins``: the first line of the earlier replay. An agent that answers a load after the first message (gemini)
+    sends the rest of one replay before it answers the next load. ``lines``: as for ``told_last``.
+    """
+    first = _user_letters(begins)
+    at = next((at for at, (line, _) in enumerate(lines) if first and _user_letters(line) == first), 0)
+    return [*lines[at:], *lines[:at]]
+
+
 def _user_letters(line: bytes) -> str:
     update = _update(line)
     return block_letters(acp.member(update, "content")) if acp.update_kind(update) == acp.USER_CHUNK else ""

@@ -14,6 +14,7 @@ from acp_proxy.core.effects import (
 from acp_proxy.core.under_way import HELD_LIMIT
 from acp_proxy.history.verdict import Rule
 from tests.conversation import (
+    LOADS,
     Said,
     Stored,
     cancel,
@@ -208,6 +209,28 @@ def test_what_follows_the_answers_to_two_loads_belongs_to_the_last_one_whatever_
     assert told.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}))
     assert talk.agent(*others).to_client == b""
     assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+
+
+@pytest.mark.parametrize("cancels", [False, True], ids=["two loads at once", "a load, its cancel, and a load"])
+@pytest.mark.parametrize("is_told", [False, True], ids=["in the replay", "between the answers"])
+def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its_beginning(
+    cancels: bool, is_told: bool
+) -> None:
+    talk = about_to_load(Stored(says=PAST), LOADS)
+    talk.client(load(1, "s"), *([cancel(1)] if cancels else []), load(2, "s"))
+    first, *others = (*TURN_ONE, *TURN_TWO)
+    talk.agent(first, result(1, {}))  # as gemini replays: one message before the answer, the rest after it
+    if is_told and not cancels:
+        talk.replay_ends(1, rule=Rule.LESS)
+    talk.agent(*others, first)
+    step = talk.agent(result(2, {}))
+    if not is_told and not cancels:
+        step = talk.replay_ends(1, rule=Rule.LESS)
+    [wanted] = [each for each in step.asked if isinstance(each, StartReplay)]
+    assert [told for told, _ in wanted.told] == [line(each) for each in (*others, first)]  # compared as it came
+    step = talk.replay_ends(2, rule=Rule.SAME)
+    assert step.to_client.endswith(line(first, *others, result(2, {})))
+    assert talk.agent(*others).to_client == b""
 
 
 def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> None:
