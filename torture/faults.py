@@ -17,18 +17,39 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("faults.c")
-OPEN, WRITE, SYNC, TRUNCATE, RENAME, UNLINK, MKDIR, READ = (1 << bit for bit in range(8))
+CALLS = (
+    *("open", "read", "pread", "write", "pwrite", "fsync", "fdatasync", "ftruncate", "truncate", "rename", "unlink"),
+    *("mkdir", "close", "stat", "fstat", "access", "opendir", "readdir", "link", "utimensat", "flock", "fcntl", "mmap"),
+    *("copy_file_range", "statvfs", "chmod"),
+)
+"""The calls of the C library, as in faults.c."""
+
+
+def calls(*names: str) -> int:
+    """The calls with these names, as the functions below take them."""
+    return sum(1 << CALLS.index(name) for name in names)
+
+
+OPEN, WRITE, READ = calls("open"), calls("write", "pwrite"), calls("read", "pread")
+SYNC, TRUNCATE = calls("fsync", "fdatasync"), calls("ftruncate", "truncate")
+CHANGES = OPEN | WRITE | SYNC | TRUNCATE | calls("rename", "unlink", "mkdir", "link", "utimensat", "copy_file_range")
 TRANSCRIPT, JOURNAL, MARK, INDEX, OTHER = (1 << bit for bit in range(5))
-CHANGES = OPEN | WRITE | SYNC | TRUNCATE | RENAME | UNLINK | MKDIR
 ALL_CALLS, ALL_FILES = CHANGES | READ, TRANSCRIPT | JOURNAL | MARK | INDEX | OTHER
 FOREVER = 1 << 60
-_NOTHING, _FAIL, _HANG, _KILL, _HALF = range(5)
+_NOTHING, _FAIL, _HANG, _KILL, _HALF, _SHORT = range(6)
 _BUILD_SECONDS = 60
+_PATH_BYTES = 1024
 
 
 class _Control(ctypes.Structure):
     _fields_ = [
-        (name, ctypes.c_long) for name in ("act", "error", "calls", "files", "first", "last", "seen", "hit", "stuck")
+        *(
+            (name, ctypes.c_long)
+            for name in ("act", "error", "calls", "files", "first", "last", "seen", "hit", "stuck", "misused")
+        ),
+        ("count", ctypes.c_long * len(CALLS)),
+        ("root", ctypes.c_char * _PATH_BYTES),
+        ("unrelated", ctypes.c_char * _PATH_BYTES),
     ]
 
 
@@ -38,15 +59,29 @@ class Disk:
     def __init__(self, place: Path, store: Path) -> None:
         library, path = built(place), store.with_name(f"{store.name}.control")
         path.write_bytes(bytes(ctypes.sizeof(_Control)))
+        self._share(path)
+        self.watch(store)
+        self.env = {**os.environ, "LD_PRELOAD": str(library), "TORTURE_CONTROL": str(path)}
+
+    @classmethod
+    def controlled_by(cls, path: Path) -> "Disk":
+        """The same, in another process. ``path``: of the file in ``TORTURE_CONTROL``."""
+        disk = cls.__new__(cls)
+        disk._share(path)
+        return disk
+
+    def _share(self, path: Path) -> None:
         with path.open("r+b") as file:
             self._shared = mmap.mmap(file.fileno(), ctypes.sizeof(_Control))
         self._control = _Control.from_buffer(self._shared)
-        self.env = {
-            **os.environ,
-            "LD_PRELOAD": str(library),
-            "TORTURE_STORE": str(store),
-            "TORTURE_CONTROL": str(path),
-        }
+
+    def watch(self, store: Path, unrelated: Path | None = None) -> None:
+        """Count the calls on the files of this store from now on. ``unrelated``: the file that gets the number of a
+        descriptor whose close fails."""
+        self._control.root = os.fsencode(store)
+        self._control.unrelated = os.fsencode(unrelated) if unrelated is not None else b""
+        self._control.misused = 0
+        self._control.count = type(self._control.count)()
 
     @property
     def hit(self) -> int:
@@ -58,6 +93,16 @@ class Disk:
         """The number of calls that hang now."""
         return int(self._control.stuck)
 
+    @property
+    def misused(self) -> int:
+        """The number of calls on a descriptor whose close failed."""
+        return int(self._control.misused)
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """How often each call was made since ``watch``."""
+        return dict(zip(CALLS, self._control.count, strict=True))
+
     def fails(
         self, error: int, calls: int, files: int = ALL_FILES, first: int = 1, last: int = FOREVER
     ) -> AbstractContextManager[None]:
@@ -68,6 +113,12 @@ class Disk:
     ) -> AbstractContextManager[None]:
         """A write does half, then fails."""
         return self._armed(_HALF, WRITE, files, first, last, error)
+
+    def shortens(
+        self, calls: int, files: int = ALL_FILES, first: int = 1, last: int = FOREVER
+    ) -> AbstractContextManager[None]:
+        """Reads and writes do half, and say so."""
+        return self._armed(_SHORT, calls, files, first, last)
 
     def hangs(self, calls: int, files: int = ALL_FILES, first: int = 1) -> AbstractContextManager[None]:
         return self._armed(_HANG, calls, files, first, FOREVER)
@@ -83,6 +134,10 @@ class Disk:
     @property
     def seen(self) -> int:
         return int(self._control.seen)
+
+    def passes(self) -> None:
+        """End the fault; ``hit`` stays."""
+        self._control.act = _NOTHING
 
     @contextmanager
     def _armed(self, act: int, calls: int, files: int, first: int, last: int, error: int = 0) -> Iterator[None]:

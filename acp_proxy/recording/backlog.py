@@ -28,9 +28,11 @@ _LITTLE = 200  # bytes of memory per line, besides its content
 
 
 class Dropped(Value):
-    """From here on, entries of a session are missing, because too many were waiting."""
+    """From here on, entries of a session are missing, because too many were waiting. With another ``reason``, the name
+    of an errno, the disk may have lost some before."""
 
     session: str
+    reason: str = "ETIMEDOUT"
 
 
 Timed = tuple[float, Recording | Dropped]

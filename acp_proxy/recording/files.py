@@ -20,13 +20,13 @@ _OPEN_FILES = 64
 class Known(Value, frozen=False):
     """A recorded session.
 
-    ``agent``: its folder. ``fresh``: the agent has just created it.
+    ``agent``: its folder; empty until the store can say. ``fresh``: the agent has just created it.
     ``parent``: the session that it is a fork of. ``point``: where the fork was made, unless at the end.
     ``until``: bytes to copy of the parent's transcript.
     ``exists``: its file existed once, with this ``identity``. ``gone``: it was deleted, and not prompted since.
     ``transcript``: its file, if open. ``in_turn``: it was prompted, and no turn has ended since.
     ``mark``: the path of its last mark for the index, if it was marked between turns. ``is_told``: another process has
-    imported it, so it has what comes before the next note.
+    imported it, so it has what comes before the next note. ``is_late``: its file could not be created at first.
     """
 
     agent: str
@@ -42,15 +42,18 @@ class Known(Value, frozen=False):
     in_turn: bool = False
     mark: str = ""
     is_told: bool = False
+    is_late: bool = False
 
 
 class Files:
     """The open files."""
 
-    def __init__(self, store: Store, warn: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, warn: Callable[[str], None], lost: Callable[[Known, OSError], None]) -> None:
+        """``lost``: called if a session's file cannot be closed, so that what was written may be missing."""
         self.copies = Copies(store, warn)
         self._store = store
         self._warn = warn
+        self._lost = lost
         self._open: OrderedDict[str, Known] = OrderedDict()
 
     def transcript(self, known: Known) -> Transcript:
@@ -72,11 +75,12 @@ class Files:
         return known.transcript
 
     def _begun(self, known: Known) -> Transcript:
-        """Create the file. A fork's copy ends where the parent ended at the first attempt, or at the fork's point; if
-        the parent does not have that, the fork begins without a copy. Raises OSError."""
+        """Create the file. A fork's copy ends where the parent ended when it was forked, or at the fork's point; if the
+        parent does not have that, the fork begins without a copy. Raises OSError."""
         if known.parent is not None and known.until is None:
+            at = known.header.created_at if known.is_late else None
             with contextlib.suppress(FileNotFoundError, NewerFormat):
-                known.until = self._store.fork_end(known.agent, known.parent, known.point)
+                known.until = self._store.fork_end(known.agent, known.parent, known.point, at)
                 known.parent = known.parent if known.until is not None else None
         return self._store.begin(known.agent, known.header, fresh=known.fresh, parent=known.parent, until=known.until)
 
@@ -94,11 +98,14 @@ class Files:
         return True
 
     def close(self, known: Known) -> None:
-        """Close a session's file, if open."""
-        if known.transcript is not None:
+        """Close a session's file, if open. Never raises."""
+        transcript, known.transcript, known.mark = known.transcript, None, ""
+        if transcript is not None:
             self._open.pop(known.header.session, None)
-            known.transcript.close()
-            known.transcript, known.mark = None, ""
+            try:
+                transcript.close()
+            except OSError as problem:
+                self._lost(known, problem)
 
     def _close_some(self) -> None:
         """Close the files opened longest ago; not those in a long line, which nothing may interrupt."""

@@ -40,35 +40,39 @@ class Gap(Value, frozen=False):
 class RecordedSessions(dict[str, Known]):
     """The recorded sessions by id."""
 
-    def __init__(self, store: Store, gate: Gate, run: str, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, store: Store, gate: Gate, run: str, warn: Callable[[str], None], agent: Callable[[], str]
+    ) -> None:
+        """``agent``: returns the agent's folder. Raises OSError."""
         super().__init__()
         self.gaps: dict[str, Gap] = {}
         """The sessions in which something is missing that their transcripts do not note yet."""
         self.unmarked: set[str] = set()
         """The sessions that may need another mark for the index."""
-        self.files = Files(store, self._warn_once)
+        self.files = Files(store, self._warn_once, self._lost)
         self._store = store
         self._gate = gate
         self._run = run
         self._warn = warn
-        self._warned = False
+        self._agent = agent
+        self._warned = store.was_refused is not None
 
     # --- one session
 
-    def begin(self, begin: BeginTranscript, agent: str, told: dict[str, object], at: str) -> None:
+    def begin(self, begin: BeginTranscript, told: dict[str, object], at: str) -> None:
         """Begin to record a session.
 
-        ``agent``: its folder. ``told``: the name and version that the agent reported. ``at``: the time.
+        ``told``: the name and version that the agent reported. ``at``: the time.
         """
         known = self.get(begin.session)
         fresh = begin.origin == record.RECORDED
         if known is not None and not known.gone and not fresh:
             return
+        header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {**told})
+        point = forked_by(begin.point, told.get("name")) if begin.point is not None else None
+        self[begin.session] = Known("", header, fresh, begin.parent, point)
         if known is not None:
             self.files.close(known)
-        header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {"id": agent, **told})
-        point = forked_by(begin.point, told.get("name")) if begin.point is not None else None
-        self[begin.session] = Known(agent, header, fresh, begin.parent, point)
         if begin.origin == record.IMPORTED:  # there may never be a prompt, which would mark it
             self.unmarked.add(begin.session)
         gap = self.gaps.get(begin.session)
@@ -78,7 +82,7 @@ class RecordedSessions(dict[str, Known]):
 
         def open(known: Known) -> None:
             is_late = begin.origin == record.PARTIAL and begin.parent is None
-            if is_late and begin.session in self._store.deleted(agent):
+            if is_late and begin.session in self._store.deleted(known.agent):
                 known.gone = True  # what comes late is not recorded before its next prompt
             else:
                 transcript = self.files.transcript(known)
@@ -111,12 +115,12 @@ class RecordedSessions(dict[str, Known]):
 
         self.attempt(session, at, check)
 
-    def mark(self, agent: str) -> None:
+    def mark(self) -> None:
         """Mark sessions again: another process may have removed the mark before the prompt was written."""
         for session in list(self.unmarked):
             with contextlib.suppress(OSError):
                 known = self.get(session)
-                mark = self._store.mark(agent, session, known.transcript if known is not None else None)
+                mark = self._store.mark(self._agent(), session, known.transcript if known is not None else None)
                 self.unmarked.discard(session)
                 if known is not None:
                     known.mark = mark
@@ -184,19 +188,23 @@ class RecordedSessions(dict[str, Known]):
         if known is None or (gap is not None and now < gap.retry_at):
             return
         try:
+            if not known.agent:
+                known.agent = self._agent()
+                known.header = known.header.but(agent={"id": known.agent, **known.header.agent})
             action(known)
         except OSError as problem:
             self.failed(known, at, problem)
 
     def failed(self, known: Known, at: str, problem: OSError) -> None:
         """Suspend a session's recording after ``problem``; a deleted one until its next prompt."""
-        self.files.close(known)
         if isinstance(problem, Deleted):
             known.gone = True  # not recorded until the next prompt
-            return
-        gap = self.lose(known.header.session, at, errno_name(problem))
-        gap.retry_at = time.monotonic() + _RETRY_SECONDS
-        self.warn_suspended(errno_name(problem))
+        else:
+            gap = self.lose(known.header.session, at, errno_name(problem))
+            gap.retry_at = time.monotonic() + _RETRY_SECONDS
+            known.is_late = True
+            self.warn_suspended(errno_name(problem))
+        self.files.close(known)
 
     def lose(self, session: str, since: str, reason: str) -> Gap:
         """Note that something is missing from ``since`` on; an earlier gap stays as it is."""
@@ -239,6 +247,16 @@ class RecordedSessions(dict[str, Known]):
             self.files.transcript(known).append(record.encode_note(at, self._run, note))
             del self.gaps[session]
             self.unmarked.add(session)
+
+    def warn_unsure(self, what: str) -> None:
+        """Warn, once per process, that the disk may have lost something. From any thread."""
+        self._warn_once(f"the disk may have lost something: {self._store.root}: {what}. The conversation continues.")
+
+    def _lost(self, known: Known, problem: OSError) -> None:
+        """A file could not be closed."""
+        if self.get(known.header.session) is known and not known.gone:
+            self.lose(known.header.session, clock.stamp(time.time()), errno_name(problem))
+            self.warn_unsure(errno_name(problem))
 
     def _warn_once(self, text: str) -> None:
         if not self._warned:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar, assert_never
 
 from acp_proxy.agent_command import command_name, may_run_others
@@ -28,6 +29,7 @@ from acp_proxy.core.effects import (
     RecordPiece,
     RecordUpdates,
 )
+from acp_proxy.errors import errno_name
 from acp_proxy.recording.backlog import Backlog, Dropped, Timed
 from acp_proxy.recording.files import Known
 from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
@@ -66,10 +68,11 @@ class Recorder:
         self.store = store
         self.fsync = fsync
         self.run = _run_id()
-        self.agent = ""
         self.on_turn_end: Callable[[str], None] = lambda session: None
         self._command, self._may_run_others = command_name(command), may_run_others(command)
         self._given = agent
+        self._agent = ""
+        self._identity: IdentifyAgent | None = None
         self._told: dict[str, object] = {}
         self._protocol = record.FIRST
         self.mask = mask
@@ -77,7 +80,7 @@ class Recorder:
         self._also = also
         self._backlog = Backlog()
         self.gate = Gate(self._backlog)
-        self._sessions = RecordedSessions(store, self.gate, self.run, warn)
+        self._sessions = RecordedSessions(store, self.gate, self.run, warn, lambda: self.agent)
         self._gaps, self._unmarked = self._sessions.gaps, self._sessions.unmarked  # every update looks at them
         self._long_lines = LongLines(self._sessions.files, holds=mask is not None)
 
@@ -88,6 +91,15 @@ class Recorder:
         self._backlog.pending.append((time.time(), effect))
 
     # --- from any thread
+
+    @property
+    def agent(self) -> str:
+        """The agent's folder; empty before the agent has said who it is. Raises OSError while the store cannot say."""
+        if not self._agent and (told := self._identity) is not None:
+            self._agent = self.store.choose_agent(
+                self._given, told.name, self._command, may_run_others=self._may_run_others
+            )
+        return self._agent
 
     @property
     def is_recording(self) -> bool:
@@ -162,6 +174,12 @@ class Recorder:
         """Whether something is missing in a session that its transcript does not note yet."""
         return session in self._gaps
 
+    def lose(self, session: str, problem: OSError) -> None:
+        """Note that the disk may have lost what was recorded of a session, and warn."""
+        self._sessions.warn_unsure(errno_name(problem))
+        self._backlog.pending.append((time.time(), Dropped(session, errno_name(problem))))
+        self.flush()
+
     def try_again(self) -> None:
         """Let the next flush, which is the last, try everything again, however recently it failed."""
         self._sessions.try_again()
@@ -200,7 +218,7 @@ class Recorder:
             known.transcript.append(record.encode_updates(at, self.run, effect.data, self._protocol))
             self._sessions.written(known)
             if self._unmarked:
-                self._sessions.mark(self.agent)
+                self._sessions.mark()
         except OSError as problem:
             self._sessions.failed(known, at, problem)
         return True
@@ -236,14 +254,16 @@ class Recorder:
                 case ProtocolVersion(version):
                     self._protocol = version
                 case BeginTranscript():
-                    self._sessions.begin(effect, self.agent, self._told, at)
+                    self._sessions.begin(effect, self._told, at)
                 case BeginTurn():
                     self._sessions.begin_turn(effect.session, at)
                 case EndTurn():
                     self._sessions.end_turn(effect.session)
                     self.on_turn_end(effect.session)
+                case Dropped(reason=reason) if reason != "ETIMEDOUT" and effect.session not in self._sessions:
+                    pass  # it was closed since: only the warning says it
                 case Dropped():
-                    self._sessions.lose(effect.session, at, "ETIMEDOUT")
+                    self._sessions.lose(effect.session, at, effect.reason)
                 case ForgetSession():
                     self._sessions.forget(effect.session, at)
                 case _:
@@ -251,12 +271,14 @@ class Recorder:
         self._append(session, data, at)
         self.gate.busy_since = time.monotonic()
         if self._unmarked:
-            self._sessions.mark(self.agent)
+            self._sessions.mark()
 
     def _identify(self, told: IdentifyAgent) -> None:
         self.gate.busy_since = time.monotonic()
         self._told = {"name": _short(told.name), "version": _short(told.version)}
-        self.agent = self.store.choose_agent(self._given, told.name, self._command, may_run_others=self._may_run_others)
+        self._identity, self._agent = told, ""
+        with suppress(OSError):  # tried again with each session
+            self.agent  # noqa: B018
 
     def _append(self, session: str, data: list[bytes], at: str) -> None:
         if data:

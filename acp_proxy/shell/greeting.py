@@ -5,6 +5,7 @@ The relay, which starts afterwards, decides on both lines as on all others, but 
 else waits for it.
 """
 
+import contextlib
 import os
 import select
 import sys
@@ -143,6 +144,9 @@ def _opened(given: dict[str, str]) -> Opened | None:
     match found:
         case [Opened() as store]:
             return store
+        case [StoreRefused(may_pass=True) as problem]:
+            warn(f"nothing is recorded until this passes: {problem}")
+            return Opened.later(root, problem)
         case [StoreRefused() as problem]:
             warn(f"nothing is recorded: {problem}")
         case _:
@@ -156,10 +160,11 @@ def _open(root: Path, also: list[str], found: "list[Opened | StoreRefused]") -> 
     except StoreRefused as problem:
         found.append(problem)
         return
-    for name in also:
-        if name != ALL and not store.agents(name):
-            warn(f"--also-list: no agent called {name!r} has a recorded session yet.")
     found.append(store)
+    with contextlib.suppress(OSError):
+        for name in also:
+            if name != ALL and not store.agents(name):
+                warn(f"--also-list: no agent called {name!r} has a recorded session yet.")
 
 
 def _recall(root: Path) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ class Serving:
             return jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
         except Unreadable as problem:
             return answers.unreadable(wanted.request, problem.name).data
-        except ImportError as problem:
+        except (OSError, ImportError) as problem:
             return answers.unreadable(wanted.request, errno_name(problem)).data
 
     def amended_list(self, page: AmendList) -> list[Acting] | PageEmptied:
@@ -162,9 +162,9 @@ class Serving:
         self._answer(partial(self._changed, wanted), answers.unreadable(wanted.request, "ETIMEDOUT").data)
 
     def _changed(self, wanted: SetTitle | SetArchived | TellStatus) -> bytes:
-        recorder, store, agent = self._recorder, self._recorder.store, self._recorder.agent
+        recorder, store = self._recorder, self._recorder.store
         try:
-            return recorder.at_store(partial(self._change, wanted, store, agent), PATIENCE_SECONDS)
+            return recorder.at_store(partial(self._change, wanted, store, recorder.agent), PATIENCE_SECONDS)
         except FileNotFoundError:
             return answers.not_found(wanted.request, wanted.session)
         except OSError as problem:
@@ -224,10 +224,12 @@ class Serving:
         If the store hangs, another thread goes on with the conversation, and this one answers when the store returns.
         """
         recorder = self._recorder
-        agent = recorder.agent
         in_time = self._within_limit(answers.unreadable(request, "ETIMEDOUT").data if request is not None else b"")
         try:
-            session = recorder.at_store(lambda: recorder.store.session_of(agent, session), PATIENCE_SECONDS) or session
+            session = (
+                recorder.at_store(lambda: recorder.store.session_of(recorder.agent, session), PATIENCE_SECONDS)
+                or session
+            )
             recorder.delete(session)
         except (OSError, ImportError) as problem:
             if request is None:
@@ -241,10 +243,13 @@ class Serving:
         deleted = jsonrpc.result(request, {}) if request is not None and in_time() else b""
 
         def forget() -> bytes:
+            agent = recorder.agent
             try:
                 if recorder.fsync != "never":
-                    with contextlib.suppress(OSError):
-                        recorder.store.sync_journal(agent)
+                    recorder.store.sync_journal(agent)
+            except OSError as problem:
+                self._warn(f"a delete may not last if the power fails now: {errno_name(problem)}")
+            try:
                 recorder.store.forget(agent, session)
             except Unreadable as problem:
                 self._warn(f"a deleted session stays in the index until that can be written: {problem.name}")
@@ -264,7 +269,7 @@ class Serving:
                 return "ENOENT" if recorder.store.knows(recorder.agent, session) else None
             except Unreadable as problem:
                 return problem.name
-            except ImportError as problem:
+            except (OSError, ImportError) as problem:
                 return errno_name(problem)
 
         return self._in_time(ask, None)
@@ -286,7 +291,7 @@ class Serving:
                     copies=page.continues,
                     others=others,
                 )
-            except (Unreadable, ImportError):
+            except (OSError, Unreadable, ImportError):
                 return []
 
         continues = page.joins and page.continues
@@ -301,7 +306,7 @@ class Serving:
         def ask() -> dict[str, str]:
             try:
                 return recorder.store.titles(recorder.agent, sessions)
-            except (Unreadable, ImportError):
+            except (OSError, Unreadable, ImportError):
                 return {}
 
         return self._in_time(ask, {}) if sessions else {}
@@ -321,7 +326,10 @@ class Serving:
     def _turn_ended(self, session: str) -> None:
         """Let the worker force a session's transcript to the disk, and a moment later update the index. An fsync so
         shortly after another one waits until then too."""
-        ended = self._recorder.agent, session
+        try:
+            ended = self._recorder.agent, session
+        except OSError:  # nothing of it is recorded
+            return
         self._unsynced.append(ended)
         self._unindexed.append(ended)
         if time.monotonic() >= self._synced_at + LATER_SECONDS:
@@ -335,10 +343,14 @@ class Serving:
         if not self._unsynced:
             return
         self._synced_at = time.monotonic()
-        for ended in _taken(self._unsynced):
-            if self._recorder.fsync != "never":
-                with contextlib.suppress(OSError):
-                    self._recorder.store.sync(*ended)
+        for ended in _taken(self._unsynced) if self._recorder.fsync != "never" else ():
+            try:
+                if not self._recorder.store.sync(*ended):
+                    self._unsynced.append(ended)  # with the next turn
+            except FileNotFoundError:  # it was deleted
+                continue
+            except OSError as problem:
+                self._recorder.lose(ended[1], problem)
         self._start_exchange()
 
     def _settle(self) -> None:

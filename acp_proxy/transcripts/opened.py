@@ -5,6 +5,7 @@ The files are authoritative; the index is brought up to date before each query. 
 """
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
-from acp_proxy.errors import StoreRefused, Unreadable
+from acp_proxy.errors import StoreRefused, Unreadable, errno_name
 from acp_proxy.transcripts.files import access, names
 from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.layout import Layout
@@ -20,6 +21,8 @@ from acp_proxy.transcripts.files.names import digest, file_name
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:  # SQLite is slow to import, and recording does not need it
+    from typing import Self
+
     from acp_proxy.transcripts.listing.catalog import Catalog, Filling
     from acp_proxy.transcripts.listing.index import Listed
     from acp_proxy.transcripts.lives.compressing import Made, Terms
@@ -65,20 +68,48 @@ class Opened:
         Without ``make``, a missing store reads as empty and is not created, and one that cannot be written is opened
         for reading. Raises StoreRefused.
         """
-        self.root = root = access.reachable(root)
+        self._begin(root, make=make)
+        self._layout = self._checked()
+
+    @classmethod
+    def later(cls, root: Path, problem: StoreRefused) -> "Self":
+        """The store at ``root``, which cannot be opened now: each use tries again, and raises OSError until that
+        succeeds. ``problem``: why not."""
+        opened = cls.__new__(cls)
+        opened._begin(root, make=True)
+        opened.was_refused = problem
+        return opened
+
+    def _begin(self, root: Path, *, make: bool) -> None:
+        self.root = access.reachable(root)
         self.filling: Filling = lambda: contextlib.nullcontext(lambda done, total: None)
-        self._layout = Layout(root)
-        self.is_made = make or self._layout.is_made
+        self.was_refused: StoreRefused | None = None
+        """Why the store could not be opened at first, or None."""
         self.only_read: StoreRefused | None = None
         """Why the store cannot be written, or None."""
-        if not self.is_made:
-            return
-        access.make_root(root)
-        self.only_read = access.only_read(root)
-        if make and self.only_read is not None:
-            raise self.only_read
-        self._layout.is_only_read = self.only_read is not None
-        self._layout.prepare()
+        self._makes, self.is_made = make, True
+
+    def _checked(self) -> Layout:
+        """Check the directory, after creating what is missing. Raises StoreRefused."""
+        layout = Layout(self.root)
+        self.is_made = self._makes or layout.is_made
+        if self.is_made:
+            access.make_root(self.root)
+            self.only_read = access.only_read(self.root)
+            if self._makes and self.only_read is not None:
+                raise self.only_read
+            layout.is_only_read = self.only_read is not None
+            layout.prepare()
+        return layout
+
+    @cached_property
+    def _layout(self) -> Layout:
+        """Only for a store opened ``later``. Raises OSError."""
+        try:
+            return self._checked()
+        except StoreRefused as problem:
+            number = problem.__cause__.errno if isinstance(problem.__cause__, OSError) else errno.EPERM
+            raise OSError(number, str(problem), str(self.root)) from problem
 
     @property
     def id(self) -> str:
@@ -96,7 +127,7 @@ class Opened:
 
         ``told``: the name the agent reports. ``command``: the name derived from its command. ``may_run_others``: the
         same command may run different agents. An agent that starts to report a name keeps the folder of its command, if
-        no other agent can have used that folder.
+        no other agent can have used that folder. Raises OSError.
         """
         from acp_proxy.transcripts.lives import folders
 
@@ -146,4 +177,7 @@ class Opened:
     def _catalog(self) -> "Catalog":
         from acp_proxy.transcripts.listing.catalog import Catalog
 
-        return Catalog(self._layout, self.filling)
+        try:
+            return Catalog(self._layout, self.filling)
+        except OSError as problem:
+            raise Unreadable(errno_name(problem)) from problem

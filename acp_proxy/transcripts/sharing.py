@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.errors import NewerFormat, Unreadable
-from acp_proxy.transcripts.files import journal, names
+from acp_proxy.transcripts.files import access, journal, names
 from acp_proxy.transcripts.files.access import lock, open_private, read_at
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.summary import Summary
@@ -79,7 +79,7 @@ class Shared(Opened):
             size = os.fstat(fd).st_size
             data = read_at(fd, size - since, since) if size >= since else b""
         finally:
-            os.close(fd)
+            access.close(fd)
         if size < since:  # it was repaired: what was deleted meanwhile is not known
             return [], size
         whole = data.rfind(b"\n") + 1

@@ -84,12 +84,13 @@ class Store(Opened):
         """
         forks.finish(self._layout, path.parent.name, path.stem, beginning)
 
-    def fork_end(self, agent: str, session: str, point: Point | None) -> int | None:
+    def fork_end(self, agent: str, session: str, point: Point | None, at: str | None = None) -> int | None:
         """How many bytes of a session's transcript, uncompressed, a fork begins with. Raises OSError, NewerFormat.
 
-        ``point``: where it is forked; None: at the end. None is returned if the transcript does not have the point.
+        ``point``: where it is forked; None: at the end, which it had at the time ``at``; None: now. None is returned if
+        the transcript does not have the point.
         """
-        return forks.end(self._layout, agent, file_name(session), point)
+        return forks.end(self._layout, agent, file_name(session), point, at)
 
     def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
         """Open the file with this ``Transcript.identity`` again, even if it was set aside. Raises OSError; Deleted if
@@ -105,9 +106,12 @@ class Store(Opened):
         """
         return self._layout.mark(agent, transcript.path.stem if transcript is not None else file_name(session))
 
-    def sync(self, agent: str, session: str) -> None:
-        """Return once everything written to a session's transcript is on disk. Raises OSError."""
-        sync(self._path(agent, session))
+    def sync(self, agent: str, session: str) -> bool:
+        """Return once everything written to a transcript is on disk. Returns False if it cannot be opened now.
+
+        Raises OSError: what was written may be lost (FileNotFoundError: there is no plain file).
+        """
+        return sync(self._path(agent, session))
 
     # --- deleting
 

@@ -143,8 +143,8 @@ class SlowToSync(Store):
         super().__init__(root)
         self.back = threading.Event()
 
-    def sync(self, agent: str, session: str) -> None:
-        self.back.wait()
+    def sync(self, agent: str, session: str) -> bool:
+        return self.back.wait()
 
 
 def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
@@ -331,9 +331,10 @@ class Order(Store):
         super().__init__(root)
         self.done: queue.SimpleQueue[str] = queue.SimpleQueue()
 
-    def sync(self, agent: str, session: str) -> None:
-        super().sync(agent, session)
+    def sync(self, agent: str, session: str) -> bool:
+        is_done = super().sync(agent, session)
         self.done.put(f"sync {session}")
+        return is_done
 
     def bring_in(self, agent: str, session: str) -> None:
         super().bring_in(agent, session)

@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
 _OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_NO_SYNC = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EROFS})
 JOURNAL_FILE = "state.jsonl"
 """An agent's journal, in the agent's folder; on Windows, it carries the folder's lock too."""
 PRIVATE_UMASK = 0o077
@@ -27,6 +28,14 @@ if sys.platform == "win32":
     from acp_proxy.transcripts.files.windows_files import append as append_to
 else:
     append_to = os.write  # to a file opened with O_APPEND; lines of several processes do not mix
+
+
+def append_all(fd: int, data: bytes | memoryview) -> None:
+    """Write all of ``data`` to a file opened with O_APPEND, usually at once. Raises OSError."""
+    if (written := append_to(fd, data)) < len(data):
+        view = memoryview(data)[written:]
+        while view:
+            view = view[append_to(fd, view) :]
 
 
 def reachable(root: Path) -> Path:
@@ -48,6 +57,11 @@ def prepare(root: Path) -> None:
         raise refused
 
 
+def may_pass(problem: OSError) -> bool:
+    """Whether the same call may work later, in the same place."""
+    return problem.errno not in (errno.ENOTDIR, errno.EPERM, errno.ENAMETOOLONG)
+
+
 def make_root(root: Path) -> None:
     """Create the store's directory if it is missing. It may still be read-only. Raises StoreRefused."""
     try:
@@ -59,7 +73,8 @@ def make_root(root: Path) -> None:
         ) from problem
     except OSError as problem:
         reason = problem.strerror or type(problem).__name__
-        raise StoreRefused(f"{root} cannot be used: {reason}. Choose another place with --store.") from problem
+        text = f"{root} cannot be used: {reason}. Choose another place with --store."
+        raise StoreRefused(text, may_pass=may_pass(problem)) from problem
     check_owner(root, found)
 
 
@@ -71,14 +86,15 @@ def only_read(root: Path) -> StoreRefused | None:
     try:
         mode, is_mounted_so = os.stat(root).st_mode, _is_on_what_is_read_only(root)
     except OSError as problem:  # it was removed in the meantime
-        return StoreRefused(f"{root} cannot be used: {problem.strerror}. {advice}")
+        return StoreRefused(f"{root} cannot be used: {problem.strerror}. {advice}", may_pass=True)
     if is_mounted_so:
         advice = "Mount it writable, or choose another place with --store. Its sessions can still be read and exported."
         return StoreRefused(f"{root} cannot be written to: its file system is read-only. {advice}")
     if mode & _OWNER_WRITES != _OWNER_WRITES:
         return StoreRefused(f"{root} cannot be written to. Run: {_command('chmod', '700', root)}")
     reason = "the system protects it (a snapshot, a flag, a sandbox)"
-    return StoreRefused(f"{root} cannot be written to, although its mode allows it: {reason}. {advice}")
+    text = f"{root} cannot be written to, although its mode allows it: {reason}. {advice}"
+    return StoreRefused(text, may_pass=True)  # the check itself may have failed
 
 
 def _command(*words: object) -> str:
@@ -163,11 +179,14 @@ def open_private(path: Path | str, flags: int) -> int:
     for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK"):
         extra |= getattr(os, name, 0)
     fd = os.open(path, flags | extra, _PRIVATE_FILE)
-    mode = os.fstat(fd).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(fd)
-        number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
-        raise OSError(number, os.strerror(number), str(path))
+    try:
+        mode = os.fstat(fd).st_mode
+        if not stat.S_ISREG(mode):
+            number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+            raise OSError(number, os.strerror(number), str(path))
+    except OSError:
+        close(fd)
+        raise
     return fd
 
 
@@ -281,13 +300,36 @@ def has_record_locks(path: Path) -> bool:
     except OSError as problem:
         return problem.errno not in _NO_LOCKS
     finally:
-        os.close(fd)
+        close(fd)
     return True
+
+
+def sync(fd: int) -> None:
+    """Return once everything written to a file is on disk, or at once where the file system cannot tell.
+
+    Raises OSError: what was written may be lost, also if it can still be read. Trying again would prove nothing: the
+    kernel reports each failure once.
+    """
+    try:
+        os.fsync(fd)
+    except OSError as problem:
+        if problem.errno not in _NO_SYNC:
+            raise
+
+
+def close(fd: int) -> None:
+    """Close a descriptor through which nothing was written.
+
+    The number is free afterwards, whatever the system reports, and may be another file's at once. So whoever keeps a
+    descriptor forgets it first. What was written is closed with ``os.close``, whose error says that it may be lost.
+    """
+    with suppress(OSError):
+        os.close(fd)
 
 
 def touch(path: Path | str) -> None:
     """Create an empty file if it is missing. Raises OSError."""
-    os.close(open_private(path, os.O_WRONLY | os.O_CREAT))
+    close(open_private(path, os.O_WRONLY | os.O_CREAT))
 
 
 @contextmanager
@@ -308,7 +350,7 @@ def alone_in(folder: Path, *, wait: bool = False) -> Iterator[None]:
         locked(wait=wait)
         yield
     finally:
-        os.close(fd)
+        close(fd)
 
 
 class TooLarge(OSError):

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
+from acp_proxy.transcripts.files import access
 from acp_proxy.transcripts.files.access import check_size, read_at
 
 if sys.version_info >= (3, 14):
@@ -139,5 +140,5 @@ def written(fd: int, chunks: Iterator[bytes]) -> int:
         while view:
             view = view[os.write(fd, view) :]
         total += len(chunk)
-    os.fsync(fd)
+    access.sync(fd)
     return total

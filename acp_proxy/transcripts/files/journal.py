@@ -20,7 +20,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from acp_proxy.titles import masks_shortened
-from acp_proxy.transcripts.files.access import append_to, lock, open_private, read_at, write_at
+from acp_proxy.transcripts.files import access
+from acp_proxy.transcripts.files.access import append_all, lock, open_private, read_at, write_at
 from acp_proxy.transcripts.files.names import file_name, is_ours
 from acp_proxy.wire import acp, jsonrpc, remains
 from acp_proxy.wire.remains import Intact
@@ -139,7 +140,7 @@ class Journal:
             finally:
                 self._holder = 0
         finally:
-            os.close(fd)
+            access.close(fd)
 
     def append(self, event: str, session: str, at: str, **more: str | bool | None) -> None:
         """Append an event. ``at``: its time. ``more``: an ``Event``'s other fields. Raises OSError."""
@@ -150,8 +151,7 @@ class Journal:
             torn = size > 0 and read_at(fd, 1, size - 1) != b"\n"
             line = jsonrpc.dump({"at": at, "event": event, "sessionId": session} | more) + b"\n"
             data = b"\n" + line if torn else line
-            if append_to(fd, data) != len(data):
-                raise OSError(28, "No space left on device")
+            append_all(fd, data)
             after = os.fstat(fd)
         finally:
             os.close(fd)
@@ -164,9 +164,9 @@ class Journal:
         """Return once everything appended is on disk. Raises OSError."""
         fd = open_private(self._path, os.O_RDWR)
         try:
-            os.fsync(fd)
+            access.sync(fd)
         finally:
-            os.close(fd)
+            access.close(fd)
 
     def deleted(self) -> frozenset[str]:
         """The ids of the sessions that are deleted now, soft-deleted ones included. Raises OSError."""

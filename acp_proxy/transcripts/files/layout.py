@@ -6,6 +6,7 @@ Agents and sessions are given by their file names here, never by id. Contents of
 import errno
 import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -79,9 +80,8 @@ class Layout:
             ) from problem
         except OSError as problem:
             what, reason = problem.filename or self.root, problem.strerror or type(problem).__name__
-            raise StoreRefused(
-                f"{what} cannot be used: {reason}. Fix that, or choose another place with --store."
-            ) from problem
+            text = f"{what} cannot be used: {reason}. Fix that, or choose another place with --store."
+            raise StoreRefused(text, may_pass=access.may_pass(problem)) from problem
 
     def _make(self) -> None:
         for directory in (self.transcripts, self.unindexed):
@@ -124,8 +124,11 @@ class Layout:
             return []
 
     def has_agent(self, agent: str) -> bool:
-        """Whether an agent has a folder."""
-        return os.path.isdir(self.transcripts / agent)  # raises nothing if access is denied
+        """Whether an agent has a folder. Raises OSError: a wrong answer would divide the agent's sessions."""
+        try:
+            return stat.S_ISDIR(os.stat(self.transcripts / agent).st_mode)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return False
 
     def names(self, agent: str) -> list[str]:
         """The names of an agent's transcripts, including those set aside. Other files are left out."""

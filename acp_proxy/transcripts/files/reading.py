@@ -13,7 +13,16 @@ from functools import partial
 from pathlib import Path
 
 from acp_proxy.transcripts.files import names
-from acp_proxy.transcripts.files.access import BLOCK, check_space, copy_in_kernel, lock, open_private, read_at, write_at
+from acp_proxy.transcripts.files.access import (
+    BLOCK,
+    check_space,
+    close,
+    copy_in_kernel,
+    lock,
+    open_private,
+    read_at,
+    write_at,
+)
 from acp_proxy.transcripts.files.agents_session import KINDS, AgentsSession
 from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
@@ -95,12 +104,12 @@ class Reading:
             self._fd, self.compressed, self.is_unfinished = open_private(names.forked(path), os.O_RDONLY), None, True
         self._read: Callable[[int, int], bytes]
         self._read = self.compressed.read if self.compressed is not None else partial(read_at, self._fd)
-        found = os.fstat(self._fd)
-        self.size = found.st_size if self.compressed is None else self.compressed.size
-        self.inode = found.st_ino
-        self._written = found.st_mtime
         self._searched, self._in_long_line, self._has_gap = 0, False, False
         try:
+            found = os.fstat(self._fd)
+            self.size = found.st_size if self.compressed is None else self.compressed.size
+            self.inode = found.st_ino
+            self._written = found.st_mtime
             self.first = next((line for _, line in cut(self._read, 0, self.size)), b"")
             self.header, self.header_size = header_of(self.first, path)
             self.agents = AgentsSession(self.header)
@@ -360,7 +369,10 @@ class Reading:
         return self.header is not None and self.header.origin == record.RECORDED
 
     def close(self) -> None:
-        os.close(self._fd)
+        """Close the file, which cannot be read any more. Never raises."""
+        fd, self._fd = self._fd, -1
+        self._read = partial(read_at, -1)  # whose number may be another file's from now on
+        close(fd)
 
 
 def cut(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tuple[int, bytes]]:
@@ -396,7 +408,7 @@ def _opened(path: Path, look: "Callable[[int], Compressed | None]") -> "tuple[in
     try:
         return fd, look(fd)
     except OSError as problem:
-        os.close(fd)
+        close(fd)
         problem.filename = problem.filename or str(path)
         raise
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from acp_proxy.errors import NewerFormat
-from acp_proxy.transcripts.files import names
-from acp_proxy.transcripts.files.access import append_to, lock, open_private, read_at
+from acp_proxy.transcripts.files import access, names
+from acp_proxy.transcripts.files.access import append_all, lock, open_private, read_at
 from acp_proxy.transcripts.files.reading import Reading, header_of
 from acp_proxy.wire import record
 from acp_proxy.wire.record import Header
@@ -36,7 +36,12 @@ class Transcript:
         self.beginning: Reading | None = None
         """For a fork whose copy is not complete: the parent's transcript to copy from (``forks.finish``)."""
         self._fd = _to_append(path, create=header is not None)
-        found = os.fstat(self._fd)
+        self._is_written = False
+        try:
+            found = os.fstat(self._fd)
+        except OSError:
+            self.close()
+            raise
         self._inode = found.st_dev, found.st_ino
         self.is_in_line = self._torn = False
         """``is_in_line``: a long line has begun and not ended (``append_piece``)."""
@@ -48,6 +53,7 @@ class Transcript:
             if not self.is_begun and not self.has_its_name():  # another process held the lock to compress it until now
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         except OSError:
+            self._is_written = False  # the caller hears of this problem
             self.close()
             raise
 
@@ -58,11 +64,10 @@ class Transcript:
         """
         if self._torn:
             data = b"\n" + data
-        self._torn = True
+        self._torn = self._is_written = True
         if self.is_in_line:
             self._end_line()
-        if (written := append_to(self._fd, data)) < len(data):
-            self.append_bytes(memoryview(data)[written:])
+        append_all(self._fd, data)
         self._torn = False
 
     @property
@@ -119,9 +124,8 @@ class Transcript:
 
     def append_bytes(self, data: bytes | memoryview) -> None:
         """Write a part of one or more lines. Raises OSError."""
-        view = memoryview(data)
-        while view:
-            view = view[append_to(self._fd, view) :]
+        self._is_written = True
+        append_all(self._fd, data)
 
     def has_its_name(self) -> bool:
         """Whether the path still leads to this file: another process may have deleted or renamed it."""
@@ -133,10 +137,16 @@ class Transcript:
 
     def sync(self) -> None:
         """Return once everything written is on disk. Raises OSError."""
-        os.fsync(self._fd)
+        access.sync(self._fd)
 
     def close(self) -> None:
-        os.close(self._fd)
+        """Close the file, which cannot be used any more. Raises OSError if what was written through it may be lost."""
+        fd, self._fd = self._fd, -1
+        try:
+            os.close(fd)
+        except OSError as problem:
+            if self._is_written and problem.errno != errno.EINTR:
+                raise
 
     def _end_line(self) -> None:
         self.is_in_line = False
@@ -197,13 +207,22 @@ def _to_append(path: Path, *, create: bool) -> int:
     return open_private(path, flags | os.O_CREAT)
 
 
-def sync(path: Path) -> None:
-    """Return once everything written to a transcript is on disk. Raises OSError."""
-    fd = _to_append(path, create=False)
+def sync(path: Path) -> bool:
+    """Return once everything written to a transcript is on disk. Returns False if it cannot be opened now.
+
+    Raises OSError: what was written may be lost (FileNotFoundError: there is none, or it is compressed).
+    """
     try:
-        os.fsync(fd)
+        fd = _to_append(path, create=False)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return False
+    try:
+        access.sync(fd)
     finally:
-        os.close(fd)
+        access.close(fd)
+    return True
 
 
 def _forms(path: Path) -> Iterator[Path]:

@@ -266,7 +266,7 @@ class Catalog:
         if not self._layout.is_made:  # an index alone is not a store
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         with suppress(FileExistsError):  # SQLite gives its side files the same mode
-            os.close(access.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+            access.close(access.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
         access.check_database(path)
         self._index = Index(path)
         self._inode = os.stat(path).st_ino

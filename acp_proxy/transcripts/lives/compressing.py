@@ -81,7 +81,7 @@ def compress(layout: Layout, agent: str, name: str, terms: Terms) -> Made | None
             if not _is_worth_it(path, terms) or layout.is_marked(agent, name):
                 return None
             fd = access.open_private(path, os.O_RDONLY)
-            stack.callback(os.close, fd)
+            stack.callback(access.close, fd)
             if terms.dry:
                 found = os.fstat(fd)
                 after = sum(len(data) for data in frame(_chunks(fd, found.st_size, terms), found.st_size))
@@ -105,7 +105,7 @@ def _is_free(path: Path) -> bool:
     try:
         return access.lock(fd)
     finally:
-        os.close(fd)
+        access.close(fd)
 
 
 def _compress(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> Made:
@@ -176,7 +176,7 @@ def decompress(layout: Layout, agent: str, path: Path) -> bool:
             fd = access.open_private(source, os.O_RDONLY)
         except FileNotFoundError:
             return False
-        stack.callback(os.close, fd)
+        stack.callback(access.close, fd)
         is_listed = path == layout.transcript(agent, path.stem)
         if is_listed:
             layout.mark(agent, path.stem)
@@ -247,7 +247,7 @@ def once_a_day(stamp: Path) -> Iterator[bool]:
     """
     with ExitStack() as stack:
         fd = access.open_private(stamp, os.O_RDWR | os.O_CREAT)
-        stack.callback(os.close, fd)
+        stack.callback(access.close, fd)
         try:
             is_ours = access.lock(fd)
         except BlockingIOError:
@@ -265,6 +265,6 @@ def _sync(folder: Path) -> None:
     with suppress(PermissionError):  # Windows does not open directories
         fd = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(fd)
+            access.sync(fd)
         finally:
-            os.close(fd)
+            access.close(fd)

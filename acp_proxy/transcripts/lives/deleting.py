@@ -355,7 +355,7 @@ def unused(path: Path) -> Iterator[bool]:
     except BlockingIOError:
         yield False
     finally:
-        os.close(fd)
+        access.close(fd)
 
 
 def _copy_title(layout: Layout, agent: str, session: str, before: str, after: str) -> None:

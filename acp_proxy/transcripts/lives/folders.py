@@ -21,7 +21,7 @@ LOOKED_AT = 5
 
 
 def choose(layout: Layout, given: str | None, told: str | None, command: str, *, may_run_others: bool) -> str:
-    """The folder for an agent's sessions.
+    """The folder for an agent's sessions. Raises OSError.
 
     ``given``: the user's name for the agent. ``told``: the name that the agent reports. ``command``: the name derived
     from its command. ``may_run_others``: the same command may run different agents.
@@ -36,12 +36,13 @@ def choose(layout: Layout, given: str | None, told: str | None, command: str, *,
 
 
 def _holds_another(layout: Layout, agent: str, name: str) -> bool:
-    """Whether one of the first transcripts in a folder is of an agent with another name; True if unreadable."""
+    """Whether one of the first transcripts in a folder is of an agent with another name; True if access is denied.
+    Raises OSError."""
     try:
         with os.scandir(layout.transcripts / agent) as found:
             transcripts = (each for file in found if (each := transcript_in(file.name)) is not None)
             first = list(islice(transcripts, LOOKED_AT))
-    except OSError:
+    except PermissionError:
         return True
     return any(told != name for each in first for told in _told(layout, agent, each))
 

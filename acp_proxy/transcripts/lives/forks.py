@@ -113,8 +113,17 @@ def _begun(layout: Layout, agent: str, source: Reading, header: Header) -> bool:
                 return False
         return True
     except BaseException:
-        path.unlink(missing_ok=True)
+        _remove(path, layout.transcript(agent, name))
         raise
+
+
+def _remove(unfinished: Path, path: Path) -> None:
+    """Remove a fork that could not be begun, which may have its own name already; else the next attempt would set it
+    aside as an older session. Raises OSError."""
+    with suppress(FileNotFoundError):
+        if os.path.samefile(unfinished, path):
+            path.unlink()
+    unfinished.unlink(missing_ok=True)
 
 
 def _head(agent: str, header: Header, source: Reading, size: int, *, is_aligned: bool) -> bytes:
@@ -133,16 +142,25 @@ def _is_torn(source: Reading) -> bool:
     return b"".join(source.bytes_from(source.size - 1)) != b"\n"
 
 
-def end(layout: Layout, agent: str, name: str, point: Point | None) -> int | None:
+def end(layout: Layout, agent: str, name: str, point: Point | None, at: str | None = None) -> int | None:
     """The uncompressed size of the part of a transcript with which a fork begins, in bytes, header included.
 
-    ``point``: where the fork is made; None: at the end. Returns None if the transcript does not have that message.
-    Raises OSError, NewerFormat.
+    ``point``: where the fork is made; None: at the end, or before the first entry later than ``at``. Returns None if
+    the transcript does not have that message. Raises OSError, NewerFormat.
     """
     if point is not None:
         finish(layout, agent, name)  # it may be an unfinished fork
     with closing(Reading(layout.transcript(agent, name), unfinished=point is None)) as reading:
-        return fork_end(reading, point) if point is not None else reading.size
+        if point is not None:
+            return fork_end(reading, point)
+        if at is None:
+            return reading.size
+        end = reading.entries_at
+        for line in reading.lines():
+            if line.entry is not None and line.entry.at > at:
+                break
+            end = line.end
+        return end
 
 
 def refuse_unfinished(layout: Layout, agent: str, name: str) -> None:

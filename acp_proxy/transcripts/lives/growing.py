@@ -135,7 +135,7 @@ def overwrite(layout: Layout, agent: str, name: str, spans: Iterable[tuple[int, 
         try:
             for at, new in spans:
                 access.write_at(fd, new, start + at)
-            os.fsync(fd)
+            access.sync(fd)
         finally:
             os.close(fd)
     layout.forget_words(name)

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from acp_proxy.redaction.masking import MaskedSpan, Masking, changed
 from acp_proxy.redaction.spread import Spread
 from acp_proxy.titles import mask_title
-from acp_proxy.transcripts.files import names
+from acp_proxy.transcripts.files import access, names
 from acp_proxy.transcripts.files.access import (
     JOURNAL_FILE,
     alone_in,
@@ -82,7 +82,7 @@ def redact_file(path: Path, masking: Masking, *, dry: bool, original: Path | Non
                     kept = _keep_on(fd, original, kept)
                 write_at(fd, change.new, change.at)
         if found and not dry:
-            os.fsync(fd)
+            access.sync(fd)
     finally:
         os.close(fd)
     return found
@@ -93,7 +93,7 @@ def _keep(path: Path, original: Path) -> None:
     try:
         _keep_on(fd, original, 0)
     finally:
-        os.close(fd)
+        access.close(fd)
 
 
 def _keep_on(fd: int, original: Path, since: int) -> int:
@@ -107,7 +107,7 @@ def _keep_on(fd: int, original: Path, since: int) -> int:
         while data := read_at(fd, _READ_SIZE, since):
             write_at(out, data, since)
             since += len(data)
-        os.fsync(out)
+        access.sync(out)
     finally:
         os.close(out)
     return since

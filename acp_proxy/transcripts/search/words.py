@@ -305,7 +305,7 @@ def table(layout: Layout, digit: str) -> Path | None:
 def _made(path: Path) -> Path:
     """Create a table under another name first, so that nobody opens an incomplete one."""
     new = path.with_suffix(".new")
-    os.close(access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    access.close(access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     try:
         with _there(new), closing(sqlite3.connect(new, isolation_level=None)) as database:
             database.execute("PRAGMA synchronous = OFF")  # after a power loss it is rebuilt

@@ -106,7 +106,7 @@ def mend_transcript(path: Path, copy: Path) -> int:
             for patch in patches(damage.of_transcript(reading), header):
                 _write(fd, patch)
                 done, lost = done + 1, lost or bool(patch.note)
-            os.fsync(fd)
+            access.sync(fd)
             if lost and reading.is_complete:  # no note fitted in the place of the damage
                 _append_note(path, reading)
             return done
@@ -123,7 +123,7 @@ def mend_journal(path: Path, copy: Path) -> int:
             _back_up(path, fd, size, copy)
         for stretch in lines:
             _write(fd, Patch(stretch))
-        os.fsync(fd)
+        access.sync(fd)
         return len(lines)
 
 
@@ -181,7 +181,7 @@ def _back_up(path: Path, fd: int, size: int, copy: Path) -> None:
                 file.write(data)
                 at += len(data)
             file.flush()
-            os.fsync(out)
+            access.sync(out)
         if os.stat(path).st_ino != os.fstat(fd).st_ino:
             raise FileNotFoundError(2, "it was deleted in the meantime", str(path))
     except BaseException:

@@ -224,7 +224,7 @@ class Inspection:
                 text = "a delete, or the end of one, may be forgotten"
                 yield Finding(path, JOURNAL_DAMAGE, text, REPAIR, agent, "", stretch)
         finally:
-            os.close(fd)
+            access.close(fd)
 
     def _unseen(self) -> Iterator[Finding]:
         """Reports what cannot be checked: SQLite needs to lock files, and to write, at least side files."""
