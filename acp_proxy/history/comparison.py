@@ -134,14 +134,18 @@ class Comparison:
         it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``)."""
         return self._rewrites and self.user < len(self.past.users)
 
-    def ends_in_answer(self, run: Run) -> bool:
-        """Whether this message ends in the first one with which the transcript answers the user's before it."""
+    def skip_answer(self, run: Run) -> bool:
+        """Move behind the first message with which the transcript answers the last user message, if this message ends
+        in that. Returns whether it does."""
         if not self._rewrites:
             return False
         start, end = self.past.span(self.user)
         following = bisect_right(self.past.messages, start)
         end = min([end, *self.past.messages[following : following + 1]])
-        return start < end and run.text.partition(answer := self.past.words[start:end])[1:] == (answer, "")
+        if start == end or run.text.partition(answer := self.past.words[start:end])[1:] != (answer, ""):
+            return False
+        self.at = max(self.at, end)
+        return True
 
     @property
     def completes(self) -> bool:
@@ -194,6 +198,9 @@ class Comparison:
             self.end_message()
             run = self._run = Run(told.kind, message)
         said = block_letters(acp.member(update, "content"))
+        if run.said and run.kind == acp.AGENT_CHUNK and len(said) >= SHORT and self.past.has_message(said, self.at):
+            self.end_message()  # a whole message of its own, whatever came before it
+            run = self._run = Run(told.kind, message)
         if run.said and run.span is not None:
             start, end = run.span
             run.span = (start, end + len(said)) if self.past.words.startswith(said, end) else None

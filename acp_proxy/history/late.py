@@ -50,7 +50,7 @@ class Sieve:
                 return []
             run.is_new = True
             was_shown = self._ours or comparison.begins_again
-            if was_shown and comparison.ends_in_answer(run):
+            if was_shown and comparison.skip_answer(run):
                 return self._drop()
             self._is_unsure = was_shown and comparison.is_before_known_turn
             return [] if self._is_unsure else self._let_go()

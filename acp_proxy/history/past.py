@@ -7,6 +7,7 @@ Positions are offsets into the letters of everything the agent said. Nothing her
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import orjson
@@ -41,7 +42,7 @@ class User(Value, frozen=False):
     follows it. ``latest``: the offset at which its turn began at the latest; more than ``start`` if it was sent during
     a turn. ``call``: the index of the first tool call that follows it. ``takes_back``: it is a command that takes
     something back. ``is_elsewhere``: it was not sent through acp-proxy. ``key``: the run and the request's id, as JSON,
-    of a message that the client sent.
+    of a message that the client sent. ``is_cancelled``: a prompt that the client has cancelled.
     """
 
     forms: list[str]
@@ -52,6 +53,7 @@ class User(Value, frozen=False):
     is_elsewhere: bool
     is_echoed: bool = False
     key: tuple[str, bytes] | None = None
+    is_cancelled: bool = False
 
     def begins(self, at: int) -> int:
         """The offset of its turn's first letter in a replay that has come to offset ``at``."""
@@ -91,6 +93,7 @@ class Past:
         self.is_too_long = self.is_unfinished = False
         """``is_too_long``: longer than ``LETTERS_LIMIT``. ``is_unfinished``: the last prompt has no answer."""
         self._by_letters: dict[str, list[int]] = {}
+        self._by_message: dict[str, list[int]] | None = None
         self._starts: list[int] = []
 
     @property
@@ -149,6 +152,14 @@ class Past:
         place = bisect_left(self.messages, at)
         return place < len(self.messages) and self.messages[place] == at
 
+    def has_message(self, letters: str, start: int) -> bool:
+        """Whether an agent message from the offset ``start`` on has exactly these letters."""
+        if self._by_message is None:
+            self._by_message = {}
+            for begin, end in pairwise([*self.messages, len(self.words)]):
+                self._by_message.setdefault(self.words[begin:end], []).append(begin)
+        return self._by_message.get(letters, [-1])[-1] >= start
+
     def ends_message(self, at: int) -> bool:
         """Whether an agent message ends before this offset."""
         return at == len(self.words) or self.begins_message(at)
@@ -186,11 +197,14 @@ class Laying:
         if entry.peer is Peer.CLIENT and method == acp.PROMPT:
             self._prompted(acp.member(params, "prompt"))
             self._past.users[-1].key = rewinds.request_key(entry)
+        elif entry.peer is Peer.CLIENT and method == acp.CANCEL:
+            for user in self._open:
+                user.is_cancelled = True
         elif entry.peer is Peer.CLIENT and method == acp.STEERING:
             self._steered.append(self._user_said(acp.member(params, "prompt")))
             self._past.users[-1].key = rewinds.request_key(entry)
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
-            self._answered()
+            self._answered(rewinds.request_key(entry))
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
             self.update(acp.member(params, "update"))
         elif entry.note is not None and entry.note.get("type") == record.FAILED:
@@ -255,7 +269,7 @@ class Laying:
         past = self._past
         unanswered = [*self._open, *self._left]
         unanswered += self._steered if unanswered else []
-        past.is_unfinished = bool(past.users) and past.users[-1] in unanswered
+        past.is_unfinished = bool(past.users) and any(user is past.users[-1] for user in unanswered)
         past.is_too_long = self._size + self._thought_size > LETTERS_LIMIT
         if not past.is_too_long:
             past.words, past.thoughts = "".join(self._words), "".join(self._thoughts)
@@ -292,12 +306,16 @@ class Laying:
             user.forms.append(spoken)
         return user
 
-    def _answered(self) -> None:
+    def _answered(self, key: tuple[str, bytes] | None = None) -> None:
+        """A prompt has its answer, or has failed: the one with this ``User.key``, else the oldest."""
         self._end_user()
         self._run = None
-        waiting = self._open or self._left
-        if waiting:
-            waiting.pop(0)
+        with_key = (user for user in (*self._open, *self._left) if key is not None and user.key == key)
+        answered = next(with_key, next(iter(self._open or self._left), None))
+        waiting = self._open if any(user is answered for user in self._open) else self._left
+        if answered is not None:  # cancelled ones from before it will never be answered
+            at = next(number for number, user in enumerate(waiting) if user is answered)
+            waiting[: at + 1] = [user for user in waiting[:at] if not user.is_cancelled]
         if not waiting:
             self._steered.clear()
         for user in waiting:

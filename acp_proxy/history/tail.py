@@ -46,7 +46,7 @@ class Tail:
     def lines(self) -> tuple[list[bytes], list[bytes]]:
         """All lines, in two parts: up to the last one that is not neutral, and the neutral ones after it."""
         told = [*self._first, *self._told]
-        end = max((number for number, each in enumerate(told, 1) if each.kind not in _NEUTRAL), default=0)
+        end = _last_answer(told)
         return [each.line for each in told[:end]], [each.line for each in told[end:]]
 
     def new(self, *, is_all_new: bool) -> list[bytes]:
@@ -55,11 +55,11 @@ class Tail:
         tail = [*(told for told in self._first if told.line not in told_later), *self._told]
         if is_all_new:
             return [told.line for told in tail]
-        begins = len(tail) if self.completes else _turn_begins(tail)
-        loose = tail[:begins]
-        if not self.completes:
-            loose = [told for told in loose if told.late and told.kind not in _NEUTRAL and not told.stands_somewhere]
-        return [told.line for told in (*loose, *tail[begins:])]
+        if self.completes:  # what is not shown is not recorded: neither depends on what the agent sends next
+            return [told.line for told in tail[: _last_answer(tail)]]
+        begins = _turn_begins(tail)
+        loose = [told for told in tail[:begins] if told.late and told.kind not in _NEUTRAL]
+        return [told.line for told in (*(told for told in loose if not told.stands_somewhere), *tail[begins:])]
 
     @property
     def has_turn(self) -> bool:
@@ -78,3 +78,8 @@ def _turn_begins(tail: list[ToldUpdate]) -> int:
     begins = next((number for number, told in enumerate(tail) if told.kind == acp.USER_CHUNK), len(tail))
     is_answered = any(told.kind not in _NEUTRAL for told in tail[begins:])
     return begins if is_answered else len(tail)
+
+
+def _last_answer(tail: list[ToldUpdate]) -> int:
+    """How many updates there are up to the last one that is not neutral."""
+    return max((number for number, each in enumerate(tail, 1) if each.kind not in _NEUTRAL), default=0)

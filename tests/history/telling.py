@@ -68,13 +68,17 @@ def laid(*said: str | Update, answered: bool = True) -> Past:
     return laying.past()
 
 
-def prompt(*texts: str) -> Entry:
+def prompt(*texts: str, id: int = 1) -> Entry:
     blocks = [{"type": "text", "text": text} for text in texts]
-    return _entry(Peer.CLIENT, {"id": 1, "method": acp.PROMPT, "params": {"sessionId": "s", "prompt": blocks}})
+    return _entry(Peer.CLIENT, {"id": id, "method": acp.PROMPT, "params": {"sessionId": "s", "prompt": blocks}})
 
 
-def answer() -> Entry:
-    return _entry(Peer.AGENT, {"id": 1, "result": {"stopReason": "end_turn"}}, acp.PROMPT)
+def cancel() -> Entry:
+    return _entry(Peer.CLIENT, {"method": acp.CANCEL, "params": {"sessionId": "s"}})
+
+
+def answer(id: int = 1) -> Entry:
+    return _entry(Peer.AGENT, {"id": id, "result": {"stopReason": "end_turn"}}, acp.PROMPT)
 
 
 def updated(update: Update) -> Entry:

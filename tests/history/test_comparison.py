@@ -397,3 +397,28 @@ def test_words_after_a_replay_that_completes_a_cut_answer_are_new() -> None:
 
     assert comparison.continues
     assert new(comparison) == [agent("By the way.")]
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["A warning of it.", TALK[1], TALK[3]],
+        [TALK[1], "A warning of it.", TALK[3]],
+        [TALK[1], TALK[3], "A warning of it."],
+        ["A warning of it.", TALK[1], "Another warning.", TALK[3], "A third one."],
+    ],
+)
+def test_each_known_message_is_known_whatever_comes_next_to_it(said: list[str], late: bool) -> None:
+    comparison = told(laid(*TALK), *([] if late else said), late=said if late else [])
+    assert comparison.covered == [(0, len(comparison.past.words))]
+    assert comparison.lacks == (said[1] != TALK[3])
+    assert new(comparison) == ([agent(said[-1])] if late and said[-1] != TALK[3] else [])
+
+
+def test_an_unanswered_user_message_at_the_end_is_neither_shown_nor_recorded() -> None:
+    for said in (["> mend it", "~ hm", "> and test it"], ["> mend it", user("and test it"), "~ hm"]):
+        comparison = told(laid("> mend it"), *said)
+        assert (comparison.tail_lines()[0], new(comparison)) == ([], [])
+    comparison = told(laid("> mend it"), "> mend it", "It is.", "> and test it")
+    assert updates(comparison.tail_lines()[0]) == new(comparison) == [agent("It is.")]

@@ -157,6 +157,12 @@ def test_an_update_of_another_kind_is_dropped_only_if_it_is_equal() -> None:
     assert late.told(odd | {"n": 2}) == [odd | {"n": 2}]
 
 
+def test_known_messages_next_to_unknown_ones_are_dropped_and_only_what_follows_all_of_them_is_recorded() -> None:
+    late = Late(laid(*TALK), ours=True)
+    assert late.told(TALK[1], GREETING, TALK[3], "A warning of it.") == expected([GREETING, "A warning of it."])
+    assert (late.rest(), new(late.comparison)) == ([], expected(["A warning of it."]))
+
+
 # Between the answer and the next prompt, when the agent's replay was shown.
 
 

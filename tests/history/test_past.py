@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from acp_proxy.history.past import Laying, Past, block_letters, digest, letters, takes_back
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
-from tests.history.telling import agent, answer, call, laid, opened, prompt, thought, updated, user
+from tests.history.telling import agent, answer, call, cancel, laid, opened, prompt, thought, updated, user
 from tests.strategies import values
 
 
@@ -192,3 +192,31 @@ def test_entries_of_any_shape_can_be_laid_out(blocks: list[object], told: list[d
         laying.update(update)
     past = laying.past()
     assert all(past.span(turn) for turn in range(len(past.users) + 1))
+
+
+@pytest.mark.parametrize(
+    ("entries", "is_unfinished"),
+    [
+        ([prompt("a", id=1)], True),
+        ([prompt("a", id=1), answer(1)], False),
+        ([prompt("a", id=1), opened(), prompt("a", id=2), answer(2)], False),
+        ([prompt("a", id=1), opened(), prompt("a", id=2)], True),
+        ([prompt("a", id=1), cancel(), prompt("b", id=2), answer(2)], False),
+        ([prompt("a", id=1), prompt("b", id=2), answer(2)], False),
+        ([prompt("a", id=1), prompt("b", id=2), answer(1)], True),
+        ([prompt("a", id=1), cancel(), prompt("b", id=2), answer(2), prompt("c", id=3), answer(3)], False),
+    ],
+)
+def test_a_conversation_is_unfinished_if_its_last_prompt_has_no_answer(
+    entries: list[Entry], is_unfinished: bool
+) -> None:
+    assert of(*entries).is_unfinished == is_unfinished
+
+
+def test_what_follows_a_prompt_that_was_never_answered_and_its_successors_turn_was_said_elsewhere() -> None:
+    past = of(prompt("a", id=1), cancel(), prompt("b", id=2), updated(agent("B")), answer(2), updated(user("c")))
+    assert [user.is_elsewhere for user in past.users] == [False, False, True]
+
+
+def test_an_empty_transcript_has_no_message() -> None:
+    assert not of().has_message("Itismended,allofit.", 0)
