@@ -1,6 +1,6 @@
 """Any bytes as a transcript: it can be read, replayed, compared and summed up.
 
-An intact entry is found after any damage.
+An intact entry is found after any damage, and nothing within an update that the recorder wrote is one.
 """
 
 import json
@@ -14,6 +14,7 @@ from acp_proxy.history.verdict import verdict
 from acp_proxy.replay.brief import Brief
 from acp_proxy.replay.telling import Mode, Telling
 from acp_proxy.shell.replaying import compare
+from acp_proxy.transcripts.files.agents_session import KINDS
 from acp_proxy.transcripts.files.reading import Line, Reading
 from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.transcripts.listing.index import Index
@@ -22,6 +23,8 @@ from acp_proxy.wire.record import Header
 
 RECORD = 2000
 """Bytes of a handover's record: so few that most records are cut."""
+AT, RUN = "2026-11-20T09:15:02.123Z", "q7w8e9"
+"""The run is in no other bytes."""
 INTACT = b'{"at":"2026-11-20T09:15:02.123Z","run":"zzzzzz","from":"proxy","note":{"type":"intact"}}\n'
 
 TELLINGS: tuple[tuple[Mode, int], ...] = (("compact", 0), ("full", 0), ("compact", 64))
@@ -50,6 +53,7 @@ def run(data: bytes) -> None:
     assert all(whole for _, whole in list(ends.values())[:-1])
     retold(lines, reading.header)
     is_found_behind(data)
+    is_one_entry(data)
 
 
 def one_by_one(reading: Reading) -> Iterator[Line]:
@@ -117,6 +121,16 @@ def is_found_behind(data: bytes) -> None:
         reading.close()
     assert last is not None
     assert last.run == "zzzzzz"
+
+
+def is_one_entry(data: bytes) -> None:
+    """Whatever an agent sends as an update, JSON or not, is one entry, and of its end cut off nothing is one."""
+    inside = data.replace(b"\n", b" ").removesuffix(b"}}}")
+    written = record.encode_updates(AT, RUN, acp.UPDATE_PREFIX + inside + b"}}}\n")
+    for line in (written, written[: -len(b"}}}}\n")] + b"\n"):
+        found = [piece.value for piece in record.entries_in(line)]
+        assert all(entry.run == RUN and entry.note is None for entry in found)
+        assert not list(record.notes_in(line, KINDS | {record.GAP, record.REPLAY}))
 
 
 def opened(data: bytes) -> Reading:
