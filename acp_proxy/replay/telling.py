@@ -29,6 +29,8 @@ Mode = Literal["compact", "full"]
 TOOL_LIMIT = 1024 * 1024
 """The default for the most bytes of a tool call in a compact replay: more than anybody reads."""
 
+FOLDED = 16 * 1024 * 1024
+"""The most bytes of a turn that a load folds at once: no client shows more, and other sessions wait less."""
 HELD = 1024 * 1024
 """The most bytes that wait for the echo of a prompt. Beyond that, the prompt gets an id from acp-proxy."""
 

@@ -375,7 +375,7 @@ class Relay:
         """Look a session up, and fix what a replay of it will show: what is recorded up to now."""
         from acp_proxy.history.comparison import Comparison
         from acp_proxy.replay.either import EitherVersion
-        from acp_proxy.replay.telling import Telling
+        from acp_proxy.replay.telling import FOLDED, Telling
         from acp_proxy.replay.upserting import Upserting
         from acp_proxy.replay.verbatim import Verbatim
         from acp_proxy.shell.finding import look_up
@@ -393,6 +393,7 @@ class Relay:
                 mode=self._replay.mode,
                 tool_limit=self._replay.tool_limit,
                 also=opened.also,
+                page=FOLDED,
                 kinds=start.kinds,
                 ids=comparison.ids if comparison is not None else None,
             )

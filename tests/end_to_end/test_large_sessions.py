@@ -5,6 +5,7 @@ from typing import Any
 
 import psutil
 
+from acp_proxy.replay.telling import FOLDED
 from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
@@ -95,6 +96,16 @@ def test_100_000_updates_are_replayed_in_order_while_another_session_continues(p
     live = editor.updates(other, meanwhile, editor.position_of_answer(turn))
     assert "I remember 1 earlier prompt; the first was: before" in texts(live)
     assert memory(editor) - before < GROWTH
+
+
+def test_a_turn_is_folded_in_pieces_so_that_memory_is_bounded(proxied: Proxied) -> None:
+    session = lengthened(proxied, UPDATES // 2)
+    assert proxied.transcript(session).stat().st_size > FOLDED
+    with proxied.started() as editor:
+        said = texts(editor.load(session).updates)
+    pieces = [text for text in said if text.startswith(tuple("0123456789"))]
+    assert "".join(pieces) == "".join(map(numbered, range(UPDATES // 2)))
+    assert len(pieces) == 2
 
 
 def test_two_long_sessions_are_replayed_concurrently(proxied: Proxied) -> None:

@@ -1,5 +1,6 @@
 """The cost of a replay grows with the length of the transcript: it is counted in calls, not in seconds."""
 
+import tracemalloc
 from collections.abc import Callable
 from typing import get_args
 
@@ -89,3 +90,27 @@ def test_a_record_has_no_quadratic_cost() -> None:
         return work
 
     assert growth.counted(Shape("a record", made)).is_well
+
+
+def peak_of_turn(count: int, page: int) -> int:
+    """The most bytes that a replay of one turn with so many calls takes at a time."""
+    telling = Telling(SESSION, run="another", page=page)
+    telling.add(1, prompt("go"))
+    tracemalloc.start()
+    try:
+        for number in range(count):
+            telling.add(number + 2, call(f"t{number}", status="completed", rawInput={"at": number}))
+        telling.end()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_memory_for_a_turn_does_not_grow_with_it() -> None:
+    few, many = (peak_of_turn(count, page=64 * 1024) for count in (1_000, 8_000))
+    assert many - few < 7_000 * 300, "more than the ids of the calls"
+
+
+def test_a_folded_call_takes_kilobytes_not_tens_of_them() -> None:
+    """What orjson returns takes four, however short it is, so nothing of that is held."""
+    assert peak_of_turn(1_000, page=0) < 1_000 * 4_000

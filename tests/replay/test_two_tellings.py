@@ -217,8 +217,10 @@ def without_terminal(item: Value, outputs: dict[Any, Any], run: str) -> Value:
 # --- the replays
 
 
-def told_of(steps: Iterable[Step], mode: Mode, kinds: frozenset[str] = acp.OPTIONAL_KINDS) -> list[bytes]:
-    telling = Telling(SESSION, run=RUNS[0], mode=mode, tool_limit=0, also=frozenset({PARENT}), kinds=kinds)
+def told_of(
+    steps: Iterable[Step], mode: Mode, kinds: frozenset[str] = acp.OPTIONAL_KINDS, page: int = 0
+) -> list[bytes]:
+    telling = Telling(SESSION, run=RUNS[0], mode=mode, tool_limit=0, also=frozenset({PARENT}), kinds=kinds, page=page)
     told = [line for number, step in enumerate(steps, 1) for line in telling.add(number, step.entry)]
     return [*told, *telling.end(), *telling.states()]
 
@@ -285,6 +287,15 @@ def test_both_replays_leave_clients_in_the_state_of_the_live_conversation(steps:
         assert all(plain(line)["params"]["sessionId"] == SESSION for line in told)
         assert told == told_of(steps, mode)
     assert len(tellings["compact"]) <= len(tellings["full"]) + starts(steps)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(conversations())
+def test_a_turn_that_is_folded_in_pieces_leaves_clients_in_the_same_state(steps: list[Step]) -> None:
+    edited_live = edited(kept_safe(steps, parsed))
+    for mode in MODES:
+        told = told_of(steps, mode, page=500)
+        assert edited(parsed(line)["params"]["update"] for line in told) == edited_live, mode
 
 
 def starts(steps: list[Step]) -> int:
