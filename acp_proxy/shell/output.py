@@ -13,7 +13,7 @@ import select
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 _HANG_UP = 0 if sys.platform == "win32" else select.POLLHUP | getattr(select, "POLLRDHUP", 0)
 """POLLRDHUP, where it exists, reports that the other side of a socket will send no more."""
@@ -47,6 +47,8 @@ class Output:
         """
         self.lock = threading.Lock()
         """Held while whole lines are written; a replay holds it for several."""
+        self._turn = threading.Lock()
+        """Held while waiting for ``lock``. A replay, which takes that again and again, would else keep others out."""
         self._fd = fd
         self._on_gone = on_gone
         self._speaker = speaker
@@ -65,8 +67,25 @@ class Output:
 
     def write(self, data: bytes, *, own: bool = False) -> None:
         """Write whole lines. ``own``: our own message, which begins on a new line."""
-        with self.lock:
+        if not self.lock.acquire(blocking=False):
+            self._wait_for_turn()
+        try:
             self.write_locked(data, own=own)
+        finally:
+            self.lock.release()
+
+    @contextlib.contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """Hold the lock, after those that wait for it."""
+        self._wait_for_turn()
+        try:
+            yield
+        finally:
+            self.lock.release()
+
+    def _wait_for_turn(self) -> None:
+        with self._turn:
+            self.lock.acquire()
 
     def post(self, data: bytes, most: float = POSTED) -> None:
         """Queue a message of ours. It is written after those posted before, once the peer reads and no other writer is
@@ -92,7 +111,7 @@ class Output:
     def write_piece(self, data: bytes, *, begins: bool, ends: bool) -> None:
         """Write a piece of a long line. The lock is held from its first piece to the last, across threads."""
         if begins:
-            self.lock.acquire()
+            self._wait_for_turn()
             self._in_line = True
             self.widen()
         if self._in_line:

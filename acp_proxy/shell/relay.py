@@ -457,7 +457,7 @@ class Relay:
         return True
 
     def _take_output(self, request: RequestId) -> None:
-        with self._to_client.lock:
+        with self._to_client.in_turn():
             self._perform_locked(self._decide(OutputTaken(request)))
 
     def _perform_locked(self, effects: list[Acting]) -> None:

@@ -230,7 +230,7 @@ class Replay:
                 self._size += len(line)
 
     def _take(self) -> None:
-        with self._client.lock:
+        with self._client.in_turn():
             self._take_locked()
         self._taken = time.monotonic()
 

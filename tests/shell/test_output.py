@@ -332,3 +332,15 @@ def test_a_disconnected_terminal_reads_as_the_end() -> None:
     os.close(theirs)
     assert output.read(ours, 65536) == b""
     os.close(ours)
+
+
+def test_a_thread_that_waits_writes_before_the_next_part_of_a_replay(pipe: Pipe) -> None:
+    writer = threading.Thread(target=pipe.output.write, args=(b"another session\n",))
+    with pipe.output.in_turn():
+        writer.start()
+        while not pipe.output._turn.locked():  # until it waits
+            threading.Event().wait(0.001)
+    with pipe.output.in_turn():
+        pipe.output.write_locked(b"the next part\n")
+    writer.join(SECONDS)
+    assert pipe.read_all() == b"another session\nthe next part\n"
