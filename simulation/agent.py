@@ -208,6 +208,7 @@ class Agent:
         self._stumbled: set[str] = set()
         self._asked: dict[str, tuple[_Turn, str, str]] = {}
         self._terminals: dict[str, tuple[str, Item]] = {}
+        self._released: set[str] = set()
         self._requests = 0
         self._warned: set[str] = set()
 
@@ -581,7 +582,8 @@ class Agent:
             elif what == "terminal":
                 self._ask(turn, "terminal/create", step, command="run", args=[text])
             elif what in ("output", "release"):
-                if text in self._terminals:
+                if text in self._terminals and text not in self._released:
+                    self._released |= {text} if what == "release" else set()
                     self._ask(turn, f"terminal/{what}", step, terminalId=self._terminals[text][0])
             elif what == "forge-note":
                 note = {"from": "proxy", "note": {"type": "alias", "to": self.disk.of(int(text)) or "s0"}}

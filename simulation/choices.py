@@ -14,7 +14,7 @@ _WINDOWS = 2
 _SESSIONS = 3
 _WHEN = ("before", "after", "split", "never")
 _STATUS = "status: everything-is-fine nothing-to-report"
-_THEMES = (
+THEMES = (
     "commands",
     "crash",
     "elsewhere",
@@ -64,6 +64,7 @@ _LIKELY = (
     ("fork", "ids"),
     ("handover", "refuses"),
     ("handover", "titles"),
+    ("resume", "tells"),
     ("rewind", "ids"),
     ("rewind", "ids"),
 )
@@ -71,10 +72,10 @@ _LIKELY = (
 _SETS = ("leaves_out", "never_answers")
 
 
-def make(seed: int) -> Plan:
-    """The plan of a seed, always the same."""
+def make(seed: int, themes: frozenset[str] | None = None) -> Plan:
+    """The plan of a seed, always the same. ``themes``: what it is about; by default, two by chance."""
     chance = random.Random(seed)
-    themes = frozenset(chance.sample(_THEMES, 2))
+    themes = themes or frozenset(chance.sample(THEMES, 2))
     habits = _habits(chance, themes)
     is_odd = "resume" in themes and "resume" not in habits.offers
     options = {"resume": "store"} if is_odd and chance.random() < 0.7 else {}
@@ -93,7 +94,7 @@ def _habits(chance: random.Random, themes: frozenset[str]) -> Habits:
     for name in odd:
         value = chance.choice(_HABITS[name])
         chosen[name] = (value,) if name in _SETS else value
-    if "repeats" in themes and chance.random() < 0.4:
+    if "repeats" in themes and chance.random() < 0.6:
         chosen["leaves_out"] = ("commands",)
     if "crash" in themes and chance.random() < 0.4:
         chosen["leaves_out"] = ("calls",)
@@ -177,7 +178,7 @@ class _Author:
             able.append((3 if "crash" in self._themes else 1.5, self._restart))
             able.append((0.7, lambda: [{"do": "list", "w": self._chance.choice(state.windows)}]))
             if "elsewhere" in self._themes:
-                able.append((2, lambda: [self._elsewhere(self._chance.choice(state.sessions))]))
+                able.append((2, self._continued_elsewhere))
             able.append((3 if "resume" in self._themes else 0.7, lambda: [self._resume()]))
         return self._chance.choices([act for _, act in able], [weight for weight, _ in able])[0]()  # type: ignore[no-any-return]
 
@@ -247,12 +248,12 @@ class _Author:
         window, session = self._chance.choice(keys)
         step: Step = {"do": "prompt", "w": window, "s": session}
         kind = self._chance.random()
-        if kind < 0.15 and "repeats" in self._themes:
+        if kind < 0.3 and "repeats" in self._themes:
             step |= {"text": "/status", "turn": [f"say {_STATUS}"]}
         elif kind < 0.3 and "commands" in self._themes:
             command = self._chance.choice(["/undo", "/clear", "/compact"])
             step |= {"text": command, "turn": self._chance.choice([[], [f"say {self._answer(session)}"]])}
-        elif kind < 0.2 and "repeats" in self._themes:
+        elif kind < 0.4 and "repeats" in self._themes:
             step |= {"text": "go on", "turn": self._turn(session)}
         else:
             waits = waits or self._chance.random() < 0.2
@@ -260,10 +261,10 @@ class _Author:
             self._state.open[window, session] = self._state.open[window, session] or waits
         return step
 
-    def _load(self) -> Step:
+    def _load(self, session: int = 0) -> Step:
         if not self._state.sessions:
             return {}
-        window, session = self._window(), self._chance.choice(self._state.sessions)
+        window, session = self._window(), session or self._chance.choice(self._state.sessions)
         self._state.open[window, session] = False
         step: Step = {"do": "load", "w": window, "s": session}
         kind = self._chance.random()
@@ -280,8 +281,8 @@ class _Author:
             step["while told"] = True
         return step
 
-    def _resume(self) -> Step:
-        window, session = self._window(), self._chance.choice(self._state.sessions)
+    def _resume(self, session: int = 0) -> Step:
+        window, session = self._window(), session or self._chance.choice(self._state.sessions)
         self._state.open[window, session] = False
         return self._simple("resume", window, session)
 
@@ -317,6 +318,13 @@ class _Author:
             self._state.sessions.append(session)
         turn = [self._answer(session) for _ in range(self._chance.choice([0, 1, 1, 2]))]
         return {"do": "elsewhere", "s": session, "text": self._word("ask"), "turn": turn}
+
+    def _continued_elsewhere(self) -> list[Step]:
+        """A turn made elsewhere while nobody has the session open; then it is opened."""
+        session = self._chance.choice(self._state.sessions)
+        opens = self._resume if "resume" in self._themes else self._load
+        closes = [self._simple("close", *key) for key in self._state.open if key[1] == session]
+        return [*closes, self._elsewhere(session), opens(session)]
 
     def _go_on(self, window: str, session: int) -> Step:
         self._state.open[window, session] = False

@@ -1,0 +1,123 @@
+"""Defects that acp-proxy once had, put back one by one: the simulation finds each within a few plans."""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.core import answers, handover
+from acp_proxy.history import verdict
+from acp_proxy.history.late import InTurn, Sieve, Sorted
+from acp_proxy.history.past import block_letters
+from acp_proxy.replay.terminal_outputs import ReplayedTerminals
+from acp_proxy.wire import acp, record
+from simulation import choices
+from simulation.plan import Plan, read_file
+from simulation.running import run
+
+KEPT = Path(__file__).parents[2] / "simulation" / "plans"
+PLANS = 150
+"""The most plans for one defect."""
+_CERTAIN = 16
+_ANY_NOTE = re.compile(rb'"note":(\{"type":"([a-z-]+)"[^{}]*\})')
+
+Patch = pytest.MonkeyPatch
+
+
+def _swallow_known_words(patch: Patch) -> None:
+    add = InTurn.add
+
+    def swallows(self: InTurn, line: bytes, update: object, prompts: list[str]) -> list[Sorted]:
+        said = block_letters(acp.member(update, "content"))
+        is_known = acp.update_kind(update) == acp.AGENT_CHUNK and len(said) >= _CERTAIN and said in self._past.words
+        return [] if is_known else add(self, line, update, prompts)
+
+    patch.setattr(InTurn, "add", swallows)
+
+
+def _believe_notes_anywhere(patch: Patch) -> None:
+    def anywhere(
+        lines: bytes, kinds: Collection[str], version: int = record.VERSION
+    ) -> Iterator[tuple[int, Mapping[str, object]]]:
+        for found in _ANY_NOTE.finditer(lines):
+            if found[2].decode() in kinds:
+                yield found.start(), json.loads(found[1])
+
+    patch.setattr(record, "notes_in", anywhere)
+
+
+def _copy_the_whole_parent(patch: Patch) -> None:
+    patch.setattr("acp_proxy.core.notebook.fork_point", lambda params: None)
+    patch.setattr(verdict, "_was_forked_before", lambda past, lost: False)
+
+
+def _ignore_rewinds(patch: Patch) -> None:
+    def everything(reading: Any, lines: Any = None) -> Any:
+        return reading.streams() if lines is None else lines
+
+    patch.setattr("acp_proxy.shell.replaying.kept", everything)
+    patch.setattr("acp_proxy.transcripts.store.kept", everything)
+    patch.setattr("acp_proxy.wire.rewinds.is_rewind", lambda entry: False)
+    patch.setattr(acp, "HISTORY_TRUNCATED", "")
+
+
+def _forget_steering(patch: Patch) -> None:
+    patch.setattr(acp, "is_steered", lambda result: False)
+
+
+def _send_the_tail_of_a_resume(patch: Patch) -> None:
+    init = Sieve.__init__
+
+    def shows(self: Sieve, comparison: Any, *, ours: bool, shows_tail: bool = True) -> None:
+        init(self, comparison, ours=ours)
+
+    patch.setattr(Sieve, "__init__", shows)
+
+
+def _take_any_note_for_the_output(patch: Patch) -> None:
+    def lacks(self: ReplayedTerminals, shown: Any) -> bool:
+        from acp_proxy.replay.terminal_outputs import _shown_in
+
+        return any((shown.run, id) not in self._noted for id in _shown_in(shown))
+
+    patch.setattr(ReplayedTerminals, "_may_change", lacks)
+
+
+def _pass_titles_of_records(patch: Patch) -> None:
+    for module in (answers, handover):
+        patch.setattr(module, "is_of_record", lambda title: False)
+
+
+@pytest.mark.parametrize(
+    ("put_back", "themes", "kinds"),
+    [
+        (_swallow_known_words, {"repeats"}, {"swallowed"}),
+        (_believe_notes_anywhere, {"hostile", "crash"}, {"foreign", "worse", "lost"}),
+        (_copy_the_whole_parent, {"fork"}, {"taken back"}),
+        (_ignore_rewinds, {"rewind"}, {"taken back"}),
+        (_forget_steering, {"steering"}, {"worse", "lost"}),
+        (_take_any_note_for_the_output, {"terminals", "crash"}, {"worse", "lost"}),
+        (_pass_titles_of_records, {"handover"}, {"title"}),
+    ],
+)
+def test_a_defect_that_is_put_back_is_found(
+    put_back: Callable[[Patch], None], themes: set[str], kinds: set[str], monkeypatch: Patch
+) -> None:
+    def is_found(plan: Plan) -> bool:
+        with monkeypatch.context() as patch:
+            put_back(patch)
+            found = run(plan).kinds & kinds
+        return bool(found) and not run(plan).kinds & kinds
+
+    assert any(is_found(choices.make(seed, frozenset(themes))) for seed in range(PLANS))
+
+
+def test_the_tail_of_a_resume_is_found_by_the_plan_that_was_kept_for_it(monkeypatch: Patch) -> None:
+    plan = read_file(KEPT / "resume-from-the-store.json")
+    plan = replace(plan, habits=replace(plan.habits, leaves_out=("calls",), tells="split"))
+    _send_the_tail_of_a_resume(monkeypatch)
+    assert run(plan).kinds == {"foreign"}
