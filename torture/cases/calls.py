@@ -9,7 +9,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import cycle
 from queue import SimpleQueue
 
 from torture import faults
@@ -50,7 +49,7 @@ ERRORS: dict[str, tuple[str, ...]] = {
 """The errnos of each call: those of its man page that a file system can cause, and ESTALE of one on a network. Not
 those that say that the store is in the wrong place (ENOTDIR, EPERM of opens), and not EINTR, which Python handles."""
 TIMES = (ONCE, THRICE, ALWAYS)
-_CELLS, _SHORT_CELLS = 150, 6
+_CELLS, _SHORT_CELLS = 60, 6
 """The most of each call; another seed takes others."""
 
 
@@ -88,8 +87,8 @@ def cells_of(call: str, count: int, *, used: bool) -> Iterator[Cell]:
     """Cells for a call that a conversation makes ``count`` times: each of them, in each way to pass, with one errno
     after the other."""
     for times in TIMES:
-        for number, error in zip(range(1, count + 1), cycle(ERRORS[call]), strict=False):
-            yield Cell(call, error, number, times, used=used)
+        for at in range(max(count, len(ERRORS[call])) if count else 0):
+            yield Cell(call, ERRORS[call][at % len(ERRORS[call])], at % count + 1, times, used=used)
 
 
 def outcome(call: str, results: Iterable[tuple[Cell, Found]]) -> Outcome:
