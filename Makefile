@@ -83,8 +83,10 @@ fuzz: $(FUZZ)
 
 # Holds conversations with and without acp-proxy side by side, and makes what fails small: make simulate [SEED=7] [PLANS=2000]
 # Again, with everything that happened: make simulate PLAN=simulation/plans/new/seed-7.json
+# With real processes, which are really killed (each plan takes seconds): make simulate PLANS=20 PROCESSES=1
 simulate: $(VENV)
-	@.venv/bin/python -m simulation $(if $(SEED),--seed $(SEED)) $(if $(PLANS),--plans $(PLANS)) $(if $(PLAN),--plan $(PLAN))
+	@.venv/bin/python -m simulation $(if $(SEED),--seed $(SEED)) $(if $(PLANS),--plans $(PLANS)) $(if $(PLAN),--plan $(PLAN)) \
+		$(if $(PROCESSES),--processes)
 
 # Holds random conversations to the promise, for minutes: make model [EXAMPLES=2000]
 model: $(VENV)

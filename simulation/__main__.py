@@ -22,24 +22,25 @@ def main() -> int:
     asked.add_argument("--seed", type=int, default=0, help="the seed of the first plan")
     asked.add_argument("--plans", type=int, default=2000, help="how many plans")
     asked.add_argument("--plan", type=Path, help="run this file only, and print everything that happened")
+    asked.add_argument("--processes", action="store_true", help="with real processes, which are killed")
     asked.add_argument("--new", type=Path, default=NEW, help="where failing plans are written")
     given = asked.parse_args()
     if given.plan is not None:
         plan = read_file(given.plan)
-        result = run(plan)
+        result = run(plan, with_processes=given.processes)
         print("\n".join(report(plan, result)))
         return 1 if result.broken else 0
-    return _many(range(given.seed, given.seed + given.plans), given.new)
+    return _many(range(given.seed, given.seed + given.plans), given.new, with_processes=given.processes)
 
 
-def _many(seeds: range, place: Path) -> int:
+def _many(seeds: range, place: Path, *, with_processes: bool) -> int:
     failed: Counter[str] = Counter()
     for seed in seeds:
         plan = choices.make(seed)
-        result = run(plan)
+        result = run(plan, with_processes=with_processes)
         if not result.broken:
             continue
-        small, how = smallest(plan, result)
+        small, how = smallest(plan, result, with_processes=with_processes)
         failed[", ".join(sorted(how.kinds))] += 1
         place.mkdir(parents=True, exist_ok=True)
         file = place / f"seed-{seed}.json"
@@ -53,15 +54,15 @@ def _many(seeds: range, place: Path) -> int:
     return 1 if failed else 0
 
 
-def smallest(plan: Plan, result: Run) -> tuple[Plan, Run]:
+def smallest(plan: Plan, result: Run, *, with_processes: bool = False) -> tuple[Plan, Run]:
     """A small plan that breaks the same promise, and its run."""
     kinds = result.kinds
 
     def fails(smaller: Plan) -> bool:
-        return bool(run(smaller).kinds & kinds)
+        return bool(run(smaller, with_processes=with_processes).kinds & kinds)
 
     small = shrink(plan, fails)
-    return small, run(small)
+    return small, run(small, with_processes=with_processes)
 
 
 def _short(file: Path) -> Path:

@@ -13,6 +13,8 @@ A prompt carries its turn in its ``_meta``: a list of steps, each a word and a t
 """
 
 import json
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -148,6 +150,7 @@ class Disk:
     replays: int = 0
     path: Path | None = None
     """Where it is kept, if the processes are real."""
+    _saved: str = ""
 
     def new_id(self) -> str:
         self.made += 1
@@ -162,12 +165,14 @@ class Disk:
         if self.path is not None:
             sessions = {id: asdict(each) for id, each in self.sessions.items()}
             value = {"sessions": sessions, "made": self.made, "replays": self.replays}
-            self.path.write_text(json.dumps(value), encoding="utf-8")
+            self._saved = json.dumps(value)
+            self.path.write_text(self._saved, encoding="utf-8")
 
     def reload(self) -> None:
         """Read what other processes saved."""
-        if self.path is not None and self.path.exists():
-            value = json.loads(self.path.read_text(encoding="utf-8"))
+        text = self.path.read_text(encoding="utf-8") if self.path is not None and self.path.exists() else ""
+        if text != self._saved:
+            self._saved, value = text, json.loads(text)
             self.made, self.replays = value["made"], value["replays"]
             for id, each in value["sessions"].items():
                 memory = self.sessions.setdefault(id, Memory())
@@ -236,6 +241,7 @@ class Agent:
             "backlog": len(self._backlog),
             "holds": [*self._unanswered, *([self._held[0]] if self._held else []), *(t.request for t in self._turns)],
             "waits": list(self._asked),
+            "pid": os.getpid(),
             "events": self._events,
         }
         self._events = []
@@ -772,8 +778,6 @@ def _result(id: Any, result: Message) -> Message:
 
 def main(state: str, habits: str) -> None:
     """Be a process: lines on stdin and stdout, until the input ends."""
-    import sys
-
     disk = Disk(path=Path(state))
     disk.reload()
     agent = Agent(Habits.from_json(json.loads(habits)), disk)
@@ -785,6 +789,4 @@ def main(state: str, habits: str) -> None:
 
 
 if __name__ == "__main__":
-    import sys
-
     main(*sys.argv[1:])

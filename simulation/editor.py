@@ -148,6 +148,8 @@ class Window:
         self.ids: dict[str, int] = {}
         """The client's ids of sessions."""
         self.waits: list[str] = []
+        self.agent = 0
+        """The agent's process id."""
         self.link = link
         self._note = note
         self._next = 0
@@ -179,7 +181,7 @@ class Window:
             if message.get("id") == id and "method" not in message:
                 status: Message = message["result"]
                 self._holds = status["holds"]
-                self.waits = status["waits"]
+                self.waits, self.agent = status["waits"], status["pid"]
                 self.events += status["events"]
                 return status
             self._take(message)

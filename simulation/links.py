@@ -6,8 +6,11 @@ A link carries messages, one at a time. ``receive`` waits for the next one; noth
 import json
 import os
 import select
+import signal
+import subprocess
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from acp_proxy.core.capabilities import Modes, Settings
@@ -21,6 +24,7 @@ from simulation.agent import Agent, Message, line_of
 SECONDS = 30.0
 """The limit of each wait: far more than a busy machine needs."""
 _READ_SIZE = 65536
+_CHECKOUT = Path(__file__).parent.parent
 COMMAND = ["simulated-agent"]
 """The agent's command, which names its folder in the store."""
 
@@ -45,8 +49,8 @@ class Link:
         """End the client's side, then the agent's; what the client still got."""
         raise NotImplementedError
 
-    def kill(self, side: str) -> list[Message]:
-        """Kill the agent or the proxy; what the client still got."""
+    def kill(self, side: str, agent: int) -> list[Message]:
+        """Kill the agent or the proxy; what the client still got. ``agent``: its process id."""
         raise NotImplementedError
 
 
@@ -70,7 +74,7 @@ class Direct(Link):
         self._agent.end(killed=False)
         return []
 
-    def kill(self, side: str) -> list[Message]:
+    def kill(self, side: str, agent: int) -> list[Message]:
         self._agent.end(killed=side == "agent")
         return []
 
@@ -121,7 +125,7 @@ class Proxied(Link):
         self._agent.end(killed=False)
         return self._close()
 
-    def kill(self, side: str) -> list[Message]:
+    def kill(self, side: str, agent: int) -> list[Message]:
         if side == "agent":
             self._close_agent()
             self._relay.finish("agent exited with signal 9")
@@ -180,3 +184,55 @@ class Proxied(Link):
                 out = b"".join(line_of(each) for each in self._agent.hear(message))
                 if out:
                     os.write(self._agent_writes, out)
+
+
+class Process(Link):
+    """A real process: the agent, or acp-proxy with the agent behind it. A kill is SIGKILL."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=_CHECKOUT
+        )
+
+    def send(self, message: Message) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line_of(message))
+        self._process.stdin.flush()
+
+    def receive(self) -> Message:
+        message = self._read()
+        if message is None:
+            raise Stuck("the process has ended")
+        return message
+
+    def end(self) -> list[Message]:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return self._rest()
+
+    def kill(self, side: str, agent: int) -> list[Message]:
+        if agent == self._process.pid and side == "proxy":
+            return self.end()  # alone, the client is what goes away
+        os.kill(agent if side == "agent" else self._process.pid, signal.SIGKILL)
+        return self._rest()
+
+    def _rest(self) -> list[Message]:
+        """What still comes, until the process and the agent, which has the same output, are gone."""
+        rest = []
+        while (message := self._read()) is not None:
+            rest.append(message)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(SECONDS)
+        return rest
+
+    def _read(self) -> Message | None:
+        assert self._process.stdout is not None
+        while line := self._process.stdout.readline():
+            try:
+                return json.loads(line)  # type: ignore[no-any-return]
+            except ValueError:
+                continue
+        return None

@@ -1,7 +1,9 @@
 """Runs a plan alone and behind acp-proxy, step by step, and checks the promise after each."""
 
 import contextlib
+import json
 import shutil
+import sys
 import tempfile
 import traceback
 from collections.abc import Iterable
@@ -31,8 +33,8 @@ class Run:
         return {each.which for each in self.broken}
 
 
-def run(plan: Plan) -> Run:
-    """Run a plan until something is broken, or to its end."""
+def run(plan: Plan, *, with_processes: bool = False) -> Run:
+    """Run a plan until something is broken, or to its end. ``with_processes``: real ones, which are really killed."""
     root = Path(tempfile.mkdtemp(prefix="simulation-", dir=_memory()))
     store = Store(root / "store")
     made: list[links.Proxied] = []
@@ -41,7 +43,10 @@ def run(plan: Plan) -> Run:
         made.append(links.Proxied(store, agent, plan.options))
         return made[-1]
 
-    bare, proxied = World(plan, links.Direct), World(plan, behind)
+    if with_processes:
+        bare, proxied = _real(plan, root)
+    else:
+        bare, proxied = World(plan, links.Direct), World(plan, behind)
     truth, out = Truth(), Run(len(plan.steps))
     try:
         for at, step in enumerate(plan.steps):
@@ -60,7 +65,7 @@ def run(plan: Plan) -> Run:
                 out.broken = check_step(truth, bare, proxied, alone, result)
                 warnings = [str(each) for link in made for each in link.warnings]
                 out.broken += [Broken("warning", each) for each in warnings]
-                folder = made[0].recorder.agent if made else ""
+                folder = next((path.name for path in (root / "store" / "transcripts").glob("*")), "")
                 out.broken += _check_transcripts(store, folder, truth, proxied)
             if out.broken:
                 out.at = at
@@ -72,6 +77,20 @@ def run(plan: Plan) -> Run:
             with contextlib.suppress(Stuck):
                 world.close()
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _real(plan: Plan, root: Path) -> tuple[World, World]:
+    """The two worlds with processes of their own."""
+
+    def agent(world: str) -> list[str]:
+        return [sys.executable, "-m", "simulation.agent", str(root / world), json.dumps(plan.habits.as_json())]
+
+    options = [f"--{name}={value}" for name, value in plan.options.items()]
+    ours = [sys.executable, "-m", "acp_proxy", "run", "--store", str(root / "store"), *options, "--"]
+    return (
+        World(plan, lambda _: links.Process(agent("alone")), root / "alone"),
+        World(plan, lambda _: links.Process([*ours, *agent("behind")]), root / "behind"),
+    )
 
 
 def _check_transcripts(store: Store, folder: str, truth: Truth, world: World) -> list[Broken]:

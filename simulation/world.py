@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from simulation.agent import SAY, USER, Agent, Disk, Habits, Item, Memory, Message
@@ -30,9 +31,10 @@ class Outcome:
 
 
 class World:
-    def __init__(self, plan: Plan, connect: Callable[[Agent], Link]) -> None:
+    def __init__(self, plan: Plan, connect: Callable[[Agent], Link], path: Path | None = None) -> None:
+        """``path``: where the agent's memory is, if its processes are real."""
         self.habits: Habits = plan.habits
-        self.disk = Disk()
+        self.disk = Disk(path=path)
         self.windows: dict[str, Window] = {}
         self.ids: dict[int, str] = {}
         """The client's id of each session."""
@@ -46,8 +48,10 @@ class World:
         out = Outcome(window=step.get("w", ""), session=session)
         for each in self.windows.values():
             each.heard, each.titles = {}, []
+        self.disk.reload()
         act = getattr(self, f"_{step['do'].replace(' ', '_')}")
         out.is_skipped = act(str(at), step, window, session, out) is False
+        self.disk.reload()
         for each in self.windows.values():
             out.events += each.events
             each.events = []
@@ -91,7 +95,7 @@ class World:
             return False
         del self.windows[window.name]
         out.last = window
-        window.gone(window.link.kill(step["side"]))
+        window.gone(window.link.kill(step["side"], window.agent))
         return True
 
     # --- opening sessions

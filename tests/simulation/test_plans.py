@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from simulation import choices
+from simulation import choices, running
 from simulation.agent import Habits
 from simulation.plan import Plan, Step, read, read_file
+from simulation.promise import Broken
 from simulation.running import report, run
 from simulation.shrinking import shrink
 
@@ -26,6 +27,19 @@ def test_a_kept_plan_shows_nothing_worse_than_without_acp_proxy(path: Path) -> N
     plan = read_file(path)
     result = run(plan)
     assert not result.broken, "\n".join(report(plan, result))
+
+
+@pytest.mark.parametrize("name", ["same-command-after-load", "fork-at-message"])
+def test_a_kept_plan_holds_with_real_processes_that_are_killed(name: str) -> None:
+    plan = read_file(next(path for path in PLANS if path.stem == name))
+    result = run(plan, with_processes=True)
+    assert not result.broken, "\n".join(report(plan, result))
+
+
+def test_transcripts_of_real_processes_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "check_transcript", lambda truth, session, words: [Broken("read", str(words))])
+    plan = read_file(next(path for path in PLANS if path.stem == "same-command-after-load"))
+    assert {each.which for each in run(plan, with_processes=True).broken} == {"read"}
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 20))
