@@ -35,9 +35,8 @@ class NewerFormat(AcpProxyError):
     """A later version of acp-proxy wrote the file."""
 
     def __init__(self, found: int, known: int) -> None:
-        super().__init__(
-            f"the file has format {found}, and this version reads formats up to {known}. Upgrade acp-proxy."
-        )
+        self.reason = f"the file has format {found}, and this version reads formats up to {known}"
+        super().__init__(f"{self.reason}. Upgrade acp-proxy.")
 
 
 class Unreadable(AcpProxyError):

@@ -62,6 +62,6 @@ def stats(
         for line in lines(report(agents, by)):
             typer.echo(line)
     for text in failed:
-        typer.echo(f"acp-proxy: not counted: {terminal.line(text)}. Run: acp-proxy sessions verify", err=True)
+        typer.echo(f"acp-proxy: not counted: {terminal.line(text)}.", err=True)
     if failed:
         raise typer.Exit(1)

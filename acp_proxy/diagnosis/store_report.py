@@ -83,11 +83,9 @@ def _examine(root: Path) -> tuple[StoreReport, list[Todo]]:
         sessions = len(store.sessions())
     except Unreadable as problem:
         todo.append(Todo(f"The index cannot be read ({problem.name}). Run: acp-proxy sessions verify"))
-    unreadable = tuple(store.damaged())
-    todo += [
-        Todo(f"{path} cannot be read: {why}. Correct its permissions, repair the disk, or delete it.")
-        for path, why in unreadable
-    ]
+    found = store.damaged()
+    todo += [Todo(f"{path} cannot be read: {why}. {what_to_do}.") for path, why, what_to_do in found]
+    unreadable = tuple((path, why) for path, why, _ in found)
     if free < _LITTLE_SPACE:
         todo.append(Todo(f"The disk of {root} is nearly full. Free some space, or move the store with --store.", False))
     mode = _mode(root)

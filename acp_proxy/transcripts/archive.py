@@ -342,8 +342,8 @@ class Archive(Opened):
 
         return of_one(self._catalog, listed.agent, listed.name)
 
-    def damaged(self) -> list[tuple[Path, str]]:
-        """The transcripts that cannot be opened, and why."""
+    def damaged(self) -> list[tuple[Path, str, str]]:
+        """The transcripts that cannot be opened, why, and what to do."""
         from acp_proxy.transcripts.upkeep.verifying import unreadable
 
         return list(unreadable(self._layout.transcript(agent, name) for agent, name in self.transcripts()))

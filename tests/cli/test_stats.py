@@ -147,7 +147,7 @@ def test_an_unreadable_transcript_is_reported_and_the_others_are_counted(store: 
     path.symlink_to("/etc/passwd")
     result = run(store, "stats")
     assert (result.exit_code, "2 sessions" in result.stdout) == (1, True)
-    assert "sessions verify" in result.stderr
+    assert "Correct its permissions, repair the disk, or delete it." in result.stderr
 
 
 def on_terminal(store: Store, columns: int, *words: str, **environment: str) -> str:

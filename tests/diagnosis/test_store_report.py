@@ -11,6 +11,7 @@ import pytest
 from acp_proxy.diagnosis import store_report as looking
 from acp_proxy.diagnosis.store_report import examine
 from acp_proxy.diagnosis.todo import Todo
+from acp_proxy.transcripts.files.compressed import frame
 from tests.stored import Both, store_session
 
 
@@ -80,7 +81,27 @@ def test_an_unreadable_transcript_is_named(root: Path) -> None:
     path.mkdir()
     found, todo = examine(root)
     assert found.unreadable == ((path, "EACCES" if os.name == "nt" else "EISDIR"),)
-    assert any(str(path) in text for text in wrong(todo))
+    assert any(str(path) in text and "Correct its permissions" in text for text in wrong(todo))
+
+
+def test_of_a_transcript_that_is_too_large_the_size_and_what_to_do_are_said(root: Path) -> None:
+    path = store_session(Both(root), "a", ("one", []))
+    data = path.read_bytes() + bytes(2**28)
+    path.unlink()
+    bomb = path.with_suffix(".jsonl.zst")
+    bomb.write_bytes(b"".join(frame(iter([data]), len(data))))
+    found, todo = examine(root)
+    [(named, why)] = found.unreadable
+    assert (named, why.endswith("KiB on disk, as no session has")) == (bomb, True)
+    assert wrong(todo) == [f"{bomb} cannot be read: {why}. Move it out of the store, or delete it."]
+
+
+def test_a_transcript_of_a_later_version_needs_an_upgrade(root: Path) -> None:
+    path = store_session(Both(root), "a", ("one", []))
+    path.write_bytes(b'{"acp-transcript":2}\n')
+    assert wrong(examine(root)[1]) == [
+        f"{path} cannot be read: the file has format 2, and this version reads formats up to 1. Upgrade acp-proxy."
+    ]
 
 
 def test_a_full_disk_is_the_reason_for_no_recording(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -529,7 +529,7 @@ def test_unreadable_transcripts_are_named_with_the_reason(store: Both, root: Pat
     paths["newer"].write_bytes(b'{"acp-transcript":2}\n')
     paths["a directory"].unlink()
     paths["a directory"].mkdir()
-    found = dict(store.damaged())
+    found = {path: why for path, why, _ in store.damaged()}
     assert set(found) == set(paths.values())
     assert found[paths["a directory"]] == "EISDIR"
     with pytest.raises(NewerFormat):

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from acp_proxy.errors import StoreRefused
+from acp_proxy.errors import NewerFormat, StoreRefused, errno_name
 
 _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
@@ -357,9 +357,21 @@ class TooLarge(OSError):
     """A file has far more bytes than it takes on disk, so it is no transcript: reading it would take all memory."""
 
     def __init__(self, size: int, on_disk: int) -> None:
-        self.text = f"{size // 2**20:,} MiB in {on_disk // 2**10:,} KiB on disk"
-        what = f"File too large: {self.text}, as no session has. Move it out of the store, or delete it"
-        super().__init__(errno.EFBIG, what)
+        self.text = f"{size // 2**20:,} MiB in {on_disk // 2**10:,} KiB on disk, as no session has"
+        self.reason = f"File too large: {self.text}"
+        self.advice = "Move it out of the store, or delete it"
+        super().__init__(errno.EFBIG, f"{self.reason}. {self.advice}")
+
+
+def explain_unreadable(path: Path, problem: OSError | NewerFormat) -> tuple[Path, str, str]:
+    """The file of a transcript that cannot be read, why, and what to do, without full stops. ``path``: the plain file,
+    which may be compressed."""
+    match problem:
+        case NewerFormat():
+            return path, problem.reason, "Upgrade acp-proxy"
+        case TooLarge():
+            return Path(problem.filename or path), problem.reason, problem.advice
+    return path, errno_name(problem), "Correct its permissions, repair the disk, or delete it"
 
 
 _LARGE = 128 * 1024 * 1024

@@ -66,7 +66,7 @@ class Source:
             self._compressed = Compressed(fd) if access.read_at(fd, len(_FRAME), 0) == _FRAME else None
             access.check_space(fd)
         except access.TooLarge as problem:
-            raise NotImported(f"{problem.text}, as no session has") from problem
+            raise NotImported(problem.text) from problem
         self.read: Callable[[int, int], bytes]
         self.read = self._compressed.read if self._compressed is not None else partial(access.read_at, fd)
         self.size = self._compressed.size if self._compressed is not None else os.fstat(fd).st_size

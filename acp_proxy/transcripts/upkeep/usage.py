@@ -10,7 +10,8 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Literal
 
-from acp_proxy.errors import NewerFormat, errno_name
+from acp_proxy.errors import NewerFormat
+from acp_proxy.transcripts.files.access import explain_unreadable
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.listing.catalog import Catalog
@@ -135,7 +136,8 @@ def of_all(
                         use, size = _read(layout, agent, name)
                         used.add(use, sizes.get(name, 0) + (size if name in plain else 0), group)
                     except (OSError, NewerFormat) as problem:
-                        failed.append(f"{agent}/{name}: {errno_name(problem)}")
+                        path, why, what_to_do = explain_unreadable(layout.transcript(agent, name), problem)
+                        failed.append(f"{path}: {why}. {what_to_do}")
             if used.groups:
                 found[agent] = used
         return found, failed

@@ -66,15 +66,13 @@ class Finding:
         return self.todo != NOTHING
 
 
-def unreadable(paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:
-    """The transcripts that cannot be opened, and why."""
+def unreadable(paths: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
+    """The transcripts that cannot be opened, why, and what to do."""
     for path in paths:
         try:
             Reading(path).close()
-        except OSError as problem:
-            yield path, errno_name(problem)
-        except NewerFormat as problem:
-            yield path, str(problem)
+        except (OSError, NewerFormat) as problem:
+            yield access.explain_unreadable(path, problem)
 
 
 class Advancing(Protocol):
@@ -183,8 +181,7 @@ class Inspection:
         except NewerFormat as problem:
             yield Finding(path, NEWER, str(problem), BY_HAND, agent, name or path.stem)
         except OSError as problem:
-            hint = f"{errno_name(problem)}: fix its mode or its disk, or delete it"
-            text = str(problem.strerror) if isinstance(problem, access.TooLarge) else hint
+            text = ". ".join(access.explain_unreadable(path, problem)[1:])
             yield Finding(path, UNREADABLE, text, BY_HAND, agent, name or path.stem)
 
     def _transcript(self, agent: str, name: str, path: Path) -> Iterator[Finding]:

@@ -1,5 +1,7 @@
 """The use of a whole store comes from the index, by month, day, project or agent, in local time."""
 
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -61,7 +63,17 @@ def test_damaged_transcripts_are_counted_and_unreadable_ones_reported(store: Bot
     unreadable.unlink()
     unreadable.mkdir()
     agents, failed = store.usage()
-    assert (agents[path.parent.name].total.turns, failed) == (2, [f"{path.parent.name}/{unreadable.stem}: EISDIR"])
+    why = "EISDIR. Correct its permissions, repair the disk, or delete it"
+    assert (agents[path.parent.name].total.turns, failed) == (2, [f"{unreadable}: {why}"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not say how much of a file is on disk")
+def test_of_a_transcript_that_is_too_large_the_size_and_what_to_do_are_said(store: Both) -> None:
+    path = store_session(store, "a", ("x", []))
+    os.truncate(path, 2**40)
+    [text] = store.usage()[1]
+    assert text.startswith(f"{path}: File too large: 1,048,576 MiB in ")
+    assert text.endswith("as no session has. Move it out of the store, or delete it")
 
 
 def test_a_transcript_without_a_session_id_counts_by_its_bytes(store: Both) -> None:
