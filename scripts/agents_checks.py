@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 from scripts.findings import NOT_OFFERED, Finding, Findings, refused
 from scripts.histories import Recorded, count_of_user_messages, differences, grown, held, never_said, recorded
@@ -37,6 +38,7 @@ AGAIN = 2
 """How often to open a session if the number does not matter: enough to see a change, and whether it grows."""
 SLOW_WORDS = 8.0  # seconds in which a streaming agent has sent part of a slow answer
 LAST_SLOW_WORD = "tick3"
+RECORDED = 1.0  # seconds in which a word that a client has seen is in the transcript
 BY_THE_MINUTE = ("gemini",)
 """Agents that refuse, and lose, a session that is loaded in the minute of its creation. (gemini also loses it for the
 next process at the first load in a later minute.)
@@ -144,7 +146,7 @@ def kill(bench: Bench) -> Findings:
         initialize(client)
         session = str(client.request("session/new", bench.place(), PATIENCE)["sessionId"])
         whole = prompt(client, session, FIRST)
-        since = interrupted(client, session)
+        since = interrupted(client, session, bench.store)
     before = Past(session, joined(whole, shown(client.messages(since), session, SLOW)), recorded(bench.store))
     if bench.name in BY_THE_MINUTE:
         wait_for_the_next_minute()
@@ -152,12 +154,20 @@ def kill(bench: Bench) -> Findings:
         yield from loaded(bench, before, f"load {number + 1}")
 
 
-def interrupted(client: Client, session: str) -> int:
-    """Ask for a slow answer, and wait for its first words. The mark before the prompt."""
+def interrupted(client: Client, session: str, store: Path) -> int:
+    """Ask for a slow answer, and wait for its first words. The mark before the prompt.
+
+    A kill at that very moment may cost the transcript the last read (docs/reliability.md), so this waits for that too.
+    """
     since = client.mark()
     client.start_request("session/prompt", {"sessionId": session, "prompt": blocks(SLOW)})
     with suppress(TimeoutError):
         client.wait_for_text(LAST_SLOW_WORD, SLOW_WORDS, since=since)
+    deadline = time.monotonic() + RECORDED
+    while time.monotonic() < deadline:
+        if any(LAST_SLOW_WORD in path.read_text("utf-8") for path in store.rglob("*.jsonl")):
+            break
+        time.sleep(0.02)
     return since
 
 
@@ -437,7 +447,7 @@ def mentions(bench: Bench) -> Findings:
         initialize(client)
         yield from counted_load(client, bench, before, len(prompts), "load 1")
         yield from unchanged(bench, before, "load 1")
-        since = interrupted(client, before.session)
+        since = interrupted(client, before.session, bench.store)
     whole = joined(before.said, shown(client.messages(since), before.session, SLOW))
     after = Past(before.session, whole, recorded(bench.store))
     with bench.client() as client:
