@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from acp_proxy import conversation
@@ -160,7 +160,7 @@ _SAID = {
     "agent": lambda word: said(f"{word} "),
     "thought": lambda word: update(THOUGHT, **text("hm")),
     "user": lambda word: update(USER, **text(word)),
-    "call": lambda word: update("tool_call", toolCallId=word, title=word),
+    "call": lambda word: update("tool_call", toolCallId=word.strip("w"), title=word),  # an id is no word
     "plan": lambda word: update("plan", entries=[{"content": "step", "status": "pending", "priority": "low"}]),
     "usage": lambda word: update("usage_update", used=1),
     "answer": lambda word: answer(),
@@ -168,6 +168,7 @@ _SAID = {
 
 
 @given(st.lists(st.sampled_from(list(_SAID)), max_size=30))
+@example(["prompt", "call", "prompt", "answer", "answer", "prompt"])
 def test_turns_are_the_shown_turns_with_all_their_words(
     tmp_path_factory: pytest.TempPathFactory, kinds: list[str]
 ) -> None:
