@@ -292,6 +292,7 @@ class Loads:
                     load.compared(read.comparison, ours=load.is_ours)
                     if self._notebook.is_live(load.session):
                         load.turn = self.life.in_turn(read.comparison, load)
+                        load.prompts = [user.forms[0] for user in read.comparison.past.queued] or load.prompts
                 return self.life.goes_on(load)
         return []
 

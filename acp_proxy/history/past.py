@@ -92,6 +92,8 @@ class Past:
         """How many turns were copied from the session that this is a fork of."""
         self.is_too_long = self.is_unfinished = False
         """``is_too_long``: longer than ``LETTERS_LIMIT``. ``is_unfinished``: the last prompt has no answer."""
+        self.queued: list[User] = []
+        """The prompts without an answer that an agent which echoes prompts has not echoed yet."""
         self._by_letters: dict[str, list[int]] = {}
         self._by_message: dict[str, list[int]] | None = None
         self._starts: list[int] = []
@@ -211,10 +213,7 @@ class Laying:
             self._answered()
         elif entry.note is not None and entry.note.get("type") == record.OPENED:
             self._end_user()
-            self._left = self._open or self._left
-            self._open = []
-            if entry.note.get("method") == acp.FORK:
-                self._past.forked_at = len(self._past.users)
+            self._opened(entry, entry.note.get("method"))
         elif entry.note is not None and entry.note.get("type") == record.REPLAY:
             self._past.ids |= rewinds.given_ids(entry.note)
         elif entry.of in acp.REWINDS and rewinds.is_rewind(entry):
@@ -270,11 +269,19 @@ class Laying:
         unanswered = [*self._open, *self._left]
         unanswered += self._steered if unanswered else []
         past.is_unfinished = bool(past.users) and any(user is past.users[-1] for user in unanswered)
+        past.queued = self._queued()
         past.is_too_long = self._size + self._thought_size > LETTERS_LIMIT
         if not past.is_too_long:
             past.words, past.thoughts = "".join(self._words), "".join(self._thoughts)
         past.index()
         return past
+
+    def _queued(self) -> list[User]:
+        """The last open prompts, if the prompt before them has an echo: agents that echo echo each prompt."""
+        prompts = [user for user in self._past.users if user.key is not None]
+        first = next((number for number in range(len(prompts), 0, -1) if prompts[number - 1].is_echoed), len(prompts))
+        queued = prompts[first:]
+        return queued if all(any(user is each for each in self._open) for user in queued) else []
 
     def _speak(self, said: str) -> None:
         self._size += len(said)
@@ -305,6 +312,18 @@ class Laying:
         if spoken and spoken not in user.forms:
             user.forms.append(spoken)
         return user
+
+    def _opened(self, note: Entry, method: object) -> None:
+        """The session was opened again. A load in a turn ends only cancelled prompts, and those of another process. The
+        prompts that a fork has copied are answered in its parent."""
+        prompts, self._open = self._open, []
+        left: list[User] = []
+        for user in prompts:
+            is_ours = user.key is not None and user.key[0] == note.run
+            (self._open if is_ours and not user.is_cancelled and method != acp.FORK else left).append(user)
+        self._left = left or self._left
+        if method == acp.FORK:
+            self._past.forked_at = len(self._past.users)
 
     def _answered(self, key: tuple[str, bytes] | None = None) -> None:
         """A prompt has its answer, or has failed: the one with this ``User.key``, else the oldest."""

@@ -85,9 +85,9 @@ def updated(update: Update) -> Entry:
     return _entry(Peer.AGENT, {"method": acp.UPDATE, "params": {"sessionId": "s", "update": update}})
 
 
-def opened() -> Entry:
-    """The note of a load."""
-    return Entry("", "", None, note={"type": record.OPENED, "method": acp.LOAD})
+def opened(run: str = "") -> Entry:
+    """The note of a load. ``run``: another than that of all other entries, for a load in a new process."""
+    return Entry("", run, None, note={"type": record.OPENED, "method": acp.LOAD})
 
 
 def _entry(peer: Peer, message: dict[str, Any], of: str | None = None) -> Entry:

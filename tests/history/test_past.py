@@ -90,11 +90,29 @@ def test_a_user_message_without_a_prompt_was_made_elsewhere() -> None:
 
 
 def test_a_prompt_that_will_not_be_answered_has_no_echo_and_is_unfinished() -> None:
-    past = of(prompt("a"), opened(), updated(user("b")), updated(agent("c")))
+    past = of(prompt("a"), opened("2"), updated(user("b")), updated(agent("c")))
     assert forms(past) == [["a"], ["b"]]
+    past = of(prompt("a"), cancel(), opened(), updated(user("a")), updated(agent("c")))
+    assert forms(past) == [["a"], ["a"]]
     assert of(prompt("a"), updated(agent("b"))).is_unfinished
     assert of(prompt("a"), opened()).is_unfinished
     assert not of(prompt("a"), updated(agent("b")), answer()).is_unfinished
+
+
+def test_a_load_in_a_turn_leaves_the_turn_open() -> None:
+    past = of(prompt("a"), updated(agent("b")), opened(), updated(user("a")), updated(agent("c")), answer())
+    assert forms(past) == [["a"]]
+    assert not past.is_unfinished
+
+
+def test_a_prompt_is_queued_as_long_as_the_echo_that_its_agent_sends_is_missing() -> None:
+    first = [prompt("a"), updated(user("a")), updated(agent("b"))]
+    queued = [prompt("c", id=2), prompt("d", id=3)]
+    assert [each.forms for each in of(*first, *queued, opened()).queued] == [["c"], ["d"]]
+    assert [each.forms for each in of(*first, *queued, answer(), updated(user("c"))).queued] == [["d"]]
+    assert not of(*first, *queued, opened("2")).queued
+    assert not of(*first, answer(), queued[0], answer(2)).queued
+    assert not of(prompt("a"), updated(agent("b")), *queued).queued
 
 
 # Tool calls.

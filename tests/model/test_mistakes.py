@@ -267,6 +267,28 @@ def test_an_unanswered_cancelled_prompt_hides_no_replay(tmp_path: Path, tells: s
         stage.load(session, proxy)
 
 
+@only_in_version_1
+@pytest.mark.parametrize("is_loaded", [True, False], ids=["loaded", "new"])
+@pytest.mark.parametrize("tells", ["before", "split", "after"])
+@pytest.mark.parametrize("echoes", ["never", "plain", "chunks"])
+def test_the_echo_of_a_prompt_that_was_queued_before_a_load_is_no_replay(
+    tmp_path: Path, echoes: str, tells: str, *, is_loaded: bool
+) -> None:
+    with _talk(tmp_path, Habits(echoes=echoes, tells=tells)) as (stage, session):
+        proxy = stage.start()
+        if is_loaded:
+            stage.load(session, proxy)
+        else:
+            session = stage.new(proxy)
+        stage.prompt(session, "s", later="s")
+        stage.prompt(session, "s", later="s")
+        stage.load(session, proxy)
+        stage.go_on(session)
+        stage.go_on(session)
+        stage.kill(proxy)
+        stage.load(session, stage.start())
+
+
 @pytest.mark.parametrize("warns", ["first", "last", "after"])
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "ended"])
 def test_a_warning_in_every_process_does_not_change_what_is_shown(tmp_path: Path, warns: str, kill: bool) -> None:
