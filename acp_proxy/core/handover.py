@@ -149,28 +149,46 @@ class Briefed:
     def __init__(self, brief: str, attached: Sequence[bytes] = ()) -> None:
         self._brief = self._left = brief
         self._attached = [_content(jsonrpc.parse(block)) for block in attached]
-        self._heard = ""
+        self._expected: list[tuple[object, ...]] = []
+        """What is attached and may follow, since the record was repeated."""
 
-    def words(self, text: str) -> str:
-        """The text of a user chunk without the record. Agents echo prompts whole or in chunks; call it in order."""
-        left, heard = self._left, self._heard
-        if left and left.startswith(text):
-            self._left, self._heard = left[len(text) :], heard + text
-            return ""
-        self._left = self._heard = ""
-        if left and text.startswith(left):
-            return text[len(left) :].lstrip()
-        return heard + text if left else text  # it only began like the record
+    def goes_on(self, text: str) -> bool:
+        """Whether the text of a user chunk goes on with the record, after the chunks that were given to ``words``."""
+        return self._left.startswith(text) or text.startswith(self._left)
+
+    def words(self, text: str) -> str | None:
+        """The text of a user chunk without the record; None: all of it is the record's if the rest of that follows.
+
+        Agents echo prompts whole or in chunks; call it in order.
+        """
+        if len(text) < len(self._left) and self._left.startswith(text):
+            self._left = self._left[len(text) :]
+            return None
+        if not text.startswith(self._left):
+            self.begin_again()
+            return text
+        rest = text[len(self._left) :].lstrip()
+        self.begin_again()
+        self._expected = self._attached.copy()
+        return rest
+
+    def begin_again(self) -> None:
+        """What was heard only began like the record. It may still come."""
+        self._left = self._brief
 
     def message(self, text: str) -> str:
         """The text of a whole user message, or of its first text block, without the record."""
-        return text[len(self._brief) :].lstrip() if text.startswith(self._brief) else text
+        if not text.startswith(self._brief):
+            return text
+        self._expected = self._attached.copy()
+        return text[len(self._brief) :].lstrip()
 
     def is_attached(self, block: object) -> bool:
-        """Whether the content of a user chunk repeats what was attached to the record. Each is repeated once."""
-        if (content := _content(block)) not in self._attached:
+        """Whether the content of a user chunk repeats what was attached to the record, behind that. Each is repeated
+        once."""
+        if (content := _content(block)) not in self._expected:
             return False
-        self._attached.remove(content)
+        self._expected.remove(content)
         return True
 
 

@@ -14,7 +14,7 @@ from acp_proxy.core.effects import Effect, Forward
 from acp_proxy.core.handover import Briefed
 from acp_proxy.core.load import Load
 from acp_proxy.core.under_way import HELD_LIMIT
-from acp_proxy.wire import acp, jsonrpc, second
+from acp_proxy.wire import acp, second
 from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId
 
 AT_MOST = 1000
@@ -66,6 +66,9 @@ class Handovers:
         """By prompt: the session whose record it carries. Only unanswered prompts."""
         self._briefed: dict[str, Briefed] = {}
         """By session: the record that the agent was given."""
+        self._begun: dict[str, list[bytes]] = {}
+        """By session: the agent's last lines, if together they are a beginning of the record."""
+        self._begun_size = 0
         self._opened: dict[str, str] = {}
         """By session: the agent's id of the new one, until the record is delivered; empty if it only catches up."""
         self._asked_for: dict[RequestId, Load] = {}
@@ -100,6 +103,11 @@ class Handovers:
     def nobody_answers(self) -> None:
         """The agent has ended, and its answers will not come."""
         self._asked_for.clear()
+
+    def agent_ended(self) -> list[bytes]:
+        """Remove and return the lines that only began like a record. None waits from now on."""
+        self._briefed.clear()
+        return [line for session in list(self._begun) for line in self.begun(session)]
 
     def opened(self, session: str, agents: str) -> None:
         """The agent has opened a new session, which has got no record yet. ``agents``: its id."""
@@ -137,6 +145,7 @@ class Handovers:
 
     def drop(self, session: str) -> None:
         """Forget a session, since it was deleted."""
+        self.begun(session)
         for kept in (self._records, self._briefed, self._opened, self._first):
             kept.pop(session, None)
 
@@ -176,10 +185,44 @@ class Handovers:
         """Whether the agent was given a record of this session, so that its updates may repeat it."""
         return session in self._briefed
 
-    def without_record(self, session: str, line: bytes, message: Notification) -> tuple[bytes, Notification] | None:
-        """An update without what it repeats of the record; None if nothing else is in it."""
-        briefed = self._briefed.get(session)
-        return _without_record(line, message, briefed) if briefed is not None else (line, message)
+    @property
+    def has_begun(self) -> bool:
+        """Whether lines wait since they may begin a record."""
+        return bool(self._begun)
+
+    def begun(self, session: str) -> list[bytes]:
+        """Remove and return the agent's lines that only began like the session's record."""
+        lines = self._begun.pop(session, [])
+        self._begun_size -= sum(map(len, lines))
+        return lines
+
+    def without_record(self, session: str, line: bytes, message: Notification) -> list[bytes]:
+        """An update without what it repeats of the record, after lines that only began like that.
+
+        While the agent's user chunks are a beginning of the record, they wait: ``begun`` has them.
+        """
+        briefed = self._briefed[session]
+        update = acp.member(message.params, "update")
+        kind, content = acp.update_kind(update), acp.member(update, "content")
+        text = acp.text(content, "text") if kind == acp.USER_CHUNK else None
+        begun: list[bytes] = []
+        if text is None or not briefed.goes_on(text):
+            briefed.begin_again()
+            begun = self.begun(session)
+        if text is None:
+            is_left_out = kind == acp.USER_CHUNK and briefed.is_attached(content)
+            return begun if is_left_out else [*begun, *_whole_without_record(line, kind, briefed)]
+        if (words := briefed.words(text)) == text:
+            return [*begun, line]
+        if words is not None:
+            self.begun(session)  # the record
+            return [*begun, *_with_words(line, words)]
+        self._begun.setdefault(session, []).append(line)
+        self._begun_size += len(line)
+        if self._begun_size > HELD_LIMIT:
+            briefed.begin_again()
+            begun += self.begun(session)
+        return begun
 
     # --- a prompt sent again
 
@@ -200,20 +243,19 @@ class Handovers:
         return found
 
 
-def _without_record(line: bytes, message: Notification, briefed: Briefed) -> tuple[bytes, Notification] | None:
-    update = acp.member(message.params, "update")
-    kind = acp.update_kind(update)
-    if kind == acp.USER_CHUNK and briefed.is_attached(acp.member(update, "content")):
-        return None
+def _whole_without_record(line: bytes, kind: str | None, briefed: Briefed) -> list[bytes]:
+    """An update that is no text chunk of the user, without the record if it is a whole message; none if that is all."""
+    if kind != second.USER:
+        return [line]
     try:
-        if kind == second.USER:
-            left = handover.without_record(line, briefed)
-        else:
-            text = acp.text(acp.member(update, "content"), "text") if kind == acp.USER_CHUNK else None
-            if text is None or (words := briefed.words(text)) == text:
-                return line, message
-            left = acp.with_chunk_text(line, words) if words else None
+        left = handover.without_record(line, briefed)
     except (ValueError, KeyError):
-        return line, message
-    told = jsonrpc.read_message(left) if left is not None else None
-    return (left, told) if left is not None and isinstance(told, Notification) else None
+        return [line]
+    return [left] if left is not None else []
+
+
+def _with_words(line: bytes, words: str) -> list[bytes]:
+    try:
+        return [acp.with_chunk_text(line, words)] if words else []
+    except (ValueError, KeyError):
+        return [line]

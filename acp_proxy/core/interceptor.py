@@ -350,6 +350,33 @@ class Interceptor:
         return self._notebook.is_plain(session) and not self._handovers.is_briefed(session)
 
     def _from_agent(self, line: bytes, message: Message) -> list[Effect]:
+        effects = self._begun_before(message) if self._handovers.has_begun else []
+        if effects and isinstance(next := effects[-1], DecideLater):
+            return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, line])]
+        return [*effects, *self._decided(line, message)]
+
+    def _begun_before(self, message: Message) -> list[Effect]:
+        """Send and record what only began like a record, if this message shows that: it is about the same session."""
+        session = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
+        if isinstance(message, Response) and (found := self._ledger.first(Peer.CLIENT, message.id)) is not None:
+            session = found.session
+        if session is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
+            return []  # ``without_record`` decides on an update
+        return self._said(self._handovers.begun(session))
+
+    def _said(self, lines: list[bytes]) -> list[Effect]:
+        """Updates of which it is known that they are no record's. If one is decided on later, so are the rest: until
+        then they wait once more."""
+        effects: list[Effect] = []
+        for at, line in enumerate(lines, 1):
+            message = jsonrpc.read_message(line)
+            if isinstance(message, Notification):
+                effects += self._known(acp.session_id(message.params), line, message)
+            if effects and isinstance(next := effects[-1], DecideLater):
+                return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, *lines[at:]])]
+        return effects
+
+    def _decided(self, line: bytes, message: Message) -> list[Effect]:
         match message:
             case Opaque(is_json=False):
                 return [WriteToStderr(line)]
@@ -399,9 +426,12 @@ class Interceptor:
             return []
         if session is not None and self._handovers.is_briefed(session):
             said = self._handovers.without_record(session, line, message)
-            if said is None:
-                return []
-            line, message = said
+            if said != [line]:
+                return self._said(said)
+        return self._known(session, line, message)
+
+    def _known(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
+        """An update of which it is known that it is no record's."""
         state = self._negotiation.dialect.state(acp.member(message.params, "update"))
         if session is not None and state is not None:
             return self._state_told(session, state, line, message)
@@ -504,6 +534,7 @@ class Interceptor:
 
     def _agent_ended(self, how: str) -> list[Effect]:
         effects = self._piece(Peer.AGENT, b"", first=False, last=True)
+        effects += self._said(self._handovers.agent_ended())
         for session, id in self._notebook.accepted():
             effects += self._loads.turn_ends(session)
             effects += self._notebook.prompt_failed(session, how, id)

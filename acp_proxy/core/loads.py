@@ -126,7 +126,9 @@ class Loads:
     def _told_in_turn(self, load: Load, line: bytes, raw: bytes, update: object) -> list[Effect]:
         """An update during a turn: new, unless it belongs to a replay that is still running or begins now."""
         if load.turn is None:
-            is_user = acp.update_kind(update) == acp.USER_CHUNK and load.has_transcript
+            # A session that was handed over is a new one of the agent, which has no past to send.
+            may_repeat = load.has_transcript and not load.is_handed_over
+            is_user = acp.update_kind(update) == acp.USER_CHUNK and may_repeat
             said = block_letters(acp.member(update, "content")) if is_user else ""
             if said and not any(prompt.startswith(said) for prompt in load.prompts):
                 return [self.life.reads(load), DecideLater(Peer.AGENT, [line])]

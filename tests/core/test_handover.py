@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from acp_proxy.core import handovers
 from acp_proxy.core.capabilities import ALWAYS, NEVER, Modes
 from acp_proxy.core.effects import BeginTranscript, BeginTurn, RecordLine, RecordNote, StartReplay, StopReplay
 from acp_proxy.core.handovers import ATTACHED_LIMIT, Handovers
@@ -534,10 +535,75 @@ def test_an_echo_of_the_record_is_neither_shown_nor_recorded(echo: list[str]) ->
     assert step.kept == [RecordLine("s", Peer.AGENT, raw(user_chunk("s", "go on")))]
 
 
-def test_text_that_only_begins_like_the_record_is_shown() -> None:
+@pytest.mark.parametrize(
+    "follows",
+    [
+        user_chunk("n", " left?"),
+        chunk("n", "Let me see."),
+        commands("n", "help"),
+        permission(7, "n"),
+        notification("_agent/noted", {"sessionId": "n"}),
+        stopped(5),
+        error(5, -32603),
+    ],
+)
+def test_user_messages_that_only_begin_like_the_record_are_shown_and_recorded_before_what_follows(
+    follows: Said,
+) -> None:
     talk = prompted()
-    said = [user_chunk("n", "# what was"), user_chunk("n", " left?"), user_chunk("n", "# what was")]
-    assert talk.agent(*said).to_client == line(user_chunk("s", "# what was left?"), user_chunk("s", "# what was"))
+    begins = [user_chunk("n", "# what"), user_chunk("n", " was")]
+    waits = talk.agent(*begins)
+    assert (waits.to_client, waits.kept) == (b"", [])
+    step = talk.agent(follows)
+    shown = [chunk("s", text, "user_message_chunk") for text in ("# what", " was")]
+    assert step.to_client.startswith(line(*shown))
+    assert len(step.to_client) > len(line(*shown))
+    assert step.kept[:2] == [RecordLine("s", Peer.AGENT, raw(each)) for each in shown]
+
+
+def test_the_agents_words_in_other_sessions_do_not_end_an_echo_of_the_record() -> None:
+    talk = prompted().opens("t")
+    other = [chunk("t", "Hello."), stopped(6)]
+    talk.client(prompt(6, "t"))
+    assert talk.agent(user_chunk("n", BRIEF[:7])).to_client == b""
+    assert b"what" not in talk.agent(*other).to_client
+    assert talk.agent(user_chunk("n", BRIEF[7:])).to_client == b""
+
+
+def test_a_beginning_of_the_record_that_may_be_the_past_is_compared_and_then_shown_before_what_follows() -> None:
+    talk = about_to_load(Stored(says=(prompt(9, "s", "earlier"),), behind=True), RESUMES)
+    talk.client(load(1, "s"))
+    talk.agent(result(1, {}))
+    talk.replay_ends(1, brief=BRIEF)
+    talk.client(prompt(5, "s", "go on"))
+    talk.agent(user_chunk("s", "# what"))
+    step = talk.agent(chunk("s", "Let me see."))
+    shown = [user_chunk("s", "# what"), chunk("s", "Let me see.")]
+    assert step.to_client == line(*shown)
+    assert step.kept == [RecordLine("s", Peer.AGENT, raw(each)) for each in shown]
+
+
+def test_what_begins_like_the_record_is_shown_when_the_agent_ends() -> None:
+    talk = prompted()
+    talk.agent(user_chunk("n", "# what"))
+    step = talk.agent_ends()
+    assert step.to_client.startswith(line(user_chunk("s", "# what")))
+    assert step.kept[0] == RecordLine("s", Peer.AGENT, raw(user_chunk("s", "# what")))
+
+
+def test_the_record_is_found_after_something_that_only_began_like_it() -> None:
+    talk = prompted()
+    step = talk.agent(*(user_chunk("n", text) for text in ("# what", "# what", BRIEF[6:], "go on")))
+    assert step.to_client == line(user_chunk("s", "# what"), user_chunk("s", "go on"))
+
+
+def test_a_beginning_of_the_record_waits_only_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = prompted()
+    said = [chunk("s", BRIEF[at : at + 4], "user_message_chunk") for at in range(0, 12, 4)]
+    monkeypatch.setattr(handovers, "HELD_LIMIT", len(line(*said[:2])))
+    assert talk.agent(*said[:2]).to_client == b""
+    assert talk.agent(said[2]).to_client == line(*said)
+    assert talk.agent(user_chunk("n", BRIEF)).to_client == b""
 
 
 def test_a_title_made_from_the_record_is_dropped_and_other_titles_pass() -> None:
@@ -576,6 +642,13 @@ def test_an_echo_of_what_is_attached_is_neither_shown_nor_recorded() -> None:
     step = talk.agent(user_chunk("n", BRIEF), echo)
     assert (step.to_client, step.kept) == (b"", [])
     assert talk.agent(echo).to_client == line(echo | {"params": echo["params"] | {"sessionId": "s"}})
+
+
+def test_the_users_own_image_is_shown_if_the_agent_does_not_repeat_the_record() -> None:
+    talk = attached()
+    talk.client(prompt(5, "s", "go on"))
+    echo = update("n", "user_message_chunk", content=IMAGE)
+    assert talk.agent(echo).to_client == line(update("s", "user_message_chunk", content=IMAGE))
 
 
 def test_too_much_that_is_attached_is_dropped_with_the_oldest_record_first() -> None:
