@@ -296,7 +296,7 @@ def notes_in(
         line = lines[start : end if end >= 0 else len(lines)]
         for piece in entries_in(line, version):
             note = piece.value.note
-            if note is not None and note.get("type") in kinds:
+            if note is not None and acp.text(note, "type") in kinds:
                 yield start + piece.start, note
         at = lines.find(NOTE_MARK, start + len(line))
 

@@ -91,6 +91,11 @@ def test_notes_are_found_at_the_beginnings_of_lines() -> None:
     assert [note["type"] for _, note in record.notes_in(lines, {record.GAP})] == [record.GAP]
 
 
+def test_a_note_whose_type_is_no_text_is_none_of_these() -> None:
+    line = record.encode_note(AT, RUN, {"type": record.ALIAS}).replace(b'"alias"', b'"alias","type":["alias"]')
+    assert list(record.notes_in(line, {record.ALIAS})) == []
+
+
 def test_a_note_behind_a_torn_entry_is_found() -> None:
     for torn in (encoded(UPDATE)[:-9], other_note()[:-9], b"\0" * 512):
         found = list(record.notes_in(encoded(UPDATE) + torn + NOTE, {record.ALIAS}))

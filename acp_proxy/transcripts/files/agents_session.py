@@ -7,10 +7,11 @@ from acp_proxy.wire.record import Header
 
 _PROMPT = b"session/prompt"
 """What every prompt contains."""
-_NEW_ID = frozenset({record.HANDOVER, record.ALIAS})
+NEW_ID = frozenset({record.HANDOVER, record.ALIAS})
+"""The notes that name another id of the agent."""
 _GIVEN = frozenset({record.HANDOVER, record.CONTINUED})
 """The notes after which the conversation began anew for the agent."""
-KINDS = frozenset({*_NEW_ID, *_GIVEN, record.OPENED, record.CAUGHT_UP})
+KINDS = frozenset({*NEW_ID, *_GIVEN, record.OPENED, record.CAUGHT_UP})
 """The notes that say what the agent has."""
 
 
@@ -40,7 +41,7 @@ class AgentsSession:
             self.was_handed_over = True
         if kind in _GIVEN or kind == record.CAUGHT_UP:
             self._briefed_at = max(self._briefed_at, at)
-        if kind in _NEW_ID or kind == record.CONTINUED or note.get("method") == acp.FORK:
+        if kind in NEW_ID or kind == record.CONTINUED or note.get("method") == acp.FORK:
             self._moved = note
 
     def read(self, data: bytes, at: int) -> None:
@@ -57,7 +58,7 @@ class AgentsSession:
     @property
     def alias(self) -> str | None:
         """The id that the agent now uses for the session, if it is another one."""
-        is_named = self._moved is not None and self._moved.get("type") in _NEW_ID
+        is_named = self._moved is not None and self._moved.get("type") in NEW_ID
         return acp.text(self._moved, "to") if is_named else None
 
     @property

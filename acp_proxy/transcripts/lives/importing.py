@@ -4,6 +4,9 @@ Refuses whatever is doubtful: a file that is not a transcript, is damaged or of 
 already exists with other content. The file gets its name once it is complete and on disk, and never replaces another.
 Its path is made from generated names, never from text in the header. A stream is read once, into an unnamed temporary
 file in the store.
+
+Nobody here knows who wrote a file, so its notes do not say for which session the agent is asked: if they name another
+id, a note at its end says that the agent has none for it yet.
 """
 
 import errno
@@ -13,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -20,6 +24,7 @@ from typing import IO
 from acp_proxy import typed
 from acp_proxy.errors import NotImported
 from acp_proxy.transcripts.files import access, journal
+from acp_proxy.transcripts.files.agents_session import NEW_ID
 from acp_proxy.transcripts.files.compressed import Compressed, pieces, written
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import ASIDE, file_name, is_ours, unfinished
@@ -38,6 +43,8 @@ _LONGEST_NAME = 100
 """Characters of a folder's name: more than any name made here has."""
 _AT_ONCE = _LONGEST_HEADER
 """Bytes read from a stream at a time; the first read contains the header."""
+_RUN = "import"
+"""The ``run`` of the note at the end."""
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
@@ -90,7 +97,7 @@ def take_in(
     with _opened(layout, given) as file:
         source = Source(file)
         header = _header(source)
-        prompts = _checked(source, header, damaged=damaged)
+        prompts, names_ids = _checked(source, header, damaged=damaged)
         agent, name = folder(header), file_name(header.session)
         into = layout.transcript(agent, name)
         prepare(into.parent)
@@ -103,7 +110,7 @@ def take_in(
             elif layout.exists(agent, name):
                 _compare(source, into, header)
                 return Taken(agent, header.session, prompts, is_new=False)
-            _write(layout, agent, into, header, source, stamp)
+            _write(layout, agent, into, header, source, stamp, names_ids=names_ids)
     return Taken(agent, header.session, prompts, is_new=True)
 
 
@@ -137,7 +144,7 @@ def _copy(stream: IO[bytes], into: IO[bytes]) -> None:
 def examined(source: Source) -> tuple[Header, int]:
     """A transcript's header and its number of turns. Raises NotImported, NewerFormat."""
     header = _header(source)
-    return header, _checked(source, header, damaged=False)
+    return header, _checked(source, header, damaged=False)[0]
 
 
 def _header(source: Source) -> Header:
@@ -152,18 +159,22 @@ def _header(source: Source) -> Header:
     return header
 
 
-def _checked(source: Source, header: Header, *, damaged: bool) -> int:
-    """The number of turns. Raises NotImported if the compression is damaged, or a line unless ``damaged``."""
-    summary = Summary.begun(header)
+def _checked(source: Source, header: Header, *, damaged: bool) -> tuple[int, bool]:
+    """The number of turns, and whether notes may name other ids of the session. Raises NotImported if the compression
+    is damaged, or a line unless ``damaged``: what is left in such lines may be notes."""
+    summary, names_ids = Summary.begun(header), False
     for number, line in enumerate(cut_short(source.read, source.size), 1):
         entry = record.decode_entry(line, header.version) if number > 1 and line is not None else None
         if entry is None and number > 1 and not damaged and (line is None or not line.isspace()):
             raise NotImported(f"line {number} is not an entry of a transcript. To import the file anyway: --damaged")
         if entry is not None:
             summary.add(entry)
+            names_ids |= acp.text(entry.note, "type") in NEW_ID
+        elif number > 1:
+            names_ids |= line is None or any(record.notes_in(line, NEW_ID))
     if source.is_damaged:
         raise NotImported("its compressed data is damaged. Import an intact copy")
-    return summary.prompts
+    return summary.prompts, names_ids
 
 
 def _compare(source: Source, into: Path, header: Header) -> None:
@@ -196,10 +207,14 @@ def _same(source: Source, here: Iterator[bytes]) -> Iterator[bool]:
     yield at == source.size
 
 
-def _write(layout: Layout, agent: str, into: Path, header: Header, source: Source, stamp: str) -> None:
+def _write(
+    layout: Layout, agent: str, into: Path, header: Header, source: Source, stamp: str, *, names_ids: bool
+) -> None:
     """Write the file and give it its name. Raises NotImported, OSError."""
     known = layout.journal(agent)
-    with on_disk(into, source) as new, known.alone():
+    note = {"type": record.CONTINUED, "agent": agent, "session": header.session}
+    end = record.encode_note(stamp, _RUN, note) if names_ids else b""
+    with on_disk(into, source, end) as new, known.alone():
         if header.session in known.deleted():
             known.append(journal.LIFTED, header.session, stamp)
         layout.mark(agent, into.stem)
@@ -207,8 +222,9 @@ def _write(layout: Layout, agent: str, into: Path, header: Header, source: Sourc
 
 
 @contextmanager
-def on_disk(into: Path, source: Source) -> Iterator[Path]:
+def on_disk(into: Path, source: Source, end: bytes = b"") -> Iterator[Path]:
     """Yields a new file with the source's content, which can get the name ``into``; else it is removed afterwards.
+    ``end``: a line that follows.
 
     Call it only while holding the lock on its folder. Raises NotImported, OSError.
     """
@@ -216,10 +232,12 @@ def on_disk(into: Path, source: Source) -> Iterator[Path]:
     fd = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
         try:
-            size = written(fd, pieces(source.read, source.size))
+            if end and source.read(1, source.size - 1) != b"\n":
+                end = b"\n" + end
+            size = written(fd, chain(pieces(source.read, source.size), [end] if end else []))
         finally:
             os.close(fd)  # Windows cannot rename an open file
-        if size != source.size:
+        if size != source.size + len(end):
             raise NotImported("it became shorter while it was being read. Try again")
         yield new
     finally:

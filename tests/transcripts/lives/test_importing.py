@@ -4,6 +4,7 @@ import random
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 
@@ -59,6 +60,30 @@ def test_an_import_has_the_exact_bytes_of_the_export(store: Both, tmp_path: Path
     assert kept.read_bytes() == path.read_bytes()
     [row] = store.sessions()
     assert (row.session, row.agent, row.title, row.cwd) == (talk.SESSION, AGENT, "hello", talk.CWD)
+
+
+@pytest.mark.parametrize("end", [b"", b"torn"])
+@pytest.mark.parametrize(
+    "names", [talk.note("alias", to="theirs"), talk.note("handover", to="theirs"), b'"' + talk.note("alias", to="x")]
+)
+def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
+    store: Both, tmp_path: Path, names: bytes, end: bytes
+) -> None:
+    path = exported(tmp_path, talk.prompt("hello"), names, talk.said("hi"), talk.answer() + end)
+    assert store.take_in(path, damaged=True).is_new
+    assert not store.take_in(path, damaged=True).is_new
+    with closing(store.read(AGENT, talk.SESSION)) as reading:
+        while reading.search():
+            pass
+        found = reading.agents
+        assert (found.alias, found.is_none, found.was_handed_over) == (None, True, True)
+    [kept] = files(store)
+    with kept.open("ab") as file:
+        file.write(talk.note("handover", to="mine"))
+    with closing(store.read(AGENT, talk.SESSION)) as reading:
+        while reading.search():
+            pass
+        assert (reading.agents.alias, reading.agents.is_none) == ("mine", False)
 
 
 def test_an_imported_file_is_private(store: Both, tmp_path: Path) -> None:
