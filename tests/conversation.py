@@ -255,7 +255,8 @@ class Step:
 class Stored:
     """What the store has of a session. ``slow``: it is found when the test says so. ``says``: its messages.
 
-    ``alias``: the agent's id of it. ``moved``: it was handed over. ``behind``: the agent's lacks turns of others.
+    ``open``: a process has its transcript open to append. ``alias``: the agent's id of it.
+    ``moved``: it was handed over. ``behind``: the agent's lacks turns of others.
     """
 
     has_transcript: bool = True
@@ -267,6 +268,7 @@ class Stored:
     alias: str | None = None
     moved: bool = False
     behind: bool = False
+    open: bool | None = None
 
     def compared(self, told: Iterable[tuple[bytes, bool]]) -> Comparison:
         laying = Laying()
@@ -571,8 +573,14 @@ class Talk:
         if stored.has_transcript and not stored.deleted and stored.trouble is None:
             self._replays[id] = _Replay(session)
             found = SessionFound(id, has_transcript=True, complete=stored.complete, alias=stored.alias)
-            return found.but(moved=stored.moved, is_behind=stored.behind)
+            return found.but(moved=stored.moved, is_behind=stored.behind, is_open=stored.open)
         return SessionFound(id, deleted=stored.deleted, trouble=stored.trouble)
+
+
+def _is_rest(raw: bytes, line: bytes) -> bool:
+    """Whether a chunk is another one without the beginning of its text."""
+    rest, text = (acp.text(acp.member(acp.update_of(each), "content"), "text") for each in (raw, line))
+    return bool(rest and text and text.endswith(rest)) and acp.with_chunk_text(line, rest or "").strip() == raw
 
 
 def _kept(effect: Recording) -> list[Recording]:
@@ -659,6 +667,9 @@ class _Rules:
             said = (
                 one for one in reversed(self.said) if effect.raw in one or effect.raw in _about(effect.session, one)
             )
-            # Echoes of a handover's record are not kept: such a message keeps only its other words.
+            # Of a chunk with known and new words, the new ones. Echoes of a handover's record are not kept: such a
+            # message keeps only its other words.
             is_users = b'"user_message' in effect.raw and effect.session in self._handed_over
-            assert is_users or any(said), "an entry is a message as it came, except for the session id"
+            assert is_users or any(said) or any(_is_rest(effect.raw, one) for one in self.said), (
+                "an entry is a message as it came, except for the session id"
+            )

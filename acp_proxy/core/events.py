@@ -38,7 +38,8 @@ class SessionFound(Value):
     ``alias``: the agent's id, if it differs. ``moved``: the session was handed over before, or has turns of another
     machine. ``is_copy``: it was copied from another agent, or comes from another machine, and this agent has no session
     for it yet. ``is_foreign``: not even the copy exists; it is made with the first prompt. ``is_behind``: the agent's
-    session lacks turns of other machines. ``continued``: the session that continues in this one of the agent; then the
+    session lacks turns of other machines. ``is_open``: a process has the transcript open to append;
+    None: not known. ``continued``: the session that continues in this one of the agent; then the
     rest says nothing.
     """
 
@@ -52,6 +53,7 @@ class SessionFound(Value):
     is_copy: bool = False
     is_foreign: bool = False
     is_behind: bool = False
+    is_open: bool | None = None
     continued: str | None = None
 
 

@@ -240,7 +240,8 @@ class Life:
         comparison = load.comparison
         if comparison is None:
             return effects
-        told = told_once(comparison.new()) if comparison.past.is_empty else comparison.new()
+        told = comparison.new(is_open_elsewhere=load.is_open_elsewhere)
+        told = told_once(told) if comparison.past.is_empty else told
         new = [line.removesuffix(b"\n") for line in told]
         for raw in new:
             if raw in load.recorded_since:

@@ -138,6 +138,8 @@ class Load:
         self.state = LoadState.PASSING if plan.passes else LoadState.ASKED
         self.has_transcript = has_transcript
         """Whether the store has a transcript of the session."""
+        self.is_open_elsewhere: bool | None = None
+        """Whether another process had the transcript open to append when it was looked up; None: not known."""
         self.number = 0
         """Its place among all requests, in the order in which they were sent."""
         self.answer_number = 0

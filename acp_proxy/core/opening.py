@@ -119,6 +119,7 @@ class Opening:
             self.shown.show(session)
         unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes else []
         load = Load(request, session, planned, has_transcript=found.has_transcript)
+        load.is_open_elsewhere = None if self._notebook.has_begun(session) else found.is_open
         return [*aliased, *unused, *self._asked(line, load)]
 
     def _found_to_delete(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:

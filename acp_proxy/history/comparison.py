@@ -100,7 +100,7 @@ class Comparison:
             self.told_thoughts = True
             is_known = self._search.thought(run.text)
             if self._tail.users or not is_known:
-                self._tail.keep(*run.pieces)
+                self._tail.keep(*self._behind_last_thought(run))
             return is_known
         return self._words(run)
 
@@ -164,15 +164,20 @@ class Comparison:
         self.end_message()
         return self._tail.lines()
 
-    def new(self) -> list[bytes]:
+    def new(self, *, is_open_elsewhere: bool | None = None) -> list[bytes]:
         """The lines to record.
 
         From an answered user message in the tail on, these are all lines, since the session continued elsewhere.
         Before it, they are the end of a turn that has no answer in the transcript, or else what came after the agent's
         answer and is nowhere in the transcript. If the transcript is empty, they are all lines.
+
+        ``is_open_elsewhere``: whether another process can append to the transcript. The turn may be running there, and
+        that process records its end. None if that is not known: then a turn with a part of its answer is not completed.
         """
         self.end_message()
-        return [] if self.is_undecided else self._tail.new(is_all_new=self.past.is_empty)
+        if self.is_undecided:
+            return []
+        return self._tail.new(is_all_new=self.past.is_empty, is_open_elsewhere=is_open_elsewhere)
 
     @property
     def went_on_elsewhere(self) -> bool:
@@ -232,6 +237,10 @@ class Comparison:
             return False
         if (rest := self._continued(said)) is not None:
             self._known([rest])
+            divided = run.divided(rest[1] - rest[0]) if self._tail.is_rest else None
+            if divided is not None:
+                self._unknown(*divided)
+                return False
             self.continues = True
         stands = rest is not None or self._search.stands(said)
         for told in run.pieces:
@@ -256,7 +265,6 @@ class Comparison:
         if count == len(run.said) or not self.past.ends_message(end):
             return False
         self._known([(start, end)])
-        self.continues |= self.past.is_unfinished and end == len(self.past.words)
         self._words(run.rest(count))
         return True
 
@@ -273,6 +281,20 @@ class Comparison:
         self.users += self._tail.users
         self._tail.clear()
         self._rewrites = False
+        self._tail.is_rest = self._is_at_cut
+
+    @property
+    def _is_at_cut(self) -> bool:
+        """Whether the replay has come to the end of the words of a turn that was cut."""
+        users, end = self.past.users, len(self.past.words)
+        return self.past.is_cut and self.at == end and (self.user == len(users) or users[-1].start < end)
+
+    def _behind_last_thought(self, run: Run) -> list[ToldUpdate]:
+        """The part of a thought that the transcript lacks, if it ends with the beginning of this thought."""
+        last = self.past.last_thought if self.past.is_unfinished and not self._tail.users else ""
+        is_begun = bool(last) and run.text.startswith(last) and self.user in (0, len(self.past.users))
+        divided = run.divided(len(last)) if is_begun else None
+        return run.pieces if divided is None else divided
 
     def _unknown(self, *told: ToldUpdate) -> None:
         if self._rewrites:
@@ -324,8 +346,9 @@ class Comparison:
         self._is_placed = True
         self._end_tail()
         self.at, self.user = start, number + 1
-        self._rewrites = self.past.has_answer(number + 1)
-        self._tail.completes = not self._rewrites and number + 1 == len(self.past.users)
+        self._tail.is_rest = self._is_at_cut
+        self._rewrites = self.past.has_answer(number + 1) and not self._tail.is_rest
+        self._tail.completes = number + 1 == len(self.past.users) and not self.past.has_answer(number + 1)
 
     def _next_user(self, run: Run) -> int | None:
         said = run.text
@@ -438,8 +461,11 @@ class Comparison:
         return spans or None
 
     def _continued(self, said: str) -> Span | None:
-        """The span of the transcript's last words, if these words begin with them and go on."""
+        """The span of the transcript's last words, if these words begin with them and go on: its last message, or in a
+        turn that was cut all that follows the last known place."""
         words = self.past.words
-        start = max(self.past.messages[-1] if self.past.messages else 0, self.at)
-        rest = words[start:]
-        return (start, len(words)) if rest and said.startswith(rest) else None
+        last = max(self.past.messages[-1] if self.past.messages else 0, self.at)
+        for start in (last, self.at) if self.past.is_cut else (last,):
+            if 0 < len(words) - start < len(said) and said.startswith(words[start:]):
+                return start, len(words)
+        return None

@@ -2,6 +2,7 @@
 
 from itertools import accumulate
 
+from acp_proxy.wire import acp
 from acp_proxy.wire.value import Value
 
 Span = tuple[int, int]
@@ -44,12 +45,41 @@ class Run:
         starts = accumulate((len(said) for said in self.said), initial=0)
         return [told for told, start in zip(self.pieces, starts, strict=False) if start >= size]
 
+    def divided(self, size: int) -> list[ToldUpdate] | None:
+        """The chunks behind the first ``size`` letters; the chunk that has the last of these, without them.
+
+        None if that chunk cannot be divided: it is no chunk of text, or its letters were masked in the transcript.
+        """
+        out: list[ToldUpdate] = []
+        for told, said in zip(self.pieces, self.said, strict=True):
+            if 0 < size < len(said):
+                text = acp.text(acp.member(acp.update_of(told.line), "content"), "text") or ""
+                if acp.update_kind(acp.update_of(told.line)) != self.kind or "".join(text.split()) != said:
+                    return None
+                try:
+                    out.append(told.but(line=acp.with_chunk_text(told.line, behind(text, size))))
+                except (ValueError, KeyError):  # the line says something twice
+                    return None
+            elif size <= 0:
+                out.append(told)
+            size -= len(said)
+        return out
+
     def rest(self, count: int) -> "Run":
         """The chunks after the first ``count``, as a message of their own."""
         rest = Run(self.kind, self.message)
         rest.said, rest.pieces = self.said[count:], self.pieces[count:]
         rest.size = sum(map(len, rest.said))
         return rest
+
+
+def behind(text: str, size: int) -> str:
+    """The text behind its first ``size`` letters, which are all characters but white space."""
+    for at, each in enumerate(text):
+        if not size:
+            return text[at:]
+        size -= not each.isspace()
+    return ""
 
 
 def merged(spans: list[Span]) -> list[Span]:

@@ -92,6 +92,8 @@ class Past:
         """How many turns were copied from the session that this is a fork of."""
         self.is_too_long = self.is_unfinished = False
         """``is_too_long``: longer than ``LETTERS_LIMIT``. ``is_unfinished``: the last prompt has no answer."""
+        self.last_thought = ""
+        """The letters of the thought with which the transcript ends, if it does."""
         self.queued: list[User] = []
         """The prompts without an answer that an agent which echoes prompts has not echoed yet."""
         self._by_letters: dict[str, list[int]] = {}
@@ -144,6 +146,11 @@ class Past:
         start = self.users[turn - 1].call if turn else 0
         return range(start, self.users[turn].call if turn < len(self.users) else len(self.calls))
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the last prompt has no answer, although the agent has said or done something."""
+        return self.is_unfinished and self.has_answer(len(self.users))
+
     def has_answer(self, turn: int) -> bool:
         """Whether the agent said or did anything in this turn."""
         start, end = self.span(turn)
@@ -184,7 +191,7 @@ class Laying:
         self._past = Past()
         self._words: list[str] = []
         self._thoughts: list[str] = []
-        self._size = self._thought_size = 0
+        self._size = self._thought_size = self._thought_at = 0
         self._run: tuple[str, str | None] | None = None
         self._said: list[str] = []  # letters of the user message that the agent is sending
         self._spoke = True  # the agent has sent something since the last prompt
@@ -241,6 +248,7 @@ class Laying:
         if run != self._run:
             self._end_user()
             self._run = run
+            self._thought_at = self._thought_size
             if kind == acp.AGENT_CHUNK:
                 self._past.messages.append(self._size)
         elif kind == acp.AGENT_CHUNK and not self._open:
@@ -273,6 +281,8 @@ class Laying:
         past.is_too_long = self._size + self._thought_size > LETTERS_LIMIT
         if not past.is_too_long:
             past.words, past.thoughts = "".join(self._words), "".join(self._thoughts)
+            is_thought = self._run is not None and self._run[0] == acp.THOUGHT_CHUNK
+            past.last_thought = past.thoughts[self._thought_at :] if is_thought else ""
         past.index()
         return past
 

@@ -3,7 +3,7 @@
 from itertools import takewhile
 
 from acp_proxy.history.messages import Run, ToldUpdate
-from acp_proxy.history.past import PLAN
+from acp_proxy.history.past import CALLS, PLAN
 from acp_proxy.wire import acp
 
 TAIL_LIMIT = 1024 * 1024
@@ -22,6 +22,8 @@ class Tail:
         """Whether it has words or calls that the transcript lacks."""
         self.completes = False
         """Whether it completes a turn that the transcript has begun."""
+        self.is_rest = False
+        """Whether it follows the last words of a turn that was cut, so that new words or calls in it are the rest."""
         self._told: list[ToldUpdate] = []
         self._size = 0
         self._first: list[ToldUpdate] = []  # what came before the first known message, such as a greeting
@@ -36,7 +38,7 @@ class Tail:
     def clear(self) -> None:
         """Something known follows."""
         self._told, self._size, self.users = [], 0, 0
-        self.has_unknown = self.completes = False
+        self.has_unknown = self.completes = self.is_rest = False
 
     def begins_history(self) -> None:
         """The first known user message follows: what comes before the first user message may still be new."""
@@ -49,15 +51,17 @@ class Tail:
         end = _last_answer(told)
         return [each.line for each in told[:end]], [each.line for each in told[end:]]
 
-    def new(self, *, is_all_new: bool) -> list[bytes]:
-        """The lines to record. ``is_all_new``: the transcript is empty."""
+    def new(self, *, is_all_new: bool, is_open_elsewhere: bool | None) -> list[bytes]:
+        """The lines to record. ``is_all_new``: the transcript is empty. ``is_open_elsewhere``: see ``Comparison``."""
         told_later = {told.line for told in self._told}  # an earlier replay may have ended with the same lines
         tail = [*(told for told in self._first if told.line not in told_later), *self._told]
         if is_all_new:
             return [told.line for told in tail]
-        if self.completes:  # what is not shown is not recorded: neither depends on what the agent sends next
-            return [told.line for told in tail[: _last_answer(tail)]]
+        if self.completes and not is_open_elsewhere:
+            return [told.line for told in tail[: _last_answer(tail)]]  # what is not shown is not recorded
         begins = _turn_begins(tail)
+        if self.is_rest and is_open_elsewhere is False and any(map(_is_missing, self._told)):
+            begins, tail = len(tail) - len(self._told), tail[: _last_answer(tail)]
         loose = [told for told in tail[:begins] if told.late and told.kind not in _NEUTRAL]
         return [told.line for told in (*(told for told in loose if not told.stands_somewhere), *tail[begins:])]
 
@@ -71,6 +75,11 @@ class Tail:
         before it. Such words are a warning that comes with every load."""
         begins = _turn_begins(self._told)
         return run.pieces[0].late and begins < len(self._told) and not self._told[begins].late
+
+
+def _is_missing(told: ToldUpdate) -> bool:
+    """Whether these are words or a call that the transcript has nowhere."""
+    return told.kind in (acp.AGENT_CHUNK, *CALLS) and not told.stands_somewhere
 
 
 def _turn_begins(tail: list[ToldUpdate]) -> int:

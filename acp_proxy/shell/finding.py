@@ -19,15 +19,23 @@ class OpenedTranscript:
     """A transcript that can be replayed.
 
     ``also``: other ids that its entries may have. ``title``: the user's title, if there is one. ``is_foreign``: it is
-    another agent's, and this one has no copy of it.
+    another agent's, and this one has no copy of it. ``is_open``: a process had it open to append before this.
     """
 
     def __init__(
-        self, recorder: Recorder, session: str, reading: Reading, title: str | None, *, is_foreign: bool = False
+        self,
+        recorder: Recorder,
+        session: str,
+        reading: Reading,
+        title: str | None,
+        *,
+        is_foreign: bool = False,
+        is_open: bool | None = None,
     ) -> None:
         self.reading = reading
         self.title = title
         self.is_foreign = is_foreign
+        self._is_open = is_open
         own = reading.header.session if is_foreign and reading.header is not None else session
         self.also = reading.also | {own}
         self._recorder = recorder
@@ -40,7 +48,11 @@ class OpenedTranscript:
         if self.is_foreign:
             return found.but(moved=True, is_copy=True, is_foreign=True)
         return found.but(
-            alias=agents.alias, moved=agents.was_handed_over, is_copy=agents.is_none, is_behind=agents.is_behind
+            alias=agents.alias,
+            moved=agents.was_handed_over,
+            is_copy=agents.is_none,
+            is_behind=agents.is_behind,
+            is_open=self._is_open,
         )
 
     def settled(self, core: threading.Lock, act: Callable[[bool], list[Acting]]) -> list[Acting]:
@@ -80,10 +92,10 @@ def look_up(
         state = recorder.store.state(recorder.agent)
         if session in state.gone:
             return SessionFound(request, deleted=True)
+        is_open = recorder.store.is_in_use(recorder.agent, session)
         try:
-            return OpenedTranscript(
-                recorder, session, recorder.store.read_to_open(recorder.agent, session), state.title(session)
-            )
+            reading = recorder.store.read_to_open(recorder.agent, session)
+            return OpenedTranscript(recorder, session, reading, state.title(session), is_open=is_open)
         except FileNotFoundError:
             if session in recorder.store.deleted(recorder.agent):  # another process deleted it between our two checks
                 return SessionFound(request, deleted=True)

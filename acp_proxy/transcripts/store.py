@@ -198,6 +198,14 @@ class Store(Opened):
         """
         return Reading(self._path(agent, session))
 
+    def is_in_use(self, agent: str, session: str) -> bool | None:
+        """Whether a process has a session's transcript open to append; None if that cannot be determined."""
+        try:
+            with deleting.unused(self._path(agent, session)) as is_unused:
+                return not is_unused
+        except OSError:  # for example, the store is read-only
+            return None
+
     def read_to_open(self, agent: str, session: str) -> Reading:
         """The same for a session that is to be opened: until this is closed, sync adds no turns to it."""
         if not (self.root / _SYNC).exists():

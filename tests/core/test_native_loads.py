@@ -615,3 +615,49 @@ def test_a_replay_is_not_recorded_again_where_acp_proxy_adds_nothing(method: str
     step = talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}))
     assert step.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}))
     assert agent_kept("s", TURN_ONE[1]) not in [*step.kept, *talk.client(prompt(2, "s")).kept]
+
+
+# A turn that was cut, and that the agent finished.
+
+CUT: tuple[Said, ...] = (*PAST[:4], chunk("s", "All the tests"), update("s", "tool_call", toolCallId="1", title="Test"))
+FINISHED: list[Said] = [*TURN_ONE, TURN_TWO[0], chunk("s", "All the tests have passed.")]
+"""What the agent replays of it; it leaves the call out."""
+REST = chunk("s", " have passed.")
+
+
+def test_the_rest_of_a_turn_that_was_cut_is_shown_and_recorded() -> None:
+    talk = loading(Stored(says=CUT, open=False))
+    talk.agent(*FINISHED, result(1, {}))
+    step = talk.replay_ends(1)
+    assert step.to_client == line(REST, result(1, {}))
+    assert step.kept == [shown("transcript", Rule.LESS)]
+    assert kept_lines(talk.client(prompt(2, "s", "go on"))) == [
+        agent_kept("s", REST),
+        client_kept(prompt(2, "s", "go on")),
+    ]
+
+
+def test_a_rest_that_was_recorded_is_known_at_the_next_load() -> None:
+    talk = loading(Stored(says=(*CUT, REST), open=False))
+    talk.agent(*FINISHED, result(1, {}))
+    assert talk.replay_ends(1).to_client == line(result(1, {}))
+    assert kept_lines(talk.client(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
+
+
+@pytest.mark.parametrize("is_open", [True, None])
+def test_the_rest_of_a_turn_that_may_be_running_elsewhere_is_shown_and_not_recorded(is_open: bool | None) -> None:
+    talk = loading(Stored(says=CUT, open=is_open))
+    talk.agent(*FINISHED, result(1, {}))
+    assert talk.replay_ends(1).to_client == line(REST, result(1, {}))
+    assert kept_lines(talk.client(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
+
+
+def test_a_turn_is_not_completed_by_a_second_load_in_a_process_which_has_the_transcript_open_itself() -> None:
+    talk = loading(Stored(says=CUT, open=True))
+    talk.agent(*FINISHED, result(1, {}))
+    talk.replay_ends(1)
+    talk.stored["s"] = Stored(says=CUT, open=False)
+    talk.client(load(2, "s"))
+    talk.agent(*FINISHED, result(2, {}))
+    talk.replay_ends(2)
+    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]

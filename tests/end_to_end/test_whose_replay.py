@@ -8,10 +8,12 @@ from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from acp_proxy.demo.display import ShownItem, tell
+from tests.client import until
 from tests.end_to_end.proxied import (
     ASK,
     CANCELLED,
     INTERNAL_ERROR,
+    PROXY,
     Editor,
     Proxied,
     Updates,
@@ -20,6 +22,7 @@ from tests.end_to_end.proxied import (
     say,
     texts,
 )
+from tests.end_to_end.test_processes import LAUNCHER
 
 LOADS = ("--capabilities", "load")
 CALL: dict[str, Any] = {
@@ -288,3 +291,56 @@ def test_doctor_reports_whose_replay_was_shown_and_by_which_rule(proxied: Proxie
             assert editor.end() == 0
         told = CliRunner().invoke(app, ["doctor", "--store", str(proxied.store), "--", *agent]).stdout
         assert f"{session}: {said}" in told
+
+
+# A turn whose proxy was killed, and that the agent finished.
+
+CUT: dict[str, Any] = {"turns": [[THOUGHT, say("I have mended it."), CALL, say("All"), {"hang": True}]]}
+FINISHED = telling([step for step in turn(1) if step != call(1)])
+"""An agent that finished the turn and has no tool calls in its replays."""
+WHOLE = ALL_OF_IT[: len(ALL_OF_IT) // 2]
+
+
+def in_a_turn(editor: Editor, proxied: Proxied) -> str:
+    """Begin a turn that does not end. The session, once its transcript has what came of the turn."""
+    session = editor.new_session()
+    editor.start_prompt(session, WORDS[0])
+    editor.wait_for_text("All")
+    until(lambda: texts(recorded_updates(proxied, session))[-1:] == ["All"])
+    return session
+
+
+def recorded_updates(proxied: Proxied, session: str) -> Updates:
+    messages = [entry.get("message", {}) for entry in entries(proxied.transcript(session))]
+    return [one["params"]["update"] for one in messages if one.get("method") == "session/update"]
+
+
+def loaded_in_a_new_process(proxied: Proxied, session: str) -> list[tuple[str, str]]:
+    with proxied.started(FINISHED, agent=LOADS) as editor:
+        loaded = editor.load(session)
+        assert editor.end() == 0
+    return shown(loaded.updates)
+
+
+def test_a_turn_that_the_agent_finished_after_a_kill_is_completed_once_and_keeps_its_calls(proxied: Proxied) -> None:
+    agent = [*LAUNCHER, *proxied.bare_agent(CUT, LOADS)]
+    with Editor([*PROXY, "run", "--store", str(proxied.store), "--", *agent]) as editor:
+        editor.project = proxied.project
+        editor.initialize()
+        session = in_a_turn(editor, proxied)
+        editor.kill()
+    assert loaded_in_a_new_process(proxied, session) == WHOLE
+    completed = recorded_updates(proxied, session)
+    assert texts(completed) == ["I have mended it.", "All", " is well."]
+    assert loaded_in_a_new_process(proxied, session) == WHOLE
+    assert texts(recorded_updates(proxied, session)) == texts(completed)
+
+
+def test_a_turn_that_still_runs_in_another_window_is_not_completed(proxied: Proxied) -> None:
+    with proxied.started(CUT, agent=LOADS) as editor:
+        session = in_a_turn(editor, proxied)
+        assert loaded_in_a_new_process(proxied, session) == WHOLE
+        assert texts(recorded_updates(proxied, session)) == ["I have mended it.", "All"]
+        editor.kill()
+    assert loaded_in_a_new_process(proxied, session) == WHOLE
+    assert texts(recorded_updates(proxied, session)) == ["I have mended it.", "All", " is well."]

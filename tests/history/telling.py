@@ -105,9 +105,9 @@ def told(past: Past, *said: str | Update, late: Iterable[str | Update] = ()) -> 
     return comparison
 
 
-def new(comparison: Comparison) -> list[Update]:
+def new(comparison: Comparison, *, is_open_elsewhere: bool | None = None) -> list[Update]:
     """The updates that have to be recorded."""
-    return updates(comparison.new())
+    return updates(comparison.new(is_open_elsewhere=is_open_elsewhere))
 
 
 def updates(lines: Iterable[bytes]) -> list[Update]:

@@ -389,14 +389,80 @@ def test_updates_of_any_shape_can_be_compared(said: list[str | Update], odd: lis
     assert len(comparison.new()) <= len(odd)
 
 
-def test_words_after_a_replay_that_completes_a_cut_answer_are_new() -> None:
-    past = laid("> mend it", "It is", answered=False)
-    comparison = told(past, "> mend it", "It is mended.")
+# A turn that was cut, and that the agent finished.
 
-    comparison.add(line(agent("By the way.")), agent("By the way."), late=True)
+CUT: list[str | Update] = [*TALK, "> and now", "~ Let me", "I will look.", call("9", "look"), "It"]
 
-    assert comparison.continues
-    assert new(comparison) == [agent("By the way.")]
+
+@pytest.mark.parametrize(
+    ("said", "rest"),
+    [
+        (["It is mended.", "Done."], [" is mended.", "Done."]),
+        (["I", "t is", " mended."], [" is", " mended."]),
+        (["It", " is mended."], [" is mended."]),
+        (["It", call("10", "test"), "Done."], [call("10", "test"), "Done."]),
+        (["It", "~ So.", "It is mended."], ["~ So.", "It is mended."]),
+    ],
+)
+@pytest.mark.parametrize("late", [False, True])
+def test_the_rest_of_a_turn_that_was_cut_is_new(said: list[str | Update], rest: list[str | Update], late: bool) -> None:
+    replay = [*CUT[:-1], *said]
+    comparison = told(laid(*CUT, answered=False), *([] if late else replay), late=replay if late else [])
+    assert new(comparison, is_open_elsewhere=False) == list(map(told_by, rest))
+    assert verdict(comparison) is Rule.SAME
+    assert new(told(laid(*CUT, *rest, answered=False), *replay), is_open_elsewhere=False) == []
+
+
+@pytest.mark.parametrize("left_out", [(0,), (2,), (3,), (2, 3), (1, 2, 3)])
+def test_the_rest_of_a_turn_that_was_cut_is_new_whatever_the_replay_leaves_out(left_out: tuple[int, ...]) -> None:
+    turn = [each for number, each in enumerate(CUT[len(TALK) :]) if number not in left_out]
+    comparison = told(laid(*CUT, answered=False), *TALK, *turn[:-1], "It is mended.")
+    assert new(comparison, is_open_elsewhere=False) == [agent(" is mended.")]
+
+
+def test_the_rest_of_a_turn_of_calls_is_new_if_the_replay_leaves_the_calls_out() -> None:
+    comparison = told(laid("> a", call("1", "look"), answered=False), "> a", "Done.")
+    assert (verdict(comparison), tail(comparison)) == (Rule.LESS, [agent("Done.")])
+    assert new(comparison, is_open_elsewhere=False) == [agent("Done.")]
+
+
+def test_a_chunk_that_holds_known_and_new_words_is_divided_with_all_its_members() -> None:
+    past = laid("> mend it", agent("It is ", messageId="m"), answered=False)
+    known = agent("It  is mended.\n", messageId="m", _meta={"x": 1.0})
+    assert new(told(past, "> mend it", known), is_open_elsewhere=False) == [
+        agent(" mended.\n", messageId="m", _meta={"x": 1.0})
+    ]
+
+
+def test_a_thought_that_was_cut_is_divided() -> None:
+    past = laid("> mend it", "Yes.", "~ I could", answered=False)
+    comparison = told(past, "> mend it", "Yes.", "~ I could look", "Done.")
+    assert new(comparison, is_open_elsewhere=False) == [thought(" look"), agent("Done.")]
+
+
+@pytest.mark.parametrize(
+    "said", [["~ So."], [{"sessionUpdate": "plan"}], [{"sessionUpdate": "odd"}], [user("So?")], ["~ Let me see."], []]
+)
+def test_thoughts_plans_and_unknown_kinds_alone_complete_no_turn(said: list[str | Update]) -> None:
+    comparison = told(laid(*CUT, answered=False), *CUT, *said)
+    assert new(comparison, is_open_elsewhere=False) == []
+
+
+def test_words_that_the_transcript_has_complete_no_turn() -> None:
+    past = laid("A warning.", *CUT, answered=False)
+    assert new(told(past, *CUT, "A warning."), is_open_elsewhere=False) == []
+
+
+@pytest.mark.parametrize("is_open_elsewhere", [True, None])
+def test_a_turn_that_another_process_may_be_running_is_not_completed(is_open_elsewhere: bool | None) -> None:
+    comparison = told(laid(*CUT, answered=False), *CUT, " is mended.", late=["By the way."])
+    assert new(comparison, is_open_elsewhere=is_open_elsewhere) == [agent("By the way.")]
+    unanswered = told(laid("> a", answered=False), "> a", "b")
+    assert new(unanswered, is_open_elsewhere=is_open_elsewhere) == ([] if is_open_elsewhere else [agent("b")])
+
+
+def test_a_turn_that_was_answered_is_not_completed() -> None:
+    assert new(told(laid(*CUT), *CUT, " is mended."), is_open_elsewhere=False) == []
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -34,10 +34,11 @@ def test_a_replay_with_something_that_the_transcript_lacks_is_more(said: list[st
     assert verdict(told(laid(*TALK), *said)) is Rule.MORE
 
 
-def test_a_replay_that_continues_our_last_words_is_more() -> None:
-    past = laid(*ONE, "> thanks", "You are wel", answered=False)
-    assert verdict(told(past, *TALK)) is Rule.MORE
-    assert verdict(told(past, *ONE, "> thanks", "You are wel")) is Rule.SAME
+def test_a_replay_that_continues_our_last_words_is_more_unless_these_were_cut() -> None:
+    said = [*ONE, "> thanks", "You are wel"]
+    assert verdict(told(laid(*said), *TALK)) is Rule.MORE
+    assert verdict(told(laid(*said, answered=False), *TALK)) is Rule.SAME
+    assert verdict(told(laid(*said), *said)) is Rule.SAME
 
 
 def test_the_end_of_a_call_that_we_lack_is_more() -> None:
