@@ -334,7 +334,7 @@ class Comparison:
         start = self.past.users[number].begins(self.at)
         if self._is_placed:
             self.lacks |= self._tail.has_unknown
-            if start < self.at:
+            if start < self.at or number < self.user:
                 self.repeats = self.begins_again = True
                 self._earlier, self.spans = merged([*self._earlier, *self.spans]), []
                 self._last_call = -1
@@ -374,7 +374,7 @@ class Comparison:
         if not self.user or self._tail.users or self._tail.has_unknown:
             return False
         last = self.past.users[self.user - 1]
-        return self.at == last.start and run.text in last.forms
+        return self.at == last.start and self._last_call < last.call and run.text in last.forms
 
     def _begins_again(self, said: str, *, whole: bool = True) -> int | None:
         """The index of the message that begins another replay: the first one of the transcript, or the first one that

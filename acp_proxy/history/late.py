@@ -44,7 +44,10 @@ class Sieve:
             may_be_seen = self._ours or comparison.begins_again or comparison.may_begin_again
             return [] if may_be_seen else self._let_go()
         if kind in CALLS or shown_by(update) is not None:
-            return self._let_go() if number is None or not self._was_shown_call(number) else self._drop()
+            if number is None or not (self._ours or comparison.begins_again):
+                return self._let_go()
+            self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
+            return [line] if comparison.completes else []
         if kind == acp.AGENT_CHUNK and run is not None:
             if not run.is_new and comparison.follow(run) and run.span is not None and self._was_shown(run.span):
                 return []
@@ -67,10 +70,6 @@ class Sieve:
 
     def _was_shown(self, span: Span) -> bool:
         return self._ours or self._comparison.was_told(span)
-
-    def _was_shown_call(self, number: int) -> bool:
-        """Whether the client has seen what is sent about a known call. The end of an unfinished call is new."""
-        return (self._ours or self._comparison.begins_again) and not self._comparison.completes
 
     def _drop(self) -> list[bytes]:
         self._waiting, self._size, self._is_unsure = [], 0, False

@@ -150,6 +150,19 @@ def test_a_call_that_the_client_has_seen_is_dropped_and_its_end_passes() -> None
     assert new(late.comparison) == [end]
 
 
+def test_the_users_words_before_a_call_that_ends_are_not_shown_again() -> None:
+    late = Late(laid("> run it", call("c1", "Run", "in_progress"), answered=False), ours=True)
+    ends = call("c1", "Run")
+    assert late.told("> run it", ends) == [ends]
+    assert (late.rest(), new(late.comparison)) == ([], [ends])
+
+
+def test_a_second_replay_of_a_turn_without_words_is_dropped() -> None:
+    late = Late(laid("> run it", call("c1", "Run")), "> run it", call("c1", "Run"), ours=False)
+    assert late.told("> run it", call("c1", "Run")) == []
+    assert late.rest() == []
+
+
 def test_an_update_of_another_kind_is_dropped_only_if_it_is_equal() -> None:
     odd = {"sessionUpdate": "odd", "n": 1}
     late = Late(laid(*TALK, odd), *TALK, ours=True)
