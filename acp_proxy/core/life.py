@@ -179,7 +179,7 @@ class Life:
         anew = load.is_handed_over
         effects: list[Effect] = [*self._notebook.opened(session, request.method, request.params, result, anew=anew)]
         if load.alias is not None:
-            effects += self._notebook.renamed(session, load.alias)
+            effects += [*self._notebook.renamed(session, load.alias), *self.aliased(session, load.alias)]
         for state in load.states:
             effects += self._notebook.keep(session, Peer.AGENT, state)
         return effects
