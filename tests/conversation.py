@@ -509,8 +509,9 @@ class Talk:
                 if asked is not None and (cursor := answers.emptied(data, page)) is not None:
                     return self._decide(PageEmptied(effect, page, cursor), step)
                 return [Forward(Peer.CLIENT, page)]
-            case AmendTitles(data, renamed):
-                return [Forward(Peer.CLIENT, answers.with_titles(data, self._title_of(renamed)))]
+            case AmendTitles(data, renamed, ours):
+                title_of = self._title_of(renamed)
+                return [Forward(Peer.CLIENT, answers.with_titles(data, lambda id: title_of(ours.get(id, id))))]
             case FollowAgent(session, title, is_archived):
                 self.titles |= {session: title} if title is not None else {}
                 if is_archived is not None:
@@ -572,7 +573,9 @@ class Talk:
         stored = stored or Stored()
         if stored.has_transcript and not stored.deleted and stored.trouble is None:
             self._replays[id] = _Replay(session)
+            is_archived = session in self.archived - self.by_agent
             found = SessionFound(id, has_transcript=True, complete=stored.complete, alias=stored.alias)
+            found = found.but(is_archived_here=is_archived)
             return found.but(moved=stored.moved, is_behind=stored.behind, is_open=stored.open)
         return SessionFound(id, deleted=stored.deleted, trouble=stored.trouble)
 

@@ -6,7 +6,7 @@ Only ``params.sessionId`` changes; every other byte of a line stays. docs/transp
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from acp_proxy.core.effects import Effect, Forward
+from acp_proxy.core.effects import AmendTitles, Effect, Forward
 from acp_proxy.wire import acp, framing, jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Peer, Request
 
@@ -95,11 +95,21 @@ class ShownIds(Aliases):
         """The effects, with the client's ids in what is sent to it."""
         return [self._with_shown(effect) for effect in effects] if self else effects
 
+    @property
+    def ours(self) -> dict[str, str]:
+        """By the id that the client uses: our session, for those of which it uses another one."""
+        return {shown: session for session, shown in self._agents.items() if shown != session}
+
     def _with_shown(self, effect: Effect) -> Effect:
-        if not (isinstance(effect, Forward) and effect.to is Peer.CLIENT and effect.begins and effect.ends):
-            return effect
-        lines = [self.to_agent(line, jsonrpc.read_message(line)) for line in framing.cut(effect.data)]
-        return effect.but(data=b"".join(lines))
+        match effect:
+            case AmendTitles(data):
+                return effect.but(data=self._shown_lines(data), ours=self.ours)
+            case Forward(to, data, begins=True, ends=True) if to is Peer.CLIENT:
+                return effect.but(data=self._shown_lines(data))
+        return effect
+
+    def _shown_lines(self, data: bytes) -> bytes:
+        return b"".join(self.to_agent(line, jsonrpc.read_message(line)) for line in framing.cut(data))
 
 
 def _cost(client: str, agent: str) -> int:

@@ -5,6 +5,7 @@ before the effects in front of it are written; everything else waits until they 
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
@@ -204,10 +205,12 @@ class AmendTitles(Value):
     """Send the agent's updates to the client, with the user's titles in place of the agent's. ``data``: lines.
 
     ``renamed``: sessions that the agent is giving a new title of the user's, and perhaps tells before it answers.
+    ``ours``: by an id that the lines have: our session, where that has another one.
     """
 
     data: bytes
     renamed: frozenset[str] = frozenset()
+    ours: Mapping[str, str] = MappingProxyType({})
 
 
 class SetTitle(Value):

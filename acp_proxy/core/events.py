@@ -40,7 +40,7 @@ class SessionFound(Value):
     for it yet. ``is_foreign``: not even the copy exists; it is made with the first prompt. ``is_behind``: the agent's
     session lacks turns of other machines. ``is_open``: a process has the transcript open to append;
     None: not known. ``continued``: the session that continues in this one of the agent; then the
-    rest says nothing.
+    rest says nothing. ``is_archived_here``: here, but not in the agent, as far as is known.
     """
 
     request: RequestId
@@ -55,6 +55,7 @@ class SessionFound(Value):
     is_behind: bool = False
     is_open: bool | None = None
     continued: str | None = None
+    is_archived_here: bool = False
 
 
 class ReplayEnded(Value):

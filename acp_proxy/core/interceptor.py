@@ -182,7 +182,7 @@ class Interceptor:
         else:
             request = acp.prompt_beginning(data) if not self._renames else None
             session = acp.session_id(request.params) if request is not None else None
-            if request is None or session is None:
+            if request is None or session is None or self._opening.is_unknown(session):
                 return None
             if self._loads.life.unread(session):
                 return None
@@ -262,6 +262,8 @@ class Interceptor:
             if self._service.is_known:
                 return self._opening.looked_up(line, request, session)
             return self._opening.passed(line, request, session)
+        if (looked_up := self._opening.looked_up_first(line, request)) is not None:
+            return looked_up
         try:
             if (served := self._drafts.answered(line, request)) is not None:
                 return served

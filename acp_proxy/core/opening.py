@@ -1,4 +1,5 @@
 """Starts requests to open sessions: looks each session up in the store, then asks the agent for what ``plan`` says.
+Other requests about sessions that were not opened here are looked up too, since the agent may know another id.
 
 Knows the requests that are being looked up. As soon as the agent is asked, a request belongs to ``Loads``.
 """
@@ -8,18 +9,23 @@ from contextlib import suppress
 from acp_proxy.core.aliases import Aliases, ShownIds
 from acp_proxy.core.answers import refusal, unreadable
 from acp_proxy.core.capabilities import Service
-from acp_proxy.core.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward
+from acp_proxy.core.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward, SetArchived
 from acp_proxy.core.events import SessionFound
 from acp_proxy.core.ledger import Ledger
 from acp_proxy.core.load import Load
 from acp_proxy.core.loads import Loads
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.core.planning import OpeningPlan, Refusal, plan
+from acp_proxy.core.session_index import METHODS
 from acp_proxy.core.shown_sessions import ShownSessions
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 
+_NAMING = acp.RECORDED_REQUESTS | acp.RENAMES | {acp.STEERING, acp.CLOSE, acp.FORK, acp.STATUS}
+_NAMING |= acp.ARCHIVES | acp.UNARCHIVES
+"""Requests, beside those to open and delete, that mean something here for the session that they name. In all others
+the agent's id means the same to the agent."""
 _REFUSALS = {
     Refusal.TOO_MANY: "Too many sessions are being opened at once. Try again when one of them is open.",
     Refusal.NO_HANDOVER: (
@@ -51,6 +57,8 @@ class Opening:
         self._finding: dict[RequestId, tuple[Request, bytes]] = {}
         """By request id: those that are being looked up, with their lines."""
         self._resending: dict[RequestId, tuple[Load, Request, bytes]] = {}
+        self._found: set[RequestId] = set()
+        """The requests about sessions that were not opened here which were looked up, and are decided on next."""
 
     def looked_up(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
         """A load or a resume from the client. None: it passes unchanged."""
@@ -66,10 +74,34 @@ class Opening:
     def looked_up_to_delete(self, line: bytes, request: Request) -> list[Effect] | None:
         """A delete that the agent serves: it may know the session by another id. None: it passes unchanged."""
         session = acp.session_id(request.params)
-        if session is None or request.id in self._finding:
+        if session is None or request.id in self._finding or request.id in self._loads.under_way:
             return None
         self._finding[request.id] = request, line
         return [FindSession(request.id, session, only_here=False)]
+
+    def looked_up_first(self, line: bytes, request: Request) -> list[Effect] | None:
+        """A request about a session that was not opened here, or an unarchive: that session may be archived only here.
+        None: it is decided on as it is."""
+        session = acp.session_id(request.params)
+        if session is None or request.method not in _NAMING:
+            return None
+        if request.id in self._found:
+            self._found.discard(request.id)
+            return None
+        if not (self.is_unknown(session) or self._unarchives(request)):
+            return None
+        return self.looked_up_to_delete(line, request)
+
+    def is_unknown(self, session: str) -> bool:
+        """Whether the store may know another id for a session that was not opened here."""
+        if not (self._service.is_known and self._notebook.records):
+            return False
+        return not self._notebook.knows(session) and self._names.agent_of(session) is None
+
+    def _unarchives(self, request: Request) -> bool:
+        """Whether this asks the agent to unarchive a session that its list may show as archived here."""
+        offered = self._service.native | self._service.index
+        return request.method in acp.UNARCHIVES and METHODS[request.method].part in offered and self._service.amends
 
     def passed(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
         """A load or a resume for which acp-proxy serves nothing. What the agent sends is compared anyway.
@@ -95,6 +127,8 @@ class Opening:
             return [DecideLater(Peer.CLIENT, [line])]
         if request.method == acp.DELETE:
             return self._found_to_delete(line, request, session, found)
+        if request.method in _NAMING:
+            return self._found_first(line, request, session, found)
         if found.deleted:  # a prompt would revive it, in the directory that the client names
             return [*self._notebook.placed(session, request.params), _not_found(request, session)]
         is_ours = _short(request.method) in self._service.ours
@@ -110,17 +144,29 @@ class Opening:
             return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned])]
         if isinstance(planned, Refusal):
             return [_not_found(request, session)]
-        aliased: list[Effect] = []
-        if found.alias is not None:
-            aliased = self._loads.life.aliased(session, found.alias)
-            if self._names.client_of(found.alias) is None:
-                self._names.add(session, found.alias)
+        aliased = self._aliased(session, found)
         if found.is_foreign:
             self.shown.show(session)
         unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes else []
         load = Load(request, session, planned, has_transcript=found.has_transcript)
         load.is_open_elsewhere = None if self._notebook.has_begun(session) else found.is_open
         return [*aliased, *unused, *self._asked(line, load)]
+
+    def _aliased(self, session: str, found: SessionFound) -> list[Effect]:
+        """From now on, the agent gets the id that it knows."""
+        if found.alias is None:
+            return []
+        if self._names.client_of(found.alias) is None:
+            self._names.add(session, found.alias)
+        return self._loads.life.aliased(session, found.alias)
+
+    def _found_first(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
+        """Answer an unarchive of a session that only acp-proxy has archived; decide on all other requests."""
+        if found.is_archived_here and self._unarchives(request):
+            return [CloseTranscript(request.id), SetArchived(request.id, session, True, False)]
+        self._found.add(request.id)
+        line = self._shown_ids.to_agent(line, request)  # as the client sent it, so that its id stays the client's
+        return [CloseTranscript(request.id), *self._aliased(session, found), DecideLater(Peer.CLIENT, [line])]
 
     def _found_to_delete(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
         """Ask the agent to delete the session, by the id that it knows."""

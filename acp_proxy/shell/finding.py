@@ -20,6 +20,7 @@ class OpenedTranscript:
 
     ``also``: other ids that its entries may have. ``title``: the user's title, if there is one. ``is_foreign``: it is
     another agent's, and this one has no copy of it. ``is_open``: a process had it open to append before this.
+    ``is_archived``: here.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class OpenedTranscript:
         *,
         is_foreign: bool = False,
         is_open: bool | None = None,
+        is_archived: bool = False,
     ) -> None:
         self.reading = reading
         self.title = title
@@ -40,11 +42,12 @@ class OpenedTranscript:
         self.also = reading.also | {own}
         self._recorder = recorder
         self._session = session
+        self._is_archived = is_archived
 
     def found(self, request: RequestId, *, complete: bool) -> SessionFound:
         """What the core needs to know about it."""
         agents = self.reading.agents
-        found = SessionFound(request, has_transcript=True, complete=complete)
+        found = SessionFound(request, has_transcript=True, complete=complete, is_archived_here=self._is_archived)
         if self.is_foreign:
             return found.but(moved=True, is_copy=True, is_foreign=True)
         return found.but(
@@ -95,7 +98,8 @@ def look_up(
         is_open = recorder.store.is_in_use(recorder.agent, session)
         try:
             reading = recorder.store.read_to_open(recorder.agent, session)
-            return OpenedTranscript(recorder, session, reading, state.title(session), is_open=is_open)
+            title, is_archived = state.title(session), session in state.archived_here
+            return OpenedTranscript(recorder, session, reading, title, is_open=is_open, is_archived=is_archived)
         except FileNotFoundError:
             if session in recorder.store.deleted(recorder.agent):  # another process deleted it between our two checks
                 return SessionFound(request, deleted=True)

@@ -9,8 +9,9 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from acp_proxy.core import answers
@@ -154,7 +155,7 @@ class Serving:
             state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
         except OSError:
             return updates.data
-        title_of = _title_of(state, updates.renamed)
+        title_of = _title_of(state, updates.renamed, updates.ours)
         return answers.with_titles(updates.data, title_of) if title_of is not None else updates.data
 
     def change(self, wanted: SetTitle | SetArchived | TellStatus) -> None:
@@ -414,11 +415,19 @@ class Serving:
         return in_time
 
 
-def _title_of(state: "JournalState", renamed: frozenset[str]) -> Callable[[str], str | None] | None:
-    """Returns the title that replaces the agent's of a session id, or None; None if there are no titles."""
+def _title_of(
+    state: "JournalState", renamed: frozenset[str], ours: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[str], str | None] | None:
+    """Returns the title that replaces the agent's of a session id, or None; None if there are no titles. ``ours``: by
+    other ids: our session."""
     if not state.titles:
         return None
-    return lambda session: state.title_for_agent(session) if session not in renamed else None
+
+    def title_of(session: str) -> str | None:
+        session = ours.get(session, session)
+        return state.title_for_agent(session) if session not in renamed else None
+
+    return title_of
 
 
 def _taken(waiting: deque[tuple[str, str]]) -> dict[tuple[str, str], None]:

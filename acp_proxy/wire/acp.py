@@ -56,6 +56,8 @@ RECORDED_REQUESTS = frozenset({PROMPT, SET_MODE, SET_CONFIG_OPTION, REQUEST_PERM
 """Requests that are recorded, and so are their answers."""
 RENAMES = frozenset({SET_TITLE, INDEX_RENAME})
 """Requests that give a session a title."""
+ARCHIVES = frozenset({ARCHIVE, INDEX_ARCHIVE})
+UNARCHIVES = frozenset({UNARCHIVE, INDEX_UNARCHIVE})
 INDEX = frozenset({INDEX_RENAME, INDEX_ARCHIVE, INDEX_UNARCHIVE, INDEX_LOOK_UP, INDEX_CHANGES})
 EXTENSIONS = frozenset({STEERING, REWIND_EXTENSION}) | INDEX
 """Extensions that mean something here."""

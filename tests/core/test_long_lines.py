@@ -109,7 +109,11 @@ def test_a_long_prompt_with_blocks_elsewhere_makes_no_title() -> None:
     ],
 )
 def test_prompts_as_official_sdks_write_them_are_recognised(said: bytes) -> None:
-    assert talking().core.opens_long_line(Peer.CLIENT, said) is not None
+    assert talking().opens("ä").core.opens_long_line(Peer.CLIENT, said) is not None
+
+
+def test_a_long_prompt_to_a_session_that_was_not_opened_here_is_held_since_the_agent_may_know_another_id() -> None:
+    assert talking().core.opens_long_line(Peer.CLIENT, line(prompt(7, "another"))) is None
 
 
 @pytest.mark.parametrize(

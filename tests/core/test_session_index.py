@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.core.capabilities import AGENT, Modes
-from acp_proxy.core.effects import AmendList, FollowAgent, Forward
+from acp_proxy.core.effects import AmendList, BeginTranscript, FollowAgent, Forward
 from acp_proxy.wire import foreign
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
@@ -68,7 +68,7 @@ def test_what_the_client_changes_in_the_agent_is_noted_before_the_answer(
     asked: Said, answer: Any, noted: FollowAgent
 ) -> None:
     talk = indexing()
-    assert talk.client(asked).done == [Forward(Peer.AGENT, line(asked))]
+    assert talk.client(asked).done[-1:] == [Forward(Peer.AGENT, line(asked))]
     assert talk.agent(result(1, answer)).done == [noted, Forward(Peer.CLIENT, line(result(1, answer)))]
 
 
@@ -166,6 +166,78 @@ def test_the_users_title_replaces_the_agents_in_updates() -> None:
     talk.titles = {"s": "Mine"}
     told = talk.agent(update("s", "session_info_update", title="The agent's")).to_client
     assert json.loads(told)["params"]["update"]["title"] == "Mine"
+
+
+# Sessions that the agent knows by another id, and have not been opened here.
+
+NAMING = [
+    request(1, "_session/rename", {"sessionId": "s", "title": "Mine"}),
+    *(request(1, method, {"sessionId": "s"}) for method in ("_session/archive", "_session/unarchive")),
+    *(request(1, method, {"sessionId": "s"}) for method in ("session/fork", "session/close", "session/rewind")),
+    request(1, "session/set_mode", {"sessionId": "s", "modeId": "m"}),
+    request(1, "_session/steering", {"sessionId": "s", "prompt": []}),
+    request(1, "session/prompt", {"sessionId": "s", "prompt": []}),
+]
+
+
+def handed_over_before() -> Talk:
+    """A session was handed over by an earlier process: the agent's id of it is ``n``."""
+    talk = indexing()
+    talk.stored["old"] = Stored(alias="n", moved=True)
+    talk.aliases["n"] = "old"
+    return talk
+
+
+@pytest.mark.parametrize("named", ["old", "n"])
+@pytest.mark.parametrize("asked", NAMING, ids=lambda asked: asked["method"])
+def test_a_request_reaches_the_agents_session_and_counts_for_the_one_that_continues_there(
+    asked: dict[str, Any], named: str
+) -> None:
+    talk = handed_over_before()
+    step = talk.client(asked | {"params": {**asked["params"], "sessionId": named}})
+    assert step.to_agent == line(asked | {"params": {**asked["params"], "sessionId": "n"}})
+    step.add(talk.agent(result(1, {"sessionId": "f"} if asked["method"] == "session/fork" else {})))
+    assert {getattr(each, "session", "old") for each in step.kept} <= {"old", "f"}
+    assert {each.session for each in step.done if isinstance(each, FollowAgent)} <= {"old"}
+    assert talk.replays_left == []
+
+
+def test_a_fork_of_a_session_that_was_not_opened_here_begins_with_the_whole_of_it() -> None:
+    talk = handed_over_before()
+    talk.client(request(1, "session/fork", {"sessionId": "n", "cwd": "/w"}))
+    [begun] = [each for each in talk.agent(result(1, {"sessionId": "f"})).kept if isinstance(each, BeginTranscript)]
+    assert (begun.session, begun.parent) == ("f", "old")
+
+
+def test_what_the_agent_says_of_such_a_session_has_the_id_that_the_client_used() -> None:
+    talk = handed_over_before()
+    talk.client(request(1, "_session/rename", {"sessionId": "n", "title": "Mine"}))
+    assert FollowAgent("old", "Mine") in talk.agent(result(1, {})).done
+    talk.titles["old"] = "By our command"
+    talk.by_agent = frozenset()
+    told = talk.agent(update("n", "session_info_update", title="The agent's")).to_client
+    assert told == line(update("n", "session_info_update", title="By our command"))
+
+
+def test_an_unarchive_of_a_session_that_only_acp_proxy_has_archived_is_answered_here() -> None:
+    talk = indexing()
+    talk.stored["s"] = Stored()
+    talk.archived = frozenset({"s"})
+    step = talk.client(request(1, "_session/unarchive", {"sessionId": "s"}))
+    assert (step.to_agent, step.to_client) == (b"", line(result(1, {})))
+    assert talk.archived == frozenset()
+    again = request(2, "_session/unarchive", {"sessionId": "s"})
+    assert talk.client(again).to_agent == line(again)
+
+
+def test_an_unarchive_of_a_session_that_the_agent_has_archived_reaches_the_agent() -> None:
+    talk = indexing()
+    talk.stored["s"] = Stored()
+    talk.client(CHANGES[1][0])
+    talk.agent(result(1, {}))
+    assert talk.archived == {"s"}
+    asked = request(2, "_session/unarchive", {"sessionId": "s"})
+    assert talk.client(asked).to_agent == line(asked)
 
 
 # The list.
