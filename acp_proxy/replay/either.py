@@ -52,9 +52,8 @@ class EitherVersion:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
         if self._is_first:
             return self._told(self._first.go_on(number, stream))
-        if self._folding is not None and self._folding.go_on(stream):
-            return []
-        return self._told(self._fold(self._second.go_on(number, stream)))
+        told = self._folding.go_on(stream) if self._folding is not None else None
+        return self._told(self._fold(self._second.go_on(number, stream)) if told is None else told)
 
     def end(self) -> list[bytes]:
         """End the replay."""
@@ -72,10 +71,7 @@ class EitherVersion:
 
     def _fold(self, lines: list[bytes]) -> list[bytes]:
         """Fold these lines of a turn, or return them if nothing is folded."""
-        if self._folding is None:
-            return lines
-        self._folding.add(lines)
-        return []
+        return self._folding.add(lines) if self._folding is not None else lines
 
     def _folded(self) -> list[bytes]:
         return self._folding.end_turn() if self._folding is not None else []

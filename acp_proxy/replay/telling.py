@@ -196,7 +196,7 @@ class Telling:
             self._echoes.certain()
         told = self._heard(self._echoes.begin(prompt))
         told += self._segment.end(self._standing.given_up(under_way))
-        self._segment = self._begun()
+        self._segment, self._taken = self._begun(), 0
         self._prompts.append(prompt)
         return told
 

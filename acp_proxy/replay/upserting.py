@@ -3,6 +3,9 @@
 Everything stays where its id came first. Adjacent texts of a message are joined, and a message that was replaced has
 only its last content. What is said about a call, a terminal or a plan is one update with the last value of each field.
 An update with ``_meta``, or of another kind, keeps its bytes. A call or an output longer than the limit is cut.
+
+A turn longer than a page is folded in pieces, so what one replay holds does not grow with its turns, except for the ids
+of calls and terminals: one that was named before is only added to.
 """
 
 import binascii
@@ -22,6 +25,8 @@ _Key = tuple[str, str]
 class _JoinedChunks:
     """Adjacent texts of one message. ``kind``: of the chunks."""
 
+    __slots__ = ("kind", "texts")
+
     def __init__(self, kind: str, text: str) -> None:
         self.kind = kind
         self.texts = [text]
@@ -30,13 +35,17 @@ class _JoinedChunks:
 class _MergedUpdates:
     """Updates of one call or terminal. ``appended``: what chunks have added to its content or output."""
 
+    __slots__ = ("appended", "members")
+
     def __init__(self) -> None:
         self.members: Members = {}
         self.appended: list[bytes] = []
 
 
 class _FoldedPlace:
-    """What is said about one id. ``is_new``: it was not named before this turn."""
+    """What is said about one id. ``is_new``: it was not named before this turn, or this piece of it."""
+
+    __slots__ = ("is_new", "key", "pieces")
 
     def __init__(self, key: _Key, *, is_new: bool) -> None:
         self.key = key
@@ -47,34 +56,44 @@ class _FoldedPlace:
 class Upserting:
     """Folds one replay."""
 
-    def __init__(self, session: str, limit: int) -> None:
-        """``limit``: the most bytes of one call, or of one output; 0 for no limit."""
+    def __init__(self, session: str, limit: int, *, page: int = 0) -> None:
+        """``limit``: the most bytes of one call, or of one output; 0 for no limit.
+
+        ``page``: a turn longer than this many bytes is folded in several pieces; 0 for never.
+        """
         self._session = session
         self._limit = limit
+        self._page, self._taken = page, 0
         self._places: dict[_Key, _FoldedPlace] = {}
         self._named: set[_Key] = set()
         self._last: _JoinedChunks | None = None
 
-    def add(self, lines: list[bytes]) -> None:
-        """Add items of a replay, each of which is one or more lines."""
+    def add(self, lines: list[bytes]) -> list[bytes]:
+        """Add items of a replay, each of which is one or more lines. Returns the lines of a piece that is full."""
         self._last = None
         for item in lines:
             for line in framing.cut(item):
                 self._add(line)
+        return self._full(sum(map(len, lines)))
 
-    def go_on(self, stream: Stream) -> bool:
-        """Add more chunks like the last line. False: they must be added one by one."""
+    def go_on(self, stream: Stream) -> list[bytes] | None:
+        """Add more chunks like the last line. None: they must be added one by one."""
         if self._last is None:
-            return False
+            return None
         self._last.texts.append(stream.text)
-        return True
+        return self._full(stream.size)
 
     def end_turn(self) -> list[bytes]:
-        """The lines of everything that was added. What follows is another turn."""
+        """The lines of everything that was not returned yet. What follows is another turn."""
         told = [line for place in self._places.values() for piece in place.pieces for line in self._told(place, piece)]
         self._places.clear()
-        self._last = None
+        self._last, self._taken = None, 0
         return told
+
+    def _full(self, size: int) -> list[bytes]:
+        """Count bytes of a turn, and end a piece of it if they fill a page."""
+        self._taken += size
+        return self.end_turn() if self._page and self._taken >= self._page else []
 
     def _add(self, line: bytes) -> None:
         self._last = None
@@ -166,11 +185,22 @@ class Upserting:
             said = update_lines.items(fields.get("content", b"[]"))
             notice = update_lines.text_item(cutting.notice(self._session, left_out))
             fields["content"] = update_lines.array([*said, notice])
+        elif self._limit and appended:
+            appended = self._shortened(appended)
         named = {"toolCallId": jsonrpc.dump(id)}
         if fields or is_whole:
             yield self._line(second.CALL_UPDATE, {**named, **fields})
         for item in appended:
             yield self._line(second.CALL_CHUNK, {**named, "content": item})
+
+    def _shortened(self, appended: list[bytes]) -> list[bytes]:
+        """What chunks add to the content of a call that was named before, cut to the limit."""
+        whole = update_lines.array(appended)
+        if len(whole) <= self._limit:
+            return appended
+        kept = cutting.fewer(whole, self._limit)
+        left_out = len(whole) - len(update_lines.array(kept))
+        return [*kept, update_lines.text_item(cutting.notice(self._session, left_out))]
 
     def _shown(self, id: str, merged: _MergedUpdates) -> Iterator[bytes]:
         named = {"terminalId": jsonrpc.dump(id)}

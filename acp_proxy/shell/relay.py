@@ -401,7 +401,7 @@ class Relay:
                 return first
             verbatim = Verbatim(shown, run=recorder.run, also=opened.also)
             is_folded = self._replay.mode == "compact"
-            folding = Upserting(shown, self._replay.tool_limit) if is_folded else None
+            folding = Upserting(shown, self._replay.tool_limit, page=FOLDED) if is_folded else None
             return EitherVersion(shown, first, verbatim, folding)
 
         def found(complete: bool) -> list[Acting]:

@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from acp_proxy.demo.client import RequestFailed
+from acp_proxy.replay.telling import FOLDED
 from acp_proxy.transcripts.archive import Archive
+from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.wire import record
 from tests import forked
 from tests.client import NO_ANSWER, Client
+from tests.conversation import line, update
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Proxied, entries
 from tests.end_to_end.test_handover import recorded
 from tests.end_to_end.typescript import ROOT, TYPESCRIPT, TYPESCRIPT_TIMEOUT, node, typescript
@@ -109,6 +113,24 @@ def test_a_replay_of_the_transcript_is_folded_unless_the_options_say_otherwise(p
     ran = loaded[3]
     assert (ran["title"], ran["status"], ran["rawInput"]) == ("Run the tests", "completed", None)
     assert ran["content"] == [{"type": "terminal", "terminalId": "x-1"}]
+
+
+def test_a_turn_is_folded_in_pieces_so_that_memory_is_bounded(talked: Any, proxied: Proxied, memory: Path) -> None:
+    session = talked["session"]
+    words = [f"{number:07}".ljust(8000, ".") for number in range(FOLDED // 8000)]
+    blocks = [{"type": "text", "text": part} for part in words]
+    lines = line(*(update(session, "agent_message_chunk", messageId="long", content=block) for block in blocks))
+    transcript = Transcript(proxied.transcript(session))
+    transcript.append(record.encode_updates("2026-11-20T09:15:02.123Z", "longer", lines, protocol=2))
+    transcript.close()
+    with Client(agent(proxied, memory, "forgets")) as client:
+        client.request("initialize", ABOUT)
+        asked = {"sessionId": session, "cwd": str(proxied.project), "replayFrom": {"type": "start"}}
+        client.request("session/resume", asked, timeout=60)
+        told = [one["params"]["update"] for one in client.messages() if one.get("method") == "session/update"]
+    pieces = [one["content"]["text"] for one in told if one.get("messageId") == "long"]
+    assert "".join(pieces) == "".join(words)
+    assert len(pieces) == 2
 
 
 def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one(proxied: Proxied, memory: Path) -> None:

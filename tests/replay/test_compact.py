@@ -7,6 +7,7 @@ import pytest
 
 from acp_proxy.replay.telling import Telling
 from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
 from tests.replay.entries import (
     AGENT,
     IMAGE,
@@ -298,3 +299,21 @@ def held_by(thing: object, seen: dict[int, object] | None = None) -> int:
         parts = [*getattr(thing, "__dict__", {}).values()]
         parts += [getattr(thing, name) for name in getattr(type(thing), "__slots__", ())]
     return sum(held_by(part, seen) for part in parts)
+
+
+# --- pieces of a turn
+
+
+def test_only_a_turn_that_is_longer_than_a_page_comes_in_pieces() -> None:
+    turn = [prompt("go"), *[chunk("a")] * 10, answer()]
+    size = sum(len(entry.raw or b"") for entry in turn)
+
+    def pieces(entries: list[Entry], page: int) -> list[str]:
+        telling = Telling(SESSION, run="a later one", page=page)
+        told = [line for number, entry in enumerate(entries, 1) for line in telling.add(number, entry)]
+        updates = updates_in([*told, *telling.end()])
+        return [one["content"]["text"] for one in updates if one["sessionUpdate"] == AGENT]
+
+    assert pieces(turn * 3, page=size * 3 // 2) == ["a" * 10] * 3
+    assert "".join(pieces(turn, page=size // 2)) == "a" * 10
+    assert len(pieces(turn, page=size // 2)) == 2

@@ -7,7 +7,10 @@ from typing import get_args
 import pytest
 
 from acp_proxy.replay.brief import Brief
+from acp_proxy.replay.either import EitherVersion
 from acp_proxy.replay.telling import Mode, Telling
+from acp_proxy.replay.upserting import Upserting
+from acp_proxy.replay.verbatim import Verbatim
 from acp_proxy.wire import acp
 from acp_proxy.wire.record import Entry
 from fuzz import growth
@@ -92,25 +95,48 @@ def test_a_record_has_no_quadratic_cost() -> None:
     assert growth.counted(Shape("a record", made)).is_well
 
 
-def peak_of_turn(count: int, page: int) -> int:
+def to_first(page: int) -> Telling:
+    return Telling(SESSION, run="another", page=page)
+
+
+def to_second(page: int) -> EitherVersion:
+    verbatim = Verbatim(SESSION, run="another")
+    return EitherVersion(SESSION, to_first(page), verbatim, Upserting(SESSION, 0, page=page))
+
+
+FOLDED = pytest.mark.parametrize(
+    "begun", [pytest.param(to_first, id="version 1"), pytest.param(to_second, id="version 2")]
+)
+"""The folded replays, for clients of both versions."""
+
+
+def peak_of_turn(begun: Callable[[int], Telling | EitherVersion], count: int, page: int) -> int:
     """The most bytes that a replay of one turn with so many calls takes at a time."""
-    telling = Telling(SESSION, run="another", page=page)
-    telling.add(1, prompt("go"))
+    replay = begun(page)
+    is_second = isinstance(replay, EitherVersion)
+
+    def made(id: str, at: int) -> Entry:
+        fields = {"title": f"Call {id}", "status": "completed", "rawInput": {"at": at}}
+        return changed(id, **fields).but(protocol=2) if is_second else call(id, **fields)
+
+    replay.add(1, prompt("go").but(protocol=2) if is_second else prompt("go"))
     tracemalloc.start()
     try:
         for number in range(count):
-            telling.add(number + 2, call(f"t{number}", status="completed", rawInput={"at": number}))
-        telling.end()
+            replay.add(number + 2, made(f"t{number}", number))
+        replay.end()
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
-def test_the_memory_for_a_turn_does_not_grow_with_it() -> None:
-    few, many = (peak_of_turn(count, page=64 * 1024) for count in (1_000, 8_000))
-    assert many - few < 7_000 * 300, "more than the ids of the calls"
+@FOLDED
+def test_the_memory_for_a_turn_does_not_grow_with_it(begun: Callable[[int], Telling | EitherVersion]) -> None:
+    few, many = (peak_of_turn(begun, count, page=32 * 1024) for count in (500, 2_000))
+    assert many - few < 1_500 * 400, "more than the ids of the calls"
 
 
-def test_a_folded_call_takes_kilobytes_not_tens_of_them() -> None:
+@FOLDED
+def test_a_folded_call_takes_kilobytes_not_tens_of_them(begun: Callable[[int], Telling | EitherVersion]) -> None:
     """What orjson returns takes four, however short it is, so nothing of that is held."""
-    assert peak_of_turn(1_000, page=0) < 1_000 * 4_000
+    assert peak_of_turn(begun, 1_000, page=0) < 1_000 * 4_000

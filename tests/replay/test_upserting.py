@@ -21,10 +21,12 @@ from tests.wire.test_retelling import AT, RUN, accepted, asked, chunk, data, sta
 Update = dict[str, Any]
 
 
-def folded(*updates: Update, limit: int = 0) -> list[Update]:
-    folding = Upserting("s", limit)
-    folding.add([line(update("s", one.pop("sessionUpdate"), **one)) for one in map(dict, updates)])
-    return [json.loads(each)["params"]["update"] for each in b"".join(folding.end_turn()).splitlines()]
+def folded(*updates: Update, limit: int = 0, page: int = 0) -> list[Update]:
+    folding = Upserting("s", limit, page=page)
+    lines: list[bytes] = []
+    for one in map(dict, updates):
+        lines += folding.add([line(update("s", one.pop("sessionUpdate"), **one))])
+    return [json.loads(each)["params"]["update"] for each in b"".join([*lines, *folding.end_turn()]).splitlines()]
 
 
 def part(words: str, id: str = "a", kind: str = "agent_message_chunk") -> Update:
@@ -120,6 +122,19 @@ def test_what_is_longer_than_the_limit_is_cut_and_a_message_is_not() -> None:
     assert folded(part("x" * 5000), limit=1000) == [part("x" * 5000)]
 
 
+def test_what_is_added_later_to_a_call_is_cut_too() -> None:
+    first, *more, last = folded(call(title="T"), *[grows("x" * 300)] * 20, limit=1000, page=2000)
+    assert first["title"] == "T"
+    words = [one["content"]["content"]["text"] for one in (*more, last)]
+    assert sum("bytes are left out here" in each for each in words) >= 2, "one notice a piece"
+    assert sum(each.startswith("x") for each in words) < 15
+    assert folded(call(title="T"), *[grows("x" * 300)] * 2, limit=1000, page=1) == [
+        call(title="T"),
+        grows("x" * 300),
+        grows("x" * 300),
+    ]
+
+
 class _Client:
     """What a client of version 2 shows."""
 
@@ -173,13 +188,13 @@ said = st.one_of(
 )
 
 
-@given(st.lists(said, max_size=20))
-def test_a_client_shows_the_same(updates: list[Update]) -> None:
-    assert _Client(folded(*updates)).shows() == _Client(updates).shows()
+@given(st.lists(said, max_size=20), st.sampled_from([0, 1, 300, 1000]))
+def test_a_client_shows_the_same_also_if_a_turn_is_folded_in_pieces(updates: list[Update], page: int) -> None:
+    assert _Client(folded(*updates, page=page)).shows() == _Client(updates).shows()
 
 
-def replay(*, is_folded: bool) -> EitherVersion:
-    folding = Upserting("s", 0) if is_folded else None
+def replay(*, is_folded: bool, page: int = 0) -> EitherVersion:
+    folding = Upserting("s", 0, page=page) if is_folded else None
     return EitherVersion("s", Telling("s", run="own"), Verbatim("s", run="own"), folding)
 
 
@@ -196,6 +211,18 @@ def test_turns_are_folded_apart() -> None:
     assert len(shown(replay(is_folded=False), turn)) == 5, "with the call, which has failed in the end"
 
 
+def test_a_long_turn_comes_in_pieces_and_short_ones_after_each_other_do_not() -> None:
+    turn = [asked(), whole("hello", id="u1", kind="user_message"), accepted(), *[chunk("a")] * 10, state("idle")]
+    size = sum(len(one.raw or b"") for one in turn)
+    said = [
+        one for one in shown(replay(is_folded=True, page=size * 3 // 2), turn * 3) if "chunk" in one["sessionUpdate"]
+    ]
+    assert [one["content"]["text"] for one in said] == ["a" * 10] * 3
+    said = [one for one in shown(replay(is_folded=True, page=size // 2), turn) if "chunk" in one["sessionUpdate"]]
+    assert len(said) == 2
+    assert "".join(one["content"]["text"] for one in said) == "a" * 10
+
+
 def test_many_chunks_at_once_are_folded_as_one_by_one() -> None:
     lines = [record.encode_message(AT, RUN, Peer.AGENT, chunk(f"{n} ").raw or b"", protocol=2) for n in range(40)]
     first = record.decode_entry(lines[0])
@@ -204,7 +231,9 @@ def test_many_chunks_at_once_are_folded_as_one_by_one() -> None:
     streams.last = lines[0], first
     stream = streams.stream(lines[1:], 0)
     assert isinstance(stream, Stream)
-    either = replay(is_folded=True)
-    out = either.add(0, first) + either.go_on(stream.count, stream) + either.end()
-    [one] = [json.loads(each)["params"]["update"] for each in out]
-    assert one["content"]["text"] == "0 " + stream.text
+    for page, pieces in ((0, 1), (stream.size, 1), (1, 2)):
+        either = replay(is_folded=True, page=page)
+        out = either.add(0, first) + either.go_on(stream.count, stream) + either.end()
+        said = [json.loads(each)["params"]["update"]["content"]["text"] for each in out]
+        assert "".join(said) == "0 " + stream.text
+        assert len(said) == pieces
