@@ -1,8 +1,8 @@
 """Replaces the terminals in tool calls by their output, because they do not exist any more.
 
 The client's terminals are noted in the transcript. Their ids are unique only within a run. An output is noted when its
-turn ends, and again if more becomes known later; a call that was replayed without that is then sent again. The bytes
-kept from one turn to the next are bounded; what is lost is replaced by a placeholder.
+turn ends, and again if more becomes known later; the newest calls that were replayed without that are then sent again.
+The bytes kept from one turn to the next are bounded; what is lost is replaced by a placeholder.
 
 A terminal without a note, in a call whose ``_meta`` has terminal output, is the agent's own. Such references stay,
 since the client has the output.
@@ -19,6 +19,9 @@ CARRIED = 1024 * 1024
 """The most bytes of outputs, and of contents that wait for an output, that are kept from one turn to the next."""
 PLACEHOLDER = "[the output of this terminal was not recorded]"
 
+_AWAITING = 16
+"""The most calls that are sent again when more becomes known of one terminal; agents show one in a call or two. Else a
+terminal of all turns would send all calls again in each."""
 _NO_LONGER_AWAITED = 1000  # terminals that are remembered although no call waits for them
 _FENCE = "```"
 _AROUND = 512  # bytes reserved for the lines around an output, so that the exit status is not cut
@@ -68,7 +71,7 @@ class ReplayedTerminals:
         self._noted: Newest[_Id, _Noted] = Newest(CARRIED)
         self._waiting: Newest[str, TerminalContent] = Newest(CARRIED)
         self._awaited: dict[_Id, dict[str, None]] = {}
-        """By terminal: the ids of the calls that wait for its output, or did."""
+        """By terminal: the ids of the newest calls that wait for its output, or did."""
 
     def note(self, run: str, note: Mapping[str, object]) -> dict[str, TerminalContent]:
         """Take a note of a terminal. ``run``: the note's run.
@@ -133,7 +136,11 @@ class ReplayedTerminals:
     def _await(self, waiting: Iterable[tuple[str, TerminalContent]]) -> None:
         for call, shown in waiting:
             for id in _shown_in(shown):
-                self._awaited.setdefault((shown.run, id), {})[call] = None
+                calls = self._awaited.setdefault((shown.run, id), {})
+                calls.pop(call, None)
+                calls[call] = None
+                if len(calls) > _AWAITING:
+                    del calls[next(iter(calls))]
 
     def _may_change(self, shown: TerminalContent) -> bool:
         noted = (self._noted.get((shown.run, id)) for id in _shown_in(shown))
