@@ -1,6 +1,7 @@
 """Composes the answers that acp-proxy gives itself, from what the store found: rows in, one line out."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from acp_proxy.core.effects import Forward
@@ -101,6 +102,8 @@ def amended(
     made: Mapping[str, str] | None = None,
     of_index: bool = False,
     within: str = "result",
+    ours: Mapping[str, str] = MappingProxyType({}),
+    shown: Callable[[str], str] | None = None,
 ) -> bytes:
     """The agent's list without hidden sessions, with the user's titles, and without titles that the agent has made from
     records of handovers; every other byte stays.
@@ -109,7 +112,8 @@ def amended(
     omitted if the user gave no titles. ``archived``: the ids of archived sessions, if each session must say whether it
     is archived; ``only``: leave all others out. ``made``: titles by session id, for sessions that have no other.
     ``of_index``: other sessions may be archived too, where the agent says so (``INDEX_MARK``). ``within``: the line's
-    member that has the list. Raises ValueError.
+    member that has the list. ``ours``: by the agent's id: our session, where that has another; all but ``hidden`` are
+    about that. ``shown``: returns the client's id of a session. Raises ValueError.
     """
     is_needed = hidden or title_of is not None or archived is not None or made or RECORD_MARK in raw
     sessions = _sessions(raw, within) if is_needed else []
@@ -121,7 +125,13 @@ def amended(
         for id, item in zip(ids, sessions, strict=True)
     ]
     gone = [id in hidden or out for id, out in zip(ids, kept_out, strict=True)]
-    new = [_changes(item, title_of, archived, made or {}, of_index=of_index) for item in sessions]
+    new = [
+        _changes(item, ours.get(id, id), title_of, archived, made or {}, of_index=of_index) if id is not None else {}
+        for id, item in zip(ids, sessions, strict=True)
+    ]
+    for id, changes in zip(ids, new, strict=True):
+        if shown is not None and id is not None and (other := shown(id)) != id:
+            changes["sessionId"] = other
     if not any(gone) and not any(new):
         return raw
     text = splice.decode(raw)
@@ -129,11 +139,28 @@ def amended(
     start, end = splice.members(text, result[0])["sessions"]
     spans = splice.elements(text, start)
     items = [_with_members(text[a:b], each) if each else text[a:b] for (a, b), each in zip(spans, new, strict=True)]
-    changes = list(zip(spans, items, strict=True))
+    placed = list(zip(spans, items, strict=True))
     if any(gone):
         kept = ",".join(item for item, out in zip(items, gone, strict=True) if not out)
-        changes = [((start, end), f"[{kept}]")]
-    return splice.encode(splice.replaced(text, changes))
+        placed = [((start, end), f"[{kept}]")]
+    return splice.encode(splice.replaced(text, placed))
+
+
+def ids(raw: bytes, within: str) -> list[str | None]:
+    """The ids of the sessions in the agent's list. Raises ValueError."""
+    return [acp.session_id(item) for item in _sessions(raw, within)]
+
+
+def with_removed(raw: bytes, within: str, of: Callable[[list[str]], list[str]]) -> bytes:
+    """A line with other ids in its array ``removed``; every other byte stays. ``of``: the new ids. Raises ValueError,
+    KeyError."""
+    told = acp.strings(acp.member(jsonrpc.parse(raw), within), "removed")
+    if not told or (new := of(told)) == told:
+        return raw
+    text = splice.decode(raw)
+    params = splice.members(text, splice.whole(text)[0])[within]
+    span = splice.members(text, params[0])["removed"]
+    return splice.encode(splice.replaced(text, [(span, jsonrpc.dump(new).decode())]))
 
 
 def untitled(raw: bytes, *, absent: bool, within: str = "result") -> list[str]:
@@ -174,16 +201,14 @@ def _sessions(raw: bytes, within: str) -> list[object]:
 
 def _changes(
     item: object,
+    id: str,
     title_of: Callable[[str], str | None] | None,
     archived: Collection[str] | None,
     made: Mapping[str, str],
     *,
     of_index: bool,
 ) -> dict[str, object]:
-    """The members of a listed session that need another value; None: must be left out."""
-    id = acp.session_id(item)
-    if id is None:
-        return {}
+    """The members of a listed session that need another value; None: must be left out. ``id``: ours."""
     new: dict[str, object] = {}
     told, named = acp.text(item, "title"), _title(item)
     title = title_of(id) if title_of is not None else None

@@ -5,7 +5,6 @@ before the effects in front of it are written; everything else waits until they 
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
@@ -13,6 +12,8 @@ from acp_proxy.wire.rewinds import Point
 from acp_proxy.wire.value import Value
 
 TYPE_CHECKING = False  # typing itself is slow to import
+
+_NOTHING: Mapping[str, str] = {}
 
 # --- for the transcript
 
@@ -184,7 +185,8 @@ class AmendList(Value):
     ``titles``: sessions without a title get the one that acp-proxy would list. ``joins``: this is the first page, which
     sessions join that only acp-proxy can list: those of the directory ``cwd``, if it is given. ``continues``: copies
     and other agents' sessions too. ``of_index``: the agent has archived sessions itself, and its rows say which.
-    ``within``: the line's member that has the sessions. ``renamed``: as for ``AmendTitles``.
+    ``within``: the line's member that has the sessions. ``renamed``, ``ours``: as for ``AmendTitles``. ``wanted``: the
+    ids that the client asked for, which join if only acp-proxy knows them.
     """
 
     raw: bytes
@@ -199,6 +201,8 @@ class AmendList(Value):
     of_index: bool = False
     within: str = "result"
     renamed: frozenset[str] = frozenset()
+    ours: Mapping[str, str] = _NOTHING
+    wanted: tuple[str, ...] = ()
 
 
 class AmendTitles(Value):
@@ -210,7 +214,7 @@ class AmendTitles(Value):
 
     data: bytes
     renamed: frozenset[str] = frozenset()
-    ours: Mapping[str, str] = MappingProxyType({})
+    ours: Mapping[str, str] = _NOTHING
 
 
 class SetTitle(Value):

@@ -507,14 +507,19 @@ class Interceptor:
         if found.session is not None:
             followed = session_index.followed(found.request, found.session, message.result, offers)
             return [*([followed] if followed is not None else []), Forward(Peer.CLIENT, line)]
-        return [self._rows(found.request.method, line) or Forward(Peer.CLIENT, line)]
+        return [self._rows(found.request.method, line, found.request.params) or Forward(Peer.CLIENT, line)]
 
-    def _rows(self, method: str, line: bytes) -> Effect | None:
-        """What to do with a line that has rows of the agent's index of sessions; None if that is not one."""
+    def _rows(self, method: str, line: bytes, asked: object = None) -> Effect | None:
+        """What to do with a line that has rows of the agent's index of sessions; None if that is not one. ``asked``:
+        the parameters of the request that it answers."""
         if not (self._service.index and self._service.amends and self._notebook.records):
             return None
         renamed = self._ledger.sessions(Peer.CLIENT, acp.RENAMES)
-        return session_index.rows(method, line, self._service.index, titles=self._service.titles, renamed=renamed)
+        service = self._service
+        page = session_index.rows(method, line, service.index, titles=service.titles, renamed=renamed, asked=asked)
+        if page is None:
+            return None
+        return page.but(ours=self._shown_ids.ours, directories=service.directories, continues=service.continues)
 
     def _prompt_answered(self, found: Open, session: str, line: bytes, message: Response) -> list[Effect]:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""

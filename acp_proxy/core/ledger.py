@@ -15,7 +15,7 @@ OPEN_LIMIT = 32 * 1024 * 1024
 """The most bytes of open requests: tens of thousands of requests, while an editor has a handful open."""
 
 _COST = 1024  # bytes of one request, beside its texts
-_READ_AGAIN = acp.OPENING | acp.TERMINALS | acp.RENAMES | {acp.LIST}
+_READ_AGAIN = acp.OPENING | acp.TERMINALS | acp.RENAMES | {acp.LIST, acp.INDEX_LOOK_UP}
 """Methods whose parameters are needed when the answer comes."""
 _OTHER = ""
 _KINDS = acp.OPENING | acp.TERMINALS | acp.RECORDED_REQUESTS | acp.EXTENSIONS

@@ -8,13 +8,13 @@ offers this client; everything else passes.
 Sources: claude-agent-acp 0.101 and codex-acp 2.6; the drafts ``session/set_title`` and ``session/archive``.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 
 from acp_proxy.core.answers import EXCLUDE, INCLUDE, ONLY
 from acp_proxy.core.capabilities import ARCHIVE, TITLE
 from acp_proxy.core.effects import AmendList, FollowAgent
 from acp_proxy.titles import AGENT_TITLE_LENGTH, cleaned
-from acp_proxy.wire import acp, splice
+from acp_proxy.wire import acp, foreign, splice
 from acp_proxy.wire.jsonrpc import Request
 from acp_proxy.wire.value import Value
 
@@ -71,13 +71,60 @@ def followed(request: Request, session: str, result: object, offers: Collection[
     return FollowAgent(session, is_archived=method.archives) if method.archives is not None else None
 
 
-def rows(name: str, line: bytes, offers: Collection[str], *, titles: bool, renamed: frozenset[str]) -> AmendList | None:
+def rows(
+    name: str, line: bytes, offers: Collection[str], *, titles: bool, renamed: frozenset[str], asked: object = None
+) -> AmendList | None:
     """What to do with a line of the agent that has rows of sessions; None if that is not one. ``name``: its method, or
-    that of the request that it answers. ``titles``, ``renamed``: as in ``AmendList``."""
+    that of the request that it answers. ``titles``, ``renamed``: as in ``AmendList``. ``asked``: the parameters of that
+    request."""
     method = METHODS.get(name)
     if method is None or method.rows is None or method.part not in offers:
         return None
-    return AmendList(line, archived=INCLUDE, titles=titles, of_index=True, within=method.rows, renamed=renamed)
+    wanted = tuple(acp.strings(asked, "sessionIds"))
+    page = AmendList(line, archived=INCLUDE, titles=titles, of_index=True, within=method.rows, renamed=renamed)
+    return page.but(wanted=wanted)
+
+
+class IndexRows(Value):
+    """Which rows of the agent's index the client sees, and by which ids, if sessions continue in others of the agent.
+
+    ``aliases``: by the agent's id, oldest first: our session. ``gone``: the deleted sessions. ``known``: the ids by
+    which the client knows sessions. A session has one row: the agent's latest, by our id, or by the agent's if the
+    client knows only that.
+    """
+
+    aliases: Mapping[str, str]
+    gone: frozenset[str]
+    known: frozenset[str]
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The agent's ids of rows that the client does not see."""
+        latest = {session: alias for alias, session in self.aliases.items() if session not in self.gone}
+        return self.gone | set(self.aliases.values()) | (self.aliases.keys() - set(latest.values()))
+
+    def shown(self, id: str) -> str:
+        """The client's id of a session. ``id``: ours, or the agent's."""
+        session = self.aliases.get(id, id)
+        ids = [session, *(alias for alias, other in reversed([*self.aliases.items()]) if other == session)]
+        return next((each for each in ids if each in self.known), session)
+
+    def removed(self, ids: Iterable[str]) -> list[str]:
+        """The sessions that are no more, of the ids that the agent no longer has: others may continue in another."""
+        continued = frozenset(self.aliases.values())
+        sessions = ((id, self.aliases.get(id, id)) for id in ids)
+        kept = (id if session not in continued else self.shown(id) for id, session in sessions if self._ends(session))
+        return list(dict.fromkeys(kept))
+
+    def missing(self, wanted: Iterable[str], rows: Iterable[str | None]) -> list[str]:
+        """Our sessions of those that the client asked for which the agent has no row. ``rows``: the ids that it has."""
+        there = {self.aliases.get(id, id) for id in rows if id is not None and id not in self.hidden}
+        asked = dict.fromkeys(self.aliases.get(id, id) for id in wanted)
+        ours = frozenset(self.aliases.values())
+        return [each for each in asked if (each in ours or foreign.is_foreign(each)) and each not in there | self.gone]
+
+    def _ends(self, session: str) -> bool:
+        return session in self.gone or session not in self.aliases.values()
 
 
 def archive_filter(params: object) -> str:

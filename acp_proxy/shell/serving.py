@@ -29,6 +29,7 @@ from acp_proxy.core.effects import (
 )
 from acp_proxy.core.events import PageEmptied
 from acp_proxy.core.joining import joined
+from acp_proxy.core.session_index import IndexRows
 from acp_proxy.errors import InvalidCursor, Unreadable, errno_name
 from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS
 from acp_proxy.recording.recorder import Recorder
@@ -122,8 +123,9 @@ class Serving:
             title_of = _title_of(state, page.renamed)
             made = self._titles(answers.untitled(raw, absent=page.titles, within=page.within))
             aliases = recorder.at_store(lambda: recorder.store.aliases(recorder.agent)) if state.aliases else {}
-            is_list = page.asked is not None or not page.of_index  # else rows of the agent's index, which nothing joins
-            rows = self._beside(page, frozenset(aliases.values()) if is_list else frozenset())
+            if page.asked is None and page.of_index:
+                return [Forward(Peer.CLIENT, self._index_rows(page, state, aliases))]
+            rows = self._beside(page, frozenset(aliases.values()))
             elsewhere = aliases.keys() | {row.session for row in rows}
             rows = rows if page.joins else []
             archived = state.archived_here
@@ -147,6 +149,42 @@ class Serving:
             return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
         except (OSError, ValueError, KeyError, RecursionError):
             return [Forward(Peer.CLIENT, raw)]
+
+    def _index_rows(self, page: AmendList, state: "JournalState", aliases: dict[str, str]) -> bytes:
+        """A line with rows of the agent's index, with the ids that the client knows, and with those rows that it asked
+        for and only acp-proxy has. Raises OSError, ValueError, KeyError."""
+        raw, within = page.raw, page.within
+        index = IndexRows(aliases, state.gone, frozenset({*page.wanted, *page.ours}))
+        untitled = answers.untitled(raw, absent=page.titles, within=within)
+        line = answers.amended(
+            raw,
+            index.hidden,
+            _title_of(state, page.renamed),
+            state.archived_here,
+            made=self._titles([aliases.get(id, id) for id in untitled]),
+            of_index=True,
+            within=within,
+            ours=aliases,
+            shown=index.shown if aliases else None,
+        )
+        line = answers.with_removed(line, within, index.removed) if aliases else line
+        missing = index.missing(page.wanted, answers.ids(raw, within))
+        rows = [row.but(session=index.shown(row.session)) for row in self._named(page, missing)]
+        return joined(line, rows, directories=page.directories, archived=False, of_index=True)
+
+    def _named(self, page: AmendList, sessions: list[str]) -> "list[Listed]":
+        """The rows of these sessions, newest first, if the index answers in time."""
+        recorder = self._recorder
+        store, agent = recorder.store, recorder.agent
+        others = recorder.at_store(recorder.others) if sessions and page.continues else []
+
+        def ask() -> "list[Listed]":
+            try:
+                return store.named(agent, recorder.run, sessions, others)
+            except (OSError, Unreadable, ImportError):
+                return []
+
+        return self._in_time(ask, [], PATIENCE_SECONDS) if sessions else []
 
     def amended_titles(self, updates: AmendTitles) -> bytes:
         """Updates from the agent, with the user's titles."""

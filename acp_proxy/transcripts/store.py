@@ -282,6 +282,13 @@ class Store(Opened):
 
         return joining(self._layout, self._catalog.ask, agent, cwd, run, archived, sessions, copies, others)
 
+    def named(self, agent: str, run: str, sessions: Collection[str], others: Sequence[str]) -> "list[Listed]":
+        """The rows of these sessions, archived ones too, newest first: the agent's own, copies, and rows of ``others``.
+        Raises Unreadable."""
+        from acp_proxy.transcripts.listing.beside import named
+
+        return named(self._layout, self._catalog.ask, agent, run, sessions, others)
+
     def titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
         """The titles of those of these sessions that have one, by id, without the user's titles. Raises Unreadable."""
         from acp_proxy.transcripts.listing.queries import titles

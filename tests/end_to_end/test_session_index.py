@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from acp_proxy.wire import foreign
 from tests import forked
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, say
+from tests.end_to_end.test_handover import LISTS, continued
 
 AIR = {"_meta": {"jetbrains": {"air": {"version": 1, "capabilities": ["sessionIndex"]}}}}
 PARTS = ["sessionIndex", "sessionRename", "sessionArchive", "sessionBatchGet", "sessionListSubscribe"]
@@ -71,4 +73,65 @@ def test_what_our_commands_change_holds_in_the_agents_index(proxied: Proxied) ->
         editor.request("_session/unarchive", {"sessionId": one})
         assert looked_up(editor) == {one: ("The agent's", False)}, "the agent has the title itself, and may change it"
         assert "The editor's" in command(proxied, "list")
+        assert editor.end() == 0
+
+
+def test_a_handed_over_session_has_one_row_in_the_index(proxied: Proxied) -> None:
+    session, new, _ = continued(proxied)
+    rows = [{"sessionId": each, "cwd": "/w", "title": "The agent's"} for each in (session, new)]
+    changed = {"subscriptionId": "x", "sessions": rows, "removed": [session, "other", new]}
+    script = scripted(session, new)
+    script["turns"] = [[{"notify": "_session/list/changes", "params": changed}, say("Done.")]]
+    command(proxied, "rename", session, "Mine")
+    command(proxied, "archive", session)
+    with proxied.editor(script, agent=LISTS) as editor:
+        editor.initialize(clientCapabilities=AIR)
+        for wanted, shown in (([session], session), ([session, new], session), ([new], new)):
+            found = editor.request("_session/batch_get", {"sessionIds": wanted})["sessions"]
+            assert [(row["sessionId"], row["title"]) for row in found] == [(shown, "Mine")]
+            assert found[0]["_meta"]["jetbrains"]["air"]["archived"] is True
+        editor.prompt(editor.new_session(), "hello")
+        [told] = [one["params"] for one in editor.messages() if one.get("method") == "_session/list/changes"]
+        assert [(row["sessionId"], row["title"]) for row in told["sessions"]] == [(session, "Mine")]
+        assert told["removed"] == ["other"], "the session continues"
+        assert editor.end() == 0
+
+
+def test_the_index_has_rows_that_the_client_asked_for_and_only_acp_proxy_has(proxied: Proxied) -> None:
+    session, new, _ = continued(proxied)
+    with proxied.editor(scripted(), agent=LISTS) as editor:
+        editor.initialize(clientCapabilities=AIR)
+        for wanted in ([session], [new]):
+            found = editor.request("_session/batch_get", {"sessionIds": [*wanted, "unknown"]})["sessions"]
+            assert [(row["sessionId"], row["title"]) for row in found] == [(wanted[0], "mend it")]
+        editor.request("session/delete", {"sessionId": session})
+        assert editor.request("_session/batch_get", {"sessionIds": [session, new]})["sessions"] == []
+        assert editor.end() == 0
+
+
+def test_the_index_has_rows_of_other_agents_sessions(proxied: Proxied) -> None:
+    about = {"agentInfo": {"name": "another", "version": "1"}}
+    with proxied.started({"initialize": {"result": about}, "turns": [[say("Done.")]]}) as editor:
+        session = editor.new_session()
+        editor.prompt(session, "mend it")
+        assert editor.end() == 0
+    row = foreign.id_of(proxied.transcript(session).parent.name, session)
+    with proxied.editor(scripted(), agent=LISTS, options=["--also-list", "all"]) as editor:
+        editor.initialize(clientCapabilities=AIR)
+        assert row in [each["sessionId"] for each in editor.sessions()]
+        found = editor.request("_session/batch_get", {"sessionIds": [row]})["sessions"]
+        assert [each["sessionId"] for each in found] == [row]
+        assert editor.end() == 0
+
+
+def test_what_only_our_command_has_archived_can_be_unarchived_although_the_agent_refuses(proxied: Proxied) -> None:
+    script = scripted()
+    script["methods"]["_session/unarchive"] = {"error": {"code": -32600, "message": "active writer"}}
+    with proxied.editor(script) as editor:
+        editor.initialize(clientCapabilities=AIR)
+        session = editor.new_session()
+        editor.prompt(session, "mend it")
+        command(proxied, "archive", session)
+        assert editor.request("_session/unarchive", {"sessionId": session}) == {}
+        assert session in command(proxied, "list")
         assert editor.end() == 0

@@ -48,6 +48,19 @@ def joining(
     return sorted(ask(found, agent, *others), key=_position, reverse=True)[:PAGE]
 
 
+def named(
+    layout: Layout, ask: AskIndex, agent: str, run: str, sessions: Collection[str], others: Sequence[str]
+) -> list[Listed]:
+    """The rows of these sessions, as ``Store.named`` has them. Raises Unreadable."""
+    rows = Rows(layout, agent, None)
+
+    def found(index: Index) -> list[Listed]:
+        own = _own(index, agent, None, run, map(file_name, sessions), copies=False)
+        return [*keeping.current(layout, own), *rows.of(index, others, None, None, PAGE, sessions)]
+
+    return sorted(ask(found, agent, *others), key=_position, reverse=True)
+
+
 def with_others(
     layout: Layout,
     ask: AskIndex,
@@ -89,8 +102,10 @@ class Rows:
         cwd: str | None,
         before: _Position | None,
         size: int,
+        ids: Collection[str] | None = None,
     ) -> Iterator[Listed]:
-        """At most ``size`` rows of each agent. ``before``: only those that follow this place in the list."""
+        """At most ``size`` rows of each agent. ``before``: only those that follow this place in the list. ``ids``: only
+        those with these ids."""
         if self._archived is True:
             return  # what is archived here is not listed again as another agent's
         hidden = set(self._state.hidden if self._archived is False else self._state.gone) | _ids(index, self._agent)
@@ -98,8 +113,10 @@ class Rows:
         for other in others:
             names = {file_name(session) for folder, session in gone if folder == other}
             theirs = keeping.state_of(self._layout, other)
+            wanted = [foreign.original(id) for id in ids] if ids is not None else None
+            only = [file_name(each[1]) for each in wanted if each and each[0] == other] if wanted is not None else None
             for row in keeping.current(
-                self._layout, _others(index, other, cwd, before, size, names.union(theirs.archived))
+                self._layout, _others(index, other, cwd, before, size, names.union(theirs.archived), only)
             ):
                 id = foreign.id_of(other, row.session)
                 if foreign.original(id) is not None:  # else the folder has a name that no id can have
@@ -132,18 +149,27 @@ def _ids(index: Index, agent: str) -> set[str]:
 
 
 def _others(
-    index: Index, agent: str, cwd: str | None, before: _Position | None, size: int, hidden: Collection[str]
+    index: Index,
+    agent: str,
+    cwd: str | None,
+    before: _Position | None,
+    size: int,
+    hidden: Collection[str],
+    only: Collection[str] | None = None,
 ) -> list[Listed]:
-    """Another agent's listed sessions, newest first; without copies that nobody has continued yet."""
+    """Another agent's listed sessions, newest first; without copies that nobody has continued yet. ``hidden``,
+    ``only``: names of transcripts."""
     test, values = inside(index, agent, cwd, below=False) if cwd is not None else ("1", list[object]())
     query = [
         f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}",
         "AND name NOT IN (SELECT value FROM json_each(?))",
+        "AND name IN (SELECT value FROM json_each(?))" if only is not None else "",
         "AND NOT (session >= ? AND session < ? AND json_extract(info, '$.lastRun') = ?)",
         "AND updated <= ? AND (updated, CAST(? || session AS BLOB)) < (?, ?)" if before is not None else "",
         "ORDER BY updated DESC, session DESC LIMIT ?",
     ]
-    given = [agent, *values, json.dumps(list(hidden)), *COPIES, CONTINUED_RUN]
+    names = [json.dumps(list(each)) for each in (hidden, only) if each is not None]
+    given = [agent, *values, *names, *COPIES, CONTINUED_RUN]
     after = [before[0], foreign.id_of(agent, ""), *before] if before is not None else []
     return [listed(row, "") for row in index.select(" ".join(query), [*given, *after, size])]
 

@@ -90,3 +90,13 @@ def test_only_listed_agents_can_be_read(store: Both) -> None:
     with pytest.raises(FileNotFoundError):
         store.read_original(foreign.id_of(theirs, "s"), [])
     store.read_original(foreign.id_of(theirs, "s"), [theirs]).close()
+
+
+def test_rows_are_found_by_their_ids_however_old_they_are(store: Both) -> None:
+    for number in range(510):
+        store_session(store, f"s{number}", ("go", []), agent="theirs", at=1_000_000.0 - number)
+    store_session(store, "m", ("go", []), agent="mine", at=1.0)
+    mine, theirs = folder(store, "mine"), folder(store, "theirs")
+    wanted = [foreign.id_of(theirs, "s509"), "m", "unknown", foreign.id_of("unknown", "s1")]
+    assert [row.session for row in store.named(mine, "run", wanted, [theirs])] == wanted[:2]
+    assert [row.session for row in store.named(mine, "run", wanted, [])] == ["m"]
