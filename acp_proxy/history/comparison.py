@@ -158,6 +158,13 @@ class Comparison:
             run.span = self._find(run.text)
         return run.span is not None
 
+    def rest(self, run: Run) -> list[bytes] | None:
+        """The new part of an unfinished agent message that begins with the last words of a turn that was cut; None for
+        any other message."""
+        span = self._continued(run.text) if self.past.is_cut else None
+        divided = self._divided(run, span) if span is not None else None
+        return None if divided is None else [told.line for told in divided]
+
     def tail_lines(self) -> tuple[list[bytes], list[bytes]]:
         """The lines that the transcript may lack, in two parts: up to the last of the agent's words, calls and other
         updates, and the user messages, thoughts and plans after it, which depend on what the agent sends next."""
@@ -236,8 +243,8 @@ class Comparison:
         if self._knows_beginning(run):
             return False
         if (rest := self._continued(said)) is not None:
+            divided = self._divided(run, rest)
             self._known([rest])
-            divided = run.divided(rest[1] - rest[0]) if self._tail.is_rest else None
             if divided is not None:
                 self._unknown(*divided)
                 return False
@@ -281,13 +288,16 @@ class Comparison:
         self.users += self._tail.users
         self._tail.clear()
         self._rewrites = False
-        self._tail.is_rest = self._is_at_cut
+        self._tail.is_rest = self._is_cut_at(self.at)
 
-    @property
-    def _is_at_cut(self) -> bool:
-        """Whether the replay has come to the end of the words of a turn that was cut."""
+    def _divided(self, run: Run, span: Span) -> list[ToldUpdate] | None:
+        """The message behind the letters that it has in the transcript, if these are the end of a turn that was cut."""
+        return run.divided(span[1] - span[0]) if self._is_cut_at(span[1]) else None
+
+    def _is_cut_at(self, at: int) -> bool:
+        """Whether the words of a turn that was cut end at this offset, to which the replay has come."""
         users, end = self.past.users, len(self.past.words)
-        return self.past.is_cut and self.at == end and (self.user == len(users) or users[-1].start < end)
+        return self.past.is_cut and at == end and (self.user == len(users) or users[-1].start < end)
 
     def _behind_last_thought(self, run: Run) -> list[ToldUpdate]:
         """The part of a thought that the transcript lacks, if it ends with the beginning of this thought."""
@@ -346,7 +356,7 @@ class Comparison:
         self._is_placed = True
         self._end_tail()
         self.at, self.user = start, number + 1
-        self._tail.is_rest = self._is_at_cut
+        self._tail.is_rest = self._is_cut_at(self.at)
         self._rewrites = self.past.has_answer(number + 1) and not self._tail.is_rest
         self._tail.completes = number + 1 == len(self.past.users) and not self.past.has_answer(number + 1)
 

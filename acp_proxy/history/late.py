@@ -51,7 +51,11 @@ class Sieve:
         if kind == acp.AGENT_CHUNK and run is not None:
             if not run.is_new and comparison.follow(run) and run.span is not None and self._was_shown(run.span):
                 return []
+            rest = comparison.rest(run) if self._ours and not run.is_new else None
             run.is_new = True
+            if rest is not None:  # the client has seen how this message begins, and what came with it
+                self._waiting = rest
+                return self._let_go()
             was_shown = self._ours or comparison.begins_again
             if was_shown and comparison.skip_answer(run):
                 return self._drop()

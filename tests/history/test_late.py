@@ -67,6 +67,25 @@ def test_new_updates_pass_at_once_and_are_recorded() -> None:
     assert (late.rest(), new(late.comparison)) == ([], expected([GREETING]))
 
 
+@pytest.mark.parametrize(
+    ("said", "rest"),
+    [
+        (["It is mended."], [" mended."]),
+        (["It", " is mended.", " All of it."], [" mended.", " All of it."]),
+        (["~ hm", "It is mended."], [" mended."]),
+    ],
+)
+def test_only_the_rest_of_a_message_that_was_cut_passes(said: list[str | Update], rest: list[str | Update]) -> None:
+    late = Late(laid("> mend it", "~ hm", "It is", answered=False), ours=True)
+    assert late.told("> mend it", *said) == expected(rest)
+    assert (late.rest(), new(late.comparison, is_open_elsewhere=False)) == ([], expected(rest))
+
+
+def test_a_message_that_only_the_agent_has_shown_passes_whole() -> None:
+    late = Late(laid("> mend it", "It is", answered=False), ours=False)
+    assert late.told("> mend it", "It is mended.") == expected(["> mend it", "It is mended."])
+
+
 def test_a_greeting_right_after_a_known_message_without_an_id_passes_alone() -> None:
     late = Late(laid(*TALK), *ONE, "> thanks", ours=True)
     assert late.told("You are ", "welcome, any time.") == []
