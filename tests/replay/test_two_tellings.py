@@ -292,6 +292,8 @@ def test_both_replays_leave_clients_in_the_state_of_the_live_conversation(steps:
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(conversations())
 def test_a_turn_that_is_folded_in_pieces_leaves_clients_in_the_same_state(steps: list[Step]) -> None:
+    """Except for the place of a call about which the agent asked before it came, in an earlier piece."""
+    steps = [step for step in steps if b"request_permission" not in (step.entry.raw or b"")]
     edited_live = edited(kept_safe(steps, parsed))
     for mode in MODES:
         told = told_of(steps, mode, page=500)
