@@ -155,13 +155,15 @@ class Serving:
         for and only acp-proxy has. Raises OSError, ValueError, KeyError."""
         raw, within = page.raw, page.within
         index = IndexRows(aliases, state.gone, frozenset({*page.wanted, *page.ours}))
-        untitled = answers.untitled(raw, absent=page.titles, within=within)
+        untitled = [aliases.get(id, id) for id in answers.untitled(raw, absent=page.titles, within=within)]
+        # The agent's new session lacks a title that the user gave to the one before.
+        users = {session: title for session in untitled if (title := state.title(session)) is not None}
         line = answers.amended(
             raw,
             index.hidden,
             _title_of(state, page.renamed),
             state.archived_here,
-            made=self._titles([aliases.get(id, id) for id in untitled]),
+            made=self._titles(untitled) | users,
             of_index=True,
             within=within,
             ours=aliases,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from acp_proxy.titles import RECORD_BEGINNINGS
 from acp_proxy.wire import foreign
 from tests import forked
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, say
@@ -134,4 +135,17 @@ def test_what_only_our_command_has_archived_can_be_unarchived_although_the_agent
         command(proxied, "archive", session)
         assert editor.request("_session/unarchive", {"sessionId": session}) == {}
         assert session in command(proxied, "list")
+        assert editor.end() == 0
+
+
+def test_a_title_that_the_agents_session_before_a_handover_got_is_that_of_the_new_one(proxied: Proxied) -> None:
+    session, new, _ = continued(proxied)
+    script = scripted(new)
+    script["methods"]["_session/batch_get"]["result"]["sessions"][0]["title"] = RECORD_BEGINNINGS[0]
+    with proxied.editor(script, agent=LISTS) as editor:
+        editor.initialize(clientCapabilities=AIR)
+        editor.request("_session/rename", {"sessionId": session, "title": "Mine"})
+        for wanted in (session, new):
+            found = editor.request("_session/batch_get", {"sessionIds": [wanted]})["sessions"]
+            assert [(row["sessionId"], row["title"]) for row in found] == [(wanted, "Mine")]
         assert editor.end() == 0
