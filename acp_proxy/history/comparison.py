@@ -166,15 +166,18 @@ class Comparison:
         return None if divided is None else [told.line for told in divided]
 
     def tail_lines(self) -> tuple[list[bytes], list[bytes]]:
-        """The lines that the transcript may lack, in two parts: up to the last of the agent's words, calls and other
-        updates, and the user messages, thoughts and plans after it, which depend on what the agent sends next."""
+        """The lines that the transcript may lack, in two parts: those that are new, and user messages, thoughts and
+        plans after the agent's last words, calls and other updates, which depend on what the agent sends next. A user
+        message that follows the transcript's last turn is new, unless the agent has sent user messages only: then the
+        answer to the last one may still come (gemini sends the first part of its replay before it answers)."""
         self.end_message()
-        return self._tail.lines()
+        return self._tail.lines(may_be_past=self._rewrites and not self.covered and not self.called)
 
     def new(self, *, is_open_elsewhere: bool | None = None) -> list[bytes]:
         """The lines to record.
 
-        From an answered user message in the tail on, these are all lines, since the session continued elsewhere.
+        From a user message in the tail on that is answered or follows the transcript's last turn, these are all lines,
+        since the session continued elsewhere.
         Before it, they are the end of a turn that has no answer in the transcript, or else what came after the agent's
         answer and is nowhere in the transcript. If the transcript is empty, they are all lines.
 
@@ -185,6 +188,29 @@ class Comparison:
         if self.is_undecided:
             return []
         return self._tail.new(is_all_new=self.past.is_empty, is_open_elsewhere=is_open_elsewhere)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the tail has a user message that follows the transcript's last turn, answered or not."""
+        return self._tail.goes_on
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether what is coming is new, whatever the agent sends next: such a user message, or something after it."""
+        run = self._run
+        if self._rewrites or run is None or run.kind != acp.USER_CHUNK:
+            return self._tail.goes_on and not self._rewrites
+        last = self.past.users[self.user - 1 :] if self.user else self.past.users
+        may_be_known = any(form.startswith(run.text) for user in last for form in user.forms)
+        return self._is_at_end and not (
+            may_be_known or self._begins_again(run.text, whole=False) is not None or self._next_user(run) is not None
+        )
+
+    @property
+    def _is_at_end(self) -> bool:
+        """Whether the replay has come to the transcript's last turn: no user message of the transcript follows."""
+        users = self.past.users
+        return self.user == len(users) or users[-1].start < self.at or users[-1].call <= self._last_call
 
     @property
     def went_on_elsewhere(self) -> bool:
@@ -307,8 +333,9 @@ class Comparison:
         return run.pieces if divided is None else divided
 
     def _unknown(self, *told: ToldUpdate) -> None:
-        if self._rewrites:
+        if self._rewrites:  # the last answer in other words; a user message before it is context
             self.lacks = True
+            self._tail.end_turn()
             return
         self._tail.has_unknown = True
         self._tail.keep(*told)
@@ -323,7 +350,7 @@ class Comparison:
             number = self._begins_again(run.text)
         self._tail.users += 1
         if number is None:
-            self._tail.keep(*run.pieces)
+            self._keep_user(*run.pieces)
             return False
         self._place(number)
         if (key := self.past.users[number].key) is not None and run.message is not None:
@@ -336,8 +363,13 @@ class Comparison:
                 self._tail.users += 1
                 self._place(other)
             elif self._tail.completes and not self.past.is_unfinished:  # else it may be context that the agent added
-                self._tail.keep(*run.behind(len(begun)))
+                self._keep_user(*run.behind(len(begun)))
         return True
+
+    def _keep_user(self, *told: ToldUpdate) -> None:
+        for each in told:
+            each.goes_on = self._is_at_end
+        self._tail.keep(*told)
 
     def _place(self, number: int) -> None:
         """Move to the user message with this index."""

@@ -42,7 +42,7 @@ class Sieve:
             return self._let_go()
         if kind in (acp.USER_CHUNK, acp.THOUGHT_CHUNK, PLAN):
             may_be_seen = self._ours or comparison.begins_again or comparison.may_begin_again
-            return [] if may_be_seen else self._let_go()
+            return [] if may_be_seen and not comparison.is_going_on else self._let_go()
         if kind in CALLS or shown_by(update) is not None:
             if number is None or not (self._ours or comparison.begins_again):
                 return self._let_go()
@@ -70,6 +70,9 @@ class Sieve:
         is_shown = run is not None and run.kind == acp.AGENT_CHUNK and not run.is_new
         self._comparison.end_message()
         is_alone = self._ours and (run is None or run.kind != acp.AGENT_CHUNK)  # a user message without an answer
+        if is_alone and self._comparison.goes_on:
+            new = {line for part in self._comparison.tail_lines() for line in part}
+            return [line for line in self._let_go() if line in new]
         return self._drop() if is_shown or (is_alone and not self._is_unsure) else self._let_go()
 
     def _was_shown(self, span: Span) -> bool:

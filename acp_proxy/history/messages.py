@@ -10,12 +10,14 @@ Span = tuple[int, int]
 
 
 class ToldUpdate(Value, frozen=False):
-    """An update. ``late``: it came after the agent's answer. ``stands_somewhere``: the transcript has it somewhere."""
+    """An update. ``late``: it came after the agent's answer. ``stands_somewhere``: the transcript has it somewhere.
+    ``goes_on``: it is a user message that follows the transcript's last turn."""
 
     line: bytes
     kind: str
     late: bool
     stands_somewhere: bool = False
+    goes_on: bool = False
 
 
 class Run:

@@ -45,10 +45,21 @@ class Tail:
         begins = takewhile(lambda told: told.kind != acp.USER_CHUNK, self._told)
         self._first = [told for told in begins if told.kind not in _NEUTRAL]
 
-    def lines(self) -> tuple[list[bytes], list[bytes]]:
-        """All lines, in two parts: up to the last one that is not neutral, and the neutral ones after it."""
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has a user message that follows the transcript's last turn, answered or not."""
+        return any(told.goes_on for told in self._told)
+
+    def end_turn(self) -> None:
+        """The transcript's last turn has not ended: no user message of the tail follows it."""
+        for told in self._told:
+            told.goes_on = False
+
+    def lines(self, *, may_be_past: bool) -> tuple[list[bytes], list[bytes]]:
+        """All lines, in two parts: those that are new, and the neutral ones after them, which depend on what the agent
+        sends next. ``may_be_past``: a user message without an answer is one of these."""
         told = [*self._first, *self._told]
-        end = _last_answer(told)
+        end = _last_answer(told) if may_be_past else _end(told)
         return [each.line for each in told[:end]], [each.line for each in told[end:]]
 
     def new(self, *, is_all_new: bool, is_open_elsewhere: bool | None) -> list[bytes]:
@@ -58,10 +69,10 @@ class Tail:
         if is_all_new:
             return [told.line for told in tail]
         if self.completes and not is_open_elsewhere:
-            return [told.line for told in tail[: _last_answer(tail)]]  # what is not shown is not recorded
-        begins = _turn_begins(tail)
+            return [told.line for told in tail[: _end(tail)]]  # what is not shown is not recorded
+        begins = _turn_begins(tail, is_answered=self.goes_on and not is_open_elsewhere)
         if self.is_rest and is_open_elsewhere is False and any(map(_is_missing, self._told)):
-            begins, tail = len(tail) - len(self._told), tail[: _last_answer(tail)]
+            begins, tail = len(tail) - len(self._told), tail[: _end(tail)]
         loose = [told for told in tail[:begins] if told.late and told.kind not in _NEUTRAL]
         return [told.line for told in (*(told for told in loose if not told.stands_somewhere), *tail[begins:])]
 
@@ -82,11 +93,16 @@ def _is_missing(told: ToldUpdate) -> bool:
     return told.kind in (acp.AGENT_CHUNK, *CALLS) and not told.stands_somewhere
 
 
-def _turn_begins(tail: list[ToldUpdate]) -> int:
-    """The index of the first user message, if anything from the agent follows it; else the length."""
+def _turn_begins(tail: list[ToldUpdate], *, is_answered: bool = False) -> int:
+    """The index of the first user message, if anything from the agent follows it or need not; else the length."""
     begins = next((number for number, told in enumerate(tail) if told.kind == acp.USER_CHUNK), len(tail))
-    is_answered = any(told.kind not in _NEUTRAL for told in tail[begins:])
+    is_answered = is_answered or any(told.kind not in _NEUTRAL for told in tail[begins:])
     return begins if is_answered else len(tail)
+
+
+def _end(tail: list[ToldUpdate]) -> int:
+    """How many updates are shown and recorded whatever follows: all, if a user message goes on behind the last turn."""
+    return len(tail) if any(told.goes_on for told in tail) else _last_answer(tail)
 
 
 def _last_answer(tail: list[ToldUpdate]) -> int:

@@ -88,6 +88,8 @@ def _before(covered: list[Span], at: int) -> Span | None:
 def _is_explained(comparison: Comparison, turn: int) -> bool:
     """Whether something explains a missing turn: a later command or compaction, or a later turn made elsewhere, where
     something may have been taken back. The latter does not explain an empty replay."""
-    elsewhere = any(user.is_elsewhere for user in comparison.past.users[turn - 1 :])
+    past = comparison.past
+    later = enumerate(past.users[turn - 1 :], turn)
+    elsewhere = any(user.is_elsewhere and past.has_answer(number) for number, user in later)
     went_on = comparison.told_anything and (elsewhere or comparison.went_on_elsewhere)
-    return comparison.past.taken_back_at >= turn or went_on
+    return past.taken_back_at >= turn or went_on

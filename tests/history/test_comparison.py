@@ -33,6 +33,7 @@ from tests.history.telling import (
 from tests.strategies import values
 
 TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
+ONE = TALK[:2]
 GREETING = agent("Welcome back! There is a new release.")
 REPETITIVE = 30_000
 """The number of chunks of the same few letters, as a progress bar sends them."""
@@ -233,8 +234,16 @@ def test_a_turn_made_elsewhere_is_recorded_from_its_user_message_on() -> None:
         assert comparison.went_on_elsewhere
 
 
-def test_an_unanswered_user_message_is_not_a_turn() -> None:
-    assert new(told(laid(*TALK), *TALK, "> and commit it", "~ hm")) == []
+def test_an_unanswered_user_message_is_recorded_and_is_not_a_turn() -> None:
+    comparison = told(laid(*TALK), *TALK, "> and commit it", "~ hm")
+    assert new(comparison) == [user("and commit it"), thought("hm")]
+    assert not comparison.went_on_elsewhere
+    assert new(comparison, is_open_elsewhere=True) == []
+
+
+def test_an_unanswered_user_message_before_the_transcripts_last_turn_is_neither_shown_nor_recorded() -> None:
+    comparison = told(laid(*TALK), *ONE, "> Thank you!")
+    assert (comparison.tail_lines()[0], new(comparison)) == ([], [])
 
 
 def test_otherwise_only_unknown_updates_after_the_answer_are_recorded() -> None:
@@ -270,10 +279,14 @@ def test_a_tail_is_kept_up_to_a_limit() -> None:
 
 
 def test_the_unanswered_end_of_a_tail_waits_for_the_agents_next_words() -> None:
-    comparison = told(laid(*TALK), *TALK, GREETING, "> and more", "~ hm")
-    assert list(map(updates, comparison.tail_lines())) == [[GREETING], [user("and more"), thought("hm")]]
+    context = user("look here", messageId="c")
+    comparison = told(laid(*TALK), "> mend it", context, "~ hm")
+    assert list(map(updates, comparison.tail_lines())) == [[], [context, thought("hm")]]
+    comparison = told(laid(*ONE), "> mend it", context, "~ hm")
+    assert list(map(updates, comparison.tail_lines())) == [[], [context, thought("hm")]]
     comparison.add(line(agent("Yes.")), agent("Yes."), late=True)
-    assert len(tail_lines(comparison)) == len(comparison.tail_lines()[0]) == 4
+    assert new(comparison) == []  # an answer in other words
+    assert new(told(laid(*ONE), "> mend it", context, late=ONE[1:])) == []
 
 
 # Limits on searching.
@@ -441,7 +454,7 @@ def test_a_thought_that_was_cut_is_divided() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [["~ So."], [{"sessionUpdate": "plan"}], [{"sessionUpdate": "odd"}], [user("So?")], ["~ Let me see."], []]
+    "said", [["~ So."], [{"sessionUpdate": "plan"}], [{"sessionUpdate": "odd"}], ["~ Let me see."], []]
 )
 def test_thoughts_plans_and_unknown_kinds_alone_complete_no_turn(said: list[str | Update]) -> None:
     comparison = told(laid(*CUT, answered=False), *CUT, *said)
@@ -482,9 +495,11 @@ def test_each_known_message_is_known_whatever_comes_next_to_it(said: list[str], 
     assert new(comparison) == ([agent(said[-1])] if late and said[-1] != TALK[3] else [])
 
 
-def test_an_unanswered_user_message_at_the_end_is_neither_shown_nor_recorded() -> None:
+def test_an_unanswered_user_message_at_the_end_is_shown_and_recorded() -> None:
     for said in (["> mend it", "~ hm", "> and test it"], ["> mend it", user("and test it"), "~ hm"]):
         comparison = told(laid("> mend it"), *said)
-        assert (comparison.tail_lines()[0], new(comparison)) == ([], [])
+        assert updates(comparison.tail_lines()[0]) == new(comparison)
+        assert user("and test it") in new(comparison)
     comparison = told(laid("> mend it"), "> mend it", "It is.", "> and test it")
-    assert updates(comparison.tail_lines()[0]) == new(comparison) == [agent("It is.")]
+    assert updates(comparison.tail_lines()[0]) == new(comparison) == [agent("It is."), user("and test it")]
+    assert new(told(laid("> mend it", "It is.", user("and test it")), "> mend it", "It is.", "> and test it")) == []

@@ -134,15 +134,32 @@ def test_a_user_message_passes_or_not_with_the_agents_next_words(answer: str) ->
         assert late.told(*TWO) == []
         assert late.rest() == []
     else:
-        assert late.told(*TWO, "> and test it", "~ hm") == []
+        assert late.told("> and test it", "~ hm") == []
         assert late.told("All the tests pass.") == expected(["> and test it", "~ hm", "All the tests pass."])
         assert new(late.comparison) == expected(["> and test it", "~ hm", "All the tests pass."])
 
 
-def test_an_unanswered_user_message_passes_only_if_the_agents_replay_is_shown() -> None:
-    for ours, out in ((True, []), (False, expected(["> and test it"]))):
-        late = Late(laid(*TALK), *TALK, ours=ours)
-        assert late.told("> and test it") == out
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_user_message_that_follows_the_transcripts_last_turn_passes_at_once(ours: bool) -> None:
+    late = Late(laid(*TALK), *TALK, ours=ours)
+    assert late.told("> and test it", "~ hm") == expected(["> and test it", "~ hm"])
+    assert (late.rest(), new(late.comparison)) == ([], expected(["> and test it", "~ hm"]))
+
+
+def test_a_user_message_before_the_answer_to_the_last_prompt_waits_until_nothing_follows() -> None:
+    late = Late(laid(*TALK), ours=True)
+    more = user("and test it", messageId="m")
+    assert late.told(*ONE, "> thanks", more) == []
+    assert (late.rest(), new(late.comparison)) == ([more], [more])
+    late = Late(laid(*TALK), ours=True)
+    assert late.told(*ONE, "> thanks", user("for what?", messageId="m"), *TWO[1:]) == []
+    assert (late.rest(), new(late.comparison)) == ([], [])
+
+
+def test_an_unanswered_user_message_before_the_last_turn_passes_only_if_the_agents_replay_is_shown() -> None:
+    for ours, out in ((True, []), (False, expected(["> Thank you!"]))):
+        late = Late(laid(*TALK), *ONE, ours=ours)
+        assert late.told("> Thank you!") == out
         assert (late.rest(), new(late.comparison)) == ([], [])
 
 
@@ -156,7 +173,7 @@ def test_a_user_message_that_may_begin_the_agents_replay_again_waits() -> None:
 
 
 def test_updates_that_waited_at_the_answer_pass_with_the_agents_next_words() -> None:
-    late = Late(laid(*TALK), *TALK, "> and test it", ours=True)
+    late = Late(laid(*TALK), *ONE, "> and test it", ours=True)
     assert late.told("All the tests pass.") == expected(["> and test it", "All the tests pass."])
 
 
