@@ -44,6 +44,8 @@ class Comparison:
         """By ``User.key``: the ids of the user's messages in the agent's replay."""
         self.users = 0
         """How many user messages came before the tail."""
+        self.placed: set[int] = set()
+        """The indexes in ``past.users`` of the user messages that were sent again."""
         self.told_thoughts = self.told_anything = False
         self.begins_again = False
         """The agent began its replay once more: what it sends now, the client may have seen."""
@@ -388,6 +390,7 @@ class Comparison:
         self._is_placed = True
         self._end_tail()
         self.at, self.user = start, number + 1
+        self.placed.add(number)
         self._tail.is_rest = self._is_cut_at(self.at)
         self._rewrites = self.past.has_answer(number + 1) and not self._tail.is_rest
         self._tail.completes = number + 1 == len(self.past.users) and not self.past.has_answer(number + 1)

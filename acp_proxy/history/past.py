@@ -86,6 +86,8 @@ class Past:
         """The offsets at which agent messages begin."""
         self.taken_back_at = 0
         """The last turn in which something was taken back or compacted, without saying what; 0 if there is none."""
+        self.compacted: set[int] = set()
+        """The turns that have a compaction."""
         self.ids: dict[tuple[str, bytes], str] = {}
         """By ``User.key``: the ids of the user's messages in the agent's replays, as the transcript notes them."""
         self.forked_at = 0
@@ -269,6 +271,7 @@ class Laying:
             self._past.others.add(digest(update))
             if kind.startswith(_COMPACTION):
                 self._past.taken_back_at = len(self._past.users)
+                self._past.compacted.add(len(self._past.users))
 
     def past(self) -> Past:
         """The finished ``Past``. Nothing may be added after this."""

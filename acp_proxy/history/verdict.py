@@ -46,6 +46,8 @@ def verdict(comparison: Comparison) -> Rule:
         return Rule.TAKEN_BACK
     spoken = sum(1 for user in past.users if not user.takes_back)
     told = comparison.users
+    if told < spoken and any(_is_explained_without_answer(comparison, turn) for turn in range(1, len(past.users) + 1)):
+        return Rule.TAKEN_BACK
     if missing or told < spoken or comparison.repeats or (past.thoughts and not comparison.told_thoughts):
         return Rule.LESS
     return Rule.SAME
@@ -70,6 +72,16 @@ def _lacks_all(comparison: Comparison, covered: list[Span], turn: int) -> bool:
         return False
     last = _before(covered, end - 1)
     return last is None or last[1] <= start
+
+
+def _is_explained_without_answer(comparison: Comparison, turn: int) -> bool:
+    """Whether the user message of a turn without an answer, or of a command with a compaction, is missing, and
+    something later took it back."""
+    past = comparison.past
+    is_command = past.users[turn - 1].takes_back
+    if past.has_answer(turn) or turn - 1 in comparison.placed or (is_command and turn not in past.compacted):
+        return False
+    return turn < past.taken_back_at or (turn == past.taken_back_at and not is_command)
 
 
 def _was_forked_before(past: Past, lost: list[int]) -> bool:

@@ -74,6 +74,22 @@ def test_whole_turns_that_a_command_took_back_are_not_shown(command: str) -> Non
     assert verdict(told(past, *TALK)) is Rule.SAME
 
 
+def test_turns_without_an_answer_that_a_command_took_back_are_not_shown() -> None:
+    past = laid("> mend it", "> thanks", "> /clear")
+    assert verdict(told(past, "> /clear")) is Rule.TAKEN_BACK
+    whole = [user(said, messageId=said) for said in ("mend it", "thanks", "/clear")]
+    assert verdict(told(past, *whole)) is Rule.SAME
+    assert verdict(told(laid("> /clear", "> mend it"))) is Rule.LESS
+
+
+def test_a_compaction_that_a_later_one_took_back_is_not_shown() -> None:
+    compaction = {"sessionUpdate": "compaction_update", "compactionId": "1"}
+    past = laid("> /compact", compaction, "> /compact", compaction | {"compactionId": "2"}, "> thanks")
+    assert verdict(told(past)) is Rule.TAKEN_BACK
+    past = laid("> /compact", compaction, "> thanks")
+    assert verdict(told(past)) is Rule.LESS
+
+
 def test_a_command_explains_only_what_is_missing_before_it() -> None:
     past = laid(*ONE, "> /undo", "Undone.", *TWO)
     assert verdict(told(past, *TWO)) is Rule.TAKEN_BACK
