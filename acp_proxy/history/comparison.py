@@ -270,6 +270,10 @@ class Comparison:
             return again == len(run.said) or self._words(run.rest(again))
         if self._knows_beginning(run):
             return False
+        if (end := self._find_end(run)) is not None:
+            self._tail.has_unknown = True
+            self._known([end])
+            return True
         if (rest := self._continued(said)) is not None:
             divided = self._divided(run, rest)
             self._known([rest])
@@ -295,13 +299,35 @@ class Comparison:
         if span is None:
             return False
         (start, end), count = span, 1
+        whole = (end, 1) if self.past.ends_message(end) else None
         while count < len(run.said) and self.past.words.startswith(run.said[count], end):
             end, count = end + len(run.said[count]), count + 1
-        if count == len(run.said) or not self.past.ends_message(end):
+            if self.past.ends_message(end):
+                whole = end, count  # the last such place: the next message may begin like another one
+        if whole is None or whole[1] == len(run.said):
             return False
-        self._known([(start, end)])
-        self._words(run.rest(count))
+        self._known([(start, whole[0])])
+        self._words(run.rest(whole[1]))
         return True
+
+    def _find_end(self, run: Run) -> Span | None:
+        """The span of the transcript's last words, if a message ends in these chunks and begins in others.
+
+        A replay without the user's words and without ids is one message. Then unknown words before known ones are the
+        agent's rewriting of its history, or a turn made elsewhere. Only before the agent's answer: later, a new
+        message may end like the transcript.
+        """
+        words, said = self.past.words, ""
+        found = None
+        if self._rewrites or any(told.late for told in run.pieces):
+            return None
+        for each in reversed(run.said[1:]):
+            said = each + said
+            if len(words) - len(said) < self.at or not words.endswith(said):
+                break
+            if len(said) >= _HALF_SHORT:
+                found = len(words) - len(said), len(words)
+        return found
 
     def _known(self, spans: list[Span]) -> None:
         self.lacks |= self._tail.has_unknown

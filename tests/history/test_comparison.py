@@ -503,3 +503,19 @@ def test_an_unanswered_user_message_at_the_end_is_shown_and_recorded() -> None:
     comparison = told(laid("> mend it"), "> mend it", "It is.", "> and test it")
     assert updates(comparison.tail_lines()[0]) == new(comparison) == [agent("It is."), user("and test it")]
     assert new(told(laid("> mend it", "It is.", user("and test it")), "> mend it", "It is.", "> and test it")) == []
+
+
+PAST = laid("> one", "answer-1", "> three", "answer-3")
+IN_ONE_MESSAGE = ("ans", "wer", "-1", "ans", "wer", "-2", "ans", "wer", "-3")
+"""A replay without the user's words, in small chunks, with a turn that was made elsewhere."""
+
+
+def test_known_words_on_both_sides_of_unknown_ones_are_known_in_a_replay_without_users() -> None:
+    comparison = told(PAST, *IN_ONE_MESSAGE)
+    assert verdict(comparison) is Rule.MORE
+    assert new(comparison) == []
+
+
+def test_a_message_after_the_answer_that_ends_like_the_transcript_is_new() -> None:
+    comparison = told(PAST, late=["Another ", "answer-3"])
+    assert new(comparison) == [agent("Another "), agent("answer-3")]
