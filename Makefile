@@ -25,7 +25,7 @@ test: $(VENV) $(TYPESCRIPT) $(AXE) real-agents browser
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest --dist worksteal \
 		-n $$(.venv/bin/python -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')  # some tests mostly wait
 
-# Tests, the demo and a short torture on Windows' own Python, under Wine; installs them as root: make test-windows [TESTS=tests/shell]
+# Tests, the demo and a short torture on Windows' own Python, under Wine; installs them as root: make test-windows [TESTS=tests/run]
 test-windows: $(VENV) $(TYPESCRIPT)
 	@.venv/bin/python -m scripts.windows $(TESTS)
 
@@ -95,8 +95,8 @@ model: $(VENV)
 # Has sync exchange sessions through a real S3 server, which is killed in the middle; builds that with Go (1.25 or newer),
 # once, in about six minutes.
 test-s3: $(VENV) .venv/s3/versitygw
-	@S3_SERVER=$(CURDIR)/.venv/s3/versitygw .venv/bin/pytest -q tests/sync/on_s3.py tests/sync/test_engines.py \
-		tests/sync/test_two_machines.py tests/cli/test_sync.py tests/end_to_end/test_sync.py
+	@S3_SERVER=$(CURDIR)/.venv/s3/versitygw .venv/bin/pytest -q tests/tools/sync/on_s3.py tests/tools/sync/test_engines.py \
+		tests/tools/sync/test_two_machines.py tests/cli/test_sync.py tests/end_to_end/test_sync.py
 
 .venv/s3/versitygw: | $(VENV)
 	@command -v go >/dev/null || { echo 'Go is needed (1.25 or newer)' >&2; exit 1; }

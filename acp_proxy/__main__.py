@@ -1,7 +1,6 @@
 """The program's entry point.
 
-``run`` starts the agent before any slow import, and ``chain`` needs none. ``browse`` and ``sessions list`` without
-options, and the completion of a session, do not import typer, which handles everything else.
+``run`` starts the agent before any slow import, and ``chain`` needs none. typer handles everything else.
 """
 
 import gc
@@ -17,7 +16,6 @@ _INTERRUPTED = 130
 _GARBAGE = 50_000
 """New objects between two runs of the garbage collector. Imports leave no garbage; with Python's default, 700, looking
 for it takes a tenth of a short command's time."""
-_LIST = (["list"], ["ls"], ["sessions", "list"], ["sessions", "ls"])
 _UNUSED = ("subprocess", "ipaddress", "bz2", "lzma")
 """Modules that typer, pathlib and shutil import, but that most commands do not use."""
 
@@ -25,14 +23,16 @@ _UNUSED = ("subprocess", "ipaddress", "bz2", "lzma")
 def main() -> None:
     words = sys.argv[1:]
     if words[:1] in (["run"], ["chain"]) and words[1:2] not in (["-h"], ["--help"], ["--help-all"]):
-        from acp_proxy.shell.launch import launch, launch_chain
-
-        (launch if words[0] == "run" else launch_chain)(words[1:])
+        if words[0] == "run":
+            from acp_proxy.run.start import launch as start
+        else:
+            from acp_proxy.tools.chain.start import launch_chain as start
+        start(words[1:])
     else:
         gc.set_threshold(_GARBAGE)
-        from acp_proxy.cli import standard
+        from acp_proxy.cli import stdio
 
-        standard.prepare()
+        stdio.prepare()
         try:
             try:
                 _command(words)
@@ -59,33 +59,18 @@ def _command(words: list[str]) -> None:
 
         print(f"acp-proxy {__version__}")
         return
-    from acp_proxy.shell.later import Later
+    from acp_proxy.run.later import Later
 
     if _COMPLETE in os.environ:
-        with Later(*_UNUSED, "inspect"):
-            from acp_proxy.cli import completing_start
-
-            if completing_start.quickly(os.environ[_COMPLETE]):
-                gc.freeze()
-                return
         # with rich, typer renders each title: too slow for completion at a prompt
         sys.modules["rich"] = None  # type: ignore[assignment]
-    elif words == ["browse"]:
-        from acp_proxy.cli import browse_start
-
-        if browse_start.quickly():
-            return
-    elif words in _LIST:
-        with Later(*_UNUSED, "inspect"):
-            from acp_proxy.cli import list_start
-        gc.freeze()
-        if list_start.quickly():
-            return
     with Later(*_UNUSED):
-        from acp_proxy.cli import group
+        from acp_proxy.cli import app as cli_app
         from acp_proxy.cli.app import app
 
-    group.when_imported = gc.freeze  # to visit all that was imported would take a fifth of a short command, at its exit
+    cli_app.when_imported = (
+        gc.freeze
+    )  # to visit all that was imported would take a fifth of a short command, at its exit
     app(prog_name="acp-proxy")
 
 

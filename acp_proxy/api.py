@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from acp_proxy import config_file, conversation
-from acp_proxy.conversation import Said, ToolCall
+from acp_proxy.config import config_file
 from acp_proxy.errors import NoStore, NoSuchSession
-from acp_proxy.transcripts.archive import Archive, Listed, called, default_root
-from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.store.sessions import Archive, Listed, called, default_root
+from acp_proxy.views import conversation
+from acp_proxy.views.conversation import Said, ToolCall
 
 _STORE = "ACP_PROXY_STORE"
 

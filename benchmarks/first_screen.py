@@ -16,9 +16,9 @@ import termios
 import time
 from pathlib import Path
 
-from acp_proxy.cli.which_store import STORE_VARIABLE
-from acp_proxy.shell import output
-from acp_proxy.transcripts.archive import Archive
+from acp_proxy.cli.common import STORE_VARIABLE
+from acp_proxy.run import output
+from acp_proxy.store.sessions import Archive
 from benchmarks import stores
 
 _WHOLE_SCREEN = b"\x1b[?1049h"

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from acp_proxy.transcripts.files.names import file_name
-from acp_proxy.transcripts.store import Store
-from acp_proxy.wire import clock, record
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Header
+from acp_proxy.protocol import timestamps
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.store import Store
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_names import file_name
 
 AGENT = "bench"
 """The name of the C agent."""
@@ -42,7 +43,7 @@ def small(store: Store, agent: str, number: int) -> None:
     at = f"2026-01-01T00:{number // 60_000:02}:{number // 1000 % 60:02}.{number % 1000:03}Z"
     session = f"session-{number:07}"
     lines = [*turn(session, number, at), *streamed(_WORDS, session, at), answer(number, at)]
-    written(store, agent, Header(session, project(number), record.RECORDED, at), lines)
+    written(store, agent, Header(session, project(number), file_format.RECORDED, at), lines)
 
 
 def wordy(root: Path, count: int) -> Path:
@@ -50,12 +51,12 @@ def wordy(root: Path, count: int) -> Path:
     if not root.exists():
         store, tokens = Store(root), prose(200_000)
         for number in range(count):
-            at = clock.stamp(_BEGAN + 60 * number)
+            at = timestamps.stamp(_BEGAN + 60 * number)
             session = f"session-{number:07}"
             said = tokens[number * 37 % 190_000 :][:_CHUNKS]
             lines = [*turn(session, number, at), *(chunk(token, session, at) for token in said)]
             lines += [*ran(f"make {number}", 22_000, session, at), answer(number, at)]
-            written(store, AGENT_FOLDER, Header(session, project(number), record.RECORDED, at), lines)
+            written(store, AGENT_FOLDER, Header(session, project(number), file_format.RECORDED, at), lines)
     return root
 
 
@@ -65,7 +66,7 @@ def project(number: int) -> str:
 
 def long(root: Path, lines: Iterable[bytes]) -> Path:
     """A store with one session to load. The transcript's path."""
-    return written(Store(root), AGENT_FOLDER, Header(MEASURED, "/bench", record.RECORDED, _AT), lines)
+    return written(Store(root), AGENT_FOLDER, Header(MEASURED, "/bench", file_format.RECORDED, _AT), lines)
 
 
 def written(store: Store, agent: str, header: Header, lines: Iterable[bytes]) -> Path:
@@ -105,15 +106,15 @@ def prose(count: int) -> list[str]:
 def told(tokens: Iterable[str], chance: random.Random) -> Iterator[bytes]:
     """One answer, a token per chunk, each a little later."""
     at = _BEGAN
-    yield from turn(MEASURED, 0, clock.stamp(at))
+    yield from turn(MEASURED, 0, timestamps.stamp(at))
     for token in tokens:
         at += chance.uniform(0.005, 0.035)
         body: dict[str, object] = {
             "sessionUpdate": "agent_message_chunk",
             "content": {"type": "text", "text": token},
         }
-        yield update(body, MEASURED, clock.stamp(at))
-    yield answer(0, clock.stamp(at))
+        yield update(body, MEASURED, timestamps.stamp(at))
+    yield answer(0, timestamps.stamp(at))
 
 
 def outputs(megabytes: int, *, turns_of: int = 10) -> Iterator[bytes]:
@@ -159,4 +160,4 @@ def update(body: dict[str, object], session: str, at: str) -> bytes:
 
 
 def kept(peer: Peer, message: dict[str, object], at: str, of: str | None = None) -> bytes:
-    return record.encode_message(at, _RUN, peer, json.dumps(message, separators=(",", ":")).encode(), of)
+    return file_format.encode_message(at, _RUN, peer, json.dumps(message, separators=(",", ":")).encode(), of)

@@ -16,10 +16,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from acp_proxy.transcripts.archive import Archive
-from acp_proxy.wire import acp
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.sessions import Archive
+from acp_proxy.transcript.file_format import Entry
 from benchmarks import page
 from scripts.agents_rows import NAMES
 from scripts.real_agents import Bench, installed, stand_in_model

@@ -2,7 +2,7 @@
 
 A fuzzer's inputs are too short to show it, so they are generated here by size. The work is timed at a size and at four
 times the size (processor time, the best of three): a ratio of 4 is linear, 16 quadratic.
-A comparison of repetitive words may be quadratic up to a number of letters (`acp_proxy.history.comparison`), so the
+A comparison of repetitive words may be quadratic up to a number of letters (`acp_proxy.comparison.compare`), so the
 words here are ordinary.
 """
 
@@ -12,20 +12,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from acp_proxy.core.capabilities import Settings
-from acp_proxy.core.events import LinesRead
-from acp_proxy.core.interceptor import Interceptor
-from acp_proxy.history.comparison import Comparison
-from acp_proxy.history.late import Sieve
-from acp_proxy.history.past import Laying
-from acp_proxy.history.verdict import verdict
-from acp_proxy.replay.brief import Brief
-from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.transcripts.files.summary import Summary
-from acp_proxy.wire import acp, jsonrpc, record, splice
-from acp_proxy.wire.framing import LineFramer
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry, Header
+from acp_proxy.comparison.choose_replay import verdict
+from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.late_updates import Sieve
+from acp_proxy.comparison.transcript_text import Laying
+from acp_proxy.protocol import acp, json_splice, jsonrpc
+from acp_proxy.protocol.framing import LineFramer
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy.capabilities import Settings
+from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.events import LinesRead
+from acp_proxy.replay.handover_record import Brief
+from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry, Header
+from acp_proxy.transcript.summary import Summary
 
 TIMES = 4
 STEEPEST = 9.0
@@ -127,7 +128,7 @@ def _message(text: Callable[[int], str]) -> Callable[[int], Work]:
 def _spans(text: Callable[[int], str]) -> Callable[[int], Work]:
     def made(size: int) -> Work:
         whole = text(size)
-        return lambda: splice.members(whole, splice.whole(whole)[0])
+        return lambda: json_splice.members(whole, json_splice.whole(whole)[0])
 
     return made
 
@@ -138,7 +139,7 @@ def _object(member: str, size: int) -> str:
 
 def _elements_replaced(size: int) -> Work:
     text = f"[{'0,' * size}0]"
-    return lambda: splice.replaced(text, [(span, "1") for span in splice.elements(text)])
+    return lambda: json_splice.replaced(text, [(span, "1") for span in json_splice.elements(text)])
 
 
 # --- conversations
@@ -244,7 +245,7 @@ def _batch(size: int) -> list[tuple[Peer, bytes]]:
 
 
 def _entry(raw: bytes, peer: Peer = Peer.AGENT, of: str | None = None) -> Entry:
-    found = record.decode_entry(record.encode_message(AT, RUN, peer, raw.removesuffix(b"\n"), of))
+    found = file_format.decode_entry(file_format.encode_message(AT, RUN, peer, raw.removesuffix(b"\n"), of))
     assert found is not None
     return found
 
@@ -318,8 +319,8 @@ def _shown_terminals(size: int) -> list[Entry]:
         shown = [{"type": "terminal", "terminalId": f"t{number}"}]
         call = {"sessionUpdate": "tool_call", "toolCallId": f"c{number}", "content": shown}
         out.append(_entry(_update("s", call)))
-        note = {"type": record.TERMINAL, "terminalId": f"t{number}", "output": "x"}
-        found = record.decode_entry(record.encode_note(AT, RUN, note))
+        note = {"type": file_format.TERMINAL, "terminalId": f"t{number}", "output": "x"}
+        found = file_format.decode_entry(file_format.encode_note(AT, RUN, note))
         assert found is not None
         out.append(found)
     return out
@@ -332,8 +333,8 @@ def _one_terminal(size: int) -> list[Entry]:
         out.append(_prompt(number))
         shown = [{"type": "terminal", "terminalId": "t"}]
         out.append(_entry(_update("s", {"sessionUpdate": "tool_call", "toolCallId": f"c{number}", "content": shown})))
-        note = {"type": record.TERMINAL, "terminalId": "t", "output": f"{number}"}
-        found = record.decode_entry(record.encode_note(AT, RUN, note))
+        note = {"type": file_format.TERMINAL, "terminalId": "t", "output": f"{number}"}
+        found = file_format.decode_entry(file_format.encode_note(AT, RUN, note))
         assert found is not None
         out += [found, _answer(number)]
     return out
@@ -365,7 +366,7 @@ def _compared(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
 
 def _summed(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
     def made(size: int) -> Work:
-        found, summary = entries(size), Summary.begun(Header("s", "/w", record.RECORDED, AT))
+        found, summary = entries(size), Summary.begun(Header("s", "/w", file_format.RECORDED, AT))
 
         def work() -> None:
             for entry in found:
@@ -390,7 +391,7 @@ def _commands(size: int) -> list[Entry]:
 def _glued(size: int) -> Work:
     """Torn beginnings of entries on one line."""
     line = b'{"at":"2026' * size
-    return lambda: record.decode_entry(line)
+    return lambda: file_format.decode_entry(line)
 
 
 SHAPES = (

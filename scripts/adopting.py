@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.transcripts.archive import Archive
+from acp_proxy.store.sessions import Archive
 from scripts.real_agents import (
     PATIENCE,
     Bench,

@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
 from acp_proxy.cli.app import app
-from acp_proxy.cli.in_front import full_help
+from acp_proxy.cli.run_help import full_help
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 WIDTH = 100

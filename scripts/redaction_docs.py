@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from acp_proxy.redaction.rules import RULES
+from acp_proxy.redaction.secret_rules import RULES
 
 PAGE = Path(__file__).parent.parent / "docs" / "redaction.md"
 BEGIN, END = "<!-- rules: made by `make docs` -->\n", "<!-- end of the rules -->\n"

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
 
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from tests.cli.terminal import on_terminal
 from tests.stored import chunk, store_session
 

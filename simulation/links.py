@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.core.capabilities import Modes, Settings
-from acp_proxy.core.interceptor import Interceptor
+from acp_proxy.proxy.capabilities import Modes, Settings
+from acp_proxy.proxy.connection import Interceptor
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.replay.telling import TOOL_LIMIT
-from acp_proxy.shell.relay import Relay, ReplayOptions
-from acp_proxy.transcripts.store import Store
+from acp_proxy.replay.replayer import TOOL_LIMIT
+from acp_proxy.run.relay import Relay, ReplayOptions
+from acp_proxy.store.store import Store
 from simulation.agent import Agent, Message, line_of
 
 SECONDS = 30.0

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.transcripts.store import Store
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.store import Store
 from simulation import links
 from simulation.links import Stuck
 from simulation.plan import Plan

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.demo import client
-from acp_proxy.demo.client import TIMEOUT, OutputEnded, ReceivedLine, RequestFailed
+from acp_proxy.tools.demo import client
+from acp_proxy.tools.demo.client import TIMEOUT, OutputEnded, ReceivedLine, RequestFailed
 from tests import forked
 
 __all__ = ["NO_ANSWER", "TIMEOUT", "Client", "OutputEnded", "ReceivedLine", "RequestFailed", "first_option", "has_kind"]

@@ -11,11 +11,11 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
-from acp_proxy.config_file import VARIABLE
-from acp_proxy.shell.launch import CHECK_VALUES
-from acp_proxy.wire.value import check_fields
+from acp_proxy.config.config_file import VARIABLE
+from acp_proxy.protocol.value import check_fields
+from acp_proxy.run.start import CHECK_VALUES
 from tests import forked, not_on_windows
-from tests.sync import servers
+from tests.tools.sync import servers
 
 check_fields()
 forked.is_on = True

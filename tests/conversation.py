@@ -18,9 +18,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, assert_never
 
-from acp_proxy.core import answers
-from acp_proxy.core.capabilities import Modes, Settings
-from acp_proxy.core.effects import (
+from acp_proxy.comparison.choose_replay import Rule, verdict
+from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.transcript_text import Laying
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer, RequestId
+from acp_proxy.proxy import session_list
+from acp_proxy.proxy.capabilities import Modes, Settings
+from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.effects import (
     Acting,
     AmendList,
     AmendTitles,
@@ -53,7 +59,7 @@ from acp_proxy.core.effects import (
     Warn,
     WriteToStderr,
 )
-from acp_proxy.core.events import (
+from acp_proxy.proxy.events import (
     AgentEnded,
     Event,
     LinesRead,
@@ -63,13 +69,8 @@ from acp_proxy.core.events import (
     ReplayEnded,
     SessionFound,
 )
-from acp_proxy.core.interceptor import Interceptor
-from acp_proxy.history.comparison import Comparison
-from acp_proxy.history.past import Laying
-from acp_proxy.history.verdict import Rule, verdict
-from acp_proxy.wire import acp, jsonrpc, record
-from acp_proxy.wire.jsonrpc import Peer, RequestId
-from acp_proxy.wire.record import Entry
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry
 
 Said = Mapping[str, Any] | list[Any] | bytes
 """A message, as a value or as the bytes of its line."""
@@ -77,9 +78,9 @@ Said = Mapping[str, Any] | list[Any] | bytes
 RELEASE = "1.2.3"
 _SHOWN: dict[str | None, tuple[bool, ...]] = {
     None: (False,),
-    answers.EXCLUDE: (False,),
-    answers.ONLY: (True,),
-    answers.INCLUDE: (False, True),
+    session_list.EXCLUDE: (False,),
+    session_list.ONLY: (True,),
+    session_list.INCLUDE: (False, True),
 }
 """The archive states that each filter of a list shows."""
 AS_USUAL = Modes()
@@ -195,7 +196,7 @@ def initialized(id: object, capabilities: object = None, **more: object) -> dict
 
 def opened_note(method: str, cwd: str | None = "/w", servers: Iterable[str] = (), **more: object) -> dict[str, object]:
     """The transcript's note of a session that was opened."""
-    note: dict[str, object] = {"type": record.OPENED, "method": method, "cwd": cwd, "additionalDirectories": []}
+    note: dict[str, object] = {"type": file_format.OPENED, "method": method, "cwd": cwd, "additionalDirectories": []}
     return note | more | {"mcpServers": list(servers)}
 
 
@@ -301,7 +302,7 @@ class Talk:
         self.all = Step()
         """All effects since the beginning."""
         self.stored: dict[str, Stored] = {}
-        self.rows: list[answers.ListRow] = []
+        self.rows: list[session_list.ListRow] = []
         self.titles: dict[str, str] = {}
         """The user's titles."""
         self.made: dict[str, str] = {}
@@ -444,7 +445,7 @@ class Talk:
 
     def _write(self, effect: Recording) -> None:
         match effect:
-            case BeginTranscript(session, origin=record.RECORDED):
+            case BeginTranscript(session, origin=file_format.RECORDED):
                 self.stored[session] = Stored()
             case BeginTranscript(session, parent=str(parent)):
                 self.stored[session] = self.stored.get(parent, Stored(complete=False))
@@ -483,7 +484,7 @@ class Talk:
                 )
             case ListSessions():
                 shown = [row for row in self.rows if row.is_archived in _SHOWN[effect.archived]]
-                page = answers.listed(
+                page = session_list.listed(
                     effect.request,
                     shown,
                     None,
@@ -495,23 +496,23 @@ class Talk:
             case AmendList(data, archived, asked):
                 deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
                 here = self.archived - self.by_agent
-                hidden = deleted | (here if archived == answers.EXCLUDE else frozenset())
-                page = answers.amended(
+                hidden = deleted | (here if archived == session_list.EXCLUDE else frozenset())
+                page = session_list.amended(
                     data,
                     hidden,
                     self._title_of(effect.renamed) if effect.of_index else None,
                     here if archived is not None else None,
-                    only=archived == answers.ONLY,
+                    only=archived == session_list.ONLY,
                     made=self.made if effect.titles else None,
                     of_index=effect.of_index,
                     within=effect.within,
                 )
-                if asked is not None and (cursor := answers.emptied(data, page)) is not None:
+                if asked is not None and (cursor := session_list.emptied(data, page)) is not None:
                     return self._decide(PageEmptied(effect, page, cursor), step)
                 return [Forward(Peer.CLIENT, page)]
             case AmendTitles(data, renamed, ours):
                 title_of = self._title_of(renamed)
-                return [Forward(Peer.CLIENT, answers.with_titles(data, lambda id: title_of(ours.get(id, id))))]
+                return [Forward(Peer.CLIENT, session_list.with_titles(data, lambda id: title_of(ours.get(id, id))))]
             case FollowAgent(session, title, is_archived):
                 self.titles |= {session: title} if title is not None else {}
                 if is_archived is not None:
@@ -566,7 +567,7 @@ class Talk:
         """The error for a session that does not exist."""
         stored = self.stored.get(session, Stored(has_transcript=False))
         if stored.deleted or not (is_known or stored.has_transcript):
-            return Forward(Peer.CLIENT, answers.not_found(asked, session), own=True)
+            return Forward(Peer.CLIENT, session_list.not_found(asked, session), own=True)
         return None
 
     def _found(self, id: RequestId, session: str, stored: Stored | None) -> SessionFound:
@@ -634,7 +635,7 @@ class _Rules:
                 case BeginTranscript(session, origin=origin, parent=parent):
                     assert self._identified, "the agent is not identified yet"
                     self._begun.add(session)
-                    if origin == record.RECORDED or parent is not None:
+                    if origin == file_format.RECORDED or parent is not None:
                         self._deleted.discard(session)
                     elif session in self._deleted:
                         against_a_delete.add(session)

@@ -21,11 +21,11 @@ from typing import Any
 
 PROXY = (sys.executable, "-m", "acp_proxy")
 PRELOADED = (
-    "acp_proxy.shell.proxy",
-    "acp_proxy.shell.lasting",
+    "acp_proxy.run.proxy",
+    "acp_proxy.run.lasting",
     "acp_proxy.cli.app",
-    "acp_proxy.cli.sessions",
-    "acp_proxy.cli.browse",
+    "acp_proxy.cli.app",
+    "acp_proxy.tools.browse.command",
     "rich.table",
     "tests.forked",
 )

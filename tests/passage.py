@@ -20,15 +20,15 @@ from types import TracebackType
 from typing import Self
 
 from acp_proxy import __version__
-from acp_proxy.core.capabilities import Settings
-from acp_proxy.core.interceptor import Interceptor
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy.capabilities import Settings
+from acp_proxy.proxy.connection import Interceptor
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.replay.telling import TOOL_LIMIT
-from acp_proxy.shell.output import STDERR
-from acp_proxy.shell.relay import Relay, ReplayOptions
-from acp_proxy.transcripts.files.reading import Reading
-from acp_proxy.transcripts.store import Store
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.replay.replayer import TOOL_LIMIT
+from acp_proxy.run.output import STDERR
+from acp_proxy.run.relay import Relay, ReplayOptions
+from acp_proxy.store.store import Store
+from acp_proxy.transcript.reader import Reading
 
 SECONDS = 30.0
 """The limit of each wait: far more than a busy machine needs."""

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from acp_proxy.shell.output import WIDE
+from acp_proxy.run.output import WIDE
 from tests.posix import fcntl
 
 MORE_THAN_A_PIPE_HOLDS = 4 * WIDE

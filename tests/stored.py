@@ -6,12 +6,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.transcripts.archive import Archive
-from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.transcripts.store import Store
-from acp_proxy.wire import clock, record
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Header
+from acp_proxy.protocol import timestamps
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.sessions import Archive
+from acp_proxy.store.store import Store
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_format import Header
 
 EPOCH = 1_700_000_000.0
 RUN = "run000"
@@ -37,14 +38,14 @@ def store_session(
     agent: str = "agent",
     cwd: str = "/project",
     at: float = EPOCH,
-    origin: str = record.RECORDED,
+    origin: str = file_format.RECORDED,
     error: dict[str, Any] | None = None,
     notes: Iterable[dict[str, Any]] = (),
     parent: str | None = None,
 ) -> Path:
     """The path of a new transcript. A turn is the user's text and the updates after it; ``error`` ends the last one.
     ``parent``: the session that it is a fork of."""
-    stamp = clock.stamp(at)
+    stamp = timestamps.stamp(at)
     transcript = store.begin(
         store.choose_agent(None, agent, ""), Header(session, cwd, origin, stamp), fresh=True, parent=parent
     )
@@ -59,7 +60,7 @@ def store_session(
         answer: dict[str, Any] = {"error": error} if failed else {"result": {"stopReason": "end_turn"}}
         data += message(stamp, Peer.AGENT, {"id": number, **answer}, "session/prompt")
     for note in notes:
-        data += record.encode_note(stamp, RUN, note)
+        data += file_format.encode_note(stamp, RUN, note)
     transcript.append(bytes(data))
     transcript.close()
     store.mark(store.choose_agent(None, agent, ""), session)
@@ -72,7 +73,9 @@ def running(store: Store, session: str, text: str) -> Iterator[Path]:
     path = store_session(store, session)
     transcript = Transcript(path)
     params: dict[str, Any] = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
-    transcript.append(message(clock.stamp(EPOCH), Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": params}))
+    transcript.append(
+        message(timestamps.stamp(EPOCH), Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": params})
+    )
     try:
         yield path
     finally:
@@ -80,7 +83,7 @@ def running(store: Store, session: str, text: str) -> Iterator[Path]:
 
 
 def message(stamp: str, peer: Peer, value: dict[str, Any], of: str | None = None) -> bytes:
-    return record.encode_message(stamp, RUN, peer, json.dumps({"jsonrpc": "2.0", **value}).encode(), of)
+    return file_format.encode_message(stamp, RUN, peer, json.dumps({"jsonrpc": "2.0", **value}).encode(), of)
 
 
 def chunk(text: str, kind: str = "agent_message_chunk") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from acp_proxy.wire.record import Entry, decode_entry
+from acp_proxy.transcript.file_format import Entry, decode_entry
 from fuzz.choices import KEYS, METHODS, Choices
 from fuzz.targets import replay
 

@@ -107,7 +107,10 @@ def test_a_command_loads_no_other_command() -> None:
     )
     loaded = {name for name in done.stdout.split() if name.startswith("acp_proxy.cli.")}
     assert "acp_proxy.cli.path" in loaded
-    assert not {"acp_proxy.cli.show", "acp_proxy.cli.doctor", "acp_proxy.cli.replay"} & loaded
+    assert (
+        not {"acp_proxy.tools.show.command", "acp_proxy.tools.doctor.command", "acp_proxy.tools.show.replay_command"}
+        & loaded
+    )
 
 
 def test_the_command_line_page_agrees_with_the_help() -> None:

@@ -3,8 +3,6 @@
 import ast
 import functools
 import graphlib
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
@@ -13,106 +11,74 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "acp_proxy"
 
 MAY_IMPORT: dict[str, set[str]] = {
-    "__init__": {"api", "errors"},
     "errors": set(),
-    "options": {"errors"},
-    "config_file": {"options", "errors"},
-    "agent_command": set(),
-    "typed": set(),
-    "wire": {"errors"},
-    "titles": {"wire"},
-    "history": {"wire", "errors"},
-    "core": {"history", "titles", "wire", "errors"},
-    "replay": {"titles", "typed", "wire", "errors"},
-    "redaction": {"wire", "errors"},
-    "transcripts": {"redaction", "titles", "typed", "wire", "errors"},
-    "sync": {"transcripts", "typed", "wire", "errors"},
-    "recording": {"core", "transcripts", "agent_command", "wire", "errors"},
-    "demo": set(),
-    "editors": {"typed", "wire", "errors", "options", "config_file"},
-    "shell": {"recording", "core", "history", "redaction", "replay", "sync", "titles", "transcripts", "wire", "errors"}
-    | {"options", "config_file"},
-    "diagnosis": {"editors", "shell", "core", "history", "replay", "transcripts", "agent_command", "wire", "errors"}
-    | {"options", "typed", "config_file"},
-    "adoption": {"diagnosis", "editors", "core", "history", "redaction", "transcripts", "agent_command", "titles"}
-    | {"wire", "errors"},
-    "conversation": {"replay", "transcripts", "wire"},
-    "api": {"conversation", "transcripts", "wire", "errors", "config_file"},
-    "mock": {"replay", "transcripts", "wire", "errors"},
-    "recall": {"api", "transcripts", "wire", "errors", "__init__"},
-    "views": {"conversation", "diagnosis", "editors", "replay", "transcripts", "titles", "typed", "wire", "errors"},
+    "shell_quote": set(),
+    "config": {"errors"},
+    "protocol": {"errors"},
+    "transcript": {"protocol", "shell_quote", "errors"},
+    "redaction": {"transcript", "protocol", "errors"},
+    "comparison": {"transcript", "protocol", "errors"},
+    "replay": {"transcript", "protocol", "shell_quote", "errors"},
+    "store": {"redaction", "transcript", "protocol", "shell_quote", "errors"},
+    "proxy": {"comparison", "transcript", "protocol", "errors"},
+    "recording": {"proxy", "store", "transcript", "protocol", "errors"},
+    "views": {"replay", "store", "redaction", "transcript", "protocol", "shell_quote", "errors"},
+    "api": {"views", "store", "transcript", "protocol", "config", "errors"},
+    "run": {"recording", "proxy", "store", "replay", "comparison", "redaction", "transcript", "protocol", "config"}
+    | {"shell_quote", "errors"},
     "cli": {
-        "shell",
+        "run",
         "views",
-        "adoption",
-        "conversation",
-        "diagnosis",
-        "editors",
-        "demo",
-        "mock",
-        "recall",
-        "core",
+        "store",
         "redaction",
-        "replay",
-        "sync",
-        "transcripts",
-    }
-    | {"agent_command", "titles", "typed", "wire", "errors", "options", "config_file"},
-    "__main__": {"cli", "shell", "errors"},
+        "transcript",
+        "protocol",
+        "config",
+        "shell_quote",
+        "errors",
+        "__init__",
+    },
+    "tools": {"cli", "api", "run", "recording", "views", "proxy", "store", "replay", "comparison", "redaction"}
+    | {"transcript", "protocol", "config", "shell_quote", "errors", "__init__"},
+    "__init__": {"api", "errors"},
+    "__main__": {"tools", "cli", "run", "errors", "__init__"},
 }
-STORE_PACKAGES: dict[str, set[str]] = {
-    "__init__": set(),
-    "files": set(),
-    "lives": {"files"},
-    "listing": {"files", "lives"},
-    "search": {"files", "lives", "listing"},
-    "upkeep": {"files", "lives", "listing", "search"},
-    "opened": {"files", "lives", "listing"},
-    "store": {"files", "lives", "listing", "opened"},
-    "archive": {"files", "lives", "listing", "search", "upkeep", "opened"},
-    "sharing": {"files", "lives", "listing", "opened"},
+"""Each package or module, and what it may import. All of them are the core, except for cli and tools."""
+TOOLS_MAY_IMPORT = {
+    "adopt": {"doctor", "editors", "redact", "export"},
+    "browse": {"search", "show", "export"},
+    "continue_session": {"doctor"},
+    "doctor": {"editors"},
+    "maintenance": {"search", "sync"},
+    "export": {"redact", "stats"},
+    "recall": {"search"},
+    "sync": {"export", "redact"},
 }
-"""The packages of transcripts/, and its three interfaces."""
-INTERFACES = {
-    "store": {"recording", "shell", "sync"},
-    "archive": {"adoption", "api", "cli", "conversation", "diagnosis", "mock", "recall", "views"},
-    "sharing": {"sync"},
-    "opened": {"shell"},
-}
-"""Who uses which interface of the store: a running proxy, commands, and sync. ``opened`` is for a proxy's start."""
-FOR_RUN = "acp_proxy.sync.starting"
-"""All that a running proxy uses of sync."""
+"""The tools that use a public function of another one."""
+TRANSCRIPT_FORMAT = {"file_format", "titles", "chunk_runs", "v2_as_v1", "rewinds"}
+"""What ``comparison``, ``replay`` and ``proxy`` may import of ``transcript``: the rest reads and writes files."""
 ONLY_IN = {
-    "anyio": {"mock"},
-    "typer": {"cli", "views"},
-    "mcp": {"recall"},
-    "mcp_types": {"recall"},
-    "pydantic": {"recall"},
-    "rich": {"cli", "views"},
-    "sqlite3": {"transcripts", "shell", "cli", "diagnosis", "sync"},
-    "obstore": {"sync"},
-    "nacl": {"sync"},
+    "anyio": {"tools.mock_agent"},
+    "typer": {"cli", "views", "tools"},
+    "mcp": {"tools.recall"},
+    "mcp_types": {"tools.recall"},
+    "pydantic": {"tools.recall"},
+    "rich": {"cli", "views", "tools"},
+    "sqlite3": {"store", "run", "cli", "tools"},
+    "obstore": {"tools.sync"},
+    "nacl": {"tools.sync"},
 }
+"""Libraries, and the only packages that may import them."""
 WORLD = {"asyncio", "datetime", "io", "os", "pathlib", "random", "secrets", "shutil", "socket", "sqlite3"}
 WORLD |= {"subprocess", "tempfile", "threading", "time", "uuid"}
-NOT_IN = {
-    "core": WORLD,
-    "history": WORLD,
+PURE = {
+    "comparison": WORLD,
+    "proxy": WORLD,
     "redaction": WORLD,
     "replay": WORLD,
-    "titles": WORLD,
-    "agent_command": WORLD,
-    "wire": WORLD - {"datetime", "io"},
-}  # BytesIO cuts lines
-FIRST_LOADED = """
-import sys
-from acp_proxy.shell import lasting, launch, proxy
-from acp_proxy.cli import list_start
-from acp_proxy.transcripts.listing import catalog, glance
-lasting.load_telling()
-print(*sys.modules)
-"""
-"""Prints what `run` loads at its start and for a first load, and what a plain list and completion load."""
+    "protocol": WORLD - {"datetime", "io"},  # BytesIO cuts lines
+}
+"""Packages that touch no file, clock or thread, and the modules that they may not import."""
 COROUTINE = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 
 
@@ -129,19 +95,16 @@ def nodes(source: str) -> tuple[ast.AST, ...]:
 
 def violations(file: PurePath, source: str) -> Iterator[str]:
     """The violations in a file (its path is relative to the package), as sentences."""
-    package, inner, *_ = [part.removesuffix(".py") for part in (*file.parts, "")]
-    if package not in MAY_IMPORT or (package == "transcripts" and inner not in STORE_PACKAGES):
+    package = file.parts[0].removesuffix(".py")
+    if package not in MAY_IMPORT:
         yield f"{file} has no place in the table"
         return
     for node in nodes(source):
-        names = imported(file, node)
-        yield from (f"{file} imports {name}" for name in names if not allowed(package, name))
-        if package == "transcripts":
-            yield from (f"{file} imports {name}" for name in names if not allowed_inside(inner, name))
-        if package == "core" and isinstance(node, COROUTINE):
-            yield f"{file} waits: core decides and returns"
+        yield from (f"{file} imports {name}" for name in imported(file, node) if not is_allowed(file, name))
+        if package == "proxy" and isinstance(node, COROUTINE):
+            yield f"{file} waits: proxy decides and returns"
         if (
-            package in NOT_IN
+            package in PURE
             and isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
             and node.func.id == "open"
@@ -149,21 +112,18 @@ def violations(file: PurePath, source: str) -> Iterator[str]:
             yield f"{file} opens a file"
 
 
-def allowed(package: str, name: str) -> bool:
-    top, inner, *_ = [*name.split("."), ""]
-    if top == "acp_proxy":
-        if inner == "transcripts" and package in MAY_IMPORT and inner in MAY_IMPORT[package]:
-            return package in INTERFACES.get(name.split(".")[2] if name.count(".") > 1 else "", ())
-        if (package, inner) == ("shell", "sync"):
-            return name.startswith(FOR_RUN)
-        return inner not in MAY_IMPORT or inner in MAY_IMPORT[package] | {package, "__init__"}
-    return package in ONLY_IN.get(top, {package}) and top not in NOT_IN.get(package, ())
-
-
-def allowed_inside(package: str, name: str) -> bool:
-    """Whether a package of transcripts/ may import this name; names outside transcripts/ are allowed."""
-    top, outer, inner, *_ = [*name.split("."), "", ""]
-    return (top, outer) != ("acp_proxy", "transcripts") or inner in STORE_PACKAGES[package] | {package}
+def is_allowed(file: PurePath, name: str) -> bool:
+    package, inner, *_ = [part.removesuffix(".py") for part in (*file.parts, "")]
+    top, imports, part, *_ = [*name.split("."), "", ""]
+    if top != "acp_proxy":
+        places = ONLY_IN.get(top)
+        is_placed = places is None or bool(places & {package, f"{package}.{inner}"})
+        return is_placed and top not in PURE.get(package, ())
+    if package == imports == "tools":
+        return part in TOOLS_MAY_IMPORT.get(inner, set()) | {inner}
+    if package in ("comparison", "replay", "proxy") and imports == "transcript":
+        return part in TRANSCRIPT_FORMAT
+    return imports not in MAY_IMPORT or imports in MAY_IMPORT[package] | {package, "__init__"}
 
 
 def circle(sources: dict[PurePath, str]) -> list[str]:
@@ -191,13 +151,6 @@ def circle(sources: dict[PurePath, str]) -> list[str]:
     return []
 
 
-def uses(source: str, module: str) -> bool:
-    """Whether a file imports this module, or something out of it."""
-    return any(
-        name == module or name.startswith(f"{module}.") for node in nodes(source) for name in imported(PurePath(), node)
-    )
-
-
 def imported(file: PurePath, node: ast.AST) -> list[str]:
     """The full names of the modules and members that an import statement imports."""
     match node:
@@ -221,62 +174,44 @@ def test_there_are_no_import_cycles() -> None:
 
 
 def test_an_import_cycle_is_reported_with_its_modules() -> None:
-    one, other = PurePath("wire/one.py"), PurePath("wire/other.py")
-    sources = {one: "from acp_proxy.wire.other import Other", other: "def late():\n    from acp_proxy.wire import one"}
-    assert set(circle(sources)) == {"acp_proxy.wire.one", "acp_proxy.wire.other"}
+    one, other = PurePath("protocol/one.py"), PurePath("protocol/other.py")
+    sources = {
+        one: "from acp_proxy.protocol.other import Other",
+        other: "def late():\n    from acp_proxy.protocol import one",
+    }
+    assert set(circle(sources)) == {"acp_proxy.protocol.one", "acp_proxy.protocol.other"}
     assert circle(sources | {other: "from acp_proxy import wire"}) == []
-
-
-def test_what_run_and_a_list_load_first_has_values_and_all_else_has_dataclasses() -> None:
-    done = subprocess.run([sys.executable, "-c", FIRST_LOADED], capture_output=True, text=True, timeout=60, check=True)
-    first = {name for name in done.stdout.split() if name.startswith("acp_proxy.")}
-    assert {"acp_proxy.core.interceptor", "acp_proxy.replay.telling"} <= first
-    broken = []
-    for file, source in all_sources().items():
-        module = ".".join(("acp_proxy", *file.with_suffix("").parts))
-        other = "dataclasses" if module in first else "acp_proxy.wire.value"
-        if uses(source, other) and module != "acp_proxy.shell.launch":  # that only asks for the check
-            broken.append(f"{file} imports {other}")
-    assert not broken, "\n".join(broken)
 
 
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("wire/jsonrpc.py", "from acp_proxy.core import ledger"),
-        ("wire/jsonrpc.py", "from ..core.ledger import Ledger"),
-        ("core/ledger.py", "import acp_proxy.transcripts.store"),
-        ("core/ledger.py", "from acp_proxy import replay"),
-        ("replay/compose.py", "from .. import transcripts"),
-        ("transcripts/store.py", "from acp_proxy.replay import compose"),
-        ("errors.py", "from .wire import acp"),
-        ("options.py", "import acp_proxy.wire.acp"),
-        ("demo/agent.py", "from acp_proxy.transcripts.store import Store"),
-        ("mock/playing_agent.py", "from acp_proxy.demo.client import Client"),
-        ("shell/relay.py", "from acp_proxy.cli.app import app"),
+        ("protocol/jsonrpc.py", "from acp_proxy.proxy import open_requests"),
+        ("protocol/jsonrpc.py", "from ..proxy.open_requests import Ledger"),
+        ("proxy/open_requests.py", "import acp_proxy.store.store"),
+        ("proxy/open_requests.py", "from acp_proxy import replay"),
+        ("proxy/connection.py", "from acp_proxy.transcript.reader import Reading"),
+        ("replay/updates.py", "from .. import store"),
+        ("store/store.py", "from acp_proxy.replay import updates"),
+        ("store/sessions.py", "from acp_proxy.tools.search import search"),
+        ("errors.py", "from .protocol import acp"),
+        ("config/options.py", "import acp_proxy.protocol.acp"),
+        ("tools/demo/agent.py", "from acp_proxy.tools.search.search import Hit"),
+        ("tools/search/command.py", "from acp_proxy.tools.export.command import export"),
+        ("run/relay.py", "from acp_proxy.cli.app import app"),
+        ("run/start.py", "def launch():\n    from acp_proxy.tools.chain import chain"),
         ("cli/app.py", "from acp_proxy.__main__ import main"),
-        ("core/ledger.py", "def later():\n    import anyio.abc"),
-        ("shell/relay.py", "import anyio"),
-        ("shell/relay.py", "import typer"),
-        ("demo/agent.py", "from rich.console import Console"),
-        ("core/ledger.py", "from time import monotonic"),
-        ("replay/compose.py", "import os.path"),
-        ("wire/record.py", "import sqlite3"),
-        ("wire/record.py", "open('x')"),
-        ("core/interceptor.py", "async def decide(): ..."),
+        ("cli/app.py", "from acp_proxy.tools.demo import agent"),
+        ("proxy/open_requests.py", "def later():\n    import anyio.abc"),
+        ("run/relay.py", "import anyio"),
+        ("run/relay.py", "import typer"),
+        ("tools/demo/agent.py", "import mcp"),
+        ("proxy/open_requests.py", "from time import monotonic"),
+        ("replay/updates.py", "import os.path"),
+        ("protocol/acp.py", "import sqlite3"),
+        ("replay/updates.py", "open('x')"),
+        ("proxy/connection.py", "async def decide(): ..."),
         ("helpers.py", ""),
-        ("transcripts/helpers.py", ""),
-        ("transcripts/files/names.py", "from acp_proxy.transcripts.lives import deleting"),
-        ("transcripts/lives/forks.py", "def late():\n    from acp_proxy.transcripts.listing.index import Index"),
-        ("transcripts/listing/catalog.py", "from ..search.searching import Progress"),
-        ("transcripts/search/words.py", "import acp_proxy.transcripts.upkeep.damage"),
-        ("transcripts/upkeep/pruning.py", "from acp_proxy.transcripts.archive import Archive"),
-        ("transcripts/store.py", "from acp_proxy.transcripts.archive import Archive"),
-        ("shell/finding.py", "from acp_proxy.transcripts.files.reading import Reading"),
-        ("recording/files.py", "from acp_proxy.transcripts.archive import Archive"),
-        ("cli/storing.py", "from acp_proxy.transcripts.store import Store"),
-        ("shell/serving.py", "from acp_proxy.sync.joined import JoinedStore"),
-        ("views/session_list.py", "from acp_proxy import transcripts"),
     ],
 )
 def test_the_checker_names_the_file_that_breaks_a_rule(file: str, source: str) -> None:
@@ -287,14 +222,17 @@ def test_the_checker_names_the_file_that_breaks_a_rule(file: str, source: str) -
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("wire/record.py", "from datetime import datetime\nfrom .framing import feed\nfrom ..errors import ProxyError"),
-        ("shell/relay.py", "import os, psutil\nfrom acp_proxy import __version__\nfrom acp_proxy.core import events"),
+        ("transcript/file_format.py", "from datetime import datetime\nfrom ..errors import ProxyError"),
+        (
+            "proxy/connection.py",
+            "from acp_proxy.transcript import file_format\nfrom acp_proxy.comparison import compare",
+        ),
+        ("run/relay.py", "import os, psutil\nfrom acp_proxy import __version__\nfrom acp_proxy.proxy import events"),
         ("__main__.py", "def main():\n    from acp_proxy.cli.app import app"),
-        ("cli/app.py", "import typer\nfrom acp_proxy.demo import agent\nfrom . import sessions"),
-        ("cli/storing.py", "from acp_proxy.transcripts.archive import Archive"),
-        ("shell/lasting.py", "from acp_proxy.sync import starting\nfrom acp_proxy.transcripts import store"),
-        ("transcripts/search/words.py", "from acp_proxy.transcripts.files import names"),
-        ("transcripts/archive.py", "from acp_proxy.transcripts.upkeep import pruning"),
+        ("cli/common.py", "import typer\nfrom acp_proxy.store.sessions import Archive"),
+        ("tools/doctor/report.py", "from acp_proxy.tools.editors import configured\nfrom . import probe"),
+        ("tools/recall/server.py", "import mcp"),
+        ("run/start.py", "from acp_proxy.store import store"),
     ],
 )
 def test_allowed_imports_pass(file: str, source: str) -> None:

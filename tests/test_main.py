@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from acp_proxy import __version__
-from acp_proxy.cli.app import app
 from tests.client import TIMEOUT
 from tests.stored import Both, chunk, store_session
 
@@ -59,16 +57,6 @@ def test_other_commands_load_what_they_need() -> None:
     assert {"typer", "acp_proxy.cli.app"} <= command_line("sessions", "--help")[1]
 
 
-def test_a_list_without_options_is_the_same_and_loads_no_typer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Both(tmp_path / "store")
-    store_session(store, "here", ("hello", [chunk("hello")]))
-    monkeypatch.setenv("ACP_PROXY_STORE", str(store.root))
-    said, modules = command_line("list")
-    assert said == CliRunner().invoke(app, ["sessions", "list"]).stdout != ""
-    assert "acp_proxy.cli.list_start" in modules
-    assert "typer" not in modules
-
-
 @pytest.mark.parametrize("asked", ["-h", "--help", "--help-all"])
 def test_help_before_the_agents_command_is_ours_and_after_it_the_agents(asked: str) -> None:
     assert command_line("run", asked)[0].startswith("Usage: acp-proxy run")
@@ -91,7 +79,7 @@ def test_the_agent_is_started_before_slow_modules_are_loaded(tmp_path: Path) -> 
     )
     assert done.returncode == 17, done.stderr
     modules = set(notes.read_text().split())
-    assert "acp_proxy.shell.launch" in modules
+    assert "acp_proxy.run.start" in modules
     assert not SLOW & modules
 
 

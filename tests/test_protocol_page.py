@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 import pytest
 
-from acp_proxy.core.capabilities import Modes, Offer, additions
-from acp_proxy.wire import acp
-from acp_proxy.wire.dialect import SECOND
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.versions import SECOND
+from acp_proxy.proxy.capabilities import Modes, Offer, additions
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")

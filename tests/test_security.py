@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
-from acp_proxy import options
+from acp_proxy.config import options
 from acp_proxy.errors import NoSuchSession
-from acp_proxy.recall.lookup import INTRODUCTION, ROOM, Lookup
-from acp_proxy.recall.scope import EVERYWHERE, Scope, around
 from acp_proxy.redaction.masking import Masking
+from acp_proxy.tools.recall.lookup import INTRODUCTION, ROOM, Lookup
+from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, around
+from acp_proxy.tools.redact.redact_files import redact_stored
 from tests import agents
 from tests.client import Client
 from tests.conversation import Talk, line, request
 from tests.end_to_end.proxied import PROXY
-from tests.recall.asking import COMMAND, asked, asked_here, texts
 from tests.stored import Both, chunk, running, store_session
+from tests.tools.recall.asking import COMMAND, asked, asked_here, texts
 
 PAGE = Path(__file__).parent.parent / "docs" / "security.md"
 KEY = "sk-ant-api03-" + "a1B2" * 23 + "-a1B2c3AA"
@@ -238,7 +239,7 @@ def test_deleted_and_masked_text_stays_so(store: Both) -> None:
         store.remove(row, soft=session == "softly")
     [row] = store.meant("masked")
     for path in store.redactable([row]):
-        store.redact(path, Masking([]), dry=False)
+        redact_stored(store, path, Masking([]), dry=False)
     store.renew([row])
     assert reads(store, EVERYWHERE, "deleted", "softly", "masked") == {"masked"}
     for text in (lookup.session("masked", ""), lookup.search("heron", "", 5), lookup.sessions("", 5)):
@@ -354,7 +355,7 @@ def test_a_handover_has_masked_text_masked(store: Both, project: Path, opened: P
     store_session(store, "old", (f"the heron {KEY}", [chunk(KEY)]), agent="scripted", cwd=str(project))
     [row] = store.meant("old")
     for path in store.redactable([row]):
-        store.redact(path, Masking([]), dry=False)
+        redact_stored(store, path, Masking([]), dry=False)
     told = record(opened("go on"))
     assert "heron" in told
     assert KEY not in told

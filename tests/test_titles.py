@@ -2,8 +2,8 @@
 
 import pytest
 
-from acp_proxy.replay.brief import INTRODUCTION, LACKING
-from acp_proxy.titles import RECORD_BEGINNINGS, from_agent, is_of_record
+from acp_proxy.replay.handover_record import INTRODUCTION, LACKING
+from acp_proxy.transcript.titles import RECORD_BEGINNINGS, from_agent, is_of_record
 
 BEFORE_0_1 = (
     "This is the record of an earlier conversation between the user and you, which is continued here. "

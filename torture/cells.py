@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.recording import recorded
-from acp_proxy.shell import launch, serving, worker
-from acp_proxy.transcripts.files.names import aside, file_name
-from acp_proxy.transcripts.listing import catalog, index
-from acp_proxy.transcripts.lives.compressing import Terms
-from acp_proxy.wire.record import GAP, RECORDED
+from acp_proxy.recording import recorded_sessions
+from acp_proxy.run import start, store_requests, worker
+from acp_proxy.store import index, index_update
+from acp_proxy.store.compress import Terms
+from acp_proxy.transcript.file_format import GAP, RECORDED
+from acp_proxy.transcript.file_names import aside, file_name
 from tests.stored import Both
 from torture.faults import FOREVER, Disk, calls
 
@@ -177,7 +177,7 @@ class Talk:
             os.closerange(3, os.sysconf("SC_OPEN_MAX"))
             os.chdir(place)
             os.execvp = lambda *_: _play(prefix, self._log)  # in the fork that is the agent
-            launch.launch(["--store", str(self.store), "--", "agent"])
+            start.launch(["--store", str(self.store), "--", "agent"])
         finally:
             os._exit(70)
 
@@ -532,8 +532,8 @@ _PAUSE = 0.02
 
 def _shorten() -> None:
     """What acp-proxy waits for: seconds would make hours of thousands of cells."""
-    recorded._RETRY_SECONDS = catalog._LEFT_ALONE_SECONDS = _PAUSE
-    for module in (serving, worker):
+    recorded_sessions._RETRY_SECONDS = index_update._LEFT_ALONE_SECONDS = _PAUSE
+    for module in (store_requests, worker):
         module.__dict__["LATER_SECONDS"] = 0.005
     index._BUSY_MS = index._CLEARING_MS = 20
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.wire import jsonrpc, record
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry, Header
+from acp_proxy.protocol import jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry, Header
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "fixtures" / "transcripts" / "v1"
@@ -101,7 +102,11 @@ def samples() -> dict[str, bytes]:
 
 def generated(chance: random.Random, turns: int) -> bytes:
     """A conversation with entries of every kind, of two runs, short and long."""
-    lines = [record.encode_header(Header(SESSION, "/home/me/project", record.RECORDED, _at(0), agent={"id": "agent"}))]
+    lines = [
+        file_format.encode_header(
+            Header(SESSION, "/home/me/project", file_format.RECORDED, _at(0), agent={"id": "agent"})
+        )
+    ]
     number = 0
     for turn in range(turns):
         run = chance.choice(("aaa111", "bbb222"))
@@ -120,7 +125,7 @@ def _turn(chance: random.Random, run: str, turn: int) -> Iterator[Part]:
         spaces = (" ,  ", " : ") if chance.random() < 0.1 else (",", ":")
         text = json.dumps({"jsonrpc": "2.0"} | value, ensure_ascii=chance.random() < 0.5, separators=spaces)
         raw = text.encode("utf-8", "surrogatepass")
-        return lambda at: record.encode_message(at, run, peer, raw, of, plain=jsonrpc.is_plain(raw))
+        return lambda at: file_format.encode_message(at, run, peer, raw, of, plain=jsonrpc.is_plain(raw))
 
     def update(kind: str, **fields: object) -> Part:
         params = {"sessionId": SESSION, "update": {"sessionUpdate": kind} | fields}
@@ -132,7 +137,7 @@ def _turn(chance: random.Random, run: str, turn: int) -> Iterator[Part]:
 
     within = {"at": _at(1), "run": run, "from": "client", "message": {"method": "session/prompt"}}
     parts: list[Part] = [
-        lambda at: record.encode_note(
+        lambda at: file_format.encode_note(
             at, run, {"type": "opened", "method": "session/resume", "cwd": "/home/me/project"}
         ),
         update("agent_thought_chunk", content=text()),
@@ -152,7 +157,7 @@ def _turn(chance: random.Random, run: str, turn: int) -> Iterator[Part]:
         message(
             Peer.CLIENT, {"id": turn, "result": {"outcome": {"outcome": "cancelled"}}}, "session/request_permission"
         ),
-        lambda at: record.encode_note(at, run, {"type": "terminal", "terminalId": "t", "output": "ok\n"}),
+        lambda at: file_format.encode_note(at, run, {"type": "terminal", "terminalId": "t", "output": "ok\n"}),
         update("agent_message_chunk", content={"type": "text", "text": f"half {turn} \ud83d"}),
     ]
     params = {"sessionId": SESSION, "prompt": [text()]}

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.transcripts.files.names import file_name
-from acp_proxy.transcripts.files.reading import Reading
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript.file_names import file_name
+from acp_proxy.transcript.reader import Reading
 from tests.end_to_end.proxied import is_update_of
 from torture.outcome import Outcome
 

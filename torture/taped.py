@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.transcripts.files.summary import Summary
-from acp_proxy.wire.record import GAP, RECORDED
+from acp_proxy.transcript.file_format import GAP, RECORDED
+from acp_proxy.transcript.summary import Summary
 from tests.client import TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, is_update_of, prompt
 from tests.stored import Both

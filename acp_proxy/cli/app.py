@@ -1,28 +1,211 @@
 """The ``acp-proxy`` command and its subcommands."""
 
-from typing import Annotated, Any, ClassVar
+import re
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Annotated, Any, ClassVar, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
 
 from acp_proxy import __version__
-from acp_proxy.cli.group import Group, LazyCommand
-from acp_proxy.cli.sessions import DELETE, SessionsGroup
+from acp_proxy.cli.wrapping import fitted
+
+# --- Groups of commands. A command's module is imported only when the user asks for it.
+#
+# A group's table is the order of its help: frequent commands come first.
+
+
+_WRONG_USAGE: Any = typer.BadParameter.__base__
+"""The parsing library's error for a wrong command line; BadParameter is its most frequent form."""
+_NUMBERS = {
+    r"(?P<given>'.*') is not a valid int( range)?\.": "write a whole number, such as 20",
+    r"(?P<given>'.*') is not a valid float( range)?\.": "write a number, such as 2 or 0.5",
+    r"(?P<given>\S+) is not in the range x>=(?P<least>\S+)\.": "write {least} or more",
+}
+"""What to write instead of a wrong number, by the parsing library's message."""
+_QUOTED = 20
+"""Characters of a wrong number in the message."""
+
+
+def when_imported() -> None:
+    """Called when a command's module was imported. The program replaces it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LazyCommand:
+    """Where to import a command's function, or a group's app, from. ``in_front``: an agent's command follows it."""
+
+    module: str
+    name: str
+    in_front: bool = False
+
+
+class Group(TyperGroup):
+    table: ClassVar[Mapping[str, LazyCommand]] = {}
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Old names of commands, and the new ones."""
+    short: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Short forms, and the words that they stand for."""
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """What users may look for here, and the whole command, which has another name or place."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = cast(MutableMapping[str, Any], _Commands(self.table))
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Write out a short form. ``help`` and the name of a command mean that command with ``--help``."""
+        is_help = args[:1] == ["help"]
+        words = args[1:] if is_help else args
+        words = [*self.short.get(words[0], words[:1]), *words[1:]] if words else []
+        if is_help:
+            is_group = bool(words) and isinstance(self.commands.get(words[0]), TyperGroup)
+            words.insert(1, "help" if is_group else "--help")
+        return super().parse_args(ctx, words)
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Report an invalid value in our words, and a long error between words."""
+        try:
+            return super().invoke(ctx)
+        except _WRONG_USAGE as problem:
+            problem.message = _on_number(problem.message) or problem.message
+            if type(problem).__name__ == "MissingParameter":
+                problem.message = _on_missing(problem)
+            if problem.message.startswith("Got unexpected extra argument"):
+                problem.message += ". Put a text of several words in quotes."
+            text = fitted(f"Error: {problem.format_message()}", sys.stderr).removeprefix("Error: ")
+            problem.format_message = lambda: text
+            raise
+
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
+        if ctx.resilient_parsing:  # for completion, which shows no errors
+            return super().resolve_command(ctx, args)
+        if new := self.renamed.get(args[0]):
+            ctx.fail(f"There is no command {args[0]!r}. It is called {new!r} now: {ctx.command_path} {new}")
+        if args[0] not in self.table:
+            here = (*self.table, *self.short)
+            known = {name: f"{ctx.command_path} {name}" for name in here} | dict(self.elsewhere)
+            near = [args[0]] if args[0] in known else get_close_matches(args[0], known, n=1)
+            for name in near:
+                ctx.fail(f"No such command {args[0]!r}. Did you mean: {known[name]}?")
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        return list(self.table)
+
+
+class _Commands(Mapping[str, TyperCommand | TyperGroup]):
+    """The commands of a table, by name, imported on first use."""
+
+    def __init__(self, table: Mapping[str, LazyCommand]) -> None:
+        self._table = table
+        self._loaded: dict[str, TyperCommand | TyperGroup] = {}
+
+    def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
+        if name not in self._loaded:
+            self._loaded[name] = _loaded(name, self._table[name])
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+
+def _loaded(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
+    found = getattr(import_module(place.module), place.name)
+    when_imported()
+    if isinstance(found, typer.Typer):
+        return get_group(found)
+    alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+    if place.in_front:
+        from acp_proxy.cli.run_help import InFront
+
+        settings = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+        alone.command(name, cls=InFront, context_settings=settings)(found)
+    else:
+        alone.command(name)(found)
+    return cast(TyperCommand, get_command(alone))
+
+
+def _on_missing(problem: Any) -> str:
+    """What a missing argument is, and the example in the command's help."""
+    about = getattr(problem.param, "help", None) or ""
+    examples = [line.strip() for line in (problem.ctx.command.help or "").split("\n") if "Example:" in line]
+    return " ".join([about, *examples[-1:]])
+
+
+def _on_number(message: str) -> str | None:
+    """What to write instead of a wrong number, if the message is about one."""
+    for pattern, advice in _NUMBERS.items():
+        if found := re.fullmatch(pattern, message, re.DOTALL):
+            given = found["given"].strip("'")[:_QUOTED]
+            return f"{advice.format(**found.groupdict())}, not {given!r}"
+    return None
+
+
+# --- ``acp-proxy sessions``: commands on recorded sessions.
+
+
+DELETE = dict.fromkeys(("remove", "rm"), "acp-proxy sessions delete")
+
+
+class SessionsGroup(Group):
+    table: ClassVar = {
+        "list": LazyCommand("acp_proxy.cli.list_sessions", "list_sessions"),
+        "show": LazyCommand("acp_proxy.tools.show.command", "show"),
+        "search": LazyCommand("acp_proxy.tools.search.command", "search"),
+        "stats": LazyCommand("acp_proxy.tools.stats.command", "stats"),
+        "path": LazyCommand("acp_proxy.cli.path", "path"),
+        "rename": LazyCommand("acp_proxy.cli.rename", "rename"),
+        "continue": LazyCommand("acp_proxy.tools.continue_session.command", "continue_session"),
+        "archive": LazyCommand("acp_proxy.cli.rename", "archive"),
+        "unarchive": LazyCommand("acp_proxy.cli.rename", "unarchive"),
+        "delete": LazyCommand("acp_proxy.cli.delete", "delete"),
+        "restore": LazyCommand("acp_proxy.cli.delete", "restore"),
+        "prune": LazyCommand("acp_proxy.tools.maintenance.prune_command", "prune"),
+        "export": LazyCommand("acp_proxy.tools.export.command", "export"),
+        "import": LazyCommand("acp_proxy.tools.export.import_command", "take_in"),
+        "adopt": LazyCommand("acp_proxy.tools.adopt.command", "adopt", in_front=True),
+        "verify": LazyCommand("acp_proxy.tools.maintenance.verify_command", "verify"),
+        "repair": LazyCommand("acp_proxy.tools.maintenance.verify_command", "repair"),
+        "redact": LazyCommand("acp_proxy.tools.redact.command", "redact"),
+        "compress": LazyCommand("acp_proxy.tools.maintenance.compress_command", "compress"),
+    }
+    renamed: ClassVar = {"compact": "compress"}
+    short: ClassVar = {"ls": ("list",)}
+    elsewhere: ClassVar = {**DELETE, "browse": "acp-proxy browse", "replay": "acp-proxy replay"}
+
+
+sessions_app = typer.Typer(
+    name="sessions",
+    help="Find, read, share and tidy up recorded sessions.",
+    cls=SessionsGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 class Main(Group):
     table: ClassVar = {
-        "run": LazyCommand("acp_proxy.cli.run", "run", in_front=True),
-        "editor": LazyCommand("acp_proxy.cli.editor", "editor", in_front=True),
-        "doctor": LazyCommand("acp_proxy.cli.doctor", "doctor", in_front=True),
-        "sessions": LazyCommand("acp_proxy.cli.sessions", "app"),
-        "browse": LazyCommand("acp_proxy.cli.browse", "browse"),
-        "sync": LazyCommand("acp_proxy.cli.sync_group", "app"),
+        "run": LazyCommand("acp_proxy.cli.run_help", "run", in_front=True),
+        "editor": LazyCommand("acp_proxy.tools.editors.command", "editor", in_front=True),
+        "doctor": LazyCommand("acp_proxy.tools.doctor.command", "doctor", in_front=True),
+        "sessions": LazyCommand("acp_proxy.cli.app", "sessions_app"),
+        "browse": LazyCommand("acp_proxy.tools.browse.command", "browse"),
+        "sync": LazyCommand("acp_proxy.tools.sync.command", "app"),
         "config": LazyCommand("acp_proxy.cli.config", "config"),
-        "replay": LazyCommand("acp_proxy.cli.replay", "replay"),
-        "chain": LazyCommand("acp_proxy.cli.chain", "chain", in_front=True),
-        "mcp": LazyCommand("acp_proxy.cli.mcp", "mcp"),
-        "mock-agent": LazyCommand("acp_proxy.cli.mock_agent", "mock_agent"),
-        "demo": LazyCommand("acp_proxy.cli.demo", "demo"),
+        "replay": LazyCommand("acp_proxy.tools.show.replay_command", "replay"),
+        "chain": LazyCommand("acp_proxy.tools.chain.command", "chain", in_front=True),
+        "mcp": LazyCommand("acp_proxy.tools.recall.command", "mcp"),
+        "mock-agent": LazyCommand("acp_proxy.tools.mock_agent.command", "mock_agent"),
+        "demo": LazyCommand("acp_proxy.tools.demo.command", "demo"),
     }
     short: ClassVar = {
         **dict.fromkeys(("list", "ls"), ("sessions", "list")),
@@ -54,17 +237,17 @@ app = typer.Typer(
 def _install_completion(context: typer.Context, parameter: Any, value: Any) -> Any:
     if not value:
         return value
-    from acp_proxy.cli import shell_completion  # imported late: used once
+    from acp_proxy.cli import completion  # imported late: used once
 
-    return shell_completion.install(context, parameter, value)
+    return completion.install(context, parameter, value)
 
 
 def _show_completion(context: typer.Context, parameter: Any, value: Any) -> Any:
     if not value:
         return value
-    from acp_proxy.cli import shell_completion  # imported late: used once
+    from acp_proxy.cli import completion  # imported late: used once
 
-    return shell_completion.show(context, parameter, value)
+    return completion.show(context, parameter, value)
 
 
 _COMPLETION = {"install_completion": _install_completion, "show_completion": _show_completion}

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy import config_file, options
 from acp_proxy.cli.wrapping import fitted
+from acp_proxy.config import config_file, options
 from acp_proxy.errors import UsageError
-from acp_proxy.transcripts.archive import default_root
-from acp_proxy.views import terminal
+from acp_proxy.store.sessions import default_root
+from acp_proxy.views import sanitize
 
 _DEFAULT, _ENVIRONMENT, _FILE = "default", "environment", "file"
 
@@ -48,11 +48,11 @@ def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
     if as_json:
         _print_json(path, found, wrong, is_there=is_there)
     else:
-        typer.echo(terminal.line(f"{path}{'' if is_there else ' (there is no such file)'}"))
+        typer.echo(sanitize.line(f"{path}{'' if is_there else ' (there is no such file)'}"))
         for line in _lines(found):
-            typer.echo(terminal.line(line) if sys.stdout.isatty() else line)
+            typer.echo(sanitize.line(line) if sys.stdout.isatty() else line)
     for text in wrong:
-        typer.echo(fitted(f"acp-proxy: {terminal.line(text)}", sys.stderr), err=True)
+        typer.echo(fitted(f"acp-proxy: {sanitize.line(text)}", sys.stderr), err=True)
     if wrong:
         raise typer.Exit(2)
 
@@ -100,4 +100,4 @@ def _print_json(path: str, found: list[Setting], wrong: list[str], *, is_there: 
         for one in found
     ]
     told = {"file": path, "isThere": is_there, "options": shown, "problems": wrong}
-    typer.echo(terminal.json_text(told, indent=2))
+    typer.echo(sanitize.json_text(told, indent=2))

@@ -1,15 +1,16 @@
 """``acp-proxy sessions delete``: delete sessions, permanently or so that they can be restored."""
 
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Annotated
 
 import typer
 
-from acp_proxy.cli import completing
-from acp_proxy.cli.restore import matching
-from acp_proxy.cli.storing import (
+from acp_proxy.cli import completion
+from acp_proxy.cli.common import (
     AgentOption,
+    JsonOption,
     StoreOption,
     YesOption,
     agreed,
@@ -20,11 +21,123 @@ from acp_proxy.cli.storing import (
     short_ids,
     store_of,
 )
+from acp_proxy.cli.pager import screen
 from acp_proxy.cli.wrapping import fitted
-from acp_proxy.errors import AcpProxyError, NewerFormat, Unreadable
-from acp_proxy.transcripts.archive import Archive, DeletedSession, Listed, kept_name
-from acp_proxy.typed import is_typable
-from acp_proxy.views import rows, terminal
+from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadable
+from acp_proxy.shell_quote import is_typable
+from acp_proxy.store.sessions import Archive, DeletedSession, Listed, file_name, kept_name, meant, titled
+from acp_proxy.views import formatting, sanitize, session_lines
+
+# --- ``acp-proxy sessions restore``: restore soft-deleted sessions.
+
+
+def restore(
+    sessions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SESSION...",
+            help="Ids, beginnings of ids, titles, or: last. Default: list them.",
+            show_default=False,
+            autocompletion=completion.deleted,
+        ),
+    ] = None,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    listing: Annotated[bool, typer.Option("--list", help="List the sessions that can be restored.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Restore soft-deleted sessions, or list them.
+
+    The list begins with the latest delete. These delete softly: sessions delete --soft, sessions prune --soft, and an
+    editor's delete under run --delete-mode soft.
+
+    Example: acp-proxy sessions restore last
+    """
+    with explained():
+        opened = store_of(store, change=bool(sessions) and not listing)
+        if listing or not sessions:
+            _list(opened, matching(opened.kept(), None, agent), as_json)
+            return
+        meant = {(each.agent, each.name): each for wanted in sessions for each in [_chosen(opened, wanted, agent)]}
+        restored = [_restored(opened, each) for each in meant.values()]
+    if as_json:
+        typer.echo(sanitize.json_text([session_lines.for_programs(row) for row in restored], indent=2))
+
+
+def matching(kept: Iterable[DeletedSession], wanted: str | None, agent: str) -> list[DeletedSession]:
+    """The sessions with this id or transcript, else those whose id begins with it. An empty word matches none.
+
+    None: all.
+    """
+    all_kept = list(kept)
+    agents = meant({each.agent for each in all_kept}, agent)
+    found = [each for each in all_kept if each.agent in agents]
+    if wanted is None:
+        return found
+    return (
+        [each for each in found if each.session == wanted]
+        or [each for each in found if wanted in (each.named, each.name)]
+        or [each for each in found if wanted and each.session.startswith(wanted)]
+    )
+
+
+def _chosen(store: Archive, wanted: str, agent: str) -> DeletedSession:
+    """The latest delete of exactly one session. Raises NoSuchSession."""
+    found = matching(store.kept(), None if wanted == "last" else wanted, agent)
+    if not found:
+        by_title = ((each, row.title) for each, row in _looked_at(store, matching(store.kept(), None, agent)))
+        found = titled(by_title, wanted)
+    if not found:
+        raise NoSuchSession(f"no deleted session matches {wanted!r}. To see them: acp-proxy sessions restore --list")
+    if wanted != "last" and len({(each.agent, each.session) for each in found}) > 1:
+        raise NoSuchSession(
+            f"{wanted!r} matches several sessions:", *_lines(store, found), "Give more of the id, or use --agent."
+        )
+    return found[0]
+
+
+def _restored(store: Archive, kept: DeletedSession) -> Listed:
+    row = store.look(kept)
+    try:
+        row = store.restore(kept)
+    except Unreadable:
+        typer.echo("The index cannot be written now. The next list adds the session to it.", err=True)
+    typer.echo(sanitize.line(f"Restored: {row.title or '(no title)'}  {row.session}"), err=True)
+    if row.name != file_name(row.session):
+        typer.echo("A newer session has the same id. Editors show that one; sessions list shows both.", err=True)
+    return row
+
+
+def _list(store: Archive, kept: list[DeletedSession], as_json: bool) -> None:
+    if as_json:
+        values = [session_lines.for_programs(row) | {"deletedAt": each.at} for each, row in _looked_at(store, kept)]
+        typer.echo(sanitize.json_text(values, indent=2))
+    elif not kept:
+        typer.echo(
+            "No session was deleted softly. To delete one softly: acp-proxy sessions delete --soft SESSION", err=True
+        )
+    else:
+        for text in _lines(store, kept):
+            typer.echo(text)
+        typer.echo("To restore one: acp-proxy sessions restore SESSION", err=True)
+
+
+def _lines(store: Archive, kept: list[DeletedSession]) -> list[str]:
+    from acp_proxy.views.candidates import SessionRow, lines
+
+    ids = formatting.short((each.session for each in kept), ())
+    shown = [
+        SessionRow(each.at, each.agent, ids[each.session] + each.named.removeprefix(each.session), row.title, row.size)
+        for each, row in _looked_at(store, kept)
+    ]
+    target = screen()
+    return list(lines(shown, target.width if target.is_terminal else None))
+
+
+def _looked_at(store: Archive, kept: list[DeletedSession]) -> Iterator[tuple[DeletedSession, Listed]]:
+    for each in kept:
+        with suppress(OSError, NewerFormat):  # sessions verify reports it
+            yield each, store.look(each)
 
 
 def delete(
@@ -35,7 +148,7 @@ def delete(
             metavar="SESSION...",
             help="Ids, beginnings of ids, titles, or: last.",
             show_default=False,
-            autocompletion=completing.sessions,
+            autocompletion=completion.sessions,
         ),
     ],
     store: StoreOption = "",
@@ -66,11 +179,11 @@ def delete(
         if running and yes and not force:
             raise AcpProxyError(
                 "the turn of a session is running, so nothing was deleted:",
-                *(f"  {one}" for one in rows.candidates(running, short_ids(opened, running))),
+                *(f"  {one}" for one in session_lines.candidates(running, short_ids(opened, running))),
                 "Wait until the turn ends, or add --force.",
             )
         for row in meant:
-            heading = terminal.heading(row) if isinstance(row, Listed) else _heading(opened, row)
+            heading = sanitize.heading(row) if isinstance(row, Listed) else _heading(opened, row)
             typer.echo(fitted(heading, sys.stdout if yes else sys.stderr), err=not yes)
         if not yes:
             if running:
@@ -88,7 +201,7 @@ def delete(
         names = restorable(opened.kept(), meant) if soft else []
     back = command("sessions restore", names, *same_store(context, store)) if names else None
     typer.echo(
-        terminal.line(f"Deleted. To bring {'it' if len(names) == 1 else 'them'} back: {back}") if back else "Deleted."
+        sanitize.line(f"Deleted. To bring {'it' if len(names) == 1 else 'them'} back: {back}") if back else "Deleted."
     )
 
 
@@ -118,4 +231,4 @@ def _heading(store: Archive, kept: DeletedSession) -> str:
     title = kept.title
     with suppress(OSError, NewerFormat):  # it can be deleted even if it cannot be read
         title = store.look(kept).title
-    return terminal.line(f"{title or '(no title)'}  {kept.named}  {kept.agent}  deleted {kept.at}")
+    return sanitize.line(f"{title or '(no title)'}  {kept.named}  {kept.agent}  deleted {kept.at}")

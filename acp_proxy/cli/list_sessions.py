@@ -1,21 +1,56 @@
 """``acp-proxy sessions list``: list the recorded sessions, newest first."""
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from itertools import chain, islice
 from textwrap import indent
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from acp_proxy.cli import periods
-from acp_proxy.cli.list_start import TOGETHER, show
-from acp_proxy.cli.screen import paged, screen
-from acp_proxy.cli.storing import AgentOption, StoreOption, directory, explained, store_of
+from acp_proxy.cli import values
+from acp_proxy.cli.common import AgentOption, StoreOption, directory, explained, short_ids, store_of
+from acp_proxy.cli.pager import Screen, paged, screen
 from acp_proxy.cli.wrapping import fitted
-from acp_proxy.transcripts.archive import Archive, Listed
-from acp_proxy.views import terminal
-from acp_proxy.views.rows import for_programs
+from acp_proxy.store.sessions import Archive, Listed
+from acp_proxy.views import sanitize
+from acp_proxy.views.session_lines import for_programs, tab_separated
+
+if TYPE_CHECKING:
+    from acp_proxy.views.session_table import Table
+
+
+TOGETHER = 100  # rows that decide the widths of a table: more than a screen
+
+
+def _show(store: Archive, rows: Iterator[Listed]) -> None:
+    """Show the sessions to the user, or write them for another program."""
+    target = screen()
+    blocks = _table(store, rows, target) if target.is_terminal else _lines(rows)
+    with paged(target) as say:
+        for block in blocks:
+            say(block)
+
+
+def _table(store: Archive, rows: Iterator[Listed], target: Screen) -> Iterator[str]:
+    from acp_proxy.views import session_table  # imported late: no other command needs it
+
+    now, home = datetime.now().astimezone(), os.path.expanduser("~")
+    look = session_table.ListLook(target.width, target.colours, now, home, target.forms)
+    table: Table | None = None
+    while some := list(islice(rows, TOGETHER)):
+        ids = short_ids(store, some)
+        if table is None:
+            table = session_table.table(some, ids, look)
+            yield f"{table.heading()}\n"
+        yield "".join(f"{text}\n" for text in table.lines(some, ids))
+
+
+def _lines(rows: Iterator[Listed]) -> Iterator[str]:
+    while some := list(islice(rows, TOGETHER)):
+        yield "".join(f"{tab_separated(row)}\n" for row in some)
 
 
 def list_sessions(
@@ -54,7 +89,7 @@ def list_sessions(
     with explained():
         where = directory(cwd, here=here)
         opened = store_of(store)
-        earliest, latest = periods.between(since, until)
+        earliest, latest = values.between(since, until)
         rows = islice(opened.newest(agent, where, earliest, latest, below=here, archived=archived), limit)
         first = list(islice(rows, TOGETHER))
         if not first and not as_json:
@@ -63,7 +98,7 @@ def list_sessions(
             return
         everything = chain(first, rows)
         if not as_json:
-            show(opened, everything)
+            _show(opened, everything)
             return
         with paged(screen()) as say:
             for block in _json(everything):
@@ -92,6 +127,6 @@ def _json(rows: Iterable[Listed]) -> Iterator[str]:
     """A JSON array, written while the rows are read."""
     before = "["
     for row in rows:
-        yield before + "\n" + indent(terminal.json_text(for_programs(row), indent=2), "  ")
+        yield before + "\n" + indent(sanitize.json_text(for_programs(row), indent=2), "  ")
         before = ","
     yield "[]\n" if before == "[" else "\n]\n"

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli import completing
-from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, root_of, store_of
+from acp_proxy.cli import completion
+from acp_proxy.cli.common import AgentOption, StoreOption, chosen, explained, root_of, store_of
 
 
 def path(
@@ -14,7 +14,7 @@ def path(
         typer.Argument(
             metavar="SESSION",
             help="An id, the beginning of an id, a title or a part of it, or: last. Default: the store.",
-            autocompletion=completing.sessions,
+            autocompletion=completion.sessions,
         ),
     ] = None,
     store: StoreOption = "",

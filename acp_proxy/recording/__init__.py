@@ -1,1 +1,1 @@
-"""Records the conversation into the store without ever delaying the relay."""
+"""Writes entries to the store, in order, without delaying the relay."""

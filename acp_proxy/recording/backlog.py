@@ -8,7 +8,9 @@ missing.
 import threading
 from collections import deque
 
-from acp_proxy.core.effects import (
+from acp_proxy.protocol import jsonrpc
+from acp_proxy.protocol.value import Value
+from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
     ForgetSession,
@@ -20,8 +22,6 @@ from acp_proxy.core.effects import (
     RecordPiece,
     RecordUpdates,
 )
-from acp_proxy.wire import jsonrpc
-from acp_proxy.wire.value import Value
 
 PATIENCE_BYTES = 4 * 1024 * 1024  # bytes: seconds of output from the fastest agent, so a slow disk leaves no gap
 _LITTLE = 200  # bytes of memory per line, besides its content

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from acp_proxy.errors import errno_name
-from acp_proxy.transcripts.store import Reading, Store
+from acp_proxy.store.store import Reading, Store
 
 _OPEN_PARENTS = 16
 """Parents' files kept open, so that deleting a parent takes nothing from its fork. Others are opened later."""

@@ -8,11 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from acp_proxy.errors import NewerFormat
+from acp_proxy.protocol.value import Value
 from acp_proxy.recording.copies import Copies
-from acp_proxy.transcripts.store import Store, Transcript
-from acp_proxy.wire.record import Header
-from acp_proxy.wire.rewinds import Point
-from acp_proxy.wire.value import Value
+from acp_proxy.store.store import Store, Transcript
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.rewinds import Point
 
 _OPEN_FILES = 64
 

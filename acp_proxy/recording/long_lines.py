@@ -5,10 +5,10 @@ Other entries of the session wait for the line's end, in bounded memory: if they
 
 from collections.abc import Callable
 
-from acp_proxy.core.effects import IdentifyAgent, ProtocolVersion, Recording, RecordPiece
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy.effects import IdentifyAgent, ProtocolVersion, Recording, RecordPiece
 from acp_proxy.recording.backlog import PATIENCE_BYTES, Dropped, Timed, size_of
 from acp_proxy.recording.files import Files, Known
-from acp_proxy.wire.jsonrpc import Peer
 
 
 class LongLine:

@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar, assert_never
 
-from acp_proxy.agent_command import command_name, may_run_others
-from acp_proxy.core.effects import (
+from acp_proxy.errors import errno_name
+from acp_proxy.protocol import jsonrpc, timestamps
+from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
     EndTurn,
@@ -29,14 +30,14 @@ from acp_proxy.core.effects import (
     RecordPiece,
     RecordUpdates,
 )
-from acp_proxy.errors import errno_name
 from acp_proxy.recording.backlog import Backlog, Dropped, Timed
 from acp_proxy.recording.files import Known
 from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
 from acp_proxy.recording.long_lines import LongLines
-from acp_proxy.recording.recorded import RecordedSessions
-from acp_proxy.transcripts.store import ALL, Store, Unfinished
-from acp_proxy.wire import clock, jsonrpc, record
+from acp_proxy.recording.recorded_sessions import RecordedSessions
+from acp_proxy.store.agents import command_name, may_run_others
+from acp_proxy.store.store import ALL, Store, Unfinished
+from acp_proxy.transcript import file_format
 
 _NAME_LENGTH = 500  # characters of a name or version
 
@@ -74,7 +75,7 @@ class Recorder:
         self._agent = ""
         self._identity: IdentifyAgent | None = None
         self._told: dict[str, object] = {}
-        self._protocol = record.FIRST
+        self._protocol = file_format.FIRST
         self.mask = mask
         self._deletes_softly = deletes_softly
         self._also = also
@@ -213,9 +214,9 @@ class Recorder:
         known = self._sessions.get(effect.session)
         if known is None or known.gone or known.transcript is None or self.fsync == "always":
             return False
-        at = clock.stamp(seconds)
+        at = timestamps.stamp(seconds)
         try:
-            known.transcript.append(record.encode_updates(at, self.run, effect.data, self._protocol))
+            known.transcript.append(file_format.encode_updates(at, self.run, effect.data, self._protocol))
             self._sessions.written(known)
             if self._unmarked:
                 self._sessions.mark()
@@ -231,7 +232,7 @@ class Recorder:
             if self._long_lines and (line := self._long_lines.before(effect)) is not None:
                 batch.extendleft(self._long_lines.wait(line, seconds, effect)[::-1])
                 continue
-            at = clock.stamp(seconds)
+            at = timestamps.stamp(seconds)
             if not isinstance(effect, _LINES) or effect.session != session:
                 self._append(session, data, at)
                 data = []
@@ -240,15 +241,17 @@ class Recorder:
                     pass
                 case RecordLine(session, peer, raw, of):
                     plain = jsonrpc.is_plain(raw)
-                    entry = record.encode_message(at, self.run, peer, raw, of, plain=plain, protocol=self._protocol)
+                    entry = file_format.encode_message(
+                        at, self.run, peer, raw, of, plain=plain, protocol=self._protocol
+                    )
                     data.append(entry)
                 case RecordUpdates(session, lines):
-                    data.append(record.encode_updates(at, self.run, lines, self._protocol))
+                    data.append(file_format.encode_updates(at, self.run, lines, self._protocol))
                 case RecordPiece():
                     batch.extendleft(self._piece(effect, at)[::-1])
                 case RecordNote(session, note):
                     self._sessions.is_told(session, ends=True)
-                    data.append(record.encode_note(at, self.run, note))
+                    data.append(file_format.encode_note(at, self.run, note))
                 case IdentifyAgent():
                     self._identify(effect)
                 case ProtocolVersion(version):
@@ -296,7 +299,7 @@ class Recorder:
     def _piece(self, piece: RecordPiece, at: str) -> list[Timed]:
         """Write a piece of a long line; returns what waited for the line's end."""
         session = piece.session
-        data = record.encode_piece(
+        data = file_format.encode_piece(
             at, self.run, piece.peer, piece.data, first=piece.first, last=piece.last, protocol=self._protocol
         )
 

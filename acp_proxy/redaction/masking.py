@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from acp_proxy.errors import NewerFormat
-from acp_proxy.redaction import rules
-from acp_proxy.redaction.rules import RULES, RUNS, SecretRule
-from acp_proxy.wire import jsonrpc, record, splice
+from acp_proxy.protocol import json_splice, jsonrpc
+from acp_proxy.redaction import secret_rules
+from acp_proxy.redaction.secret_rules import RULES, RUNS, SecretRule
+from acp_proxy.transcript import file_format
 
 PROTECTED = frozenset(
     {
@@ -70,7 +71,7 @@ class Text:
         self._raws: list[int] = []
         self._pieces: list[str] = []
         if b"\\" not in raw:
-            self.text = splice.decode(raw)
+            self.text = json_splice.decode(raw)
             self._texts, self._raws, self._pieces = [0], [0], [self.text]
             return
         length = 0
@@ -91,7 +92,7 @@ class Text:
         if not inside:
             return self._raws[number]
         piece = self._pieces[number]
-        return self._raws[number] + (inside if piece.isascii() else len(splice.encode(piece[:inside])))
+        return self._raws[number] + (inside if piece.isascii() else len(json_splice.encode(piece[:inside])))
 
 
 class Masking:
@@ -99,7 +100,7 @@ class Masking:
 
     def __init__(self, patterns: Sequence[str] = ()) -> None:
         """``patterns``: the user's own, already validated."""
-        self._all = [*RULES, *rules.own(list(patterns))]
+        self._all = [*RULES, *secret_rules.own(list(patterns))]
         self._literals = {rule.name: [literal.encode() for literal in rule.literals] for rule in RULES}
 
     def lines(self, data: bytes) -> bytes:
@@ -174,7 +175,7 @@ def changed(line: bytes, changes: Iterable[MaskedSpan]) -> bytes:
 def _is_header(line: bytes) -> bool:
     """Whether readers depend on all of it."""
     try:
-        return line.startswith(_HEADER) and record.decode_header(line) is not None
+        return line.startswith(_HEADER) and file_format.decode_header(line) is not None
     except NewerFormat:
         return True
 
@@ -206,11 +207,11 @@ def _in_kept_line(raw: bytes, candidates: list[SecretRule]) -> list[Span]:
     """A message that is kept as a string contains strings with their own escapes."""
     text = Text(raw)
     try:
-        inner = splice.encode(text.text)
+        inner = json_splice.encode(text.text)
     except UnicodeEncodeError:
         return _in_string(raw, candidates)
     places = [
-        (len(splice.decode(inner[: span.start])), len(splice.decode(inner[: span.end])), span.rule)
+        (len(json_splice.decode(inner[: span.start])), len(json_splice.decode(inner[: span.end])), span.rule)
         for span in _in_line(inner, candidates)
     ]
     return [Span(text.place(start), text.place(end), rule) for start, end, rule in places]
@@ -243,7 +244,7 @@ def _intact_from(line: bytes) -> int:
         except RecursionError:  # too deeply nested to tell: treat it as JSON
             return start
         except ValueError:
-            if (start := line.find(record.ENTRY_START, start + 1)) < 0:
+            if (start := line.find(file_format.ENTRY_START, start + 1)) < 0:
                 break
     return len(line)
 
@@ -281,5 +282,5 @@ def _unescaped(found: re.Match[bytes]) -> str:
     if single is not None:
         return chr(int(single, 16))
     if short is not None:
-        return _SHORT.get(short) or splice.decode(short)
-    return splice.decode(found[0])
+        return _SHORT.get(short) or json_splice.decode(short)
+    return json_splice.decode(found[0])

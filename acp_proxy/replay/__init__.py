@@ -1,1 +1,1 @@
-"""Turns the entries of a transcript into the updates that a client should see. Does no I/O."""
+"""Entries of a transcript to the updates that a client should see. Touches no file."""

@@ -1,8 +1,11 @@
 """Turns a prompt into the user chunks that a client should see: one for each block."""
 
-from acp_proxy.replay.updates import block_text, is_block, letters
-from acp_proxy.wire import acp, jsonrpc, splice
-from acp_proxy.wire.record import Entry
+from collections.abc import Iterator
+from itertools import groupby
+
+from acp_proxy.protocol import acp, json_splice, jsonrpc
+from acp_proxy.replay.updates import Update, block_text, is_block, letters
+from acp_proxy.transcript.file_format import Entry
 
 
 class Prompt:
@@ -48,12 +51,185 @@ def _blocks(entry: Entry) -> list[tuple[object, bytes]]:
 
 
 def _raw_blocks(raw: bytes, blocks: list[object]) -> list[bytes]:
-    text = splice.decode(raw)
+    text = json_splice.decode(raw)
     try:
-        params = splice.members(text, splice.whole(text)[0])["params"]
-        spans = splice.elements(text, splice.members(text, params[0])["prompt"][0])
+        params = json_splice.members(text, json_splice.whole(text)[0])["params"]
+        spans = json_splice.elements(text, json_splice.members(text, params[0])["prompt"][0])
         if len(spans) == len(blocks):
-            return [splice.encode(text[start:end]) for start, end in spans]
+            return [json_splice.encode(text[start:end]) for start, end in spans]
     except (ValueError, KeyError):
         pass
     return [jsonrpc.dump(block) for block in blocks]
+
+
+# --- Follows the prompts without an answer, and finds which of the agent's user messages are echoes of them.
+#
+# An echo has the text of its prompt, apart from white space; or it comes before everything else that the agent sends
+# in the turn, and does not begin the conversation again (some agents write mentions out, or replay the past late). An
+# echo belongs to the first prompt with its text, or else to the first prompt without an echo. A prompt has one echo;
+# every other user message stands for itself. Chunks with the same ``messageId`` are one message; a message without one
+# ends with the text of a prompt. User chunks wait until something else comes.
+#
+# Prompts and messages are matched only within one run. The time depends only on the amount of text, not on what it
+# says.
+
+
+QUEUE = 64
+"""The most prompts that wait for an answer. If there are more, the oldest counts as unanswered."""
+_BEGINNING = 4096
+"""The letters by which the first prompt is recognised."""
+
+Messages = list[list[Update]]
+
+
+class Echoes:
+    """The open prompts of a conversation, and the user chunks that may be their echoes.
+
+    The methods that return updates return user chunks that came before and turned out to be no echoes.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[Prompt] = []
+        self._heard: list[Update] = []
+        self._quiet: set[str] = set()
+        """The runs in whose turn nothing has come yet except user messages."""
+        self._first: str | None = None
+
+    def runs(self) -> frozenset[str]:
+        """The runs in which a turn is under way."""
+        return frozenset(prompt.run for prompt in self._open)
+
+    def begin(self, prompt: Prompt) -> list[Update]:
+        """The client has sent a prompt."""
+        told = [] if prompt.run in self._quiet else self.settle()
+        if prompt.run not in self.runs():
+            self._quiet.add(prompt.run)
+        for other in self._open:
+            other.is_certain |= other.run != prompt.run  # the other connection seems to have ended
+        if self._first is None:
+            self._first = prompt.letters[:_BEGINNING]
+        self._open.append(prompt)
+        if len(self._open) > QUEUE:
+            self._close(self._open[:1])
+        return told
+
+    def hear(self, update: Update) -> bool:
+        """The agent has sent a user chunk. Returns whether it waits, since it or a chunk before it may be an echo."""
+        if update.run not in self.runs() and not self._heard:
+            return False
+        self._heard.append(update)
+        return True
+
+    def told(self, run: str) -> list[Update]:
+        """The agent has sent something else, so an echo can no longer give the current prompt its id."""
+        if not self._open and not self._heard:
+            return []
+        told = self.settle()
+        self._quiet.discard(run)
+        if (current := next(self._of(run), None)) is not None:
+            current.is_certain = True
+        return told
+
+    def answer(self, run: str, id: bytes) -> list[Update]:
+        """The agent has answered a prompt. ``id``: the JSON text of the request's id."""
+        prompt = next((prompt for prompt in self._of(run) if prompt.id == id), None)
+        if prompt is None:
+            return []
+        told = self.settle()
+        if next(self._of(run)) is prompt:
+            self._quiet.add(run)  # the next prompt's turn begins
+        self._close([prompt])
+        return told
+
+    def cancel(self, run: str) -> None:
+        """The client has cancelled the turn of a run."""
+        for prompt in self._of(run):
+            prompt.is_cancelled = True
+
+    def give_up(self, run: str, *, only_cancelled: bool) -> list[Update]:
+        """The prompts of a run, or only the cancelled ones, will get no answer."""
+        gone = [prompt for prompt in self._of(run) if prompt.is_cancelled or not only_cancelled]
+        told = self.settle() if gone else []
+        self._close(gone)
+        return told
+
+    def certain(self) -> None:
+        """Stop waiting for echoes: all prompts are replayed as they are known now."""
+        for prompt in self._open:
+            prompt.is_certain = True
+
+    def settle(self) -> list[Update]:
+        """Decide which of the waiting chunks are echoes."""
+        if not self._heard:
+            return []
+        heard, self._heard = self._heard, []
+        rest: Messages = []
+        for message in _messages(heard):
+            rest += self._without_echoes(message)
+        begins_again = False
+        told: list[Update] = []
+        for message in rest:
+            waiting = self._waiting(message[0].run) if message[0].run in self._quiet else []
+            said = _letters(message)[:_BEGINNING]
+            is_echo = bool(waiting) and said == waiting[0].letters[:_BEGINNING]  # mentions may be written out after it
+            begins_again |= bool(self._first) and said == self._first and not is_echo
+            if waiting and not begins_again:
+                waiting[0].echoed(_message_id(message[0]))
+            else:
+                told += message
+        return told
+
+    def _without_echoes(self, message: list[Update]) -> Messages:
+        """The rest of a message after the texts of prompts with which it begins."""
+        while message:
+            prompt, count = _echo(message, self._waiting(message[0].run))
+            if prompt is None:
+                return [message]
+            prompt.echoed(_message_id(message[0]))
+            message = message[count:]
+        return []
+
+    def _of(self, run: str) -> Iterator[Prompt]:
+        return (prompt for prompt in self._open if prompt.run == run)
+
+    def _waiting(self, run: str) -> list[Prompt]:
+        return [prompt for prompt in self._of(run) if not prompt.is_echoed]
+
+    def _close(self, prompts: list[Prompt]) -> None:
+        for prompt in prompts:
+            prompt.is_certain = True
+        self._open = [prompt for prompt in self._open if prompt not in prompts]
+        self._quiet &= self.runs()
+
+
+def _messages(heard: list[Update]) -> Messages:
+    return [list(chunks) for _, chunks in groupby(heard, lambda update: (update.run, _message_id(update)))]
+
+
+def _echo(message: list[Update], prompts: list[Prompt]) -> tuple[Prompt | None, int]:
+    """The first prompt whose text these chunks begin with, and the largest number of chunks that are its echo.
+
+    Chunks with a ``messageId`` are one message, which is an echo only as a whole.
+    """
+    found: tuple[Prompt | None, int] = None, 0
+    left, at = [prompt for prompt in prompts if prompt.letters], 0
+    for count, update in enumerate(message, 1):
+        text = block_text(update.value.get("content"))
+        said = letters(text or "")
+        left = [prompt for prompt in left if prompt.letters.startswith(said, at)]
+        if text is None:
+            left = [prompt for prompt in left if not prompt.is_only_text]
+        at += len(said)
+        if not left:
+            break
+        whole = next((prompt for prompt in left if len(prompt.letters) == at), None)
+        found = (whole, count) if whole is not None else found
+    return found if _message_id(message[0]) is None or found[1] == len(message) else (None, 0)
+
+
+def _letters(message: list[Update]) -> str:
+    return "".join(letters(block_text(update.value.get("content")) or "") for update in message)
+
+
+def _message_id(update: Update) -> str | None:
+    return acp.text(update.value, "messageId")

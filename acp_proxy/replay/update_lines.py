@@ -7,7 +7,7 @@ Values keep their JSON text, also ``1.0``, integers of any size and unknown memb
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from acp_proxy.wire import acp, jsonrpc, splice
+from acp_proxy.protocol import acp, json_splice, jsonrpc
 
 T = TypeVar("T")
 Members = dict[str, bytes]
@@ -26,40 +26,40 @@ def taken_apart(raw: bytes, message: Mapping[str, Any] | None = None) -> tuple[M
     if message is not None and jsonrpc.is_dumped(raw, message):
         params = message["params"]
         return _dumped(params["update"]), _dumped(_beside(params))
-    text = splice.decode(raw)
+    text = json_splice.decode(raw)
     if (at := _usual_place(raw)) is not None:
-        spans = splice.members(text, at)
+        spans = json_splice.members(text, at)
         if spans and max(end for _, end in spans.values()) + _TAIL == len(text):
             return _owned(text, spans), {}
     found = _params(text)
-    return _owned(text, splice.members(text, found["update"][0])), _owned(text, _beside(found))
+    return _owned(text, json_splice.members(text, found["update"][0])), _owned(text, _beside(found))
 
 
 def asked_about(raw: bytes) -> Members:
     """The members of the ``toolCall`` in a permission request."""
-    text = splice.decode(raw)
-    return _owned(text, splice.members(text, _params(text)["toolCall"][0]))
+    text = json_splice.decode(raw)
+    return _owned(text, json_splice.members(text, _params(text)["toolCall"][0]))
 
 
 def asked_about_subject(raw: bytes) -> Members:
     """The same in protocol version 2, where it is in the ``subject``."""
-    text = splice.decode(raw)
-    subject = splice.members(text, _params(text)["subject"][0])
-    return _owned(text, splice.members(text, subject["toolCall"][0]))
+    text = json_splice.decode(raw)
+    subject = json_splice.members(text, _params(text)["subject"][0])
+    return _owned(text, json_splice.members(text, subject["toolCall"][0]))
 
 
 def retold(raw: bytes, session: str) -> bytes:
     """A line with another session id; every other byte stays."""
-    text = splice.decode(raw)
+    text = json_splice.decode(raw)
     span = _params(text)["sessionId"]
-    return splice.encode(splice.replaced(text, [(span, splice.decode(jsonrpc.dump(session)))]))
+    return json_splice.encode(json_splice.replaced(text, [(span, json_splice.decode(jsonrpc.dump(session)))]))
 
 
 def with_content(raw: bytes, content: bytes) -> bytes:
     """An update with another value of ``content``, given as JSON text; every other byte stays."""
-    text = splice.decode(raw)
-    span = splice.members(text, _params(text)["update"][0])["content"]
-    return splice.encode(splice.replaced(text, [(span, splice.decode(content))]))
+    text = json_splice.decode(raw)
+    span = json_splice.members(text, _params(text)["update"][0])["content"]
+    return json_splice.encode(json_splice.replaced(text, [(span, json_splice.decode(content))]))
 
 
 def content_of(raw: bytes) -> bytes:
@@ -77,9 +77,9 @@ def update(session: str, kind: str, members: Mapping[str, bytes], around: Mappin
 
 def items(array: bytes) -> list[bytes]:
     """The JSON texts of an array's items; empty if they are nested too deeply. Never raises ValueError."""
-    text = splice.decode(array)
+    text = json_splice.decode(array)
     try:
-        return [splice.encode(text[start:end]) for start, end in splice.elements(text)]
+        return [json_splice.encode(text[start:end]) for start, end in json_splice.elements(text)]
     except ValueError:
         return []
 
@@ -113,12 +113,12 @@ def _usual_place(raw: bytes) -> int | None:
     if id is None:
         return None
     at = len(acp.UPDATE_PREFIX) + len(id) + 1
-    return len(splice.decode(raw[: at + len(_USUAL)])) if raw.startswith(_USUAL, at) else None
+    return len(json_splice.decode(raw[: at + len(_USUAL)])) if raw.startswith(_USUAL, at) else None
 
 
-def _params(text: str) -> dict[str, splice.Span]:
+def _params(text: str) -> dict[str, json_splice.Span]:
     start = 1 if text.startswith("\ufeff") else 0
-    return splice.members(text, splice.members(text, start)["params"][0])
+    return json_splice.members(text, json_splice.members(text, start)["params"][0])
 
 
 def _beside(params: Mapping[str, T]) -> dict[str, T]:
@@ -130,5 +130,5 @@ def _dumped(values: Mapping[str, object]) -> Members:
     return {key: b"%b" % jsonrpc.dump(value) for key, value in values.items()}
 
 
-def _owned(text: str, spans: Mapping[str, splice.Span]) -> Members:
-    return {key: splice.encode(text[start:end]) for key, (start, end) in spans.items()}
+def _owned(text: str, spans: Mapping[str, json_splice.Span]) -> Members:
+    return {key: json_splice.encode(text[start:end]) for key, (start, end) in spans.items()}

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from acp_proxy.conversation import REWOUND, ConversationTurn, Ended, Item, Note, Said, Subagent, ToolCall, words
-from acp_proxy.titles import cleaned
-from acp_proxy.views.plain import one_line, plain
-from acp_proxy.views.unmarking import unmarked
-from acp_proxy.wire import acp, record
+from acp_proxy.protocol import acp
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.titles import cleaned
+from acp_proxy.views.conversation import REWOUND, ConversationTurn, Ended, Item, Note, Said, Subagent, ToolCall, words
+from acp_proxy.views.formatting import unmarked
+from acp_proxy.views.sanitize import one_line, plain
 
 Tools = Literal["none", "summary", "full"]
 _LINE_LENGTH = 100
@@ -90,7 +91,7 @@ def ending(turn: ConversationTurn | Ended) -> str | None:
 
 
 def note(item: Note) -> str:
-    if item.kind == record.GAP:
+    if item.kind == file_format.GAP:
         return f"Something is missing here: the recording was interrupted ({one_line(item.text) or 'unknown reason'})."
     if item.kind == REWOUND:
         return "Rewound: a part of what is above was taken back, and the agent has forgotten it."

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy import conversation
-from acp_proxy.views import figures, terminal
-from acp_proxy.views.marks import mark
-from acp_proxy.wire import acp, record, rewinds
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import FIRST, Entry
-from acp_proxy.wire.retelling import Retelling
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript import file_format, rewinds
+from acp_proxy.transcript.file_format import FIRST, Entry
+from acp_proxy.transcript.v2_as_v1 import Retelling
+from acp_proxy.views import conversation, formatting, sanitize
+from acp_proxy.views.tool_calls import mark
 
 PLAIN, QUIET, TURN, USER, BAD = "none", "dim", "bold", "bold green", "bold red"
 """The style of a piece, in rich's words."""
@@ -94,7 +94,7 @@ class Streaming:
         self._echo = "".join(text.split())
         self._is_quiet = True
         self._plan = {}
-        yield from self._line(f"Turn {self._turn} · {figures.local(at)}", TURN, ("prompt",), apart=True)
+        yield from self._line(f"Turn {self._turn} · {formatting.local(at)}", TURN, ("prompt",), apart=True)
         yield from self._said(("prompt",), f"> {text}", USER)
 
     def _update(self, update: object) -> Iterator[StreamedText]:
@@ -127,8 +127,8 @@ class Streaming:
         if not again:
             yield from self._begin(("call", id), apart=not self._is_at("call", "asked"))
         sign, look = mark(told["status"])
-        said = "" if told["status"] in (None, "completed") else f"{terminal.line(told['status'])}: "
-        yield StreamedText(self._fitted(f"{sign} {said}{terminal.line(told['title'] or id)}"), look, again)
+        said = "" if told["status"] in (None, "completed") else f"{sanitize.line(told['status'])}: "
+        yield StreamedText(self._fitted(f"{sign} {said}{sanitize.line(told['title'] or id)}"), look, again)
         self._is_open = True
 
     def _fitted(self, text: str) -> str:
@@ -166,9 +166,9 @@ class Streaming:
 
     def _note(self, note: Mapping[str, object]) -> Iterator[StreamedText]:
         match note.get("type"):
-            case record.FAILED:
+            case file_format.FAILED:
                 yield from self._line(f"the prompt failed: {acp.text(note, 'message')}", BAD)
-            case record.GAP:
+            case file_format.GAP:
                 yield from self._line(f"something is missing here ({acp.text(note, 'reason')})", BAD)
 
     def _is_echo(self, words: str) -> bool:
@@ -189,12 +189,12 @@ class Streaming:
         if self._block != block:
             yield from self._begin(block, apart=True)
         is_prose = block[0] in (acp.AGENT_CHUNK, acp.THOUGHT_CHUNK)
-        yield StreamedText(terminal.printable(words), look, is_prose=is_prose)
+        yield StreamedText(sanitize.printable(words), look, is_prose=is_prose)
         self._is_open = not words.endswith("\n")
 
     def _line(self, text: str, look: str, block: Block = ("line",), *, apart: bool = False) -> Iterator[StreamedText]:
         yield from self._begin(block, apart=apart)
-        yield StreamedText(terminal.line(text) + "\n", look)
+        yield StreamedText(sanitize.line(text) + "\n", look)
         self._is_open = False
 
     def _begin(self, block: Block, *, apart: bool) -> Iterator[StreamedText]:

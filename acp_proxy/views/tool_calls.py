@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from acp_proxy.conversation import ToolCall
+from acp_proxy.protocol import acp
 from acp_proxy.views import diffs
+from acp_proxy.views.conversation import ToolCall
 from acp_proxy.views.diffs import DiffRow
-from acp_proxy.views.plain import one_line, plain
-from acp_proxy.wire import acp
+from acp_proxy.views.sanitize import one_line, plain
 
 KINDS = frozenset({"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"})
 """The kinds of the protocol, without ``other``, which tells nothing."""
@@ -140,3 +140,13 @@ def _text(value: object) -> str | None:
     if isinstance(value, str):
         return value
     return next((text for key in _OUTPUTS if (text := acp.text(value, key)) is not None), None)
+
+
+# --- The look of the status of a tool call or of a plan's step: a mark, and rich's words for its colour.
+
+
+_MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress": ("▸", "yellow")}
+
+
+def mark(status: str | None) -> tuple[str, str]:
+    return _MARKS.get(status or "", ("○", "none"))

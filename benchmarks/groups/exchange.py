@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from acp_proxy.sync.buckets import SealedLogs
-from acp_proxy.sync.joined import JoinedStore, Membership
-from acp_proxy.sync.sealing import HistoryKey
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
+from acp_proxy.tools.sync.encryption import HistoryKey
+from acp_proxy.tools.sync.membership import JoinedStore, Membership
+from acp_proxy.tools.sync.object_store import SealedLogs
 from benchmarks import stores
 from benchmarks.figures import BYTES, COUNT, SECONDS, Reading, Row, measured
 from benchmarks.rounds import Numbers, Task, interleaved
@@ -95,7 +95,7 @@ def in_background(effort: Effort, machine: Machine, count: Callable[[], int]) ->
     """Start the process as ``run`` does. Returns the seconds until the count has grown."""
     machine.rested(minutes=1)
     before, began = count(), time.perf_counter()
-    command = [effort.built.python, "-P", "-m", "acp_proxy.sync.background", str(machine.root)]
+    command = [effort.built.python, "-P", "-m", "acp_proxy.tools.sync.background", str(machine.root)]
     subprocess.run(command, env=effort.environment(), check=True)
     while count() == before:
         if time.perf_counter() - began > _PATIENCE:

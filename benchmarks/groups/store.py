@@ -10,14 +10,14 @@ from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
-from acp_proxy.core.effects import BeginTranscript, IdentifyAgent, RecordUpdates
+from acp_proxy.proxy.effects import BeginTranscript, IdentifyAgent, RecordUpdates
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.listing.index import Index
-from acp_proxy.transcripts.lives.compressing import Terms
-from acp_proxy.transcripts.search import phrases
-from acp_proxy.transcripts.search.searching import Sought, Tables
-from acp_proxy.wire import record
+from acp_proxy.store.compress import Terms
+from acp_proxy.store.index import Index
+from acp_proxy.store.layout import Layout
+from acp_proxy.tools.search import query
+from acp_proxy.tools.search.search import Sought, Tables, search_store
+from acp_proxy.transcript import file_format
 from benchmarks import stores
 from benchmarks.figures import BYTES, SECONDS, Reading, Row, measured
 from benchmarks.rounds import Numbers, Task, interleaved
@@ -59,7 +59,7 @@ def told(lines: int) -> bytes:
 
 def bare(effort: Effort, batches: int, lines: int) -> Numbers:
     """Write only the bytes that the recorder would write."""
-    data = record.encode_updates(AT, "bench1", told(lines))
+    data = file_format.encode_updates(AT, "bench1", told(lines))
     with effort.folder() as folder:
         file = os.open(folder / "transcript", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         began = time.perf_counter()
@@ -75,7 +75,7 @@ def recorded(effort: Effort, batches: int, lines: int) -> Numbers:
     with effort.folder() as folder:
         recorder = Recorder(Both(folder / "store"), ["bench"], None, "never", lambda text: None)
         recorder.add(IdentifyAgent("bench", "1"))
-        recorder.add(BeginTranscript("one", "/bench", [], record.RECORDED))
+        recorder.add(BeginTranscript("one", "/bench", [], file_format.RECORDED))
         recorder.flush()
         began = time.perf_counter()
         for _ in range(batches):
@@ -137,15 +137,15 @@ def searches(effort: Effort, roots: dict[int, Path]) -> Iterator[Row]:
 
 def looked_up(root: Path, word: str) -> Numbers:
     """A search in open tables that are up to date."""
-    layout, sought = Layout(root), Sought(phrases.question([word]), [stores.AGENT_FOLDER])
+    layout, sought = Layout(root), Sought(query.question([word]), [stores.AGENT_FOLDER])
     with ExitStack() as stack:
         tables = Tables(layout, stack.enter_context(closing(Index(layout.index))), stack)
         return {"each": timed(lambda: tables.found(sought), ASKED)}
 
 
 def searched(root: Path, word: str) -> Numbers:
-    sought = Sought(phrases.question([word]), [stores.AGENT_FOLDER])
-    return {"each": timed(lambda: Both(root).search(sought))}
+    sought = Sought(query.question([word]), [stores.AGENT_FOLDER])
+    return {"each": timed(lambda: search_store(Both(root), sought))}
 
 
 def rebuilt(root: Path) -> float:

@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 
 from acp_proxy.errors import InvalidCursor
-from acp_proxy.transcripts.files.reading import Reading
-from acp_proxy.transcripts.listing.index import Index, Page
-from acp_proxy.wire import record
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Header
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.index import Index, Page
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.reader import Reading
 from fuzz.choices import Choices
 
 AGENT, RUN, AT = "agent", "k3f9a1", "2026-11-20T09:15:02.123Z"
@@ -66,8 +66,8 @@ def filled() -> Index:
         path = Path(place) / "transcript.jsonl"
         for number, session in enumerate(SESSIONS):
             raw = json.dumps({"id": 1, "method": "session/prompt", "params": {"sessionId": session}}).encode()
-            prompt = record.encode_message(AT, RUN, Peer.CLIENT, raw)
-            path.write_bytes(record.encode_header(Header(session, "/w", record.RECORDED, AT)) + prompt)
+            prompt = file_format.encode_message(AT, RUN, Peer.CLIENT, raw)
+            path.write_bytes(file_format.encode_header(Header(session, "/w", file_format.RECORDED, AT)) + prompt)
             reading = Reading(path)
             try:
                 index.add(AGENT, f"name-{number}", reading)

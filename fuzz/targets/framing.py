@@ -1,6 +1,6 @@
 """Cutting a stream into lines: the same lines for every chunking, and no byte lost."""
 
-from acp_proxy.wire.framing import LineFramer
+from acp_proxy.protocol.framing import LineFramer
 from fuzz.choices import Choices
 
 

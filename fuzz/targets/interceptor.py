@@ -7,10 +7,10 @@ import json
 import re
 from typing import Any
 
-from acp_proxy.core.capabilities import Modes
-from acp_proxy.history.verdict import Rule
-from acp_proxy.wire import jsonrpc
-from acp_proxy.wire.jsonrpc import Notification, Opaque, Peer, Request, Response
+from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.protocol import jsonrpc
+from acp_proxy.protocol.jsonrpc import Notification, Opaque, Peer, Request, Response
+from acp_proxy.proxy.capabilities import Modes
 from fuzz.choices import SESSIONS, Choices
 from tests.conversation import Stored, Talk, chunk, raw
 

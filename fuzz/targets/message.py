@@ -5,8 +5,8 @@ import json
 
 import orjson
 
-from acp_proxy.wire import acp, jsonrpc
-from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Request, Response
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Request, Response
 from fuzz.choices import Choices
 
 

@@ -1,8 +1,9 @@
 """Nearly valid entries, replayed in both modes: nothing raises, and only valid updates are sent."""
 
-from acp_proxy.transcripts.files.reading import Line
-from acp_proxy.wire import jsonrpc, record
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.protocol import jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.reader import Line
 from fuzz.choices import Choices
 from fuzz.targets.transcript import retold
 
@@ -14,7 +15,7 @@ def run(data: bytes) -> None:
     choices, lines = Choices(data), list[Line]()
     while choices.more and len(lines) < _MOST:
         written = entry(choices)
-        found = record.decode_entry(written)
+        found = file_format.decode_entry(written)
         lines.append(Line(len(lines) + 1, len(lines) + 1, True, found))
         if found is not None and found.raw is not None:
             assert found.raw in written or b'"line":' in written, "the message's own bytes"
@@ -28,20 +29,20 @@ def entry(choices: Choices) -> bytes:
         case 0:
             note = choices.members(*choices.some(("output", "exitStatus", "cwd", "additionalDirectories")))
             kind = choices.pick(("terminal", "failed", "gap", "opened", "handover", "odd"))
-            return record.encode_note(at, run, {"type": kind, "terminalId": choices.pick(("t", "u")), **note})
+            return file_format.encode_note(at, run, {"type": kind, "terminalId": choices.pick(("t", "u")), **note})
         case 1:
             params = {"sessionId": "s", "prompt": [choices.item() for _ in range(choices.below(4))]}
             raw = jsonrpc.dump({"id": choices.id(), "method": "session/prompt", "params": params})
-            return record.encode_message(at, run, Peer.CLIENT, raw, plain=choices.below(8) < 7)
+            return file_format.encode_message(at, run, Peer.CLIENT, raw, plain=choices.below(8) < 7)
         case 2:
             raw = jsonrpc.dump({"id": choices.id(), "result": choices.result()})
-            return record.encode_message(at, run, Peer.AGENT, raw, "session/prompt")
+            return file_format.encode_message(at, run, Peer.AGENT, raw, "session/prompt")
         case 3:
             raw = jsonrpc.dump(choices.message())
             peer = choices.pick((Peer.CLIENT, Peer.AGENT))
-            return record.encode_message(at, run, peer, raw, choices.pick((None, "session/prompt")))
+            return file_format.encode_message(at, run, peer, raw, choices.pick((None, "session/prompt")))
         case _:
             params = {"sessionId": choices.pick(("s", "s", "s", "parent", "other")), "update": choices.update()}
             params |= choices.members(*choices.some(("_meta",)), depth=2)
             raw = jsonrpc.dump({"jsonrpc": "2.0", "method": "session/update", "params": params})
-            return record.encode_message(at, run, Peer.AGENT, raw, plain=choices.below(8) < 7)
+            return file_format.encode_message(at, run, Peer.AGENT, raw, plain=choices.below(8) < 7)

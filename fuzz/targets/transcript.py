@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from acp_proxy.comparison.choose_replay import verdict
 from acp_proxy.errors import NewerFormat
-from acp_proxy.history.verdict import verdict
-from acp_proxy.replay.brief import Brief
-from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.shell.replaying import compare
-from acp_proxy.transcripts.files.agents_session import KINDS
-from acp_proxy.transcripts.files.reading import Line, Reading
-from acp_proxy.transcripts.files.summary import Summary
-from acp_proxy.transcripts.listing.index import Index
-from acp_proxy.wire import acp, record
-from acp_proxy.wire.record import Header
+from acp_proxy.protocol import acp
+from acp_proxy.replay.handover_record import Brief
+from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.run.replay_thread import compare
+from acp_proxy.store.index import Index
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.reader import KINDS, Line, Reading
+from acp_proxy.transcript.summary import Summary
 
 RECORD = 2000
 """Bytes of a handover's record: so few that most records are cut."""
@@ -70,7 +70,7 @@ def one_by_one(reading: Reading) -> Iterator[Line]:
 
 def retold(lines: list[Line], header: Header | None) -> None:
     session = header.session if header is not None else "s"
-    summary = Summary.begun(header or Header(session, None, record.PARTIAL, ""))
+    summary = Summary.begun(header or Header(session, None, file_format.PARTIAL, ""))
     for line in lines:
         if line.entry is not None:
             assert line.entry.at.isascii()
@@ -126,11 +126,11 @@ def is_found_behind(data: bytes) -> None:
 def is_one_entry(data: bytes) -> None:
     """Whatever an agent sends as an update, JSON or not, is one entry, and of its end cut off nothing is one."""
     inside = data.replace(b"\n", b" ").removesuffix(b"}}}")
-    written = record.encode_updates(AT, RUN, acp.UPDATE_PREFIX + inside + b"}}}\n")
+    written = file_format.encode_updates(AT, RUN, acp.UPDATE_PREFIX + inside + b"}}}\n")
     for line in (written, written[: -len(b"}}}}\n")] + b"\n"):
-        found = [piece.value for piece in record.entries_in(line)]
+        found = [piece.value for piece in file_format.entries_in(line)]
         assert all(entry.run == RUN and entry.note is None for entry in found)
-        assert not list(record.notes_in(line, KINDS | {record.GAP, record.REPLAY}))
+        assert not list(file_format.notes_in(line, KINDS | {file_format.GAP, file_format.REPLAY}))
 
 
 def opened(data: bytes) -> Reading:

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from benchmarks import tapes
 from benchmarks.subjects import C, Effort
 from tests.benchmarks.test_programs import needs_compiler

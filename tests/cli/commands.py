@@ -6,7 +6,7 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from tests.stored import contents
 
 

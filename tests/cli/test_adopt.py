@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from acp_proxy.adoption import calling
 from acp_proxy.cli.app import app
-from acp_proxy.transcripts.archive import Listed
-from acp_proxy.wire import record
-from tests.adoption.listing_agent import ListingAgent, entry, told
+from acp_proxy.store.sessions import Listed
+from acp_proxy.tools.adopt import agent_loader
+from acp_proxy.transcript import file_format
 from tests.cli.commands import printed, run, words_in
 from tests.cli.commands import told as told_json
 from tests.end_to_end.proxied import entries
 from tests.stored import Both, chunk, store_session
+from tests.tools.adopt.listing_agent import ListingAgent, entry, told
 
 OLD, LATER = "2026-01-02T03:04:05.000Z", "2026-01-03T00:00:00.000Z"
 LOGIN = {"code": -32000, "message": "Authentication required"}
@@ -26,8 +26,8 @@ HELLO = {"before": told("Mend the login", "Mended.")}
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_proxy.diagnosis.probe.GRACE_SECONDS", 0.05)
-    monkeypatch.setattr(calling, "_QUIET_SECONDS", 0.05)  # the agent answers the close only after everything else
+    monkeypatch.setattr("acp_proxy.tools.doctor.probe.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(agent_loader, "_QUIET_SECONDS", 0.05)  # the agent answers the close only after everything else
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def test_a_session_is_kept_with_the_time_the_title_and_the_directory_of_the_list
         "mcpServers": [],
     }
     assert note["note"].pop("adoptedAt") > LATER
-    assert note["note"] == {"type": record.ADOPTED, "title": "The login", "updatedAt": OLD}
+    assert note["note"] == {"type": file_format.ADOPTED, "title": "The login", "updatedAt": OLD}
     assert {line["at"] for line in (first, second, opened, note)} == {OLD}
     assert [turn["startedAt"] for turn in exported(store, "s1")] == [OLD]
     assert printed(store, "verify")
@@ -216,7 +216,7 @@ def test_a_session_in_which_something_was_recorded_is_left_alone(
     adopted(store, agent)
     [row] = rows(store)
     with store.path(row).open("ab") as file:
-        file.write(record.encode_note(LATER, "run111", {"type": record.OPENED, "method": "session/load"}))
+        file.write(file_format.encode_note(LATER, "run111", {"type": file_format.OPENED, "method": "session/load"}))
     agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*HELLO["before"], *told("More", "More.")]}})
     assert adopted(store, agent) == "scripted: 0 adopted, 1 here already\n"
     assert len(agent.asked("session/load")) == 1
@@ -351,14 +351,14 @@ def test_ctrl_c_keeps_what_is_done(
     store: Both, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent.plan([entry(name, tmp_path) for name in ("s1", "s2")], loads={"s1": HELLO, "s2": HELLO})
-    load = calling.CalledAgent.load
+    load = agent_loader.CalledAgent.load
 
-    def interrupted(self: calling.CalledAgent, listed: Any) -> Any:
+    def interrupted(self: agent_loader.CalledAgent, listed: Any) -> Any:
         if listed.session == "s2":
             raise KeyboardInterrupt
         return load(self, listed)
 
-    monkeypatch.setattr(calling.CalledAgent, "load", interrupted)
+    monkeypatch.setattr(agent_loader.CalledAgent, "load", interrupted)
     result = adopt(store, "--yes", "--", *agent.command)
     assert (result.exit_code, result.stdout) == (130, "scripted: 1 adopted, 1 not tried\n")
     assert "Interrupted. What was adopted by then stays." in result.stderr

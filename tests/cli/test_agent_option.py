@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcripts.files.names import file_name
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
+from acp_proxy.transcript.file_names import file_name
 from tests.cli.commands import printed, run, told
 from tests.cli.terminal import on_terminal
 from tests.stored import store_session

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from acp_proxy import __version__
 from acp_proxy.cli.app import app
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from tests.client import TIMEOUT
 from tests.stored import store_session
 

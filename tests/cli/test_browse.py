@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcripts.archive import Archive
+from acp_proxy.store.sessions import Archive
 from tests.cli.commands import run
 from tests.cli.terminal import on_terminal, with_stderr_on_terminal
 from tests.cli.typing_user import TypingUser

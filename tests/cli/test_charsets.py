@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.cli.charsets import ascii_forms
+from acp_proxy.cli.stdio import ascii_forms
 from tests.cli.terminal import on_terminal, pager
 from tests.stored import Both, chunk, store_session
 

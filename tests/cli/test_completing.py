@@ -12,11 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.cli.completing_start import TAKE_SESSIONS, quickly
-from acp_proxy.cli.sessions import SessionsGroup
-from acp_proxy.editors.table import Name
-from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.listing.glance import QUERY
+from acp_proxy.store.completion_query import QUERY
+from acp_proxy.store.layout import Layout
+from acp_proxy.tools.editors.known_editors import Name
 from tests.client import TIMEOUT
 from tests.stored import EPOCH, Both, store_session
 
@@ -66,26 +64,6 @@ def test_sessions_are_offered_newest_first_with_their_titles(store: Both, comman
         ["aab-2", "Break it"],
         ["aaa-1", "Mend it"],
     ]
-
-
-@pytest.mark.parametrize("shell", ["complete_fish", "complete_zsh"])
-def test_the_quick_answer_for_a_session_is_that_of_typer(
-    store: Both, shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store_session(store, "aaa:1", ("10:30", []), agent="one", at=EPOCH + 600)
-    store_session(store, "aaa-1", ("Again", []), agent="one", at=EPOCH + 700)
-    store.sessions()
-    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
-    take_sessions = [name for name in SessionsGroup.table if ["last", "the newest"] in offered(f"sessions {name} ")]
-    assert sorted(take_sessions) == sorted(TAKE_SESSIONS)
-    for beginning in ("", "a", "aaa-1", "aaa-1~", "aaa:", "l"):
-        line = {"_ACP_PROXY_COMPLETE": shell, "_TYPER_COMPLETE_ARGS": f"acp-proxy sessions show {beginning}"}
-        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", line["_TYPER_COMPLETE_ARGS"])
-        assert quickly(shell)
-        assert capsys.readouterr().out == CliRunner().invoke(app, [], env=line, prog_name="acp-proxy").stdout
-    for other in ("nothing", "-", "--agent one a", "'a", "aaa-1 a"):
-        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", f"acp-proxy sessions show {other}")
-        assert not quickly(shell)
 
 
 @pytest.mark.parametrize("command", ["replay", "mock-agent"])
@@ -219,14 +197,13 @@ def test_a_missing_store_is_not_created(root: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "word"), [("sessions show bb", "bbb-3\tPaint it"), ("run --load a", "auto\nagent")])
-def test_completion_imports_nothing_slow_and_no_typer_for_sessions(store: Both, line: str, word: str) -> None:
+def test_completion_imports_nothing_slow(store: Both, line: str, word: str) -> None:
     environment = {**os.environ, "_ACP_PROXY_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     environment["_TYPER_COMPLETE_ARGS"] = f"acp-proxy {line}"
     command = [sys.executable, "-X", "importtime", "-m", "acp_proxy"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
     assert done.stdout.strip() == word
     loaded = {each.rsplit("|", 1)[1].strip() for each in done.stderr.splitlines()}
-    assert ("typer" in loaded) == line.startswith("run")
     assert not {"rich", "anyio", "asyncio", "psutil", "pygments", "markdown_it"} & loaded
 
 

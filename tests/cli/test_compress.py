@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.transcripts.files.names import compressed
+from acp_proxy.transcript.file_names import compressed
+from tests.store.cold import age
 from tests.stored import Both, chunk, store_session
-from tests.transcripts.cold import age
 
 CHUNKS = [chunk(f"word{number}") for number in range(3000)]
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from acp_proxy import config_file, open_store, options
+from acp_proxy import open_store
 from acp_proxy.cli.app import app
-from acp_proxy.config_file import VARIABLE
+from acp_proxy.config import config_file, options
+from acp_proxy.config.config_file import VARIABLE
 from tests.stored import Both, chunk, store_session
 
 

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.cli.storing import chosen, short_ids
-from acp_proxy.transcripts.archive import Glance
+from acp_proxy.cli.common import chosen, short_ids
+from acp_proxy.store.sessions import Glance
 from tests.cli.commands import printed, refused, run, told
 from tests.stored import Both, store_session
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from tests.agents import asked, offering, python, scripted
 from tests.stored import chunk, store_session
 
@@ -31,7 +31,7 @@ USER = chunk("Mend it", "user_message_chunk")
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The home of a user without editors."""
-    monkeypatch.setattr("acp_proxy.diagnosis.probe.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("acp_proxy.tools.doctor.probe.GRACE_SECONDS", 0.05)
     for name in ("XDG_CONFIG_HOME", "NVIM_APPNAME"):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from acp_proxy import typed
+from acp_proxy import shell_quote
 from acp_proxy.cli.app import app
-from acp_proxy.editors.table import Name
+from acp_proxy.tools.editors.known_editors import Name
 
 COMMAND = "/home/user/.local/bin/acp-proxy"
 
@@ -230,7 +230,7 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
 def test_options_in_the_wrong_place_are_refused_with_the_right_command(words: str, right: str) -> None:
     result = editor(*shlex.split(words))
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.endswith(f"Write: acp-proxy editor {typed.joined(shlex.split(right))}\n")
+    assert result.stderr.endswith(f"Write: acp-proxy editor {shell_quote.joined(shlex.split(right))}\n")
     assert editor(*shlex.split(right)).exit_code == 0
 
 
@@ -264,7 +264,7 @@ def test_neovim_is_answered_with_its_plugins(word: str) -> None:
 
 def test_recall_is_offered_with_the_command_of_its_server_until_it_is_chosen() -> None:
     assert (
-        f"give it this MCP server: {typed.joined([os.path.abspath(COMMAND), 'mcp'])}\n"
+        f"give it this MCP server: {shell_quote.joined([os.path.abspath(COMMAND), 'mcp'])}\n"
         in editor("zed", "opencode", "acp").stderr
     )
     chosen = editor("zed", "--recall", "opencode", "acp")

@@ -17,8 +17,8 @@ from tests.cli.commands import Command
 from tests.cli.terminal import with_stderr_on_terminal
 from tests.pipes import SMALL
 from tests.posix import pty
+from tests.store.cold import age
 from tests.stored import EPOCH, Both, chunk, store_session
-from tests.transcripts.cold import age
 from torture.planted import planted
 
 TOKEN = planted("GitHub token", random.Random(0)).secret

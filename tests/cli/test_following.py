@@ -12,9 +12,9 @@ from queue import Empty, Queue
 
 import pytest
 
-from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.wire import clock
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.protocol import timestamps
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript.appender import Transcript
 from tests.cli.commands import run
 from tests.client import TIMEOUT
 from tests.stored import EPOCH, Both, chunk, message, running, store_session
@@ -94,7 +94,7 @@ def followers() -> Iterator[list[Follower]]:
 
 def said(path: Path, text: str) -> None:
     update = {"sessionId": "busy", "update": chunk(text)}
-    append(path, message(clock.stamp(EPOCH), Peer.AGENT, {"method": "session/update", "params": update}))
+    append(path, message(timestamps.stamp(EPOCH), Peer.AGENT, {"method": "session/update", "params": update}))
 
 
 def append(path: Path, data: bytes) -> None:
@@ -102,7 +102,7 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-ANSWER = message(clock.stamp(EPOCH), Peer.AGENT, {"id": 1, "result": {"stopReason": "end_turn"}}, "session/prompt")
+ANSWER = message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 1, "result": {"stopReason": "end_turn"}}, "session/prompt")
 
 
 def test_words_appear_as_they_are_recorded_until_the_turn_ends(store: Both, followers: list[Follower]) -> None:
@@ -143,7 +143,7 @@ def test_only_the_last_turn_is_followed_if_wanted(store: Both, followers: list[F
     prompt = {"id": 7, "method": "session/prompt", "params": {"sessionId": "busy", "prompt": []}}
     transcript = Transcript(path)
     try:
-        transcript.append(message(clock.stamp(EPOCH), Peer.CLIENT, prompt))
+        transcript.append(message(timestamps.stamp(EPOCH), Peer.CLIENT, prompt))
         said(path, "three")
         followers.append(follower := Follower(store, "--turn", "-1"))
         text = follower.until("three")

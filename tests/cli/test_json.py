@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from tests.cli.commands import printed, run, told
 from tests.stored import EPOCH, chunk, store_session
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from tests.cli.commands import Command
 from tests.cli.terminal import on_terminal
 from tests.stored import EPOCH, chunk, running, store_session

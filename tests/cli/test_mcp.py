@@ -1,4 +1,4 @@
-"""The errors of ``mcp`` before it serves. Its service: tests/recall/test_server.py."""
+"""The errors of ``mcp`` before it serves. Its service: tests/tools/recall/test_server.py."""
 
 import subprocess
 import sys
@@ -28,7 +28,9 @@ def test_a_wrong_command_line_is_reported_on_stderr_only(
 
 
 def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "mcp" or name == "acp_proxy.recall.server"]:
+    for name in [
+        name for name in sys.modules if name.split(".")[0] == "mcp" or name == "acp_proxy.tools.recall.server"
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)
     result = CliRunner().invoke(app, ["mcp"])

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.cli.commands import printed, refused
+from tests.store import cold
 from tests.stored import Both, store_session
-from tests.transcripts import cold
 
 
 def test_the_paths_of_the_store_and_of_a_transcript_are_printed(tmp_path: Path) -> None:

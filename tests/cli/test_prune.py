@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
+from acp_proxy.transcript.appender import Transcript
 from tests.cli.commands import printed, refused, run, titles, told, words_in
 from tests.stored import chunk, store_session
 
@@ -101,7 +101,7 @@ def test_a_session_that_cannot_be_deleted_exits_with_1(store: Store, monkeypatch
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("acp_proxy.transcripts.files.layout.Layout.remove", refuse)
+    monkeypatch.setattr("acp_proxy.store.layout.Layout.remove", refuse)
     result = run(store, "prune", "--keep", "3", "--yes")
     assert result.exit_code == 1
     assert "other: not deleted (EACCES)" in result.stderr

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.cli import recordings
+from acp_proxy.cli import common
 from acp_proxy.errors import AcpProxyError, NoSuchSession, NoTranscript
+from tests.store import cold
 from tests.stored import Both, store_session
-from tests.transcripts import cold
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "transcripts" / "v1"
 
 
 def session_of(wanted: str, store: Path) -> str:
-    with recordings.opened(wanted, str(store), "") as (_, header):
+    with common.opened(wanted, str(store), "") as (_, header):
         return header.session
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from tests.cli.commands import printed, refused, run, titles, told, words_in
 from tests.stored import store_session
 

@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.views import figures
+from acp_proxy.views import formatting
 from tests.cli.typing_user import TypingUser
-from tests.mock.recording import call
 from tests.posix import termios
+from tests.store import talk
+from tests.store.cold import compressed_now, kept
 from tests.stored import Both, store_session
-from tests.transcripts import talk
-from tests.transcripts.cold import compressed_now, kept
+from tests.tools.mock_agent.recording import call
 
 NIGHT = 10 * 3600  # seconds
 
@@ -47,7 +47,7 @@ def turn(number: int, *, at: int = 0, pause: int = 0) -> list[bytes]:
 def test_a_file_is_shown_plainly_with_a_heading_on_stderr(tmp_path: Path) -> None:
     path = file(tmp_path, *turn(1), call("pending"), call("completed"))
     result = shown(path, "--speed", "0")
-    assert (result.exit_code, result.stderr) == (0, f"{talk.SESSION}  {talk.CWD}  {figures.local(talk.time(0))}\n")
+    assert (result.exit_code, result.stderr) == (0, f"{talk.SESSION}  {talk.CWD}  {formatting.local(talk.time(0))}\n")
     lines = result.stdout.splitlines()
     assert lines[1:] == ["> prompt 1", "", "begin 1. end 1.", "", "○ pending: Edit", "✓ Edit"]
 

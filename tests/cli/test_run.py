@@ -4,9 +4,9 @@ import re
 
 from typer.testing import CliRunner
 
-from acp_proxy import options
 from acp_proxy.cli.app import app
-from acp_proxy.cli.run import COMMON, PANELS
+from acp_proxy.cli.run_help import COMMON, PANELS
+from acp_proxy.config import options
 
 ALL = {name for name, *_ in options.OPTIONS}
 

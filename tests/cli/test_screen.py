@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.cli.screen import is_attended
+from acp_proxy.cli.pager import is_attended
 from tests.cli.terminal import on_terminal, pager
 from tests.stored import EPOCH, Both, store_session
 

@@ -15,16 +15,15 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from acp_proxy import typed
-from acp_proxy.cli import search as command
+from acp_proxy import shell_quote
 from acp_proxy.cli.app import app
-from acp_proxy.shell import output
-from acp_proxy.transcripts.listing.index import Listed
-from acp_proxy.transcripts.search import searching
-from acp_proxy.transcripts.search.searching import Hit
-from acp_proxy.transcripts.search.words import Excerpt
-from acp_proxy.views import found, rows
-from acp_proxy.wire import clock
+from acp_proxy.protocol import timestamps
+from acp_proxy.run import output
+from acp_proxy.store.index import Listed
+from acp_proxy.tools.search import command, results, search
+from acp_proxy.tools.search.fts_table import Excerpt
+from acp_proxy.tools.search.search import Hit
+from acp_proxy.views import session_lines
 from tests import forked
 from tests.cli.test_sessions import NEVER_PRINTED, STEERING
 from tests.posix import pty
@@ -99,7 +98,7 @@ def test_json_has_the_positions_of_the_words(store: Both) -> None:
     two_sessions(store)
     agent = store.choose_agent(None, "one", "")
     [hit] = json.loads(printed(store, "cookie", "--json"))
-    [listed] = [rows.for_programs(row) for row in store.sessions() if row.session == "first"]
+    [listed] = [session_lines.for_programs(row) for row in store.sessions() if row.session == "first"]
     assert (listed["agent"], listed["turns"]) == (agent, 2)
     assert hit == {
         **listed,
@@ -176,7 +175,7 @@ def test_a_terminal_shows_progress_and_the_newest_results_while_transcripts_are_
     for number in range(12):
         store_session(store, f"s{number}", (f"word {number}", []), at=EPOCH + 60 * number)
     monkeypatch.setattr(command, "MOMENT", 0.0)
-    monkeypatch.setattr(searching, "_FIRST_BATCH", 1)
+    monkeypatch.setattr(search, "_FIRST_BATCH", 1)
     monkeypatch.setenv("PAGER", "cat")
     first, later = seen_in_process(store, monkeypatch), seen_in_process(store, monkeypatch)
     shown = re.findall(r"word (\d+)\x1b", first)
@@ -231,13 +230,13 @@ def test_the_limit_is_reported_if_there_are_more_sessions(store: Both) -> None:
 
 def test_further_turns_of_a_session_are_named() -> None:
     excerpts = [Excerpt(turn, "", "word", [(0, 4)]) for turn in (1, 2, 3)]
-    look = found.SearchLook(80, is_dressed=False, colours=False, now=datetime.fromtimestamp(EPOCH, UTC))
+    look = results.SearchLook(80, is_dressed=False, colours=False, now=datetime.fromtimestamp(EPOCH, UTC))
     for turns, said in (
         ([1, 2, 3], ""),
         ([1, 2, 3, 9], "and turn 9\n"),
         (list(range(1, 20)), "and turns 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 and 6 more\n"),
     ):
-        assert said in found.shown(Hit(listed(), clock.stamp(EPOCH), turns, excerpts), "show", look)
+        assert said in results.shown(Hit(listed(), timestamps.stamp(EPOCH), turns, excerpts), "show", look)
 
 
 def listed() -> Listed:
@@ -291,7 +290,7 @@ def test_no_match_exits_with_1(store: Both) -> None:
 def test_no_match_shows_how_to_match_the_beginnings_of_words(store: Both) -> None:
     two_sessions(store)
     result = run(store, "logi pag", "x")
-    shown = typed.joined(["acp-proxy", "sessions", "search", "logi*", "pag*", "x*", "--store", str(store.root)])
+    shown = shell_quote.joined(["acp-proxy", "sessions", "search", "logi*", "pag*", "x*", "--store", str(store.root)])
     assert result.stderr == f"Nothing matches. Try fewer words, or their beginnings, as in: {shown}\n"
     assert run(store, "zz*", "yy*").stderr == "Nothing matches. Try fewer words.\n"
     assert ids(store, "logi*", "pag*") == ["first"]

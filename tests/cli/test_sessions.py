@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from tests.cli.terminal import on_terminal
 from tests.stored import EPOCH, chunk, contents, running, store_session
 
@@ -305,7 +305,7 @@ def test_control_sequences_are_not_printed_to_a_real_terminal(
 def test_a_delete_with_a_locked_index_says_that_the_next_list_updates_it(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.transcripts.listing.index._BUSY_MS", 50)
+    monkeypatch.setattr("acp_proxy.store.index._BUSY_MS", 50)
     store_session(store, "s", ("Mend it", []))
     assert ids(store) == ["s"]
     other = sqlite3.connect(store.root / "index.sqlite3", isolation_level=None)

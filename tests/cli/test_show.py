@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from tests.cli.commands import Command
 from tests.cli.terminal import on_terminal, pager
 from tests.pipes import SMALL

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.shell import output
-from acp_proxy.transcripts.store import Store
+from acp_proxy.run import output
+from acp_proxy.store.store import Store
 from tests import forked
 from tests.cli.commands import printed, run, told
 from tests.cli.terminal import pager

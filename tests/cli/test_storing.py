@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from acp_proxy import typed
-from acp_proxy.cli.app import app
-from acp_proxy.cli.sessions import SessionsGroup
-from acp_proxy.cli.storing import chosen, short_ids
-from acp_proxy.transcripts.archive import default_root
+from acp_proxy import shell_quote
+from acp_proxy.cli.app import SessionsGroup, app
+from acp_proxy.cli.common import chosen, short_ids
+from acp_proxy.store.sessions import default_root
 from tests.cli.commands import printed, refused, titles, told
 from tests.cli.commands import run as answered
 from tests.stored import EPOCH, Both, store_session
@@ -127,7 +126,7 @@ def test_a_place_in_a_variable_counts_as_given(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_broken_link_is_not_a_missing_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_proxy.cli.which_store.default_root", lambda: tmp_path / "link")
+    monkeypatch.setattr("acp_proxy.cli.common.default_root", lambda: tmp_path / "link")
     (tmp_path / "link").symlink_to(tmp_path / "away")
     result = run("sessions", "list")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -271,6 +270,6 @@ def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled
     result = CliRunner().invoke(app, ["sessions", "show", str(file), "--store", str(entitled.root)])
     assert result.exit_code == 1
     assert (
-        f"is a file. To watch it: acp-proxy replay {typed.quoted(str(file))}. To add it to the store: acp-proxy"
+        f"is a file. To watch it: acp-proxy replay {shell_quote.quoted(str(file))}. To add it to the store: acp-proxy"
         in result.stderr
     )

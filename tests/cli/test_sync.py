@@ -11,14 +11,16 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.sync import pushing
-from acp_proxy.sync.joined import Busy, JoinedStore
-from acp_proxy.sync.reaching import key_in, logs_of
-from acp_proxy.transcripts.archive import Archive
-from acp_proxy.transcripts.store import Store
-from acp_proxy.wire import acp, record
+from acp_proxy.protocol import acp
+from acp_proxy.store.sessions import Archive
+from acp_proxy.store.store import Store
+from acp_proxy.tools.maintenance.verify import verify_store
+from acp_proxy.tools.sync import push
+from acp_proxy.tools.sync.membership import Busy, JoinedStore
+from acp_proxy.tools.sync.object_store import key_in, logs_of
+from acp_proxy.transcript import file_format
 from tests.stored import store_session
-from tests.sync.servers import environment, overwriting
+from tests.tools.sync.servers import environment, overwriting
 
 _SECRET = "ghp_" + "a1B2" * 9
 _PROJECT, _WORK = os.path.abspath("/project"), os.path.abspath("/home/me/work")
@@ -113,7 +115,7 @@ def test_secrets_can_be_masked_before_they_leave(laptop: User, desktop: User, ur
 def test_a_store_that_is_synchronized_is_in_order(laptop: User, desktop: User, url: str) -> None:
     joined(laptop, desktop, url)
     for user in (laptop, desktop):
-        assert not list(Archive(user.store.root).verify())
+        assert not list(verify_store(Archive(user.store.root)))
 
 
 def test_status_says_what_was_done(laptop: User, desktop: User, url: str) -> None:
@@ -127,7 +129,7 @@ def test_status_says_what_was_done(laptop: User, desktop: User, url: str) -> Non
 def test_many_deletes_wait_for_a_confirmation(
     laptop: User, desktop: User, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pushing, "MANY_DELETES", 4)
+    monkeypatch.setattr(push, "MANY_DELETES", 4)
     for number in range(5):
         store_session(laptop.store, f"many{number}", ("Many", []))
     joined(laptop, desktop, url)
@@ -150,8 +152,8 @@ def test_a_directory_of_another_machine_can_be_shown_as_one_here(laptop: User, d
     assert (mapped.exit_code, f"there is no directory {_WORK}" in mapped.stderr) == (0, True)
     store_session(laptop.store, "u", ("There", []), cwd="/srv/work/inner")
     [path] = laptop.store.root.glob("transcripts/*/u-*.jsonl")
-    opened = {"type": record.OPENED, "method": acp.LOAD, "cwd": "/srv/work/inner"}
-    path.write_bytes(path.read_bytes() + record.encode_note("2026-01-02T00:00:00.000Z", "run", opened))
+    opened = {"type": file_format.OPENED, "method": acp.LOAD, "cwd": "/srv/work/inner"}
+    path.write_bytes(path.read_bytes() + file_format.encode_note("2026-01-02T00:00:00.000Z", "run", opened))
     laptop.sync("now")
     desktop.sync("now")
     assert os.path.join(_WORK, "inner") in [row.cwd for row in Archive(desktop.store.root).newest()]

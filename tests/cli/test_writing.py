@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.cli.writing import make_directory, to_file
+from acp_proxy.cli.output_files import make_directory, to_file
 from acp_proxy.errors import AlreadyThere, NotWritable
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from tests import forked
 from tests.stored import chunk, store_session
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.display import ShownItem, tell
-from acp_proxy.wire import acp
+from acp_proxy.protocol import acp
+from acp_proxy.tools.demo.display import ShownItem, tell
 from tests.client import TIMEOUT, Client, ReceivedLine, first_option
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"

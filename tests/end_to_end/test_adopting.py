@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.wire import clock
+from acp_proxy.protocol import timestamps
 from tests import forked
-from tests.adoption.listing_agent import ListingAgent, entry, told
 from tests.cli.commands import printed
 from tests.cli.commands import told as told_json
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Editor, Proxied, conversation, texts
 from tests.stored import Both
+from tests.tools.adopt.listing_agent import ListingAgent, entry, told
 
 ALL = ("--capabilities", "resume,list,load,delete,close")
 SECONDS = 60.0
@@ -92,7 +92,7 @@ def test_an_adopted_session_is_listed_loaded_continued_and_deleted_like_any_othe
     session = lived(proxied, "first", "second")
     lived(proxied, "other")
     assert adopt(proxied.store, proxied.bare_agent(agent=ALL)).endswith(": 2 adopted\n")
-    since = clock.stamp(time.time())
+    since = timestamps.stamp(time.time())
     with proxied.started(agent=ALL) as editor:
         assert len(editor.sessions()) == 2
         loaded = editor.load(session)

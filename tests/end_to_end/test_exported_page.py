@@ -17,8 +17,9 @@ from playwright.sync_api import Browser, Dialog, Page, ViewportSize
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.conversation import ConversationTurn
-from acp_proxy.views import document, html
+from acp_proxy.tools.export import html
+from acp_proxy.views import document
+from acp_proxy.views.conversation import ConversationTurn
 from acp_proxy.views.document import Choices, Head
 from scripts import browser as browsers
 from tests.views.turns import EVIL, HEAD, call, diff, everywhere, said, text, turn

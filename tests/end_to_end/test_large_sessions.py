@@ -5,10 +5,10 @@ from typing import Any
 
 import psutil
 
-from acp_proxy.replay.telling import FOLDED
-from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.wire import record
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay.replayer import FOLDED
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.appender import Transcript
 from tests.end_to_end.proxied import CANCELLED, NOT_FOUND, Editor, Proxied, Updates, prompt, texts
 
 UPDATES = 100_000
@@ -36,9 +36,9 @@ def lengthened(proxied: Proxied, count: int) -> str:
     before, after = json.dumps(update, separators=(",", ":")).split("TEXT")
     lines = "".join(f"{before}{numbered(number)}{after}\n" for number in range(count)).encode()
     transcript = Transcript(proxied.transcript(session))
-    transcript.append(record.encode_message(at, run, Peer.CLIENT, json.dumps(asked).encode()))
-    transcript.append(record.encode_updates(at, run, lines))
-    transcript.append(record.encode_message(at, run, Peer.AGENT, ANSWER, "session/prompt"))
+    transcript.append(file_format.encode_message(at, run, Peer.CLIENT, json.dumps(asked).encode()))
+    transcript.append(file_format.encode_updates(at, run, lines))
+    transcript.append(file_format.encode_message(at, run, Peer.AGENT, ANSWER, "session/prompt"))
     transcript.close()
     return session
 

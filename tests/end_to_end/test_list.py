@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.transcripts.store import Store
-from acp_proxy.wire import clock
+from acp_proxy.protocol import timestamps
+from acp_proxy.store.store import Store
 from tests.client import Client, RequestFailed
 from tests.end_to_end.proxied import Editor, Proxied, texts
 from tests.scripted.agent import NAME
@@ -278,7 +278,7 @@ def test_the_agents_title_time_and_meta_win_until_they_are_cleared(proxied: Prox
         "hasErrors": False,
     }
 
-    before = clock.normal(datetime.now(UTC))
+    before = timestamps.normal(datetime.now(UTC))
     editor.prompt(session, "and more")
     [found] = editor.sessions()
     assert found["title"] == "Another name"

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from acp_proxy.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, tell
 from tests.end_to_end.proxied import (
     ASK,
     CANCELLED,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, tell
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import Editor, Proxied, Updates, conversation, entries, kept, kinds, texts
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.wire import acp
+from acp_proxy.protocol import acp
+from acp_proxy.transcript.appender import Transcript
 from tests.client import NO_ANSWER, TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import INVALID_REQUEST, NOT_FOUND, PROXY, Editor, Proxied, prompt, texts
-from tests.mock import recording
-from tests.mock.recording import MODES, REFUSED, SELECTED, asked, call, decided
-from tests.transcripts import talk
+from tests.store import talk
+from tests.tools.mock_agent import recording
+from tests.tools.mock_agent.recording import MODES, REFUSED, SELECTED, asked, call, decided
 
 NIGHT = 10 * 3600  # seconds
 METHOD_NOT_FOUND, PARSE_ERROR, INVALID_PARAMS, INTERNAL_ERROR = -32601, -32700, -32602, -32603

@@ -11,7 +11,7 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
-from acp_proxy.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, tell
 from tests.end_to_end.proxied import PROXY, Proxied, conversation, kept, texts
 from tests.end_to_end.typescript import ROOT, node, typescript
 

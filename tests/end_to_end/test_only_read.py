@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.cli.sessions import SessionsGroup
-from acp_proxy.transcripts.lives.compressing import Terms
+from acp_proxy.cli.app import SessionsGroup
+from acp_proxy.store.compress import Terms
 from tests.end_to_end.proxied import PROXY, UNPRIVILEGED, Editor, without_writing
 from tests.stored import Both, chunk, store_session
 

@@ -11,8 +11,8 @@ from scripts.real_agents import Bench
 from tests import agents
 from tests.client import Client
 from tests.end_to_end.proxied import PROXY, Proxied
-from tests.recall.asking import asked, texts
 from tests.stored import Both, chunk, store_session
+from tests.tools.recall.asking import asked, texts
 
 ABLE: dict[str, Any] = {"loadSession": True, "sessionCapabilities": {"resume": {}, "fork": {}}}
 OPENED = {"result": {"sessionId": "s"}}

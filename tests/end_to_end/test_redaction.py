@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.display import tell
+from acp_proxy.tools.demo.display import tell
 from tests.end_to_end.proxied import PROXY, Proxied, entries, say
 from tests.stored import contents
 from torture.planted import RULES, planted

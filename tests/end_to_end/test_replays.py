@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, tell
 from tests.client import NO_ANSWER, TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import ASK, PROXY, Loaded, Proxied, Updates, conversation, kept, say, texts
 

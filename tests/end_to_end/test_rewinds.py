@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.client import RequestFailed
-from acp_proxy.demo.display import tell
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
+from acp_proxy.tools.demo.client import RequestFailed
+from acp_proxy.tools.demo.display import tell
 from tests.cli.commands import printed, told
 from tests.end_to_end.proxied import Editor, Proxied, conversation, entries
 

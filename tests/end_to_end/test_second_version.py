@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.client import RequestFailed
-from acp_proxy.replay.telling import FOLDED
-from acp_proxy.transcripts.archive import Archive
-from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.wire import record
+from acp_proxy.replay.replayer import FOLDED
+from acp_proxy.store.sessions import Archive
+from acp_proxy.tools.demo.client import RequestFailed
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.appender import Transcript
 from tests import forked
 from tests.client import NO_ANSWER, Client
 from tests.conversation import line, update
@@ -121,7 +121,7 @@ def test_a_turn_is_folded_in_pieces_so_that_memory_is_bounded(talked: Any, proxi
     blocks = [{"type": "text", "text": part} for part in words]
     lines = line(*(update(session, "agent_message_chunk", messageId="long", content=block) for block in blocks))
     transcript = Transcript(proxied.transcript(session))
-    transcript.append(record.encode_updates("2026-11-20T09:15:02.123Z", "longer", lines, protocol=2))
+    transcript.append(file_format.encode_updates("2026-11-20T09:15:02.123Z", "longer", lines, protocol=2))
     transcript.close()
     with Client(agent(proxied, memory, "forgets")) as client:
         client.request("initialize", ABOUT)

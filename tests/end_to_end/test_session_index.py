@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from acp_proxy.titles import RECORD_BEGINNINGS
-from acp_proxy.wire import foreign
+from acp_proxy.protocol import proxy_ids
+from acp_proxy.transcript.titles import RECORD_BEGINNINGS
 from tests import forked
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, say
 from tests.end_to_end.test_handover import LISTS, continued
@@ -116,7 +116,7 @@ def test_the_index_has_rows_of_other_agents_sessions(proxied: Proxied) -> None:
         session = editor.new_session()
         editor.prompt(session, "mend it")
         assert editor.end() == 0
-    row = foreign.id_of(proxied.transcript(session).parent.name, session)
+    row = proxy_ids.id_of(proxied.transcript(session).parent.name, session)
     with proxied.editor(scripted(), agent=LISTS, options=["--also-list", "all"]) as editor:
         editor.initialize(clientCapabilities=AIR)
         assert row in [each["sessionId"] for each in editor.sessions()]

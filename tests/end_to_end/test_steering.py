@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.display import tell
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
+from acp_proxy.tools.demo.display import tell
 from tests.cli.commands import printed, told
 from tests.end_to_end.proxied import ASK, Editor, Permission, Proxied, conversation, entries, prompt, say
 

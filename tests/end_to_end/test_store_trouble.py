@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from tests.client import TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import PROXY, UNPRIVILEGED, Editor, Loaded, Proxied, entries, texts, without_writing
 from tests.posix import resource

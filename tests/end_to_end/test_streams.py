@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy import __version__
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from tests.client import TIMEOUT, Client
 from tests.end_to_end.proxied import PROXY
 from tests.passage import is_for_the_client, lines

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.display import tell
+from acp_proxy.tools.demo.display import tell
 from tests.end_to_end.proxied import (
     ASK,
     NOT_FOUND,

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 import acp_proxy
-from acp_proxy.transcripts.lives.compressing import Terms
+from acp_proxy.store.compress import Terms
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import INTERNAL_ERROR, Editor, Proxied, conversation, texts
 from tests.scripted.agent import NAME
@@ -104,7 +104,7 @@ def test_a_conversation_continues_after_the_proxys_files_were_removed(proxied: P
 
 
 def test_a_proxy_upgraded_during_its_start_says_what_to_do_and_ends_its_agent(copy: Copy) -> None:
-    with copy.editor(lacks=("acp_proxy.shell.process_tree",)) as editor:
+    with copy.editor(lacks=("acp_proxy.run.process_tree",)) as editor:
         assert editor.wait() == 1
         assert (
             editor.stderr()
@@ -113,7 +113,7 @@ def test_a_proxy_upgraded_during_its_start_says_what_to_do_and_ends_its_agent(co
         assert editor.all_ended()
 
 
-@pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.listing.keeping", "acp_proxy.transcripts.listing.catalog"])
+@pytest.mark.parametrize("lacks", ["acp_proxy.store.soft_deleted", "acp_proxy.store.index_update"])
 def test_a_list_that_fails_after_an_upgrade_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
     with copy.editor(lacks=(lacks,)) as editor:
         session = editor.open()
@@ -125,7 +125,7 @@ def test_a_list_that_fails_after_an_upgrade_says_what_to_do(proxied: Proxied, co
         assert editor.end() == 0
 
 
-@pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.files.compressed", "acp_proxy.shell.replaying"])
+@pytest.mark.parametrize("lacks", ["acp_proxy.transcript.compressed", "acp_proxy.run.replay_thread"])
 def test_a_load_that_fails_after_an_upgrade_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
     compressed_session(proxied, "compressed")
     with copy.editor(lacks=(lacks,)) as editor:

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, tell
 from tests.client import until
 from tests.end_to_end.proxied import (
     ASK,

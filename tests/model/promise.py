@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from acp_proxy.transcripts.store import Store
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.store import Store
+from acp_proxy.transcript.file_format import Entry
 from tests.model import second, views, world
 from tests.model.proxies import Proxied
 from tests.model.views import Before, Opening

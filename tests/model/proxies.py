@@ -15,12 +15,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from acp_proxy.core.capabilities import Settings
-from acp_proxy.core.interceptor import Interceptor
+from acp_proxy.proxy.capabilities import Settings
+from acp_proxy.proxy.connection import Interceptor
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.replay.telling import TOOL_LIMIT
-from acp_proxy.shell.relay import Relay, ReplayOptions
-from acp_proxy.transcripts.store import Store
+from acp_proxy.replay.replayer import TOOL_LIMIT
+from acp_proxy.run.relay import Relay, ReplayOptions
+from acp_proxy.store.store import Store
 from tests.model.agents import Agent, Message, Said
 from tests.model.second import Forms
 from tests.model.world import shown

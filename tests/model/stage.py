@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from tests.model import views, world
 from tests.model.agents import LIVE, RENAMED, WARNED, Agent, Message, Plan, Prompted, Said
 from tests.model.habits import UNKNOWING, Habits

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcripts.store import Store
+from acp_proxy.store.store import Store
 from tests.recording.notes import Notes
 
 

@@ -3,11 +3,11 @@
 import threading
 from pathlib import Path
 
-from acp_proxy.core.effects import Recording
-from acp_proxy.transcripts.files.reading import Reading
-from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.transcripts.store import Store
-from acp_proxy.wire.record import Header
+from acp_proxy.proxy.effects import Recording
+from acp_proxy.store.store import Store
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.reader import Reading
 from tests.recording.notes import SECONDS, Notes
 
 

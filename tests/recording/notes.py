@@ -10,16 +10,10 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.core.effects import (
-    BeginTranscript,
-    BeginTurn,
-    IdentifyAgent,
-    Recording,
-    RecordLine,
-)
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, IdentifyAgent, Recording, RecordLine
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.transcripts.store import Store
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.store.store import Store
 from tests.posix import resource
 
 SECONDS = 20.0

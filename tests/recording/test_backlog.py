@@ -1,6 +1,6 @@
 """Entries that wait to be written keep their order and take limited memory."""
 
-from acp_proxy.core.effects import BeginTranscript, BeginTurn, EndTurn, RecordUpdates
+from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, EndTurn, RecordUpdates
 from acp_proxy.recording.backlog import PATIENCE_BYTES, Backlog, Dropped
 
 

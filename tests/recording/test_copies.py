@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.core.effects import BeginTranscript, IdentifyAgent, RecordNote
+from acp_proxy.proxy.effects import BeginTranscript, IdentifyAgent, RecordNote
 from acp_proxy.recording.copies import Copies
-from acp_proxy.transcripts.files.access import alone_in
-from acp_proxy.transcripts.files.reading import Reading, Unfinished
-from acp_proxy.transcripts.lives import forks
-from acp_proxy.wire import record
+from acp_proxy.store import fork
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.private_files import alone_in
+from acp_proxy.transcript.reader import Reading, Unfinished
 from tests.opened import open_below
 from tests.recording.notes import NAME, Notes, clock_at, full_disk, prompted, said
-from tests.shell.sides import SECONDS, Talk, chunk, is_complete
+from tests.run.sides import SECONDS, Talk, chunk, is_complete
 from tests.stored import Both
 
 FORK = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
@@ -42,8 +42,8 @@ class Slow(Both):
 
 @pytest.fixture(autouse=True)
 def _everything_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forks, "AT_ONCE", 0)
-    monkeypatch.setattr(forks, "take_up", lambda *_: None)  # a refresh of the list may do this at any time
+    monkeypatch.setattr(fork, "AT_ONCE", 0)
+    monkeypatch.setattr(fork, "take_up", lambda *_: None)  # a refresh of the list may do this at any time
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_a_fork_that_could_not_be_begun_later_gets_the_past_that_its_parent_had_
 ) -> None:
     clock = clock_at(monkeypatch)
     notes = Notes(Both(tmp_path / "store"))
-    notes.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", [], record.RECORDED))
+    notes.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", [], file_format.RECORDED))
     notes.put(*prompted("one"))
     with full_disk():
         notes.put(BeginTranscript("f", "/project", [], "partial", "s"))

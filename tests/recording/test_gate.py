@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.core.effects import (
-    BeginTranscript,
-)
+from acp_proxy.proxy.effects import BeginTranscript
 from acp_proxy.recording.backlog import PATIENCE_BYTES, Backlog
 from acp_proxy.recording.gate import Gate, Stalled
 from tests.recording.hanging import HangingStore, come_back, hang

@@ -6,16 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.core.effects import (
-    BeginTranscript,
-    RecordNote,
-    RecordPiece,
-)
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy.effects import BeginTranscript, RecordNote, RecordPiece
 from acp_proxy.recording.backlog import PATIENCE_BYTES
-from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.transcripts.store import Store
-from acp_proxy.wire import record
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.store.store import Store
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.appender import Transcript
 from tests.recording.hanging import HangingStore, come_back, hang
 from tests.recording.notes import (
     MOST_OPEN_FILES,
@@ -72,7 +68,7 @@ def test_a_long_line_is_held_while_another_process_has_the_file_open(notes: Note
     long = pieces(update("long"))
     for piece in long:
         notes.put(piece)
-        other.append(record.encode_note("2026-11-20T09:15:02.123Z", "other1", {"type": "closed"}))
+        other.append(file_format.encode_note("2026-11-20T09:15:02.123Z", "other1", {"type": "closed"}))
     other.close()
     assert notes.said() == ["closed", "closed", "long", "closed"]
     for piece in long:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.core.effects import (
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy.effects import (
     BeginTranscript,
     EndTurn,
     IdentifyAgent,
@@ -17,9 +18,8 @@ from acp_proxy.core.effects import (
     RecordUpdates,
 )
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.transcripts.archive import Archive
-from acp_proxy.transcripts.store import Store
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.store.sessions import Archive
+from acp_proxy.store.store import Store
 from tests.opened import open_below
 from tests.recording.notes import (
     MOST_OPEN_FILES,

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acp_proxy.protocol import acp, json_splice
+from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.redaction.masking import PROTECTED, Masking, Text, changed
-from acp_proxy.wire import acp, record, splice
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Header
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Header
 from tests.strategies import spelled, values
 from torture.planted import RULES, planted
 
@@ -24,7 +25,7 @@ MASKING = Masking()
 
 
 def entry(message: bytes) -> bytes:
-    return record.encode_message(AT, RUN, Peer.AGENT, message)
+    return file_format.encode_message(AT, RUN, Peer.AGENT, message)
 
 
 def masked(value: Any) -> Any:
@@ -143,7 +144,7 @@ def test_keys_are_kept_and_help_to_find_secret_values() -> None:
 
 
 def test_the_header_is_kept() -> None:
-    header = record.encode_header(Header("s", f"/home/{TOKEN}", record.RECORDED, AT))
+    header = file_format.encode_header(Header("s", f"/home/{TOKEN}", file_format.RECORDED, AT))
     assert MASKING.lines(header) == header
 
 
@@ -151,18 +152,18 @@ def test_the_header_is_kept() -> None:
     "broken", [b'{"text":"\\ud800 %b"}', b'{"text":"\\n%b', b"%b\xff", b'\xef\xbb\xbf{"t":"\\n%b"}']
 )
 def test_a_line_recorded_as_a_string_is_masked_within_the_string(broken: bytes) -> None:
-    line = record.encode_message(AT, RUN, Peer.CLIENT, broken.replace(b"%b", TOKEN.encode()), plain=False)
-    kept = record.decode_entry(MASKING.lines(line))
+    line = file_format.encode_message(AT, RUN, Peer.CLIENT, broken.replace(b"%b", TOKEN.encode()), plain=False)
+    kept = file_format.decode_entry(MASKING.lines(line))
     assert kept is not None
     assert kept.raw == broken.replace(b"%b", MASK.encode())
 
 
 def test_escapes_in_a_line_recorded_as_a_string_are_decoded() -> None:
     raw = b'{"text":"\\ud800 ' + escaped(TOKEN, "every", random.Random(0)).encode() + b'"}'
-    line = record.encode_message(AT, RUN, Peer.CLIENT, raw, plain=False)
+    line = file_format.encode_message(AT, RUN, Peer.CLIENT, raw, plain=False)
     done = MASKING.lines(line)
     assert len(done) == len(line)
-    kept = record.decode_entry(done)
+    kept = file_format.decode_entry(done)
     assert kept is not None
     assert kept.value == {"text": "\ud800 [redacted]" + "*" * (7 * len(TOKEN) - 10)}
 
@@ -200,7 +201,7 @@ def test_a_pattern_that_matches_everything_leaves_a_readable_transcript() -> Non
     masked = Masking(["(?s).+"]).lines(lines)
     assert masked.count(b"[redacted]") > 5
     for line, done in zip(lines.splitlines()[1:], masked.splitlines()[1:], strict=True):
-        before, after = record.decode_entry(line), record.decode_entry(done)
+        before, after = file_format.decode_entry(line), file_format.decode_entry(done)
         assert before is not None
         assert after is not None
         assert (after.at, after.run, after.peer, after.of) == (before.at, before.run, before.peer, before.of)
@@ -223,7 +224,7 @@ def read(value: object) -> list[object]:
 
 @given(spelled(st.text(st.characters())), st.data())
 def test_every_position_in_a_text_is_known_in_its_bytes(literal: str, data: st.DataObject) -> None:
-    raw = splice.encode(literal.strip(" \t")[1:-1])
+    raw = json_splice.encode(literal.strip(" \t")[1:-1])
     text = Text(raw)
     assert text.text == json.loads(b'"' + raw + b'"')
     start = data.draw(st.integers(0, len(text.text)))

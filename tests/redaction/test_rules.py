@@ -6,7 +6,7 @@ import time
 import pytest
 
 from acp_proxy.redaction.masking import Masking, Span
-from acp_proxy.redaction.rules import RULES, RUNS, SecretRule
+from acp_proxy.redaction.secret_rules import RULES, RUNS, SecretRule
 from torture.planted import RULES as PLANTED
 from torture.planted import planted
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.redaction.masking import Masking, changed
-from acp_proxy.redaction.spread import OVERLAP, WINDOW, Spread
-from acp_proxy.wire import acp
-from acp_proxy.wire.jsonrpc import Peer
-from tests.transcripts import talk
+from acp_proxy.redaction.split_secrets import OVERLAP, WINDOW, Spread
+from tests.store import talk
 from torture.planted import RULES, planted
 
 MASKING = Masking()

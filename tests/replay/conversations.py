@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-from acp_proxy.wire import record
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry
 
 SESSION, PARENT = "s", "parent"
 RUNS = ("run1", "run2")
@@ -256,13 +256,13 @@ def message(draw: st.DrawFn, run: str, value: Value, peer: Peer, of: str | None 
     """An entry whose message has one of several spellings."""
     separators, ascii_only = draw(st.sampled_from([((",", ":"), True), ((",", ":"), False), ((" , ", " : "), True)]))
     raw = json.dumps(value, separators=separators, ensure_ascii=ascii_only).encode()
-    found = record.decode_entry(record.encode_message("2026-11-20T09:15:02.123Z", run, peer, raw, of))
+    found = file_format.decode_entry(file_format.encode_message("2026-11-20T09:15:02.123Z", run, peer, raw, of))
     assert found is not None
     return found
 
 
 def note(run: str, value: Value) -> Entry:
-    found = record.decode_entry(record.encode_note("2026-11-20T09:15:02.123Z", run, value))
+    found = file_format.decode_entry(file_format.encode_note("2026-11-20T09:15:02.123Z", run, value))
     assert found is not None
     return found
 

@@ -7,10 +7,10 @@ assert told == [user("hello"), said("Hello")]
 import json
 from typing import Any
 
-from acp_proxy.replay.telling import TOOL_LIMIT, Mode, Telling
-from acp_proxy.wire import record
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay.replayer import TOOL_LIMIT, Mode, Telling
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry
 
 AT = "2026-11-20T09:15:02.123Z"
 SESSION, RUN = "s", "k3f9a1"
@@ -30,13 +30,13 @@ def line(
     message: object, peer: Peer = Peer.AGENT, of: str | None = None, run: str = RUN, *, plain: bool = True
 ) -> Entry:
     raw = message if isinstance(message, bytes) else json.dumps(message, separators=(",", ":")).encode()
-    entry = record.decode_entry(record.encode_message(AT, run, peer, raw, of, plain=plain))
+    entry = file_format.decode_entry(file_format.encode_message(AT, run, peer, raw, of, plain=plain))
     assert entry is not None
     return entry
 
 
 def noted(note: Value, run: str = RUN) -> Entry:
-    entry = record.decode_entry(record.encode_note(AT, run, note))
+    entry = file_format.decode_entry(file_format.encode_note(AT, run, note))
     assert entry is not None
     return entry
 

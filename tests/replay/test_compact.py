@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.replay.telling import Telling
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay.replayer import Telling
+from acp_proxy.transcript.file_format import Entry
 from tests.replay.entries import (
     AGENT,
     IMAGE,

@@ -5,9 +5,9 @@ from typing import Any, get_args
 
 import pytest
 
-from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.wire import acp
-from acp_proxy.wire.record import Entry
+from acp_proxy.protocol import acp
+from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.transcript.file_format import Entry
 from tests.replay.entries import RUN, SESSION, Value, answer, chunk, line, prompt, said, text, update, updates_in
 
 MODES = pytest.mark.parametrize("mode", get_args(Mode))

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.replay import echoes, telling
-from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay import prompts as replay_prompts
+from acp_proxy.replay import replayer
+from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.transcript.file_format import Entry
 from tests.replay.entries import (
     IMAGE,
     RUN,
@@ -231,7 +232,7 @@ def test_the_wait_for_an_echo_has_a_limit() -> None:
     again = Telling(SESSION, run=RUN, mode="full")
     entries = [prompt("a"), chunk("1"), prompt("b", id=2)]
     assert sum(len(again.add(number, entry)) for number, entry in enumerate(entries, 1)) == 2
-    big = chunk("x" * (telling.HELD // 2))
+    big = chunk("x" * (replayer.HELD // 2))
     assert [len(again.add(4, big)) for _ in range(4)] == [0, 3, 1, 1]
     assert again.add(5, heard("b", "late")) == []
     assert again.end() == [], "it is still an echo"
@@ -245,9 +246,11 @@ def test_a_prompt_of_another_run_does_not_wait_for_one_of_an_ended_run() -> None
 
 def test_unanswered_prompts_do_not_pile_up() -> None:
     again = Telling(SESSION, run=RUN, mode="full")
-    told = [one for number in range(3 * echoes.QUEUE) for one in again.add(number, prompt(f"{number}", id=number))]
-    assert len(told) == 2 * echoes.QUEUE
-    assert len(again.end()) == echoes.QUEUE
+    told = [
+        one for number in range(3 * replay_prompts.QUEUE) for one in again.add(number, prompt(f"{number}", id=number))
+    ]
+    assert len(told) == 2 * replay_prompts.QUEUE
+    assert len(again.end()) == replay_prompts.QUEUE
 
 
 @MODES

@@ -6,13 +6,11 @@ from typing import get_args
 
 import pytest
 
-from acp_proxy.replay.brief import Brief
-from acp_proxy.replay.either import EitherVersion
-from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.replay.upserting import Upserting
-from acp_proxy.replay.verbatim import Verbatim
-from acp_proxy.wire import acp
-from acp_proxy.wire.record import Entry
+from acp_proxy.protocol import acp
+from acp_proxy.replay.handover_record import Brief
+from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.replay.v2 import EitherVersion, Upserting, Verbatim
+from acp_proxy.transcript.file_format import Entry
 from fuzz import growth
 from fuzz.growth import Shape, Work
 from tests.replay.entries import (

@@ -2,9 +2,9 @@
 
 from typing import get_args
 
-from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.wire import record
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.transcript import file_format
 from tests.replay.entries import AT
 
 
@@ -17,7 +17,7 @@ def test_extremely_deep_values_are_skipped_or_replayed_whole() -> None:
             raw += '"tool_call","toolCallId":"t","title":"T",%s}}}'
             for session in ("s", "parent"):
                 encoded = (raw % (session, field)).encode()
-                entry = record.decode_entry(record.encode_message(AT, "r", Peer.AGENT, encoded))
+                entry = file_format.decode_entry(file_format.encode_message(AT, "r", Peer.AGENT, encoded))
                 for mode in get_args(Mode):
                     telling = Telling("s", run="r", mode=mode, tool_limit=100, also=frozenset({"parent"}))
                     if entry is not None:

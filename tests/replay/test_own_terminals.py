@@ -5,8 +5,8 @@ from typing import Any, get_args
 
 import pytest
 
-from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.replay.terminal_outputs import PLACEHOLDER
+from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.replay.terminals import PLACEHOLDER
 from tests.replay.entries import (
     RUN,
     SESSION,

@@ -3,14 +3,12 @@
 import json
 from typing import Any
 
-from acp_proxy.replay.either import EitherVersion, handovers
-from acp_proxy.replay.renaming import renamed
-from acp_proxy.replay.telling import Telling
-from acp_proxy.replay.verbatim import Verbatim
-from acp_proxy.wire import record
-from acp_proxy.wire.record import Entry
+from acp_proxy.replay.replayer import Telling
+from acp_proxy.replay.v2 import EitherVersion, Verbatim, handovers, renamed
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry
 from tests.conversation import line, update
-from tests.wire.test_retelling import AT, RUN, accepted, asked, chunk, entry, state, text
+from tests.transcript.test_v2_as_v1 import AT, RUN, accepted, asked, chunk, entry, state, text
 
 
 def one(sort: str, **more: Any) -> dict[str, Any]:
@@ -43,12 +41,12 @@ def test_other_bytes_stay_and_what_makes_no_sense_too() -> None:
 
 
 def anew() -> Entry:
-    return Entry(AT, RUN, None, note={"type": record.OPENED, record.ANEW: True})
+    return Entry(AT, RUN, None, note={"type": file_format.OPENED, file_format.ANEW: True})
 
 
 def test_ids_from_before_the_last_handover_are_changed() -> None:
     turn = [asked(), state("running"), accepted(), chunk("a"), state("idle")]
-    opened = Entry(AT, RUN, None, note={"type": record.OPENED})
+    opened = Entry(AT, RUN, None, note={"type": file_format.OPENED})
     old = entry(update("s", "agent_message_chunk", content=text("one")), version=1)
     entries = [old, *turn, opened, *turn, anew(), *turn, anew(), *turn]
     assert handovers(entries) == 2

@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.replay.either import EitherVersion
-from acp_proxy.replay.restating import Restating
-from acp_proxy.replay.telling import Telling
-from acp_proxy.replay.verbatim import Verbatim
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay.replayer import Telling
+from acp_proxy.replay.v2 import EitherVersion, Restating, Verbatim
+from acp_proxy.transcript.file_format import Entry
 from tests.conversation import line, prompt, result, update
-from tests.wire.test_retelling import accepted, asked, chunk, entry, state, text, whole
+from tests.transcript.test_v2_as_v1 import accepted, asked, chunk, entry, state, text, whole
 
 PATCH = """diff --git a/w/a b/w/a
 --- a/w/a

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.wire import record
-from acp_proxy.wire.record import Entry
-from acp_proxy.wire.streams import Streams
+from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.chunk_runs import Streams
+from acp_proxy.transcript.file_format import Entry
 from tests.replay.conversations import PARENT, RUNS, SESSION, Step, conversations
 from tests.replay.entries import THOUGHT, answer, call, changed, chunk, prompt, text, update
 from tests.strategies import any_entries
@@ -26,7 +26,7 @@ def one_by_one(lines: list[bytes], mode: Mode, limit: int = 0) -> bytes:
     again = telling(mode, limit)
     told = []
     for number, line in enumerate(lines):
-        if (entry := record.decode_entry(line)) is not None:
+        if (entry := file_format.decode_entry(line)) is not None:
             told += again.add(number, entry)
     return b"".join([*told, *again.end(), *again.states()])
 
@@ -41,7 +41,7 @@ def at_once(lines: list[bytes], mode: Mode, limit: int = 0) -> tuple[bytes, int]
             saved += stream.count
             told += again.go_on(at - 1, stream)
             continue
-        entry = record.decode_entry(lines[at])
+        entry = file_format.decode_entry(lines[at])
         streams.last = lines[at], entry
         told += again.add(at, entry) if entry is not None else []
         at += 1
@@ -50,8 +50,8 @@ def at_once(lines: list[bytes], mode: Mode, limit: int = 0) -> tuple[bytes, int]
 
 def line(entry: Entry) -> bytes:
     if entry.note is not None or entry.peer is None:
-        return record.encode_note(entry.at, entry.run, entry.note or {})[:-1]
-    return record.encode_message(entry.at, entry.run, entry.peer, entry.raw or b"{}", entry.of)[:-1]
+        return file_format.encode_note(entry.at, entry.run, entry.note or {})[:-1]
+    return file_format.encode_message(entry.at, entry.run, entry.peer, entry.raw or b"{}", entry.of)[:-1]
 
 
 TERMINAL = [{"type": "terminal", "terminalId": "t"}]
@@ -76,11 +76,11 @@ TALKS: dict[str, list[Entry | None]] = {
         chunk("x"),
     ],
     "of a parent": [
-        record.decode_entry(line(chunk(str(at))).replace(f'"{SESSION}"'.encode(), f'"{PARENT}"'.encode()))
+        file_format.decode_entry(line(chunk(str(at))).replace(f'"{SESSION}"'.encode(), f'"{PARENT}"'.encode()))
         for at in range(9)
     ],
     "of another session": [
-        record.decode_entry(line(chunk(str(at))).replace(f'"{SESSION}"'.encode(), b'"other"')) for at in range(9)
+        file_format.decode_entry(line(chunk(str(at))).replace(f'"{SESSION}"'.encode(), b'"other"')) for at in range(9)
     ],
     "of odd content": [update("agent_message_chunk", content=text("a", annotations={})) for _ in range(5)],
     "with halves of a pair": [chunk("\ud83d"), chunk("\ude00"), chunk("a"), chunk("b")],

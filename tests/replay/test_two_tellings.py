@@ -12,11 +12,11 @@ from acp.contrib.session_state import SessionAccumulator
 from acp.schema import SessionNotification
 from hypothesis import HealthCheck, given, settings
 
-from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.replay.terminal_outputs import PLACEHOLDER
-from acp_proxy.wire import acp
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.replay.terminals import PLACEHOLDER
+from acp_proxy.transcript.file_format import Entry
 from tests.replay.conversations import PARENT, RUNS, SESSION, Step, Value, conversations
 from tests.replay.editor_model import Editor, parsed
 

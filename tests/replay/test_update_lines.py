@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acp_proxy.protocol import jsonrpc
 from acp_proxy.replay import update_lines
-from acp_proxy.wire import jsonrpc
 from tests.strategies import spelled, texts, values
 
 MEMBERS = st.dictionaries(texts, values, max_size=4)

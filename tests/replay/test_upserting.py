@@ -7,16 +7,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.replay.either import EitherVersion
-from acp_proxy.replay.telling import Telling
-from acp_proxy.replay.upserting import Upserting
-from acp_proxy.replay.verbatim import Verbatim
-from acp_proxy.wire import record
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry
-from acp_proxy.wire.streams import Stream, Streams
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay.replayer import Telling
+from acp_proxy.replay.v2 import EitherVersion, Upserting, Verbatim
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.chunk_runs import Stream, Streams
+from acp_proxy.transcript.file_format import Entry
 from tests.conversation import line, update
-from tests.wire.test_retelling import AT, RUN, accepted, asked, chunk, data, state, text, told, whole
+from tests.transcript.test_v2_as_v1 import AT, RUN, accepted, asked, chunk, data, state, text, told, whole
 
 Update = dict[str, Any]
 
@@ -224,8 +222,8 @@ def test_a_long_turn_comes_in_pieces_and_short_ones_after_each_other_do_not() ->
 
 
 def test_many_chunks_at_once_are_folded_as_one_by_one() -> None:
-    lines = [record.encode_message(AT, RUN, Peer.AGENT, chunk(f"{n} ").raw or b"", protocol=2) for n in range(40)]
-    first = record.decode_entry(lines[0])
+    lines = [file_format.encode_message(AT, RUN, Peer.AGENT, chunk(f"{n} ").raw or b"", protocol=2) for n in range(40)]
+    first = file_format.decode_entry(lines[0])
     assert first is not None
     streams = Streams()
     streams.last = lines[0], first

@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-from acp_proxy.replay.verbatim import Verbatim
-from acp_proxy.wire import record
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry
-from acp_proxy.wire.streams import Stream, Streams
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay.v2 import Verbatim
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.chunk_runs import Stream, Streams
+from acp_proxy.transcript.file_format import Entry
 from tests.conversation import error, raw, result
-from tests.wire.test_retelling import AT, RUN, accepted, asked, chunk, entry, note, state, text, told, whole
+from tests.transcript.test_v2_as_v1 import AT, RUN, accepted, asked, chunk, entry, note, state, text, told, whole
 
 
 def telling(**more: Any) -> Verbatim:
@@ -86,14 +86,14 @@ def test_entries_of_a_forks_parent_are_told_with_the_forks_id() -> None:
 
 
 def test_many_chunks_at_once_are_the_same_as_one_by_one() -> None:
-    said = [record.encode_message(AT, RUN, Peer.AGENT, chunk(f"{n}").raw or b"", protocol=2) for n in range(40)]
+    said = [file_format.encode_message(AT, RUN, Peer.AGENT, chunk(f"{n}").raw or b"", protocol=2) for n in range(40)]
     for session, also in (("s", frozenset[str]()), ("fork", frozenset({"s"}))):
         streams, alone, together = (
             Streams(),
             Verbatim(session, run="own", also=also),
             Verbatim(session, run="own", also=also),
         )
-        first = record.decode_entry(said[0])
+        first = file_format.decode_entry(said[0])
         assert first is not None
         streams.last = said[0], first
         stream = streams.stream(said[1:], 0)

@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from acp_proxy.demo.turn import BUILT_IN_TURN, COMMANDS, chunk
+from acp_proxy.tools.demo.turn import BUILT_IN_TURN, COMMANDS, chunk
 from tests.scripted.connection import Call, Connection, RpcError, text_of
 from tests.scripted.memory import Exchange, Memory, Session
 from tests.scripted.script import SILENT, MethodScript, Script, ScriptError, merge, read_script

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 
-from acp_proxy.demo.turn import chunk, fill, memory_of
+from acp_proxy.tools.demo.turn import chunk, fill, memory_of
 from tests.scripted.connection import Call, Connection, encode
 from tests.scripted.script import ScriptError
 

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from acp import schema
 
-from acp_proxy.demo.display import tell
+from acp_proxy.tools.demo.display import tell
 from tests.client import NO_ANSWER, TIMEOUT, Client, OutputEnded, RequestFailed, has_kind, until
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.core import answers, handover
-from acp_proxy.history import verdict
-from acp_proxy.history.late import InTurn, Sieve, Sorted
-from acp_proxy.history.past import block_letters
-from acp_proxy.replay.terminal_outputs import ReplayedTerminals
-from acp_proxy.wire import acp, record
+from acp_proxy.comparison import choose_replay
+from acp_proxy.comparison.late_updates import InTurn, Sieve, Sorted
+from acp_proxy.comparison.transcript_text import block_letters
+from acp_proxy.protocol import acp
+from acp_proxy.proxy import handover, session_list
+from acp_proxy.replay.terminals import ReplayedTerminals
+from acp_proxy.transcript import file_format
 from simulation import choices
 from simulation.plan import Plan, read_file
 from simulation.running import run
@@ -41,27 +42,27 @@ def _swallow_known_words(patch: Patch) -> None:
 
 def _believe_notes_anywhere(patch: Patch) -> None:
     def anywhere(
-        lines: bytes, kinds: Collection[str], version: int = record.VERSION
+        lines: bytes, kinds: Collection[str], version: int = file_format.VERSION
     ) -> Iterator[tuple[int, Mapping[str, object]]]:
         for found in _ANY_NOTE.finditer(lines):
             if found[2].decode() in kinds:
                 yield found.start(), json.loads(found[1])
 
-    patch.setattr(record, "notes_in", anywhere)
+    patch.setattr(file_format, "notes_in", anywhere)
 
 
 def _copy_the_whole_parent(patch: Patch) -> None:
-    patch.setattr("acp_proxy.core.notebook.fork_point", lambda params: None)
-    patch.setattr(verdict, "_was_forked_before", lambda past, lost: False)
+    patch.setattr("acp_proxy.proxy.session_log.fork_point", lambda params: None)
+    patch.setattr(choose_replay, "_was_forked_before", lambda past, lost: False)
 
 
 def _ignore_rewinds(patch: Patch) -> None:
     def everything(reading: Any, lines: Any = None) -> Any:
         return reading.streams() if lines is None else lines
 
-    patch.setattr("acp_proxy.shell.replaying.kept", everything)
-    patch.setattr("acp_proxy.transcripts.store.kept", everything)
-    patch.setattr("acp_proxy.wire.rewinds.is_rewind", lambda entry: False)
+    patch.setattr("acp_proxy.run.replay_thread.kept", everything)
+    patch.setattr("acp_proxy.store.store.kept", everything)
+    patch.setattr("acp_proxy.transcript.rewinds.is_rewind", lambda entry: False)
     patch.setattr(acp, "HISTORY_TRUNCATED", "")
 
 
@@ -80,7 +81,7 @@ def _send_the_tail_of_a_resume(patch: Patch) -> None:
 
 def _take_any_note_for_the_output(patch: Patch) -> None:
     def lacks(self: ReplayedTerminals, shown: Any) -> bool:
-        from acp_proxy.replay.terminal_outputs import _shown_in
+        from acp_proxy.replay.terminals import _shown_in
 
         return any((shown.run, id) not in self._noted for id in _shown_in(shown))
 
@@ -88,7 +89,7 @@ def _take_any_note_for_the_output(patch: Patch) -> None:
 
 
 def _pass_titles_of_records(patch: Patch) -> None:
-    for module in (answers, handover):
+    for module in (session_list, handover):
         patch.setattr(module, "is_of_record", lambda title: False)
 
 

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from acp_proxy.transcripts.files.transcript import Transcript
-from tests.transcripts import talk
+from acp_proxy.transcript.appender import Transcript
+from tests.store import talk
 from torture.talk import Turn, asked, is_told, told_by_turn, written
 
 ONE, OTHER = asked(1, 1), asked(1, 11)

@@ -9,7 +9,7 @@ import * as acp from "@agentclientprotocol/sdk";
 import * as schema from "./node_modules/@agentclientprotocol/sdk/dist/v1/schema/zod.gen.js";
 import { contains } from "./contains.mjs";
 
-const TIMEOUT = process.platform === "win32" ? 120_000 : 20_000; // milliseconds, for one answer; see acp_proxy/demo/client.py
+const TIMEOUT = process.platform === "win32" ? 120_000 : 20_000; // milliseconds, for one answer; see acp_proxy/tools/demo/client.py
 const words = process.argv.slice(2);
 const split = words.indexOf("--");
 export const [cwd, ...given] = words.slice(0, split);

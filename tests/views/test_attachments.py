@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.conversation import Plan, Said, ToolCall
 from acp_proxy.views import attachments
 from acp_proxy.views.attachments import Attachment
+from acp_proxy.views.conversation import Plan, Said, ToolCall
 
 DATA = base64.b64encode(b"\x89PNG1234").decode()
 IMAGE = {"type": "image", "data": DATA, "mimeType": "image/png"}

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.views.images import image_in
+from acp_proxy.views.attachments import image_in
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>'

@@ -1,12 +1,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from acp_proxy.views import figures
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.views import formatting
 from acp_proxy.views.streaming import PLAIN, QUIET, USER, StreamedText, Streaming
-from acp_proxy.wire import acp
-from acp_proxy.wire.jsonrpc import Peer
-from tests.mock.recording import CANCELLED, asked, decided
-from tests.transcripts import talk
+from tests.store import talk
+from tests.tools.mock_agent.recording import CANCELLED, asked, decided
 
 STEERING = "\x1b[2J\x07\x9b31m\u202e\r\x00\x7f"
 
@@ -36,7 +36,7 @@ def call(status: str | None = None, id: str = "t", kind: str = "tool_call_update
 
 def test_chunks_are_shown_as_they_came_with_each_speaker_apart() -> None:
     found = pieces(talk.prompt("Fix it", at=60), thought("Hm"), thought("."), talk.said("Look"), talk.said("ing.\n"))
-    assert text(found) == f"Turn 1 · {figures.local(talk.time(60))}\n> Fix it\n\nHm.\n\nLooking.\n"
+    assert text(found) == f"Turn 1 · {formatting.local(talk.time(60))}\n> Fix it\n\nHm.\n\nLooking.\n"
     assert [piece.text for piece in found if piece.text.strip()][2:] == ["Hm", ".", "Look", "ing.\n"]
     assert {"> Fix it": USER, "Hm": QUIET, "Look": PLAIN}.items() <= looks(found).items()
 

@@ -1,7 +1,7 @@
 from typing import Any
 
-from acp_proxy.conversation import ToolCall
 from acp_proxy.views import tool_calls
+from acp_proxy.views.conversation import ToolCall
 from acp_proxy.views.diffs import DiffRow
 from acp_proxy.views.tool_calls import Block, Diff, Raw
 

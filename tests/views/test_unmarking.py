@@ -1,6 +1,6 @@
 import pytest
 
-from acp_proxy.views.unmarking import unmarked
+from acp_proxy.views.formatting import unmarked
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from acp_proxy.conversation import ConversationTurn, Item, Note, Other, Plan, Said, Speaker, ToolCall
+from acp_proxy.views.conversation import ConversationTurn, Item, Note, Other, Plan, Said, Speaker, ToolCall
 from acp_proxy.views.document import Head
 
 AT = "2026-11-20T09:15:02.123Z"

@@ -11,14 +11,15 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.files.names import compressed
-from acp_proxy.transcripts.lives import compressing
-from acp_proxy.transcripts.lives.compressing import Terms
-from acp_proxy.wire import record
+from acp_proxy.store import compress
+from acp_proxy.store.compress import Terms
+from acp_proxy.store.layout import Layout
+from acp_proxy.tools.maintenance.verify import verify_store
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_names import compressed
 from tests.end_to_end.proxied import PROXY, Proxied, say
+from tests.store import cold, talk
 from tests.stored import Both
-from tests.transcripts import cold, talk
 from torture import faults
 from torture.faults import Disk
 from torture.outcome import Outcome, Scale
@@ -29,7 +30,7 @@ _GO_ON = """
 import sys
 from pathlib import Path
 from tests.stored import Both
-from tests.transcripts import talk
+from tests.store import talk
 transcript = Both(Path(sys.argv[1])).begin("agent", talk.header(), fresh=False)
 transcript.append(talk.said("more"))
 transcript.close()
@@ -69,14 +70,16 @@ def _killed(scale: Scale) -> Outcome:
         found = cold.content(path)
         if found not in (before, before + talk.said("more")):
             trouble.append(f"{said}{len(found)} bytes of {len(before)}")
-        if bad := [finding.kind for finding in store.verify() if finding.is_damage and not _is_index(finding.path)]:
+        if bad := [
+            finding.kind for finding in verify_store(store) if finding.is_damage and not _is_index(finding.path)
+        ]:
             trouble.append(f"{said}{bad}")
         for following in (command, [*_COMPRESS, str(store.root)]):
             _done(following)
         store.sessions()
         if not cold.content(path).startswith(before):
             trouble.append(f"{said}not whole when it was done again")
-        if left := [finding.kind for finding in store.verify()]:
+        if left := [finding.kind for finding in verify_store(store)]:
             trouble.append(f"{said}{left} when it was done again")
         checked += 2 * before.count(b"\n")
     what = "SIGKILL before each system call of a compression and of a turn's start"
@@ -138,7 +141,7 @@ def _in_that_moment(scale: Scale) -> Outcome:
         for number, session in enumerate(sessions):
             if session in rows and rows[session].prompts != 1 + (number % 3 == 1):
                 trouble.append(f"{rows[session].prompts} prompts in {session}")
-        trouble += [f"{one.path.name}: {one.kind}" for one in store.verify() if one.is_damage]
+        trouble += [f"{one.path.name}: {one.kind}" for one in verify_store(store) if one.is_damage]
     finally:
         ended.set()
         proxied.close()
@@ -160,7 +163,7 @@ def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
     while not ended.is_set():
         for agent, name in store.compressible():
             if not layout.is_marked(agent, name) and store.compress(agent, name, Terms(min_size=1, older_than=0.0)):
-                compressing.decompress(layout, agent, layout.transcript(agent, name))
+                compress.decompress(layout, agent, layout.transcript(agent, name))
                 store.sessions()
                 changes[0] += 1
 
@@ -182,9 +185,9 @@ def _damaged(scale: Scale) -> Outcome:
             damaged[at] ^= 1 << chance.randrange(8)
         compressed(path).write_bytes(damaged)
         lacks = cold.content(path) != whole  # some bits of a frame have no meaning
-        if lacks and not any(one.kind == "damaged compression" for one in store.verify((cold.AGENT, path.stem))):
+        if lacks and not any(one.kind == "damaged compression" for one in verify_store(store, (cold.AGENT, path.stem))):
             trouble.append(f"{number}: nothing is named, byte {at}")
-        transcript = store.begin(cold.AGENT, talk.header(origin=record.PARTIAL), fresh=False)
+        transcript = store.begin(cold.AGENT, talk.header(origin=file_format.PARTIAL), fresh=False)
         transcript.append(talk.said("more"))
         transcript.close()
         reading = store.read(cold.AGENT, talk.SESSION)

@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from acp_proxy.shell.pump import READ_SIZE
+from acp_proxy.run.pump import READ_SIZE
 from tests.client import OutputEnded, RequestFailed
 from tests.end_to_end.proxied import AGENT, PROXY, Editor, prompt
 from tests.scripted.memory import Memory

@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from acp_proxy.errors import Unreadable
-from acp_proxy.replay.telling import Telling
-from acp_proxy.transcripts.files.names import file_name
-from acp_proxy.transcripts.files.reading import Reading
-from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.transcripts.upkeep.damage import SECOND_HEADER, Stretch
-from acp_proxy.transcripts.upkeep.verifying import NEWER, REPAIR
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import RECORDED, Header, encode_message, encode_note
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay.replayer import Telling
+from acp_proxy.tools.maintenance.damage import SECOND_HEADER, Stretch
+from acp_proxy.tools.maintenance.verify import NEWER, REPAIR, repair_finding, verify_store
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_format import RECORDED, Header, encode_message, encode_note
+from acp_proxy.transcript.file_names import file_name
+from acp_proxy.transcript.reader import Reading
 from tests.end_to_end.proxied import PROXY, Proxied, texts
 from tests.stored import Both
 from torture import damaged
@@ -185,7 +185,7 @@ def examine(store: Both, agent: str, one: Damaged, count: Count) -> None:
     os.utime(path, OLD)
     store.mark(agent, SESSION)
     listed = [row.session for row in store.page(agent, None, None, "").rows]
-    findings = list(store.verify((agent, NAME)))
+    findings = list(verify_store(store, (agent, NAME)))
     stretches = [finding.stretch for finding in findings if finding.stretch is not None]
     if findings and findings[0].kind == NEWER:  # the damaged bit is the one that says so
         count.named += 1
@@ -205,7 +205,7 @@ def examine(store: Both, agent: str, one: Damaged, count: Count) -> None:
     to_mend = [finding for finding in findings if finding.todo == REPAIR]
     if to_mend:
         check(to_mend[0].path == path, f"{to_mend[0].kind}: {to_mend[0].text}")
-        copy = store.repair(to_mend[0])
+        copy = repair_finding(store, to_mend[0])
         count.mended += 1
         check(copy is not None and copy.read_bytes() == one.data, "there is no copy of it as it was")
     held.append(GOING_ON)
@@ -215,7 +215,7 @@ def examine(store: Both, agent: str, one: Damaged, count: Count) -> None:
     os.utime(path, OLD)
     changed = [line for at, line in one.lines if is_kept(line, stretches, at) and data[at : at + len(line)] != line]
     check(not changed, f"changed by the repair: {changed[:2]}")
-    left = [finding for finding in store.verify((agent, NAME)) if finding.todo == REPAIR]
+    left = [finding for finding in verify_store(store, (agent, NAME)) if finding.todo == REPAIR]
     check(not left, f"left after the repair: {left[:2]}")
     serve("after the repair", [*one.entries, GOING_ON[:-1]])
     if any(stretch.kinds != (SECOND_HEADER,) for stretch in stretches):
@@ -288,12 +288,12 @@ def journals(scale: Scale) -> Outcome:
             if when == "at first":
                 store.delete(agent, "one more")
                 known.add("one more")
-                findings = [finding for finding in store.verify() if finding.agent == agent]
+                findings = [finding for finding in verify_store(store) if finding.agent == agent]
                 count.named += bool(findings)
                 for finding in findings[:1]:
                     count.mended += 1
-                    store.repair(finding)
-        if any(finding.todo == REPAIR for finding in store.verify()):
+                    repair_finding(store, finding)
+        if any(finding.todo == REPAIR for finding in verify_store(store)):
             count.trouble.append(f"{agent}: {how} at {at}: damage is left")
         count.tried += 1
         shutil.rmtree(store.root)
@@ -328,18 +328,18 @@ def indexes(scale: Scale) -> Outcome:
         opened = Both(root)
         try:
             first = [row.session for row in opened.page(AGENT, None, None, "").rows]
-            findings = list(opened.verify())
+            findings = list(verify_store(opened))
             if first != wanted and not any(finding.is_damage for finding in findings):
                 count.trouble.append(f"{how} ({number}): the list is wrong, and nobody says so: {first}")
             count.named += any(finding.is_damage for finding in findings)
             for finding in findings:
                 if finding.todo == REPAIR:
                     count.mended += 1
-                    opened.repair(finding)
+                    repair_finding(opened, finding)
             again = opened.sessions()
             count.checked += len(rows)
             count.lost += len(rows) - sum(1 for row in rows if row in again)
-            left = [finding for finding in opened.verify() if finding.todo == REPAIR]
+            left = [finding for finding in verify_store(opened) if finding.todo == REPAIR]
             if left:
                 count.trouble.append(f"{how} ({number}): left after the repair: {left[:2]}")
         except Exception as problem:  # noqa: BLE001 - whatever it is, it must not happen
@@ -445,7 +445,7 @@ def no_files(scale: Scale) -> Outcome:
         path.unlink(missing_ok=True)
         NO_FILES[what](path)
         try:
-            findings = [finding for finding in store.verify() if finding.path == path]
+            findings = [finding for finding in verify_store(store) if finding.path == path]
             if not findings or any(finding.todo == REPAIR for finding in findings):
                 count.trouble.append(f"{what} in the place of the {place}: {findings}")
             count.named += bool(findings)
@@ -507,9 +507,9 @@ def while_appended_to(scale: Scale) -> Outcome:
 
 
 def repaired(store: Both) -> int:
-    findings = [finding for finding in store.verify((AGENT, NAME)) if finding.stretch is not None]
+    findings = [finding for finding in verify_store(store, (AGENT, NAME)) if finding.stretch is not None]
     if findings:
-        store.repair(findings[0])
+        repair_finding(store, findings[0])
     return bool(findings)
 
 

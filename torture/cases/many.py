@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from acp_proxy.transcripts.files.names import file_name
-from acp_proxy.transcripts.store import Store
-from acp_proxy.wire import jsonrpc, record
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import RECORDED, Header
+from acp_proxy.protocol import jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.store import Store
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import RECORDED, Header
+from acp_proxy.transcript.file_names import file_name
 from tests.end_to_end.proxied import AGENT, NOT_FOUND, PROXY, Editor, Loaded, prompt, texts
 from tests.scripted.agent import NAME
 from torture.outcome import Outcome, Scale
@@ -124,8 +125,8 @@ class Crowd:
             transcript = store.begin(agent, Header(session, "/elsewhere", RECORDED, at), fresh=True)
             message = {"jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": prompt(session, "long ago")}
             answer = jsonrpc.dump({"jsonrpc": "2.0", "id": 1, "result": {"stopReason": "end_turn"}})
-            transcript.append(record.encode_message(at, "before", Peer.CLIENT, jsonrpc.dump(message)))
-            transcript.append(record.encode_message(at, "before", Peer.AGENT, answer, "session/prompt"))
+            transcript.append(file_format.encode_message(at, "before", Peer.CLIENT, jsonrpc.dump(message)))
+            transcript.append(file_format.encode_message(at, "before", Peer.AGENT, answer, "session/prompt"))
             transcript.close()
             made.add(session)
         return made

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.core.effects import BeginTranscript, IdentifyAgent, Recording, RecordLine, RecordNote, RecordUpdates
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy.effects import BeginTranscript, IdentifyAgent, Recording, RecordLine, RecordNote, RecordUpdates
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.redaction.masking import Masking
-from acp_proxy.transcripts.lives.redacting import redact_file
-from acp_proxy.wire import acp, record
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.tools.redact.redact_files import redact_file
+from acp_proxy.transcript import file_format
 from tests.stored import Both
 from torture.outcome import Outcome, Scale
 from torture.planted import RULES, planted
@@ -77,7 +78,7 @@ def _recorded(store: Both, trials: list[Trial], masking: Masking | None) -> Path
     trouble: list[str] = []
     recorder = Recorder(store, ["agent"], None, "never", trouble.append, masking.lines if masking else None)
     recorder.add(IdentifyAgent("agent", None))
-    recorder.add(BeginTranscript(SESSION, "/project", [], record.RECORDED))
+    recorder.add(BeginTranscript(SESSION, "/project", [], file_format.RECORDED))
     for trial in trials:
         for written in trial:
             recorder.add(written.effect)
@@ -201,7 +202,7 @@ def _message(value: dict[str, Any], rule: str, spell: Spell, chance: random.Rand
 def _written(peer: Peer, before: bytes, secret: bytes, after: bytes) -> Written:
     raw = before + secret + after
     is_plain = b"\\ud800" not in raw
-    line = record.encode_message(AT, RUN, peer, raw, plain=is_plain)
+    line = file_format.encode_message(AT, RUN, peer, raw, plain=is_plain)
     if not is_plain:
         before, secret = (json.dumps(each.decode())[1:-1].encode() for each in (before, secret))
         raw = json.dumps(raw.decode())[1:-1].encode()
@@ -211,7 +212,7 @@ def _written(peer: Peer, before: bytes, secret: bytes, after: bytes) -> Written:
 
 
 def _raw(line: bytes) -> bytes:
-    entry = record.decode_entry(line)
+    entry = file_format.decode_entry(line)
     assert entry is not None
     assert entry.raw is not None
     return entry.raw
@@ -220,8 +221,8 @@ def _raw(line: bytes) -> bytes:
 def _note(rule: str, chance: random.Random) -> Written:
     """The last output of a terminal."""
     one = planted(rule, chance)
-    note = {"type": record.TERMINAL, "terminalId": "1", "output": f"$ env\n{one.text}\n", "truncated": False}
-    line = record.encode_note(AT, RUN, note)
+    note = {"type": file_format.TERMINAL, "terminalId": "1", "output": f"$ env\n{one.text}\n", "truncated": False}
+    line = file_format.encode_note(AT, RUN, note)
     secret = _plain(one.secret, chance).encode()
     start = line.index(secret)
     return Written(RecordNote(SESSION, note), line, start, start + len(secret))

@@ -26,7 +26,7 @@ from typing import Any
 
 import psutil
 
-from acp_proxy.transcripts.files.names import file_name
+from acp_proxy.transcript.file_names import file_name
 from torture.outcome import Outcome, Scale
 from torture.sampling import Sample, judged
 

@@ -1,1 +1,0 @@
-"""Takes over sessions that agents have from before acp-proxy."""

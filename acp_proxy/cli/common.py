@@ -1,0 +1,324 @@
+"""Options and functions shared by the commands on recorded sessions: which store, and which session."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Protocol
+
+import typer
+
+from acp_proxy import shell_quote
+from acp_proxy.cli import completion
+from acp_proxy.cli.pager import is_attended
+from acp_proxy.cli.progress import MOMENT, advanced
+from acp_proxy.cli.wrapping import fitted
+from acp_proxy.config import config_file, options
+from acp_proxy.errors import AcpProxyError, NewerFormat, NoStore, NoSuchSession, NoTranscript, UsageError
+from acp_proxy.store.sessions import (
+    COMPRESSED_SUFFIX,
+    PRIVATE_UMASK,
+    SUFFIX,
+    Archive,
+    Listed,
+    Reading,
+    default_root,
+    is_windows,
+)
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.titles import mask_title
+from acp_proxy.views import formatting, sanitize, session_lines
+
+# --- Which store, and which directory, a command means.
+
+
+STORE_VARIABLE = "ACP_PROXY_STORE"
+
+
+def root_of(given: str) -> Path:
+    """The store's directory: ``given``, else that of the configuration file, else the default. Raises UsageError."""
+    os.umask(PRIVATE_UMASK)
+    given = given or _configured()
+    return Path(given).expanduser() if given else default_root()
+
+
+def _configured() -> str:
+    """The directory in the configuration file; empty if it names none. Raises UsageError."""
+    return config_file.checked().get("store", "")
+
+
+def is_usual(root: Path) -> bool:
+    """Whether a command without --store uses this store."""
+    with suppress(UsageError):
+        return root == root_of(os.environ.get(STORE_VARIABLE, ""))
+    return False
+
+
+def store_of(given: str, *, make: bool = False, change: bool = False) -> Archive:
+    """Open the store. If it has to rebuild its index, which may take long, a progress bar appears.
+
+    Only ``make`` creates a store. Without it, a missing store is empty in the default place, and an error elsewhere.
+    ``make`` and ``change`` refuse a read-only store. Raises StoreRefused, NoStore, UsageError.
+    """
+    configured = "" if given else _configured()
+    given = given or configured
+    root = root_of(given)
+    store = Archive(root, make=make)
+    if configured and not store.is_made:
+        raise NoStore(root, f"{config_file.place()} names it. acp-proxy run creates it with the first session.")
+    if given and not store.is_made:
+        raise NoStore(root)
+    if change and store.only_read is not None:
+        raise store.only_read
+    store.filling = partial(advanced, "Rebuilding the index", MOMENT)
+    return store
+
+
+def directory(cwd: str, *, here: bool) -> str | None:
+    """The absolute directory of --cwd or --here. Raises AcpProxyError."""
+    if cwd and here:
+        raise UsageError("--here and --cwd exclude each other. Give one of them.")
+    if not cwd and not here:
+        return None
+    try:
+        return cwd if os.path.isabs(cwd) or is_windows(cwd) else os.path.join(os.getcwd(), cwd or ".")
+    except FileNotFoundError as problem:
+        raise AcpProxyError("the current directory no longer exists. Give an absolute path: --cwd DIR") from problem
+
+
+class Named(Protocol):
+    """A session that a command line can name."""
+
+    @property
+    def session(self) -> str: ...
+    @property
+    def named(self) -> str: ...
+
+
+def short_ids(store: Archive, sessions: Sequence[Named]) -> dict[str, str]:
+    """The shortest unique form of each id, for display."""
+    ids = [each.session for each in sessions]
+    short = formatting.short(ids, store.alike(ids, formatting.SHORTEST))
+    return {  # the short id of a copy stays as it is
+        each.named: each.named.replace(each.session, short[each.session], 1) for each in sessions
+    }
+
+
+LAST = "last"
+"""As SESSION: the newest session."""
+INTERRUPTED = 128 + 2
+"""The exit status after Ctrl-C: 128 and SIGINT, as in shells."""
+_CANDIDATES = 8
+
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        envvar=STORE_VARIABLE,
+        help="Directory of the transcripts. Default: your user data directory.",
+    ),
+]
+AgentOption = Annotated[
+    str,
+    typer.Option(
+        "--agent",
+        metavar="NAME",
+        help="Only agents whose name has a word that begins with NAME.",
+        autocompletion=completion.agents,
+    ),
+]
+SessionsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SESSION...",
+        help="Ids, beginnings of ids, titles, or: last. Default: all.",
+        autocompletion=completion.sessions,
+    ),
+]
+SessionArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SESSION",
+        help="An id, the beginning of an id, a title or a part of it, or: last.",
+        autocompletion=completion.sessions,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Print errors that the user can fix, and exit with 1; after a wrong command line, with 2."""
+    try:
+        yield
+    except AcpProxyError as problem:
+        _say_all(problem)
+        raise typer.Exit(2 if isinstance(problem, UsageError) else 1) from problem
+    except BrokenPipeError:  # the reader left; typer exits silently
+        raise
+    except OSError as problem:
+        where = sanitize.line(str(problem.filename or "the store"))
+        say_on_stderr(f"acp-proxy: {where}: {problem.strerror}. Run: acp-proxy doctor")
+        raise typer.Exit(1) from problem
+
+
+@contextmanager
+def wrong_usage() -> Iterator[None]:
+    """Print the error of a wrong command line, and exit with 2."""
+    try:
+        yield
+    except UsageError as problem:
+        _say_all(problem)
+        raise typer.Exit(2) from problem
+
+
+def _say_all(problem: AcpProxyError) -> None:
+    for number, text in enumerate(problem.args):
+        say_on_stderr(f"{'' if number else 'acp-proxy: '}{sanitize.line(str(text))}")
+
+
+def say_on_stderr(text: str) -> None:
+    """Print a message, on a terminal with lines that end between words."""
+    typer.echo(fitted(text, sys.stderr), err=True)
+
+
+def agreed(question: str) -> None:
+    """Ask on stderr until the answer is yes or no. No, or Enter alone, exits with 1, Ctrl-C with 130."""
+    try:
+        while True:
+            answer = typer.prompt(f"{question} [y/N]", default="", show_default=False, err=True).strip().lower()
+            if answer in ("y", "yes"):
+                return
+            if answer in ("", "n", "no"):
+                break
+            typer.echo("Type y for yes, or n for no. Enter alone means no.", err=True)
+    except typer.Abort as stopped:
+        typer.echo(err=True)
+        if isinstance(stopped.__context__, KeyboardInterrupt):
+            raise typer.Exit(INTERRUPTED) from None
+        if not is_attended():
+            typer.echo("stdin is not a terminal, so there is no answer. To skip the question: --yes", err=True)
+    raise typer.Exit(1)
+
+
+def command(words: str, names: Sequence[str], *options: str) -> str:
+    """A command that the user can copy, for these sessions."""
+    named = [*options, "--", *names] if any(name.startswith("-") for name in names) else [*names, *options]
+    return shell_quote.joined(["acp-proxy", *words.split(), *named])
+
+
+def same_store(context: typer.Context, store: str) -> list[str]:
+    """The options that make another command use the same store."""
+    given = getattr(context.get_parameter_source("store"), "name", "") == "COMMANDLINE"
+    return ["--store", store] if given else []
+
+
+def kept(store: Archive, agent: str) -> list[Listed]:
+    """All sessions of the matching agents, newest first."""
+    return list(store.newest(agent))
+
+
+def chosen(store: Archive, wanted: str, agent: str, *, whole: bool = False) -> Listed:
+    """The one session that the user means, by its id, else by its title. Raises NoSuchSession.
+
+    ``whole``: a part of a title is not enough.
+    """
+    if wanted == LAST:
+        found = list(islice(store.newest(agent, archived=False), 1))
+    else:
+        found = list({(row.agent, row.session): row for row in reversed(store.meant(wanted, agent))}.values())[::-1]
+    if len(found) > 1:
+        raise NoSuchSession(
+            f"{wanted!r} matches several sessions:", *_candidates(store, found), "Give more of the id, or use --agent."
+        )
+    if found:
+        return found[0]
+    titled = store.titled(wanted, agent) if wanted != LAST else []
+    if not titled and os.path.isfile(wanted):
+        to = f"To watch it: {shell_quote.joined(['acp-proxy', 'replay', wanted])}. "
+        raise NoSuchSession(f"{wanted} is a file. {to}To add it to the store: acp-proxy sessions import")
+    if not titled and not store.agents():
+        raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT")
+    if not titled:
+        raise NoSuchSession(f"no session matches {wanted!r}. To see all sessions: acp-proxy sessions list")
+    if len(titled) > 1:
+        raise NoSuchSession(
+            f"the titles of several sessions match {wanted!r}:", *_candidates(store, titled), "Give the id instead."
+        )
+    if whole and titled[0].title != wanted:
+        raise NoSuchSession(
+            f"{wanted!r} is only a part of a title:", *_candidates(store, titled), "With --yes, give the id instead."
+        )
+    return titled[0]
+
+
+def without_secrets(title: str | None) -> str | None:
+    """A title as ``run`` would store it, as far as the settings for all agents say. Raises UsageError."""
+    given = os.environ.get("ACP_PROXY_REDACT") or config_file.checked().get("redact", "")
+    if title is None or (patterns := options.patterns(given)) is None:
+        return title
+    from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
+
+    return mask_title(title, Masking(patterns).lines)
+
+
+def _candidates(store: Archive, found: list[Listed]) -> list[str]:
+    shown, more = found[:_CANDIDATES], len(found) - _CANDIDATES
+    lines = [f"  {one}" for one in session_lines.candidates(shown, short_ids(store, shown))]
+    return [*lines, *([f"  and {more} more"] if more > 0 else [])]
+
+
+# --- A recorded conversation that the user names: a transcript FILE, or a SESSION of the store.
+#
+# A FILE needs no store: if the word is a file name, no store is opened or created.
+
+
+_HELP = "A transcript file (.jsonl, .jsonl.zst), a session's id, the beginning of an id, a title, or: last."
+RecordingArgument = Annotated[
+    str, typer.Argument(metavar="SESSION|FILE", help=_HELP, autocompletion=completion.recordings)
+]
+RecordingsArgument = Annotated[
+    list[str], typer.Argument(metavar="FILE...", help=_HELP, autocompletion=completion.recordings)
+]
+
+
+@contextmanager
+def opened(wanted: str, store: str, agent: str) -> Iterator[tuple[Reading, Header]]:
+    """The transcript, and its header. Raises AcpProxyError, OSError."""
+    is_file = wanted != "last" and (_looks_like_a_file(wanted) or Path(wanted).is_file())
+    reading = _file(Path(wanted)) if is_file else _stored(wanted, store, agent)
+    try:
+        header = reading.header or reading.remade_header()
+        if header is None:
+            raise NoTranscript(f"{wanted} is not a transcript. Name a file that acp-proxy recorded, or a session.")
+        yield reading, header
+    finally:
+        reading.close()
+
+
+def _file(path: Path) -> Reading:
+    resolved = Path(os.path.realpath(path))  # a link means its target
+    if resolved.name.endswith(COMPRESSED_SUFFIX):
+        resolved = resolved.with_name(resolved.name.removesuffix(COMPRESSED_SUFFIX) + SUFFIX)
+    try:
+        return Reading(resolved)
+    except NewerFormat as problem:
+        raise AcpProxyError(f"{path}: {problem}") from problem
+    except OSError as problem:
+        raise NoTranscript(
+            f"{path} cannot be read: {problem.strerror}. To see all sessions: acp-proxy sessions list"
+        ) from problem
+
+
+def _stored(wanted: str, store: str, agent: str) -> Reading:
+    found = store_of(store)
+    return found.open_listed(chosen(found, wanted, agent))
+
+
+def _looks_like_a_file(wanted: str) -> bool:
+    return wanted.endswith((SUFFIX, COMPRESSED_SUFFIX)) or os.sep in wanted

@@ -1,0 +1,98 @@
+"""Write results to stdout, or to files that are either complete or absent."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from acp_proxy.errors import AlreadyThere, NotWritable
+from acp_proxy.views import sanitize
+
+
+def to_stdout(pieces: Iterable[bytes]) -> None:
+    """Write the bytes unchanged; on a terminal, without control characters."""
+    for piece in pieces:
+        if sys.stdout.isatty():
+            sys.stdout.write(sanitize.printable(piece.decode("utf-8", "replace")))
+        else:
+            sys.stdout.buffer.write(piece)
+    sys.stdout.flush()
+
+
+@contextmanager
+def taken_by(place: object) -> Iterator[None]:
+    """A stream for stdout alone. A reader who leaves raises BrokenPipeError. Raises NotWritable."""
+    try:
+        yield
+    except (BrokenPipeError, FileExistsError):
+        raise
+    except OSError as problem:
+        raise NotWritable(place, problem) from problem
+
+
+def make_directory(path: Path) -> None:
+    """Raises NotWritable."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise NotWritable(path, problem) from problem
+
+
+def to_file(path: Path, pieces: Iterable[bytes], *, force: bool) -> None:
+    """Raises AlreadyThere, NotWritable, and what the pieces raise."""
+    if path.exists() and not path.is_file():  # a pipe, a terminal
+        with path.open("wb", buffering=0) as file:
+            _fill(path, file, pieces)
+        return
+    with _claimed(path, force=force), _beside(path) as file:
+        _fill(path, file, pieces)
+
+
+def _fill(path: Path, file: IO[bytes], pieces: Iterable[bytes]) -> None:
+    """Write without a buffer, which would fail a second time when closed. Raises NotWritable, and what the pieces
+    raise.
+    """
+    for piece in pieces:
+        rest = memoryview(piece)
+        while rest:
+            with taken_by(path):
+                rest = rest[file.write(rest) :]
+
+
+@contextmanager
+def _claimed(path: Path, *, force: bool) -> Iterator[None]:
+    """Create the file under a name that no other file has."""
+    if force:
+        yield
+        return
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError as problem:
+        raise AlreadyThere(path) from problem
+    except OSError as problem:
+        raise NotWritable(path, problem) from problem
+    try:
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[IO[bytes]]:
+    """A temporary file that gets its name when it is complete."""
+    from tempfile import NamedTemporaryFile  # imported late: other commands write no files
+
+    try:
+        file = NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", buffering=0, delete=False)  # noqa: SIM115
+    except OSError as problem:
+        raise NotWritable(path, problem) from problem
+    try:
+        with file:
+            yield file.file
+        os.replace(file.name, path)
+    except BaseException:
+        Path(file.name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,137 @@
+"""The help of ``acp-proxy run``. The command itself starts before any of this is imported (see ``__main__``)."""
+
+import inspect
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from acp_proxy.cli import completion
+from acp_proxy.config import options
+
+# --- Commands that stand in front of an agent's command: their completion, and their help.
+#
+# ``--help`` leaves out the options that have a ``rich_help_panel``; ``--help-all`` shows them too, grouped by panel.
+
+
+_ALL = "acp_proxy.help_all"
+
+
+class InFront(TyperCommand):
+    def shell_complete(self, ctx: typer.Context, incomplete: str) -> list[Any]:  # type: ignore[override]
+        """Nothing after the agent's first word, so that the shell offers files there."""
+        return [] if ctx.params.get("agent") else super().shell_complete(ctx, incomplete)
+
+    def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            if record := param.get_help_record(ctx):
+                panel = getattr(param, "rich_help_panel", None)
+                default = "Arguments" if param.param_type_name == "argument" else "Options"
+                if panel is None or _ALL in ctx.meta:
+                    sections.setdefault(panel or default, []).append(record)
+        first = [name for name in ("Arguments", "Options") if name in sections]
+        for name in [*first, *(name for name in sections if name not in first)]:
+            with formatter.section(name):
+                formatter.write_dl(sections[name])
+
+
+def show_all(context: typer.Context, wanted: bool) -> None:
+    """The callback of ``--help-all``."""
+    if wanted:
+        typer.echo(full_help(context))
+        raise typer.Exit
+
+
+def full_help(context: typer.Context) -> str:
+    context.meta[_ALL] = True
+    return context.get_help()
+
+
+_HELP = """Stand between an editor and an agent.
+
+acp-proxy passes every message through, records the conversation, and answers session/list, session/delete and
+session/load where the agent cannot.
+
+Options end at the first word that is not an option. That word and all words after it are the agent's command, and go
+to the agent unchanged.
+
+If stdin is a terminal, acp-proxy runs the agent directly, as for a login, and records nothing.
+
+Example: acp-proxy run npx -y @agentclientprotocol/claude-agent-acp
+"""
+
+_METAVARS = {
+    "store": "DIR",
+    "agent-id": "NAME",
+    "replay-tool-limit": "BYTES",
+    "record-size": "BYTES",
+    "also-list": "NAMES|all",
+    "redact": "off|keys|FILE",
+    "grace": "SECONDS",
+}
+
+COMMON = ("store", "agent-id", "no-record", "redact", "load", "handover", "recall")
+PANELS = {
+    "Requests": ("no-synthesize", "list", "also-list", "resume", "delete", "delete-mode", "unstable"),
+    "Replay": ("replay", "replay-tool-limit", "record-size"),
+    "Files and processes": ("fsync", "compress", "grace"),
+}
+"""The options that only --help-all shows."""
+
+
+def run(agent: list[str], **given: Any) -> None:
+    from acp_proxy.run.start import launch
+
+    launch([*words_of(given), "--", *agent])
+
+
+def words_of(given: dict[str, Any]) -> list[str]:
+    """The options as words of a command line."""
+    return [word for name, value in given.items() for word in _words(name, value)]
+
+
+def _words(name: str, value: object) -> list[str]:
+    option = f"--{name.replace('_', '-')}"
+    if isinstance(value, bool):
+        return [option] if value else []
+    return [option, str(value)] if value else []
+
+
+def signature(*arguments: inspect.Parameter, without: tuple[str, ...] = ()) -> inspect.Signature:
+    """typer reads a command's options from its signature. This one is made from ``options.OPTIONS``.
+
+    ``without``: the options that the command lacks.
+    """
+    kind = inspect.Parameter.KEYWORD_ONLY
+    parameters = list(arguments)
+    table = {option[0]: option for option in options.OPTIONS}
+    for panel, names in ((None, COMMON), *PANELS.items()):
+        for name in (each for each in names if each not in without):
+            _, variable, choices, default, text = table[name]
+            flag = choices == ()
+            option = typer.Option(
+                f"--{name}",
+                envvar=variable,
+                help=text,
+                metavar="|".join(choices) if choices else _METAVARS.get(name),
+                show_default=bool(default),
+                autocompletion=completion.one_of(choices) if choices else None,
+                rich_help_panel=panel,
+            )
+            annotation = Annotated[bool if flag else str, option]  # type: ignore[valid-type]
+            parameters.append(
+                inspect.Parameter(
+                    name.replace("-", "_"), kind, annotation=annotation, default=False if flag else default
+                )
+            )
+    all_options = typer.Option("--help-all", is_eager=True, callback=show_all, help="Show all options and exit.")
+    parameters.append(inspect.Parameter("help_all", kind, annotation=Annotated[bool, all_options], default=False))
+    return inspect.Signature(parameters)
+
+
+_AGENT = Annotated[list[str], typer.Argument(metavar="AGENT", help="The agent's command.")]
+run.__doc__ = _HELP
+run.__signature__ = signature(  # type: ignore[attr-defined]
+    inspect.Parameter("agent", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=_AGENT)
+)

@@ -1,0 +1,69 @@
+"""Removes repetitions from the replay of a session that has no transcript yet. Lines in, lines out."""
+
+from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.transcript_text import Laying, block_letters
+from acp_proxy.protocol import acp, v2_updates
+
+_USER = b'"user_message'
+"""How the kinds of a user's messages begin, chunks or whole, as JSON."""
+_FIRST = 16
+"""The first user message of a replay is among so many lines."""
+
+
+def told_once(lines: list[bytes]) -> list[bytes]:
+    """The lines of a replay without what it repeats.
+
+    If the first user message comes again, everything from there on is compared with what comes before it, and only the
+    new lines are kept. ``lines``: updates of the conversation, in order.
+    """
+    if not any(_USER in line and lines.count(line) > 1 for line in lines[:_FIRST]):
+        return lines
+    users = [said if (said := _user_letters(line)) else None for line in lines]
+    first = next(filter(None, users), None)
+    again = users.index(first, users.index(first) + 1) if users.count(first) > 1 and first is not None else len(lines)
+    if again == len(lines):
+        return lines
+    laying = Laying()
+    for line in lines[:again]:
+        laying.update(_update(line))
+    comparison = Comparison(laying.past())
+    for line in lines[again:]:
+        comparison.add(line, _update(line), late=False)
+    return [*lines[:again], *comparison.new()]
+
+
+def told_last(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
+    """The last of several replays in a row.
+
+    It begins with the last repetition of the first user message, or of the first line if there is none, and with what
+    comes before that each time. ``lines``: updates of the conversation, each with whether it came after the agent's
+    answer.
+    """
+    marks: list[object] = [_user_letters(line) for line, _ in lines]
+    if not any(marks):
+        marks = [line for line, _ in lines]
+    first = next((at for at, mark in enumerate(marks) if mark), 0)
+    begin = next((at for at in range(len(marks) - 1, first, -1) if marks[at] == marks[first]), 0)
+    while begin and first and lines[begin - 1][0] == lines[first - 1][0]:
+        begin, first = begin - 1, first - 1
+    return lines[begin:]
+
+
+def told_in_order(lines: list[tuple[bytes, bool]], begins: bytes) -> list[tuple[bytes, bool]]:
+    """The lines of a replay, the beginning first, if the rest of an earlier replay came before it.
+
+    ``begins``: the first line of the earlier replay. An agent that answers a load after the first message (gemini)
+    sends the rest of one replay before it answers the next load. ``lines``: as for ``told_last``.
+    """
+    first = _user_letters(begins)
+    at = next((at for at, (line, _) in enumerate(lines) if first and _user_letters(line) == first), 0)
+    return [*lines[at:], *lines[:at]]
+
+
+def _user_letters(line: bytes) -> str:
+    update = _update(line)
+    return block_letters(acp.member(update, "content")) if acp.update_kind(update) == acp.USER_CHUNK else ""
+
+
+def _update(line: bytes) -> object:
+    return v2_updates.compared(acp.update_of(line))

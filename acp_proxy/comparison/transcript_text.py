@@ -1,0 +1,425 @@
+"""Lays out a transcript's conversation, so that an agent's replay can be compared with it.
+
+Texts are kept as letters, that is without white space, so that it does not matter how they were cut into chunks.
+Positions are offsets into the letters of everything the agent said. Nothing here raises on foreign input.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import orjson
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.value import Value
+from acp_proxy.transcript import file_format, rewinds
+from acp_proxy.transcript.file_format import Entry
+
+if TYPE_CHECKING:  # loaded where a transcript is read
+    from acp_proxy.transcript.chunk_runs import Stream
+
+LETTERS_LIMIT = 32 * 1024 * 1024
+"""The most letters that are laid out, far more than any session has. A longer transcript is not compared."""
+UNFINISHED = frozenset({None, "pending", "in_progress"})
+"""The statuses of a tool call that has not ended."""
+MASK = "[redacted"
+"""How a masked secret begins in a transcript."""
+PLAN = "plan"
+CALL_UPDATE = "tool_call_update"
+CALLS = frozenset({acp.TOOL_CALL, CALL_UPDATE})
+_COMPACTION = "compaction"
+_SIXTEEN_DIGITS = 0xFFFF_FFFF_FFFF_FFFF
+_COMMANDS = re.compile(r"\s*/(clear|compact|compress|undo|rewind|revert|restore|reset|rollback|new)\b", re.IGNORECASE)
+"""Slash commands that take back a part of the conversation."""
+
+
+class User(Value, frozen=False):
+    """A user message, which begins a turn.
+
+    ``forms``: its letters, as it was sent and as the agent echoed it. ``start``: the offset of the first letter that
+    follows it. ``latest``: the offset at which its turn began at the latest; more than ``start`` if it was sent during
+    a turn. ``call``: the index of the first tool call that follows it. ``takes_back``: it is a command that takes
+    something back. ``is_elsewhere``: it was not sent through acp-proxy. ``key``: the run and the request's id, as JSON,
+    of a message that the client sent. ``is_cancelled``: a prompt that the client has cancelled.
+    """
+
+    forms: list[str]
+    start: int
+    latest: int
+    call: int
+    takes_back: bool
+    is_elsewhere: bool
+    is_echoed: bool = False
+    key: tuple[str, bytes] | None = None
+    is_cancelled: bool = False
+
+    def begins(self, at: int) -> int:
+        """The offset of its turn's first letter in a replay that has come to offset ``at``."""
+        return at if self.start <= at <= self.latest else self.start
+
+
+class KnownCall(Value, frozen=False):
+    """A tool call. ``turn``: how many user messages came before it. ``status``: its last one."""
+
+    id: str
+    title: str | None
+    turn: int
+    status: str | None
+
+
+class Past:
+    """The conversation in a transcript. A turn's number is the number of user messages up to it; turn 0 has none."""
+
+    def __init__(self) -> None:
+        self.words = ""
+        """The letters of all agent messages, in order; empty if the transcript is too long."""
+        self.thoughts = ""
+        self.users: list[User] = []
+        self.calls: list[KnownCall] = []
+        self.calls_by_id: dict[str, list[int]] = {}
+        self.calls_by_title: dict[str, list[int]] = {}
+        self.others: set[bytes] = set()
+        """The digests of updates of all other kinds."""
+        self.messages: list[int] = []
+        """The offsets at which agent messages begin."""
+        self.taken_back_at = 0
+        """The last turn in which something was taken back or compacted, without saying what; 0 if there is none."""
+        self.compacted: set[int] = set()
+        """The turns that have a compaction."""
+        self.ids: dict[tuple[str, bytes], str] = {}
+        """By ``User.key``: the ids of the user's messages in the agent's replays, as the transcript notes them."""
+        self.forked_at = 0
+        """How many turns were copied from the session that this is a fork of."""
+        self.is_too_long = self.is_unfinished = False
+        """``is_too_long``: longer than ``LETTERS_LIMIT``. ``is_unfinished``: the last prompt has no answer."""
+        self.last_thought = ""
+        """The letters of the thought with which the transcript ends, if it does."""
+        self.queued: list[User] = []
+        """The prompts without an answer that an agent which echoes prompts has not echoed yet."""
+        self._by_letters: dict[str, list[int]] = {}
+        self._by_message: dict[str, list[int]] | None = None
+        self._starts: list[int] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was said and no tool was called."""
+        return not (self.words or self.users or self.calls)
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether secrets were masked in what was said."""
+        said = (self.words, self.thoughts, *(form for user in self.users for form in user.forms), *self.calls_by_title)
+        return any(MASK in each for each in said)
+
+    def has(self, update: object) -> bool:
+        """Whether this has what an update says, anywhere."""
+        kind, said = acp.update_kind(update), block_letters(acp.member(update, "content"))
+        if kind == acp.AGENT_CHUNK:
+            return said in self.words
+        if kind == acp.THOUGHT_CHUNK:
+            return said in self.thoughts
+        if kind == acp.USER_CHUNK:
+            return any(said in form for user in self.users for form in user.forms)
+        return acp.text(update, "title") in self.calls_by_title if kind in CALLS else digest(update) in self.others
+
+    def next_user(self, letters: str, start: int) -> int | None:
+        """The index of the first user message, from index ``start`` on, that has these letters."""
+        found = self._by_letters.get(letters, ())
+        at = bisect_right(found, start - 1)
+        return found[at] if at < len(found) else None
+
+    def turn_at(self, offset: int) -> int:
+        """The turn of the letter at an offset."""
+        return bisect_right(self._starts, offset)
+
+    def span(self, turn: int) -> tuple[int, int]:
+        """The letters of a turn: the offsets of its first one and of the one after its last."""
+        start = self.users[turn - 1].start if turn else 0
+        return start, self.users[turn].start if turn < len(self.users) else len(self.words)
+
+    def latest_end(self, turn: int) -> int:
+        """The offset at which a turn ends at the latest: the next prompt may have waited for its end."""
+        return self.users[turn].latest if turn < len(self.users) else len(self.words)
+
+    def calls_of(self, turn: int) -> range:
+        """The indexes of a turn's tool calls."""
+        start = self.users[turn - 1].call if turn else 0
+        return range(start, self.users[turn].call if turn < len(self.users) else len(self.calls))
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the last prompt has no answer, although the agent has said or done something."""
+        return self.is_unfinished and self.has_answer(len(self.users))
+
+    def has_answer(self, turn: int) -> bool:
+        """Whether the agent said or did anything in this turn."""
+        start, end = self.span(turn)
+        return end > start or len(self.calls_of(turn)) > 0
+
+    def begins_message(self, at: int) -> bool:
+        """Whether an agent message begins at this offset."""
+        place = bisect_left(self.messages, at)
+        return place < len(self.messages) and self.messages[place] == at
+
+    def has_message(self, letters: str, start: int) -> bool:
+        """Whether an agent message from the offset ``start`` on has exactly these letters."""
+        if self._by_message is None:
+            self._by_message = {}
+            for begin, end in pairwise([*self.messages, len(self.words)]):
+                self._by_message.setdefault(self.words[begin:end], []).append(begin)
+        return self._by_message.get(letters, [-1])[-1] >= start
+
+    def ends_message(self, at: int) -> bool:
+        """Whether an agent message ends before this offset."""
+        return at == len(self.words) or self.begins_message(at)
+
+    def index(self) -> None:
+        """Prepare the look-ups. Call once, when everything has been added."""
+        self._starts = [user.start for user in self.users]
+        for number, call in enumerate(self.calls):
+            if call.title is not None:
+                self.calls_by_title.setdefault(call.title, []).append(number)
+        for number, user in enumerate(self.users):
+            for form in user.forms:
+                self._by_letters.setdefault(form, []).append(number)
+
+
+class Laying:
+    """Builds a ``Past`` from entries of a transcript, or from updates."""
+
+    def __init__(self) -> None:
+        self._past = Past()
+        self._words: list[str] = []
+        self._thoughts: list[str] = []
+        self._size = self._thought_size = self._thought_at = 0
+        self._run: tuple[str, str | None] | None = None
+        self._said: list[str] = []  # letters of the user message that the agent is sending
+        self._spoke = True  # the agent has sent something since the last prompt
+        self._open: list[User] = []  # prompts without an answer
+        self._steered: list[User] = []  # the user's words into a turn that has not ended
+        self._left: list[User] = []  # those from before the session was opened again; they may never be answered
+
+    def add(self, entry: Entry) -> None:
+        """Add the next entry of the transcript."""
+        method = acp.text(entry.value, "method")
+        params = acp.member(entry.value, "params")
+        if entry.peer is Peer.CLIENT and method == acp.PROMPT:
+            self._prompted(acp.member(params, "prompt"))
+            self._past.users[-1].key = rewinds.request_key(entry)
+        elif entry.peer is Peer.CLIENT and method == acp.CANCEL:
+            for user in self._open:
+                user.is_cancelled = True
+        elif entry.peer is Peer.CLIENT and method == acp.STEERING:
+            self._steered.append(self._user_said(acp.member(params, "prompt")))
+            self._past.users[-1].key = rewinds.request_key(entry)
+        elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
+            self._answered(rewinds.request_key(entry))
+        elif entry.peer is Peer.AGENT and method == acp.UPDATE:
+            self.update(acp.member(params, "update"))
+        elif entry.note is not None and entry.note.get("type") == file_format.FAILED:
+            self._answered()
+        elif entry.note is not None and entry.note.get("type") == file_format.OPENED:
+            self._end_user()
+            self._opened(entry, entry.note.get("method"))
+        elif entry.note is not None and entry.note.get("type") == file_format.REPLAY:
+            self._past.ids |= rewinds.given_ids(entry.note)
+        elif entry.of in acp.REWINDS and rewinds.is_rewind(entry):
+            self._past.taken_back_at = len(self._past.users)
+
+    def go_on(self, stream: "Stream") -> None:
+        """Add many entries that are chunks like the last one."""
+        if self._run is not None and self._run[0] == acp.THOUGHT_CHUNK:
+            self._think(letters(stream.text))
+        elif not self._open:  # outside of a turn each chunk is a message
+            for text in stream.each_text:
+                self._past.messages.append(self._size)
+                self._speak(letters(text))
+        else:
+            self._speak(letters(stream.text))
+
+    def update(self, update: object) -> None:
+        """Add an update (``params.update``); ignores what is not part of the conversation."""
+        kind = acp.update_kind(update)
+        if kind == acp.HISTORY_TRUNCATED:
+            self._past.taken_back_at = len(self._past.users)
+        if kind is None or not isinstance(update, dict) or not acp.is_conversation(kind):
+            return
+        run = (kind, acp.text(update, "messageId"))
+        if run != self._run:
+            self._end_user()
+            self._run = run
+            self._thought_at = self._thought_size
+            if kind == acp.AGENT_CHUNK:
+                self._past.messages.append(self._size)
+        elif kind == acp.AGENT_CHUNK and not self._open:
+            self._past.messages.append(self._size)
+        if kind == acp.USER_CHUNK:
+            self._said.append(block_letters(update.get("content")))
+            return
+        self._spoke = self._spoke or kind != PLAN
+        if kind == acp.AGENT_CHUNK and (shown := shown_by(update)) is not None:
+            self._called(acp.TOOL_CALL, shown)
+        elif kind == acp.AGENT_CHUNK:
+            self._speak(block_letters(update.get("content")))
+        elif kind == acp.THOUGHT_CHUNK:
+            self._think(block_letters(update.get("content")))
+        elif kind in CALLS:
+            self._called(kind, update)
+        elif kind != PLAN:
+            self._past.others.add(digest(update))
+            if kind.startswith(_COMPACTION):
+                self._past.taken_back_at = len(self._past.users)
+                self._past.compacted.add(len(self._past.users))
+
+    def past(self) -> Past:
+        """The finished ``Past``. Nothing may be added after this."""
+        self._end_user()
+        past = self._past
+        unanswered = [*self._open, *self._left]
+        unanswered += self._steered if unanswered else []
+        past.is_unfinished = bool(past.users) and any(user is past.users[-1] for user in unanswered)
+        past.queued = self._queued()
+        past.is_too_long = self._size + self._thought_size > LETTERS_LIMIT
+        if not past.is_too_long:
+            past.words, past.thoughts = "".join(self._words), "".join(self._thoughts)
+            is_thought = self._run is not None and self._run[0] == acp.THOUGHT_CHUNK
+            past.last_thought = past.thoughts[self._thought_at :] if is_thought else ""
+        past.index()
+        return past
+
+    def _queued(self) -> list[User]:
+        """The last open prompts, if the prompt before them has an echo: agents that echo echo each prompt."""
+        prompts = [user for user in self._past.users if user.key is not None]
+        first = next((number for number in range(len(prompts), 0, -1) if prompts[number - 1].is_echoed), len(prompts))
+        queued = prompts[first:]
+        return queued if all(any(user is each for each in self._open) for user in queued) else []
+
+    def _speak(self, said: str) -> None:
+        self._size += len(said)
+        if self._size <= LETTERS_LIMIT:
+            self._words.append(said)
+
+    def _think(self, said: str) -> None:
+        self._thought_size += len(said)
+        if self._thought_size <= LETTERS_LIMIT:
+            self._thoughts.append(said)
+
+    def _prompted(self, blocks: object) -> None:
+        user = self._user_said(blocks)
+        items = blocks if isinstance(blocks, list) else []
+        user.takes_back = takes_back(next((said for item in items if (said := acp.text(item, "text"))), ""))
+        if user.takes_back:
+            self._past.taken_back_at = len(self._past.users)
+        self._open.append(user)
+        self._spoke = False
+
+    def _user_said(self, blocks: object) -> User:
+        """Add a user message that the client sent: a prompt, or words into a running turn."""
+        self._end_user()
+        self._run = None
+        items = blocks if isinstance(blocks, list) else []
+        user = self._begin("".join(map(block_letters, items)), is_elsewhere=False)
+        spoken = "".join(letters(said) for item in items if (said := acp.text(item, "text")))
+        if spoken and spoken not in user.forms:
+            user.forms.append(spoken)
+        return user
+
+    def _opened(self, note: Entry, method: object) -> None:
+        """The session was opened again. A load in a turn ends only cancelled prompts, and those of another process. The
+        prompts that a fork has copied are answered in its parent."""
+        prompts, self._open = self._open, []
+        left: list[User] = []
+        for user in prompts:
+            is_ours = user.key is not None and user.key[0] == note.run
+            (self._open if is_ours and not user.is_cancelled and method != acp.FORK else left).append(user)
+        self._left = left or self._left
+        if method == acp.FORK:
+            self._past.forked_at = len(self._past.users)
+
+    def _answered(self, key: tuple[str, bytes] | None = None) -> None:
+        """A prompt has its answer, or has failed: the one with this ``User.key``, else the oldest."""
+        self._end_user()
+        self._run = None
+        with_key = (user for user in (*self._open, *self._left) if key is not None and user.key == key)
+        answered = next(with_key, next(iter(self._open or self._left), None))
+        waiting = self._open if any(user is answered for user in self._open) else self._left
+        if answered is not None:  # cancelled ones from before it will never be answered
+            at = next(number for number, user in enumerate(waiting) if user is answered)
+            waiting[: at + 1] = [user for user in waiting[:at] if not user.is_cancelled]
+        if not waiting:
+            self._steered.clear()
+        for user in waiting:
+            user.latest = self._size
+
+    def _begin(self, said: str, *, is_elsewhere: bool) -> User:
+        user = User([said], self._size, self._size, len(self._past.calls), False, is_elsewhere)
+        self._past.users.append(user)
+        return user
+
+    def _end_user(self) -> None:
+        """End a user message that the agent sent: an echo of a prompt, or a message from another client."""
+        if not self._said:
+            return
+        said, self._said = "".join(self._said), []
+        waiting = [user for user in self._open if not user.is_echoed]
+        echoed = next((user for user in waiting if said in user.forms), None)
+        if echoed is None and not self._spoke and waiting:
+            echoed = waiting[0]
+        if echoed is None:
+            self._begin(said, is_elsewhere=not self._open)
+            return
+        echoed.is_echoed = True
+        if said not in echoed.forms:
+            echoed.forms.append(said)
+
+    def _called(self, kind: str, update: Mapping[str, object]) -> None:
+        id, title, status = (acp.text(update, key) for key in ("toolCallId", "title", "status"))
+        if id is None:
+            return
+        past, turn = self._past, len(self._past.users)
+        known = past.calls_by_id.get(id)
+        if known and (kind != acp.TOOL_CALL or past.calls[known[-1]].turn == turn):
+            call = past.calls[known[-1]]
+            call.title = title or call.title
+            call.status = status or call.status
+            return
+        past.calls_by_id.setdefault(id, []).append(len(past.calls))
+        past.calls.append(KnownCall(id, title, turn, status))
+
+
+def letters(text: str) -> str:
+    """A text without white space."""
+    return "".join(text.split())
+
+
+def block_letters(block: object) -> str:
+    """The letters of a text block, or a string made of the digest of any other block."""
+    text = acp.text(block, "text") if acp.text(block, "type") in ("text", None) else None
+    if text is not None:
+        return letters(text)
+    return f"\0{digest(block).decode(errors='replace')}\0" if isinstance(block, dict) else ""
+
+
+def shown_by(update: object) -> Mapping[str, object] | None:
+    """The fields of a completed tool call that stands for an agent chunk without text, such as an image; else None."""
+    content = acp.member(update, "content")
+    if not isinstance(content, dict) or acp.text(content, "type") in ("text", None):
+        return None
+    return {"toolCallId": block_letters(content), "status": "completed"}
+
+
+def digest(value: object) -> bytes:
+    """A digest of a JSON value: equal values have equal digests within this process, whatever their key order."""
+    try:
+        dumped = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        dumped = jsonrpc.dump(value)
+    return b"%x" % (hash(dumped) & _SIXTEEN_DIGITS)
+
+
+def takes_back(text: str) -> bool:
+    """Whether a prompt is a command that takes back a part of the conversation, such as ``/undo``."""
+    return _COMMANDS.match(text) is not None

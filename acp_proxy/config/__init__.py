@@ -1,0 +1,1 @@
+"""The options of ``run``, and the configuration file."""

@@ -1,0 +1,146 @@
+"""The configuration file: values of options that neither the command line nor the environment gives.
+
+Never raises on a wrong file, except ``checked``. Imports little, because ``run`` reads it before the agent starts.
+"""
+
+import os
+import sys
+
+from acp_proxy.config import options
+from acp_proxy.errors import UsageError
+
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAME = "config.toml"
+VARIABLE = "ACP_PROXY_CONFIG"
+"""An environment variable with the path of another file."""
+_FLAG: tuple[str, ...] = ()
+_NUMBERS = ("grace", "replay-tool-limit")
+_PATHS = ("store", "redact")
+_OF_ONE_AGENT = "agent-id"
+_MUST_HOLD = ("redact", "no-record")
+"""If the user's wish for these is not known, nothing may be recorded: a secret in a transcript cannot be taken back."""
+_NOTHING = "Until it is correct, nothing is recorded."
+
+
+def place(environment: "Mapping[str, str]" = os.environ, platform: str = sys.platform) -> str:
+    """The path of the file, as platformdirs would find it: that is too slow to import before the agent starts."""
+    if given := environment.get(VARIABLE):
+        return os.path.expanduser(given)
+    home = os.path.expanduser("~")
+    if platform == "win32":
+        folder = environment.get("APPDATA") or os.path.join(home, "AppData", "Roaming")
+    elif platform == "darwin":
+        folder = os.path.join(home, "Library", "Application Support")
+    else:
+        folder = environment.get("XDG_CONFIG_HOME", "").strip() or os.path.join(home, ".config")
+    return os.path.join(folder, "acp-proxy", NAME)
+
+
+def of_user(environment: "Mapping[str, str]" = os.environ) -> tuple[dict[str, str], list[str]]:
+    """``read`` for this user's file. One that the variable names must exist."""
+    path = place(environment)
+    if environment.get(VARIABLE) and not os.path.lexists(path):
+        return {"no-record": "1"}, [f"{VARIABLE} names {path}, which does not exist. Correct the variable. {_NOTHING}"]
+    return read(path)
+
+
+def read(path: str) -> tuple[dict[str, str], list[str]]:
+    """The right values in the file, by the option's name and as ``options.parse`` has them; and what is wrong in it.
+
+    A file that does not exist is empty. If the file does not say clearly whether to record or to redact, the values
+    have ``no-record``.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}, []
+    except OSError as problem:
+        return {"no-record": "1"}, [f"{path}: {problem.strerror}. Make it readable. Until then, nothing is recorded."]
+    if not data.strip():
+        return {}, []
+    import tomllib  # few users have a file
+
+    try:
+        text = data.decode("utf-8-sig")  # Notepad may begin a file with a byte order mark
+        found = tomllib.loads(text)
+    except (ValueError, RecursionError) as problem:
+        return {"no-record": "1"}, [f"{path}: {_told(problem)}. Correct the file. {_NOTHING}"]
+    values: dict[str, str] = {}
+    wrong: list[str] = []
+    is_clear = True
+    for key, value in found.items():
+        try:
+            values[key] = _value(key, value, os.path.dirname(path))
+        except UsageError as problem:
+            must_hold = _meant(key) in _MUST_HOLD  # a misspelt wish not to record must not be ignored
+            is_clear &= not must_hold
+            wrong.append(f"{path}, line {_line(text, key)}: {problem}{f' {_NOTHING}' if must_hold else ''}")
+    return values if is_clear else {**values, "no-record": "1"}, wrong
+
+
+def checked() -> dict[str, str]:
+    """The values in this user's file. Raises UsageError with everything that is wrong in it."""
+    values, wrong = of_user()
+    if wrong:
+        raise UsageError(*wrong)
+    return values
+
+
+def _value(key: str, value: object, folder: str) -> str:
+    """The text of a value, with absolute paths. Raises UsageError."""
+    if key == _OF_ONE_AGENT:
+        raise UsageError(f"{key} cannot be set here, because it would be the same for every agent. Use --{key}.")
+    choices = next((choices for name, _, choices, *_ in options.OPTIONS if name == key), None)
+    if key not in {name for name, *_ in options.OPTIONS}:
+        meant = _meant(key)
+        advice = f"Did you mean {meant}?" if meant else "To see all: acp-proxy config"
+        raise UsageError(f"there is no option {key!r}. {advice}")
+    if choices == _FLAG:
+        if not isinstance(value, bool):
+            raise UsageError(f"{key} takes true or false, not {_shown(value)}.")
+        return "1" if value else ""
+    if key in _NUMBERS and type(value) in (int, float):
+        value = str(value)
+    if not isinstance(value, str):
+        raise UsageError(f"{key} takes a text in quotes, not {_shown(value)}.")
+    if key in _PATHS and value not in ("", "off", "keys"):
+        value = os.path.join(folder, os.path.expanduser(value))
+    try:
+        return options.checked(key, value)
+    except UsageError as problem:
+        raise UsageError(f"{str(problem).removeprefix('--')}.") from problem
+
+
+def _meant(key: str) -> str | None:
+    """The option that a wrong line probably means."""
+    from difflib import get_close_matches  # few files have a mistake
+
+    names = [name for name, *_ in options.OPTIONS if name != _OF_ONE_AGENT]
+    return next(iter(get_close_matches(key, names, n=1)), None)
+
+
+def _shown(value: object) -> str:
+    """A value roughly as the file has it."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _line(text: str, key: str) -> int:
+    """The line of a key at the top level. A table's line, if it is one."""
+    for number, line in enumerate(text.split("\n"), 1):
+        begins = line.split("=")[0].strip().strip("[]").strip().strip("\"'")
+        if begins == key or begins.startswith(f"{key}."):
+            return number
+    return 1
+
+
+def _told(problem: Exception) -> str:
+    if isinstance(problem, UnicodeDecodeError):
+        return "it is not UTF-8"
+    if isinstance(problem, RecursionError):
+        return "it is nested too deeply"
+    hint = ' (a text needs quotes: redact = "keys")' if str(problem).startswith("Invalid value") else ""
+    return f"{problem}{hint}"

@@ -1,1 +1,0 @@
-"""Compares what an agent sends about a session with the session's transcript. Does no I/O."""

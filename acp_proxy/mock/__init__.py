@@ -1,1 +1,0 @@
-"""An agent that plays recorded conversations."""

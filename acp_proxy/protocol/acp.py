@@ -1,0 +1,354 @@
+"""The names in the Agent Client Protocol, and functions that read and change parts of its messages.
+
+Source: the Agent Client Protocol's schema, version 1; ``dialect`` has what version 2 says differently. An absent member
+and ``null`` count as the same. The functions that read accept any value and return None for what is missing or of the
+wrong type; only ``optional_text`` and ``required_text`` raise ``InvalidParams``. The functions that change a line keep
+every other byte of it, and raise ValueError or KeyError if the line lacks the part to change.
+"""
+
+import re
+from collections.abc import Mapping
+
+from acp_proxy.protocol import json_splice, jsonrpc
+from acp_proxy.protocol.jsonrpc import Request, RequestId
+
+SESSION_METHODS = "session/"
+"""The beginning of every method about sessions."""
+INITIALIZE = "initialize"
+NEW = "session/new"
+LOAD = "session/load"
+RESUME = "session/resume"
+FORK = "session/fork"
+CLOSE = "session/close"
+LIST = "session/list"
+DELETE = "session/delete"
+SET_TITLE = "session/set_title"
+ARCHIVE = "session/archive"
+UNARCHIVE = "session/unarchive"
+STATUS = "session/status"
+PROMPT = "session/prompt"
+CANCEL = "session/cancel"
+SET_MODE = "session/set_mode"
+SET_CONFIG_OPTION = "session/set_config_option"
+UPDATE = "session/update"
+REQUEST_PERMISSION = "session/request_permission"
+CANCEL_REQUEST = "$/cancel_request"
+STEERING = "_session/steering"
+"""An extension: the user's words into a running turn. Source: claude-agent-acp 0.101, codex-acp 2.6."""
+INDEX_RENAME = "_session/rename"
+INDEX_ARCHIVE = "_session/archive"
+INDEX_UNARCHIVE = "_session/unarchive"
+INDEX_LOOK_UP = "_session/batch_get"
+INDEX_CHANGES = "_session/list/changes"
+"""Extensions: an agent's index of its sessions. Source: as above."""
+TERMINAL_CREATE = "terminal/create"
+TERMINAL_OUTPUT = "terminal/output"
+TERMINAL_WAIT = "terminal/wait_for_exit"
+TERMINAL_RELEASE = "terminal/release"
+
+REWIND, REWIND_EXTENSION = "session/rewind", "_session/rewind"
+"""Requests to take back a part of the conversation. ``rewinds`` has the sources."""
+
+REWINDS = frozenset({REWIND, REWIND_EXTENSION})
+OPENING = frozenset({NEW, LOAD, RESUME, FORK})
+"""Requests whose answer opens a session."""
+RECORDED_REQUESTS = frozenset({PROMPT, SET_MODE, SET_CONFIG_OPTION, REQUEST_PERMISSION}) | REWINDS
+"""Requests that are recorded, and so are their answers."""
+RENAMES = frozenset({SET_TITLE, INDEX_RENAME})
+"""Requests that give a session a title."""
+ARCHIVES = frozenset({ARCHIVE, INDEX_ARCHIVE})
+UNARCHIVES = frozenset({UNARCHIVE, INDEX_UNARCHIVE})
+INDEX = frozenset({INDEX_RENAME, INDEX_ARCHIVE, INDEX_UNARCHIVE, INDEX_LOOK_UP, INDEX_CHANGES})
+EXTENSIONS = frozenset({STEERING, REWIND_EXTENSION}) | INDEX
+"""Extensions that mean something here."""
+TERMINALS = frozenset({TERMINAL_CREATE, TERMINAL_OUTPUT, TERMINAL_WAIT, TERMINAL_RELEASE})
+
+USER_CHUNK = "user_message_chunk"
+AGENT_CHUNK = "agent_message_chunk"
+THOUGHT_CHUNK = "agent_thought_chunk"
+TOOL_CALL = "tool_call"
+SESSION_INFO = "session_info_update"
+AVAILABLE_COMMANDS = "available_commands_update"
+USAGE = "usage_update"
+CURRENT_MODE = "current_mode_update"
+CONFIG_OPTION = "config_option_update"
+NOTICE = "notice"
+STATE = "state_update"
+HISTORY_TRUNCATED = "history_truncated"
+"""A draft: the agent has taken back a part of the conversation."""
+STATE_KINDS = frozenset({AVAILABLE_COMMANDS, CURRENT_MODE, CONFIG_OPTION, SESSION_INFO, USAGE, NOTICE, STATE})
+STATE_KINDS |= {HISTORY_TRUNCATED}
+"""Kinds of updates that report state. Every other kind, known or not, is part of the conversation."""
+
+SUBAGENT, MESSAGE, MESSAGE_CHUNK = "subagent_update", "session_message", "session_message_chunk"
+"""Drafts: a session that the agent began for its own work, and messages between such sessions."""
+COMPACTION, COMPACTION_CHUNK = "compaction_update", "compaction_summary_chunk"
+IN_PROGRESS = "in_progress"
+"""The status of a compaction that has not ended."""
+
+_OPTIONAL: dict[tuple[str, ...], frozenset[str]] = {
+    ("session", "compaction"): frozenset({COMPACTION, COMPACTION_CHUNK}),
+    ("plan",): frozenset({"plan_update", "plan_removed"}),
+    ("subagents",): frozenset({SUBAGENT, MESSAGE, MESSAGE_CHUNK}),
+}
+"""Maps the path of a client capability to the kinds of conversation updates that only clients with it may get. Plans by
+id and subagents are drafts of the protocol."""
+OPTIONAL_KINDS = frozenset().union(*_OPTIONAL.values())
+
+VERSION = 1
+
+UPDATE_PREFIX = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"'
+"""The first bytes of an update as every official SDK writes it. They identify an update without parsing."""
+
+
+class InvalidParams(Exception):
+    """A request that acp-proxy answers has a missing or mistyped parameter (JSON-RPC -32602). The text says which."""
+
+
+def member(value: object, key: str) -> object:
+    """The value of ``key``, or None if ``value`` is not an object or lacks it."""
+    return value.get(key) if isinstance(value, dict) else None  # checking for Mapping is slow, and every update does
+
+
+def text(value: object, key: str) -> str | None:
+    """The string under ``key``, or None if there is no string."""
+    found = member(value, key)
+    return found if isinstance(found, str) else None
+
+
+def session_id(params: object) -> str | None:
+    """The ``sessionId`` of a message's parameters or result, or None."""
+    return text(params, "sessionId")
+
+
+def strings(value: object, key: str) -> list[str]:
+    """The strings in the array under ``key``, without its other items; empty if there is no array."""
+    found = member(value, key)
+    return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
+
+
+def optional_text(params: object, key: str) -> str | None:
+    """A parameter that may be absent. Raises InvalidParams if it is present but not a string."""
+    if params is not None and not isinstance(params, Mapping):
+        raise InvalidParams("params must be an object")
+    found = member(params, key)
+    if found is not None and not isinstance(found, str):
+        raise InvalidParams(f"{key} must be a string")
+    return found
+
+
+def required_text(params: object, key: str) -> str:
+    """A parameter that must be a string. Raises InvalidParams if it is absent or not a string."""
+    found = optional_text(params, key)
+    if found is None:
+        raise InvalidParams(f"{key} is required")
+    return found
+
+
+def offers(capabilities: object, name: str) -> bool:
+    """Whether an object of capabilities has ``name`` with a value other than null and false."""
+    found = member(capabilities, name)
+    return found is not None and found is not False
+
+
+def optional_kinds(client_capabilities: object) -> frozenset[str]:
+    """The kinds of updates in ``OPTIONAL_KINDS`` that the ``clientCapabilities`` of ``initialize`` allow."""
+
+    def announced(path: tuple[str, ...]) -> bool:
+        found = client_capabilities
+        for name in path:
+            found = member(found, name)
+        return found is not None and found is not False
+
+    return frozenset().union(*(kinds for path, kinds in _OPTIONAL.items() if announced(path)))
+
+
+_ABSOLUTE = r"/|[A-Za-z]:[\\/]|\\\\"
+
+
+def is_absolute(path: str) -> bool:
+    """Whether a path is absolute on any system, since a peer may run on another one (for example behind ssh)."""
+    return re.match(_ABSOLUTE, path) is not None
+
+
+def is_steered(result: object) -> bool:
+    """Whether the agent has taken the words of ``STEERING``, by its answer: into the running turn, or into a new one.
+    If it has not, the client sends them as a prompt."""
+    return text(result, "outcome") in ("injected", "startedNewTurn")
+
+
+def update_kind(update: object) -> str | None:
+    """The kind of an update: its ``sessionUpdate``, or None."""
+    return text(update, "sessionUpdate")
+
+
+def update_of(line: bytes) -> object:
+    """The ``params.update`` of a line, or None if the line has none or is not JSON."""
+    try:
+        return member(member(jsonrpc.parse(line), "params"), "update")
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_conversation(kind: str | None) -> bool:
+    """Whether updates of this kind are part of the conversation rather than state."""
+    return kind not in STATE_KINDS
+
+
+_PLAIN_ID = re.compile(rb'[^"\\]*"')
+
+
+def plain_update_session(line: bytes) -> bytes | None:
+    """The raw bytes of the session id in a line that begins with ``UPDATE_PREFIX``; None if the id contains escapes."""
+    if not line.startswith(UPDATE_PREFIX):
+        return None
+    found = _PLAIN_ID.match(line, len(UPDATE_PREFIX))
+    return found.group()[:-1] if found else None
+
+
+_PROMPT_BEGINNING = (
+    rb'\{"jsonrpc":"2\.0",(?:"id":(\d{1,18}|"[^"\\]*"),"method":"session/prompt"|"method":"session/prompt","id":(\d{1,18}|"[^"\\]*"))'
+    rb',"params":\{"sessionId":"([^"\\]*)"'
+)
+_BLOCKS = b',"prompt":['
+_ID = rb'"id":(0|-?[1-9][0-9]{0,18}|"[ !#-\[\]-~]*"),'
+_METHOD = rb'"method":"([ !#-\[\]-~]+)",'
+_BEGINNING = rb'\{"jsonrpc":"2\.0",(?:%b)?(?:"result":|"error":|%b(?:%b)?"params":)' % (_ID, _METHOD, _ID)
+
+
+def prompt_beginning(line: bytes) -> Request | None:
+    """Read a prompt from the first bytes of its line, if they are written as the official SDKs write them.
+
+    The returned request has an empty ``raw``. Its ``prompt`` holds the blocks that are complete in these bytes: none,
+    some or all. None: the line does not begin like a prompt.
+    """
+    found = re.match(_PROMPT_BEGINNING, line)
+    if found is None:
+        return None
+    try:
+        id, session = jsonrpc.parse(found[1] or found[2]), found[3].decode()
+    except ValueError:
+        return None
+    return Request(
+        b"", jsonrpc.request_id(id, b""), PROMPT, {"sessionId": session, "prompt": _blocks(line, found.end())}
+    )
+
+
+def _blocks(line: bytes, at: int) -> list[object]:
+    if not line.startswith(_BLOCKS, at):
+        return []
+    text = json_splice.decode(line[at + len(_BLOCKS) - 1 :])
+    try:
+        return [
+            jsonrpc.parse(json_splice.encode(text[start:end])) for start, end in json_splice.elements_before_break(text)
+        ]
+    except (ValueError, RecursionError):
+        return []
+
+
+def beginning(line: bytes) -> tuple[RequestId | None, str | None] | None:
+    """The id and the method in the first bytes of a line, if they are written as the official SDKs write them. A
+    notification has no id, an answer no method.
+
+    None: the line does not begin like a message, or the id or the method is not plain text.
+    """
+    found = re.match(_BEGINNING, line)
+    if found is None:
+        return None
+    id, method = found[1] or found[3], found[2]
+    if id is None and method is None:
+        return None
+    return RequestId(id.decode()) if id is not None else None, method.decode() if method is not None else None
+
+
+def renamed(raw: bytes, method: str) -> bytes:
+    """The request with another method. Raises ValueError, KeyError."""
+    line = json_splice.decode(raw)
+    span = json_splice.members(line, json_splice.whole(line)[0])["method"]
+    return json_splice.encode(json_splice.replaced(line, [(span, f'"{method}"')]))
+
+
+def with_result(raw: bytes, value: str) -> bytes:
+    """The response with another result, given as JSON text. Raises ValueError, KeyError."""
+    line = json_splice.decode(raw)
+    span = json_splice.members(line, json_splice.whole(line)[0])["result"]
+    return json_splice.encode(json_splice.replaced(line, [(span, value)]))
+
+
+def with_id(raw: bytes, id: RequestId) -> bytes:
+    """The request or response with another id. Raises ValueError, KeyError."""
+    line = json_splice.decode(raw)
+    span = json_splice.members(line, json_splice.whole(line)[0])["id"]
+    return json_splice.encode(json_splice.replaced(line, [(span, id)]))
+
+
+def with_session(raw: bytes, session: str) -> bytes:
+    """The message with another ``params.sessionId``. Raises ValueError, KeyError."""
+    line = json_splice.decode(raw)
+    params = json_splice.members(line, json_splice.whole(line)[0])["params"]
+    span = json_splice.members(line, params[0])["sessionId"]
+    return json_splice.encode(json_splice.replaced(line, [(span, jsonrpc.dump(session).decode())]))
+
+
+def with_server(raw: bytes, server: Mapping[str, object]) -> bytes:
+    """The request with one more MCP server, after its own. Raises ValueError, KeyError."""
+    line = json_splice.decode(raw)
+    params = json_splice.members(line, json_splice.whole(line)[0])["params"]
+    members, entry = json_splice.members(line, params[0]), jsonrpc.dump(server).decode()
+    if "mcpServers" not in members:
+        at = params[1] - 1
+        change = (at, at), f'{"," if members else ""}"mcpServers":[{entry}]'
+    elif line[slice(*(span := members["mcpServers"]))] == "null":
+        change = span, f"[{entry}]"
+    else:
+        own = json_splice.elements(line, span[0])
+        at = own[-1][1] if own else span[0] + 1
+        change = (at, at), f",{entry}" if own else entry
+    return json_splice.encode(json_splice.replaced(line, [change]))
+
+
+def with_title(raw: bytes, new: str) -> bytes:
+    """The ``session_info_update`` with another ``params.update.title``. Raises ValueError, KeyError."""
+    line = json_splice.decode(raw)
+    start = json_splice.whole(line)[0]
+    for key in ("params", "update"):
+        start = json_splice.members(line, start)[key][0]
+    span = json_splice.members(line, start)["title"]
+    return json_splice.encode(json_splice.replaced(line, [(span, jsonrpc.dump(new).decode())]))
+
+
+def without_title(raw: bytes) -> bytes | None:
+    """The ``session_info_update`` without its title; None if it says nothing else. Raises ValueError, KeyError."""
+    line = json_splice.decode(raw)
+    start = json_splice.whole(line)[0]
+    start = json_splice.members(line, start)["params"][0]
+    span = json_splice.members(line, start)["update"]
+    members = json_splice.members(line, span[0])
+    if members.keys() <= {"sessionUpdate", "title"}:
+        return None
+    return json_splice.encode(json_splice.replaced(line, [(span, json_splice.without(line, span[0], "title"))]))
+
+
+def with_chunk_text(raw: bytes, new: str) -> bytes:
+    """The chunk with another ``params.update.content.text``. Raises ValueError, KeyError."""
+    line = json_splice.decode(raw)
+    start = json_splice.whole(line)[0]
+    for key in ("params", "update", "content"):
+        start = json_splice.members(line, start)[key][0]
+    span = json_splice.members(line, start)["text"]
+    return json_splice.encode(json_splice.replaced(line, [(span, jsonrpc.dump(new).decode())]))
+
+
+def user_chunk(session: str, block: bytes, message_id: str) -> bytes:
+    """A user chunk that repeats a block of a prompt to the client, as a line. ``block``: the block's JSON text."""
+    return b"".join(
+        (
+            UPDATE_PREFIX[:-1],
+            jsonrpc.dump(session),
+            b',"update":{"sessionUpdate":"user_message_chunk","content":',
+            block,
+            b',"messageId":',
+            jsonrpc.dump(message_id),
+            b"}}}\n",
+        )
+    )

@@ -1,0 +1,128 @@
+"""Reads updates of protocol version 2 as version 1 would write them, one at a time and without memory.
+
+A message is a chunk, a call's content is text where version 1 has no form for it. ``retelling`` does the same for whole
+transcripts, and knows what messages, calls, terminals and plans became. Accepts any value, and never raises.
+"""
+
+import binascii
+from collections.abc import Iterable, Mapping
+
+from acp_proxy.protocol import acp
+
+USER = "user_message"
+MESSAGES = {USER: acp.USER_CHUNK, "agent_message": acp.AGENT_CHUNK, "agent_thought": acp.THOUGHT_CHUNK}
+"""Maps the kinds of whole messages to the kinds of their chunks."""
+CHUNKS = frozenset(MESSAGES.values())
+CALL_UPDATE, CALL_CHUNK = "tool_call_update", "tool_call_content_chunk"
+TERMINAL, TERMINAL_CHUNK = "terminal_update", "terminal_output_chunk"
+PLAN_UPDATE, PLAN_REMOVED = "plan_update", "plan_removed"
+PLAN = "plan"
+
+_STATUSES = {"cancelled": "failed", "paused": "in_progress"}
+_FENCE = "```"
+
+
+_AS_PLANS = frozenset({TERMINAL, TERMINAL_CHUNK, PLAN_UPDATE, PLAN_REMOVED})
+"""Kinds that say nothing about what was said or done, as plans in version 1."""
+
+
+def compared(update: object) -> object:
+    """An update as version 1 would have it, to compare it with what is known; other updates as they are."""
+    kind = acp.update_kind(update)
+    if kind in MESSAGES:
+        content = acp.member(update, "content")
+        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        return {"sessionUpdate": MESSAGES[kind], "content": _one(blocks), "messageId": acp.text(update, "messageId")}
+    if kind == CALL_CHUNK:
+        return {"sessionUpdate": CALL_UPDATE, "toolCallId": acp.text(update, "toolCallId")}
+    return {"sessionUpdate": PLAN} if kind in _AS_PLANS else update
+
+
+def all_compared(told: Iterable[object]) -> list[object]:
+    """Updates that came one after another as version 1 would have them. What a later one replaces says nothing."""
+    updates = list(told)
+    if not any(acp.update_kind(update) in MESSAGES for update in updates):
+        return [compared(update) for update in updates]
+    out: list[object] = []
+    said: dict[tuple[str, str | None], list[int]] = {}
+    for update in updates:
+        kind = acp.update_kind(update) or ""
+        places = said.setdefault((MESSAGES.get(kind, kind), acp.text(update, "messageId")), [])
+        if kind in MESSAGES and isinstance(update, Mapping) and "content" in update:
+            for place in places:
+                out[place] = {"sessionUpdate": PLAN}
+            places.clear()
+        if kind in MESSAGES or kind in CHUNKS:
+            places.append(len(out))
+        out.append(compared(update))
+    return out
+
+
+def _one(blocks: list[dict[str, object]]) -> object:
+    """One block that says the same as all of these, as far as their texts go."""
+    if len(blocks) == 1:
+        return blocks[0]
+    return {"type": "text", "text": "".join(acp.text(block, "text") or "" for block in blocks)}
+
+
+def output(update: object) -> bytes | None:
+    """The bytes that a terminal's update adds or sets; None if it says nothing about them."""
+    data = acp.text(update, "data")
+    if data is None:
+        return None
+    try:
+        return binascii.a2b_base64(data)
+    except ValueError:
+        return b""
+
+
+def status(value: object) -> object:
+    """A call's status in version 1."""
+    return _STATUSES.get(value, value) if isinstance(value, str) else value
+
+
+def item(value: object, terminal: str | None) -> object:
+    """An item of a call's content as version 1 has it. ``terminal``: the text of the terminal that it refers to."""
+    match acp.text(value, "type"):
+        case "terminal":
+            return text_item(terminal or "[terminal output was not recorded]")
+        case "diff":
+            return text_item(_diff(value))
+        case _:
+            return value
+
+
+def asked(subject: object, title: str | None) -> dict[str, object]:
+    """The call that a permission request is about. ``title``: the request's, for a request about something else."""
+    call = acp.member(subject, "toolCall")
+    if not isinstance(call, Mapping):
+        return {"toolCallId": acp.text(subject, "toolCallId") or "", "title": title}
+    return {name: value for name, value in call.items() if name not in ("content", "status") and value is not None}
+
+
+def text_item(text: str) -> dict[str, object]:
+    """An item of a call's content with only this text."""
+    return {"type": "content", "content": {"type": "text", "text": text}}
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A text in a Markdown code fence."""
+    fence = _FENCE
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text.removesuffix(chr(10))}\n{fence}"
+
+
+def _diff(value: object) -> str:
+    patch = acp.text(acp.member(value, "patch"), "text")
+    if patch is not None:
+        return fenced(patch, "diff")
+    changes = acp.member(value, "changes")
+    return "\n".join(map(_change, changes)) if isinstance(changes, list) else ""
+
+
+def _change(change: object) -> str:
+    if not isinstance(change, Mapping):
+        return ""
+    paths = [path for name, path in change.items() if name.lower().endswith("path") and isinstance(path, str)]
+    return f"{acp.text(change, 'operation') or 'change'} {' -> '.join(paths)}"

@@ -1,0 +1,136 @@
+"""What the versions of the protocol say in different ways. Each version that is understood has a ``Dialect``.
+
+The core speaks version 1: a dialect reads what a line of its version means there. Lines are never changed here.
+"""
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import Message, Request, Response
+
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    from typing import Protocol
+else:
+    Protocol = object
+
+BUSY, IDLE, FAILED = "busy", "idle", "failed"
+"""What an agent may say about a session: it is working, or nothing is under way any more, perhaps after an error."""
+
+
+class Dialect(Protocol):
+    """One version of the protocol."""
+
+    version: int
+    capabilities: str
+    """The member of the answer to ``initialize`` with the agent's capabilities."""
+    sessions: str
+    """The member of those with the capabilities for sessions."""
+    about: str
+    """The member of the answer to ``initialize`` with the agent's name and version."""
+    always: frozenset[str]
+    """The names of optional methods of version 1 that every agent with sessions has."""
+    needs_sessions: bool
+    """Whether an agent without capabilities for sessions has no sessions."""
+    fills_titles: bool
+    """Whether acp-proxy gives titles to sessions without one in the agent's own list, which is all that there is."""
+    states_first: bool
+    """Whether a replay ends with the agent's state, before the answer. So that must reach the client first, and the
+    echo of a prompt ends whatever an agent replays too late."""
+    state_mark: bytes | None
+    """Bytes in every update for which ``state`` may return something; None if there are none."""
+    server_type: str | None
+    """The ``type`` of an MCP server that the agent starts, if requests must name it."""
+
+    def meant(self, message: Message) -> Message:
+        """A client's message as version 1 would have it: only its method differs."""
+
+    def accepts(self, answer: Response) -> bool:
+        """Whether this answer to a prompt only accepts it, so that the turn begins."""
+
+    def state(self, update: object) -> str | None:
+        """``BUSY``, ``IDLE`` or ``FAILED``, if the update says so."""
+
+    def idle(self, session: str) -> bytes | None:
+        """The line of an update that says that nothing is under way; None if there is no such update."""
+
+    def kinds(self, client: object) -> frozenset[str]:
+        """The optional kinds of updates that the client takes. ``client``: the parameters of ``initialize``."""
+
+    def starts_servers(self, sessions: object) -> bool:
+        """Whether the agent starts MCP servers. ``sessions``: its capabilities for sessions."""
+
+
+class FirstDialect:
+    """Version 1."""
+
+    version = acp.VERSION
+    capabilities, sessions, about = "agentCapabilities", "sessionCapabilities", "agentInfo"
+    always: frozenset[str] = frozenset()
+    needs_sessions = fills_titles = states_first = False
+    state_mark: bytes | None = None
+    server_type: str | None = None
+
+    def meant(self, message: Message) -> Message:
+        return message
+
+    def accepts(self, answer: Response) -> bool:
+        return False
+
+    def state(self, update: object) -> str | None:
+        return None
+
+    def idle(self, session: str) -> bytes | None:
+        return None
+
+    def kinds(self, client: object) -> frozenset[str]:
+        return acp.optional_kinds(acp.member(client, "clientCapabilities"))
+
+    def starts_servers(self, sessions: object) -> bool:
+        return True  # every agent must
+
+
+class SecondDialect:
+    """Version 2. A resume that asks for a replay from the start is a load. A prompt's answer only accepts it; the turn
+    ends when the agent says that it is idle."""
+
+    version = 2
+    capabilities, sessions, about = "capabilities", "session", "info"
+    always = frozenset({"list", "load", "resume", "close"})
+    needs_sessions = fills_titles = states_first = True
+    state_mark: bytes | None = b'"' + acp.STATE.encode() + b'"'
+    server_type: str | None = "stdio"
+
+    def meant(self, message: Message) -> Message:
+        if not isinstance(message, Request) or message.method != acp.RESUME:
+            return message
+        begins_at = acp.text(acp.member(message.params, "replayFrom"), "type")
+        return message.but(method=acp.LOAD) if begins_at == "start" else message
+
+    def accepts(self, answer: Response) -> bool:
+        return answer.error is None
+
+    def state(self, update: object) -> str | None:
+        if acp.update_kind(update) != acp.STATE:
+            return None
+        if acp.text(update, "state") != "idle":
+            return BUSY
+        return FAILED if acp.text(update, "stopReason") == "error" else IDLE
+
+    def idle(self, session: str) -> bytes | None:
+        update = {"sessionUpdate": acp.STATE, "state": "idle"}
+        return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": update})
+
+    def kinds(self, client: object) -> frozenset[str]:
+        return acp.OPTIONAL_KINDS
+
+    def starts_servers(self, sessions: object) -> bool:
+        return acp.offers(acp.member(sessions, "mcp"), "stdio")
+
+
+FIRST: Dialect = FirstDialect()
+SECOND: Dialect = SecondDialect()
+_ALL = {dialect.version: dialect for dialect in (FIRST, SECOND)}
+
+
+def of(version: object) -> Dialect | None:
+    """The dialect of a ``protocolVersion``; None if it is not understood."""
+    return _ALL.get(version) if type(version) is int else None

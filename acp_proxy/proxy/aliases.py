@@ -1,0 +1,151 @@
+"""Rewrites session ids in lines, both ways, for sessions that the agent knows by another id than the client.
+
+Only ``params.sessionId`` changes; every other byte of a line stays. docs/transparency.md says when ids differ.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from acp_proxy.protocol import acp, framing, json_splice, jsonrpc
+from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request
+from acp_proxy.proxy.effects import AmendTitles, Effect, Forward
+
+LIMIT = 16 * 1024 * 1024
+"""The most bytes of ids that are remembered: tens of thousands of sessions, each of which the client has opened."""
+_ENTRY = 256
+
+
+class Aliases:
+    """The client's and the agent's ids of sessions for which they differ. False if there are none."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._agents: dict[str, str] = {}
+        self._clients: OrderedDict[str, str] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._agents)
+
+    def add(self, client: str, agent: str) -> None:
+        """From now on, the client's id ``client`` is ``agent`` to the agent.
+
+        Lines from the agent with an earlier id are still rewritten, since a turn may be under way there. Beyond the
+        limit, the oldest pair is forgotten.
+        """
+        self._forget(agent)
+        self._agents[client] = agent
+        self._clients[agent] = client
+        self._size += _cost(client, agent)
+        while self._size > LIMIT and len(self._clients) > 1:
+            self._forget(next(iter(self._clients)))
+
+    def keep(self, session: str) -> None:
+        """From now on, the session counts as one of those, although its ids may be the same."""
+        self.add(session, self._agents.get(session, session))
+
+    def client_of(self, agent: str) -> str | None:
+        """The client's id of the agent's session, or None if they are the same."""
+        return self._clients.get(agent)
+
+    def agent_of(self, client: str) -> str | None:
+        """The agent's id of the client's session, or None if they are the same."""
+        return self._agents.get(client)
+
+    def knows(self, line: bytes) -> bool:
+        """Whether a line from the agent names a session whose id must be rewritten."""
+        return self.to_client(line, jsonrpc.read_message(line)) != line
+
+    def to_agent(self, line: bytes, message: Message) -> bytes:
+        """A line from the client as the agent must get it. ``message``: the same line, parsed."""
+        return _rewritten(line, message, self._agents) if self._agents else line
+
+    def to_client(self, line: bytes, message: Message) -> bytes:
+        """A line from the agent as the client must get it. ``message``: the same line, parsed."""
+        return _rewritten(line, message, self._clients) if self._clients else line
+
+    def _forget(self, agent: str) -> None:
+        client = self._clients.pop(agent, None)
+        if client is not None:
+            self._size -= _cost(client, agent)
+            if self._agents.get(client) == agent:
+                del self._agents[client]
+
+
+class ShownIds(Aliases):
+    """The ids by which the client knows sessions that it opened by the agent's id, where a session of ours continues.
+
+    Each is a pair of ``Aliases``: our id, and the other one. What is sent to the client has the id that it used last.
+    """
+
+    def from_client(self, line: bytes, message: Message) -> bytes:
+        """A line from the client with our ids."""
+        session = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
+        if session is not None and (ours := self.client_of(session)) is not None:
+            self.add(ours, session)
+        elif session is not None and self.shown(session) is not None:
+            self.add(session, session)
+        return self.to_client(line, message)
+
+    def shown(self, session: str) -> str | None:
+        """The id by which the client knows our session now, if that is another one."""
+        shown = self._agents.get(session)
+        return shown if shown != session else None
+
+    def to_be_shown(self, effects: list[Effect]) -> list[Effect]:
+        """The effects, with the client's ids in what is sent to it."""
+        return [self._with_shown(effect) for effect in effects] if self else effects
+
+    @property
+    def ours(self) -> dict[str, str]:
+        """By the id that the client uses: our session, for those of which it uses another one."""
+        return {shown: session for session, shown in self._agents.items() if shown != session}
+
+    def _with_shown(self, effect: Effect) -> Effect:
+        match effect:
+            case AmendTitles(data):
+                return effect.but(data=self._shown_lines(data), ours=self.ours)
+            case Forward(to, data, begins=True, ends=True) if to is Peer.CLIENT:
+                return effect.but(data=self._shown_lines(data))
+        return effect
+
+    def _shown_lines(self, data: bytes) -> bytes:
+        return b"".join(self.to_agent(line, jsonrpc.read_message(line)) for line in framing.cut(data))
+
+
+def _cost(client: str, agent: str) -> int:
+    return _ENTRY + len(client) + len(agent)
+
+
+def _rewritten(line: bytes, message: Message, ids: Mapping[str, str]) -> bytes:
+    if isinstance(message, Batch):
+        return _batch(line, message, ids)
+    session = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
+    if session not in ids or session is None or ids[session] == session:
+        return line
+    try:
+        return acp.with_session(line, ids[session])
+    except (ValueError, KeyError):  # passes unchanged; the other side will answer that it does not know the session
+        return line
+
+
+def _batch(line: bytes, batch: Batch, ids: Mapping[str, str]) -> bytes:
+    text = json_splice.decode(line)
+    try:
+        spans = json_splice.elements(text, json_splice.whole(text)[0])
+    except ValueError:
+        return line
+    new = [json_splice.decode(_rewritten(message.raw, message, ids)) for message in batch.messages]
+    if len(spans) != len(new):
+        return line
+    return json_splice.encode(json_splice.replaced(text, list(zip(spans, new, strict=True))))
+
+
+def renamed_result(line: bytes, session: str) -> bytes:
+    """A response with ``session`` as its ``result.sessionId``; unchanged if the result has no id."""
+    text = json_splice.decode(line)
+    try:
+        result = json_splice.members(text, json_splice.whole(text)[0])["result"]
+        span = json_splice.members(text, result[0])["sessionId"]
+    except (ValueError, KeyError):
+        return line
+    return json_splice.encode(json_splice.replaced(text, [(span, jsonrpc.dump(session).decode())]))

@@ -1,0 +1,254 @@
+"""Reads what the agent offers, decides what acp-proxy adds, and writes that into the answer to ``initialize``.
+
+Also adds the server of recall to requests that open a session.
+
+Source: AgentCapabilities in the protocol's schema.
+"""
+
+from collections.abc import Mapping
+
+from acp_proxy.protocol import acp, json_splice, proxy_ids, versions
+from acp_proxy.protocol.jsonrpc import Message, Request
+from acp_proxy.protocol.value import Value
+from acp_proxy.protocol.versions import Dialect
+
+LIST, LOAD, DELETE, RESUME = "list", "load", "delete", "resume"
+TITLE, ARCHIVE, STATUS = "title", "archive", "status"
+"""Drafts of the protocol."""
+AUTO, AGENT, STORE = "auto", "agent", "store"
+ALWAYS, NEVER = "always", "never"
+CLOSE = "close"
+_SESSION_CAPABILITIES = (LIST, DELETE, RESUME, CLOSE, "fork", TITLE, ARCHIVE, STATUS)
+_TAKEN = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
+"""Types of content blocks, and the capability that an agent takes them with."""
+_MARK = "acp-proxy"
+"""The member of ``agentCapabilities._meta`` by which acp-proxy can be recognised."""
+RECALL = "acp-proxy"
+"""The name of the MCP server with which an agent looks up earlier sessions (``acp-proxy mcp``)."""
+
+
+class Modes(Value):
+    """The options for who answers what (``auto``, ``agent`` or ``store``).
+
+    ``handover``: when a session is handed over (``auto``, ``always`` or ``never``). ``unstable``: serve drafts too.
+    """
+
+    list: str = AUTO
+    load: str = AUTO
+    delete: str = AUTO
+    resume: str = AUTO
+    handover: str = AUTO
+    unstable: bool = False
+
+
+class Settings(Value):
+    """The options of one process.
+
+    ``records``: there is a store, and the user wants to record. ``serves``: the user wants acp-proxy to add
+    capabilities. ``release``: acp-proxy's version. ``modes``: who answers what. ``store``: an id of the store.
+    ``is_chained``: part of a chain, in which others may record into the same store. ``recall``: the command of the MCP
+    server that looks up earlier sessions; empty: none is wanted.
+    """
+
+    records: bool
+    serves: bool
+    release: str
+    modes: Modes = Modes()
+    store: str | None = None
+    is_chained: bool = False
+    recall: tuple[str, ...] = ()
+
+
+class Offer(Value):
+    """The contents of the agent's answer to ``initialize``.
+
+    ``version``: its ``protocolVersion``, unchecked. ``native``: what it serves itself (``list``, ``load``, …).
+    ``name``, ``release``: its name and version. ``directories``: it supports additional directories.
+    ``has_sessions``: False if it says that it serves no sessions. ``store``: the id of the store into which an
+    acp-proxy nearer to the agent records, if that is part of a chain.
+    ``starts_servers``: it starts MCP servers. ``takes``: the types of content blocks that it takes in a prompt, beside
+    those that every agent takes.
+    """
+
+    version: object
+    native: frozenset[str]
+    name: str | None
+    release: str | None
+    directories: bool
+    has_sessions: bool = True
+    store: str | None = None
+    starts_servers: bool = True
+    takes: frozenset[str] = frozenset()
+
+    @property
+    def dialect(self) -> Dialect | None:
+        """The dialect of its version, if that is understood."""
+        return versions.of(self.version)
+
+    def has_store(self, store: str | None) -> bool:
+        """Whether an acp-proxy nearer to the agent records into this store."""
+        return self.store is not None and self.store == store
+
+
+class Service(Value, frozen=False):
+    """Who answers what.
+
+    ``is_wanted``: there is a store, and the options allow acp-proxy to add something. ``is_known``: in addition, the
+    agent has answered ``initialize``, and has sessions. ``native``: what the agent serves; ``ours``: what acp-proxy
+    serves; both are empty before that answer. ``directories``: the agent supports additional directories. ``titles``:
+    acp-proxy gives titles to sessions that have none from the agent. ``index``: the parts of its
+    session index that the agent offers this client (``session_index``).
+    """
+
+    modes: Modes
+    is_wanted: bool
+    native: frozenset[str] = frozenset()
+    ours: tuple[str, ...] = ()
+    directories: bool = False
+    is_known: bool = False
+    titles: bool = False
+    index: frozenset[str] = frozenset()
+
+    @property
+    def amends(self) -> bool:
+        """Whether lists of the agent's sessions are amended."""
+        return self.is_wanted and self.modes.list != AGENT
+
+    @property
+    def continues(self) -> bool:
+        """Whether sessions of other agents can be opened."""
+        return self.modes.handover != NEVER and self.modes.load != AGENT
+
+    def deletes(self, params: object) -> bool:
+        """Whether acp-proxy answers a ``session/delete`` with these parameters. The agent does not know the ids
+        that acp-proxy gave."""
+        is_foreign = proxy_ids.is_foreign(acp.session_id(params) or "")
+        return DELETE in self.ours or (is_foreign and self.is_known and self.modes.delete != AGENT)
+
+
+def read_offer(result: object) -> Offer:
+    """Read the result of ``initialize``. Anything may be missing."""
+    version = acp.member(result, "protocolVersion")
+    form = versions.of(version) or versions.FIRST
+    capabilities = acp.member(result, form.capabilities)
+    sessions = acp.member(capabilities, form.sessions)
+    native = {name for name in _SESSION_CAPABILITIES if acp.offers(sessions, name)}
+    if acp.offers(capabilities, "loadSession"):
+        native.add(LOAD)
+    prompts = acp.member(capabilities, "promptCapabilities")
+    has_sessions = isinstance(sessions, Mapping) or not form.needs_sessions
+    info = acp.member(result, form.about)
+    return Offer(
+        version=version,
+        native=frozenset(native) | (form.always if has_sessions else frozenset()),
+        name=acp.text(info, "name") or None,
+        release=acp.text(info, "version"),
+        directories=acp.offers(sessions, "additionalDirectories"),
+        has_sessions=has_sessions,
+        store=acp.text(acp.member(acp.member(capabilities, "_meta"), _MARK), "store"),
+        starts_servers=form.starts_servers(sessions),
+        takes=frozenset(type for type, name in _TAKEN.items() if acp.offers(prompts, name)),
+    )
+
+
+def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
+    """What acp-proxy serves: what the agent lacks and acp-proxy can do, and what the options ask for anyway.
+
+    Does not include a load that the agent serves, although its replay may be replaced.
+    """
+    if offer.dialect is None or not offer.has_sessions:
+        return ()
+    served = [
+        name
+        for name, mode in ((LIST, modes.list), (DELETE, modes.delete))
+        if mode == STORE or (mode == AUTO and name not in offer.native)
+    ]
+    can_open = RESUME in offer.native or modes.handover != NEVER
+    if LOAD not in offer.native and modes.load != AGENT and can_open:
+        served.append(LOAD)
+    if LOAD in offer.native and RESUME not in offer.native and modes.resume == STORE:
+        served.append(RESUME)
+    if modes.unstable:
+        served += _drafts(offer.native, frozenset(served), modes)
+    return tuple(served)
+
+
+def served(line: bytes, offer: Offer, settings: Settings) -> tuple[bytes, tuple[str, ...]]:
+    """The agent's answer to ``initialize`` as the client gets it, and what acp-proxy serves.
+
+    ``line``: the answer; ``offer``: what it says.
+    """
+    if offer.dialect is None or offer.has_store(settings.store):
+        return line, ()
+    ours = additions(offer, settings.modes) if settings.records and settings.serves else ()
+    if not ours and (settings.store is None or not settings.is_chained):
+        return line, ()
+    try:
+        return amended(line, ours, offer.native, settings.release, offer.dialect, settings.store), ours
+    except ValueError:  # the line cannot be changed, so it passes and acp-proxy serves nothing
+        return line, ()
+
+
+def _drafts(native: frozenset[str], served: frozenset[str], modes: Modes) -> list[str]:
+    """The drafts that acp-proxy serves.
+
+    Titles and archived sessions must be right in the list, so acp-proxy must serve that or may amend it. With
+    acp-proxy's list, the agent's archive would change nothing.
+    """
+    has_list = LIST in served or (LIST in native and modes.list != AGENT)
+    wanted = {
+        TITLE: has_list and TITLE not in native,
+        ARCHIVE: has_list and (ARCHIVE not in native or LIST in served),
+        STATUS: STATUS not in native and not {LOAD, RESUME}.isdisjoint(native | served),
+    }
+    return [name for name, is_served in wanted.items() if is_served]
+
+
+def amended(
+    raw: bytes,
+    serves: tuple[str, ...],
+    native: frozenset[str],
+    release: str,
+    form: Dialect = versions.FIRST,
+    store: str | None = None,
+) -> bytes:
+    """The response to ``initialize`` with the capabilities that acp-proxy adds; every other value keeps its bytes.
+
+    ``serves``: what ``additions`` returned. ``release``: acp-proxy's version. ``form``: the answer's version of the
+    protocol. ``store``: the id of its store, if other acp-proxies must know. Raises ValueError.
+    """
+    added = [name for name in serves if name not in native]
+    mark = {"version": release, "serves": list(serves)} | ({} if store is None else {"store": store})
+    wanted: dict[str, object] = {"_meta": {_MARK: mark}}
+    if LOAD in added:
+        wanted["loadSession"] = True
+    sessions: dict[str, object] = {name: {} for name in _SESSION_CAPABILITIES if name in added}
+    if sessions:
+        wanted[form.sessions] = sessions
+    text = json_splice.decode(raw)
+    result = json_splice.members(text, json_splice.whole(text)[0])["result"]
+    return json_splice.encode(
+        json_splice.replaced(text, json_splice.set_members(text, result, {form.capabilities: wanted}))
+    )
+
+
+def with_recall(line: bytes, message: Message, command: tuple[str, ...], form: Dialect) -> bytes:
+    """A client's line with the MCP server of recall, for the session's directory, if it opens a session.
+
+    ``message``: the line, parsed. ``command``: the server's. ``form``: of the connection's version of the protocol. A
+    server of the user's with the same name is used instead.
+    """
+    if not isinstance(message, Request) or message.method not in acp.OPENING:
+        return line
+    cwd, servers = acp.text(message.params, "cwd"), acp.member(message.params, "mcpServers")
+    if cwd is None or not acp.is_absolute(cwd):
+        return line
+    if isinstance(servers, list) and any(acp.text(server, "name") == RECALL for server in servers):
+        return line
+    program, *words = command
+    server: dict[str, object] = {"type": form.server_type} if form.server_type is not None else {}
+    server |= {"name": RECALL, "command": program, "args": [*words, "--cwd", cwd], "env": []}
+    try:
+        return acp.with_server(line, server)
+    except (ValueError, KeyError):  # the agent will refuse it
+        return line

@@ -1,0 +1,559 @@
+"""Decides what passes, what is recorded, what acp-proxy answers, and what waits.
+
+``handle`` takes an event and returns effects in the order in which ``run`` must perform them. It never raises,
+whatever a peer sends. It does no I/O and asks for no time. ``run`` calls it under one lock.
+"""
+
+from acp_proxy.protocol import acp, framing, jsonrpc, versions
+from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
+from acp_proxy.proxy import capabilities, handover, session_index, session_list
+from acp_proxy.proxy.aliases import Aliases, ShownIds
+from acp_proxy.proxy.capabilities import Service, Settings
+from acp_proxy.proxy.effects import (
+    DecideLater,
+    DeleteSession,
+    Effect,
+    EndTurn,
+    FindSession,
+    Forward,
+    ListSessions,
+    RecordPiece,
+    Warn,
+    WriteToStderr,
+)
+from acp_proxy.proxy.events import (
+    AgentEnded,
+    Event,
+    LinesRead,
+    OutputTaken,
+    PageEmptied,
+    PastRead,
+    PieceRead,
+    ReplayEnded,
+    SessionFound,
+)
+from acp_proxy.proxy.filing import Filing
+from acp_proxy.proxy.handover import SESSION_INFO, Handovers
+from acp_proxy.proxy.load.loads import Loads
+from acp_proxy.proxy.load.opening import Opening
+from acp_proxy.proxy.negotiation import Negotiation
+from acp_proxy.proxy.open_requests import Ledger, Open
+from acp_proxy.proxy.scribe import Scribe
+from acp_proxy.proxy.session_list import refusal
+from acp_proxy.proxy.session_log import STRANGERS, Notebook
+from acp_proxy.proxy.unstable_methods import Drafts
+from acp_proxy.transcript.titles import RECORD_MARK
+
+_LINE_END = b"}}}\n"
+"""The end of an update's line: the braces of the update, the parameters and the message. Other lines are parsed."""
+_SETTLING = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
+"""Client requests that settle what the agent sent about their session before them."""
+
+
+class Interceptor:
+    """The state of one connection between a client and an agent."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._ledger = Ledger()
+        self._notebook = Notebook(records=settings.records)
+        self._service = Service(settings.modes, is_wanted=settings.records and settings.serves)
+        self._filing = Filing()
+        self._names = Aliases()
+        self._shown_ids = ShownIds()
+        self._handovers = Handovers()
+        self._loads = Loads(self._notebook, self._names, self._handovers)
+        self._scribe = Scribe(self._ledger, self._notebook, self._loads.under_way.is_in_question)
+        self._opening = Opening(self._service, self._ledger, self._notebook, self._loads, self._names, self._shown_ids)
+        self._drafts = Drafts(self._service, self._ledger, self._notebook, self._loads, self._names)
+        self._passing: tuple[str, bytes] | None = None
+        """The session updated last, and the beginning of its updates."""
+        self._is_checked = False
+        """Whether its updates pass: nothing has happened since the last one that could concern them."""
+        self._long: dict[Peer, str | None] = {}
+        """The peers whose long line passes in pieces now, each with the session that records it, if any."""
+        self._said_crowded = False
+        self._negotiation = Negotiation(settings, self._service, self._notebook, self._filing, self._loads.life)
+
+    @property
+    def holds_too_much(self) -> bool:
+        """Whether so much waits that the agent must not be read until a replay has ended."""
+        return self._loads.under_way.hold_too_much
+
+    def is_told_again(self, ended: ReplayEnded) -> bool:
+        """Whether updates wait that may repeat what was replayed without a comparison. Then ``run`` must compare
+        before it passes ``ended`` to ``handle``."""
+        return ended.is_unread and self._loads.under_way.is_told_again(ended.request)
+
+    def passes(self, lines: bytes) -> str | None:
+        """Whether these whole lines from the agent can go to the client and into a transcript without ``handle``.
+
+        That holds for updates of the session updated last, unless a load or a handover concerns them, or a terminal is
+        open that they may show. Returns that session's id, else None.
+        """
+        if self._passing is None:
+            return None
+        session, beginning = self._passing
+        if not lines.startswith(beginning) or lines.rfind(SESSION_INFO) >= 0:  # faster than ``in``
+            return None
+        if not lines.endswith(_LINE_END) or self._tells_state(lines):
+            return None
+        if lines.find(b"\n") + 1 < len(lines):
+            count = len(framing.cut(lines))  # a third of the time that counting the newlines takes
+            if lines.count(_LINE_END + beginning) != count - 1:
+                return None
+        self._is_checked = self._is_checked or self._may_pass(session)
+        return session if self._is_checked else None
+
+    def _may_pass(self, session: str) -> bool:
+        """Whether updates of this session pass unparsed into its transcript, since nothing depends on them."""
+        if self._renames or not (self._filing.is_named and self._notebook.records):
+            return False
+        return self._is_plain(session) and not self._loads.under_way.is_in_question(session)
+
+    def let_pass(self, lines: bytes, sender: Peer) -> bool:
+        """Let these whole lines pass without ``handle`` if their only effect is that a request is remembered or
+        answered, and do that. Returns whether they pass. Nothing of a load under way passes from the agent.
+        """
+        return self._may_go_unread(sender) and self._scribe.let_pass(lines, sender)
+
+    def _may_go_unread(self, sender: Peer) -> bool:
+        return not (self._renames or (sender is Peer.AGENT and self._loads.under_way))
+
+    @property
+    def _renames(self) -> bool:
+        """Whether lines may need another session id, so that each must be read."""
+        return bool(self._names or self._shown_ids)
+
+    def handle(self, event: Event) -> list[Effect]:
+        """Decide what to do about an event. Never raises on anything that a peer sends."""
+        effects: list[Effect] = []
+        match event:
+            case LinesRead(peer, lines):
+                effects = self._client_lines(lines) if peer is Peer.CLIENT else self._agent_lines(lines)
+            case PieceRead(peer, data, last):
+                effects = self._piece(peer, data, first=False, last=last)
+            case SessionFound():
+                self._is_checked = False
+                effects = self._opening.found(event)
+            case ReplayEnded():
+                effects = self._loads.replay_ended(event)
+            case PastRead():
+                effects = self._loads.past_read(event)
+            case OutputTaken(request):
+                effects = self._loads.output_taken(request)
+            case PageEmptied():
+                effects = self._drafts.page_emptied(event)
+            case AgentEnded(how):
+                effects = self._agent_ended(how)
+        if not self._filing.is_named:
+            effects = self._filing.filed(effects)
+        effects = self._shown_ids.to_be_shown(self._opening.shown.held(self._drafts.titled(effects)))
+        if self._notebook.is_crowded and not self._said_crowded:
+            self._said_crowded = True
+            effects.append(
+                Warn(
+                    f"the agent has named more than {STRANGERS:,} sessions that were not opened here; "
+                    "acp-proxy records others only after they are opened or prompted"
+                )
+            )
+        return effects
+
+    # --- lines that are too long to hold
+
+    def opens_long_line(self, peer: Peer, data: bytes) -> list[Effect] | None:
+        """Start to pass a long line in pieces, if its first bytes (``data``) show a plain update, a prompt, or that it
+        has no meaning here.
+
+        The rest must then come as ``PieceRead``. None: the line must be held until it is complete.
+        """
+        recorded: list[Effect] = []
+        if self._may_go_unread(peer) and self._scribe.begin_passing(data, peer):
+            self._long[peer] = None
+            return self._piece(peer, data, first=True, last=False)
+        if peer is Peer.AGENT:
+            id = acp.plain_update_session(data)
+            session = self._plain_session(id, data) if id is not None and not self._renames else None
+            if session is None or SESSION_INFO in data or self._tells_state(data):
+                return None
+            if not (self._filing.is_named or not self._notebook.records):
+                return None
+        else:
+            request = acp.prompt_beginning(data) if not self._renames else None
+            session = acp.session_id(request.params) if request is not None else None
+            if request is None or session is None or self._opening.is_unknown(session):
+                return None
+            if self._loads.life.unread(session):
+                return None
+            self._is_checked = False
+            settled = self._loads.prompted(session, None)
+            recorded = [*settled, *self._scribe.prompt_begins(session, request)]
+        self._long[peer] = session if self._notebook.records else None
+        return self._filing.filed([*recorded, *self._piece(peer, data, first=True, last=False)])
+
+    def _piece(self, peer: Peer, data: bytes, *, first: bool, last: bool) -> list[Effect]:
+        if peer not in self._long:  # the line was ended already, because the agent has ended
+            return []
+        session = self._long.pop(peer) if last else self._long[peer]
+        self._scribe.passed(peer, data, last=last)
+        forward = Forward(peer.other, data, first=peer is Peer.AGENT, begins=first, ends=last)
+        return [RecordPiece(session, peer, data, first, last), forward] if session is not None else [forward]
+
+    # --- from the client
+
+    def _client_lines(self, lines: list[bytes]) -> list[Effect]:
+        effects: list[Effect] = []
+        for at, line in enumerate(lines, 1):
+            line, message = self._negotiation.read(line)
+            if self._shown_ids:
+                line, message = self._negotiation.read(self._shown_ids.from_client(line, message))
+            if not isinstance(message, Notification):
+                self._is_checked = False
+            if unread := self._unread(message):
+                return [*effects, *unread, DecideLater(Peer.CLIENT, lines[at - 1 :])]
+            effects += self._filing.filed(self._from_client(line, message))
+            if isinstance(effects[-1], FindSession) and at < len(lines):
+                return [*effects, DecideLater(Peer.CLIENT, lines[at:])]
+        return effects
+
+    def _unread(self, message: Message) -> list[Effect]:
+        """The comparison that a request must wait for, if what the agent sent about its session may be new."""
+        if not isinstance(message, Request):
+            return []
+        if message.method not in _SETTLING and not self._drafts.settles(message.method):
+            return []
+        return self._loads.life.unread(acp.session_id(message.params))
+
+    def _from_client(self, line: bytes, message: Message) -> list[Effect]:
+        if isinstance(message, Request) and (ours := self._answered_here(line, message)) is not None:
+            return ours
+        effects = self._settled(message)
+        if isinstance(message, Request) and message.method == acp.INITIALIZE:
+            self._negotiation.asked(message.params)
+        effects += [*self._scribe.recorded(Peer.CLIENT, message), Forward(Peer.AGENT, self._outward(line, message))]
+        if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
+            effects += self._loads.cancelled(message)
+        return effects
+
+    def _settled(self, message: Message) -> list[Effect]:
+        """Settle what the agent sent about a session before the client's prompt, rewind or close, or its words into a
+        turn: without a turn, they begin one that has no end."""
+        session = acp.session_id(message.params) if isinstance(message, Request) else None
+        if not isinstance(message, Request) or session is None:
+            return []
+        if message.method == acp.PROMPT:
+            return self._loads.prompted(session, message)
+        begins_turn = message.method == acp.STEERING and not self._notebook.is_live(session)
+        ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
+        return self._loads.life.closed(session) if ends else []
+
+    def _answered_here(self, line: bytes, request: Request) -> list[Effect] | None:
+        """The effects of a request that is not simply forwarded; None for all other requests."""
+        ours = self._service.ours
+        if request.method in (acp.LOAD, acp.RESUME):
+            if not self._notebook.records:
+                return None
+            try:
+                session = acp.required_text(request.params, "sessionId")
+            except acp.InvalidParams as problem:
+                is_ours = request.method.removeprefix("session/") in ours
+                return [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if is_ours else None
+            if self._service.is_known:
+                return self._opening.looked_up(line, request, session)
+            return self._opening.passed(line, request, session)
+        if (looked_up := self._opening.looked_up_first(line, request)) is not None:
+            return looked_up
+        try:
+            if (served := self._drafts.answered(line, request)) is not None:
+                return served
+            if request.method == acp.LIST and capabilities.LIST in ours:
+                cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
+                if cwd is not None and not acp.is_absolute(cwd):
+                    raise acp.InvalidParams("cwd must be an absolute path")
+                archived, service = self._drafts.archive_filter(request.params), self._service
+                return [ListSessions(request.id, cwd, cursor, service.directories, archived, service.continues)]
+            if request.method == acp.DELETE and self._service.deletes(request.params):
+                session = acp.required_text(request.params, "sessionId")
+                forgotten = self._notebook.deleted(session)
+                return [*forgotten, *self._loads.stopped(session), DeleteSession(session, request.id)]
+            if request.method == acp.DELETE and self._notebook.records and self._service.is_known:
+                return self._opening.looked_up_to_delete(line, request)
+        except acp.InvalidParams as problem:
+            return [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
+        return None
+
+    def _outward(self, line: bytes, message: Message) -> bytes:
+        """A line from the client as the agent gets it: unchanged, unless the agent has another id of the session."""
+        if not self._names:
+            return line
+        if isinstance(message, Request) and message.method == acp.PROMPT:
+            line = self._handovers.carried(line, message, acp.session_id(message.params) or "")
+        return self._names.to_agent(line, message)
+
+    # --- from the agent
+
+    def _agent_lines(self, lines: list[bytes]) -> list[Effect]:
+        effects: list[Effect] = []
+        if self._notebook.records and any(RECORD_MARK in line for line in lines):
+            lines = [left for line in lines if (left := handover.without_title(line)) is not None]
+        at, count = 0, len(lines)
+        while at < count:
+            line = lines[at]
+            if self._names:
+                line = lines[at] = self._names.to_client(line, jsonrpc.read_message(line))
+            id = acp.plain_update_session(line)
+            is_plain = id is not None and line.endswith(_LINE_END) and not self._tells_state(line)
+            session = self._plain_session(id, line) if id is not None and is_plain else None
+            if session is None or id is None:
+                self._is_checked = False
+                effects += self._filing.filed(self._from_agent(line, jsonrpc.read_message(line)))
+                at += 1
+                if effects and isinstance(next := effects[-1], DecideLater):
+                    return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, *lines[at:]])]
+                continue
+            prefix, is_watched = acp.UPDATE_PREFIX + id + b'"', self._loads.under_way.is_in_question(session)
+            end = at + 1
+            while end < count and not (self._names or is_watched) and lines[end].startswith(prefix):
+                if not lines[end].endswith(_LINE_END) or self._tells_state(lines[end]):
+                    break
+                end += 1
+            data = line if end == at + 1 else b"".join(lines[at:end])
+            at = end
+            if self._filing.is_named and self._notebook.records and not (self._renames or is_watched):
+                self._passing, self._is_checked = (session, prefix), True
+            effects.append(Forward(Peer.CLIENT, data, first=True))
+            if self._notebook.records:
+                effects += self._filing.filed([self._notebook.updates(session, data)])
+                if SESSION_INFO in data:
+                    self._title_told(session, data)
+                    effects += self._filing.filed([EndTurn(session)])
+        return effects
+
+    def _tells_state(self, lines: bytes) -> bool:
+        """Whether one of these lines may say that a turn begins or ends."""
+        mark = self._negotiation.dialect.state_mark
+        return mark is not None and lines.rfind(mark) >= 0  # faster than ``in``
+
+    def _plain_session(self, id: bytes, data: bytes) -> str | None:
+        """The session id, if this session's updates can pass without being parsed; else None.
+
+        ``id``: the raw bytes of the id. ``data``: the line, or its first bytes.
+        """
+        try:
+            session = id.decode()
+        except UnicodeDecodeError:
+            return None
+        if not self._notebook.records:
+            return session
+        return session if self._is_plain(session) and self._loads.is_plain(session, data) else None
+
+    def _is_plain(self, session: str) -> bool:
+        return self._notebook.is_plain(session) and not self._handovers.is_briefed(session)
+
+    def _from_agent(self, line: bytes, message: Message) -> list[Effect]:
+        effects = self._begun_before(message) if self._handovers.has_begun else []
+        if effects and isinstance(next := effects[-1], DecideLater):
+            return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, line])]
+        return [*effects, *self._decided(line, message)]
+
+    def _begun_before(self, message: Message) -> list[Effect]:
+        """Send and record what only began like a record, if this message shows that: it is about the same session."""
+        session = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
+        if isinstance(message, Response) and (found := self._ledger.first(Peer.CLIENT, message.id)) is not None:
+            session = found.session
+        if session is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
+            return []  # ``without_record`` decides on an update
+        return self._said(self._handovers.begun(session))
+
+    def _said(self, lines: list[bytes]) -> list[Effect]:
+        """Updates of which it is known that they are no record's. If one is decided on later, so are the rest: until
+        then they wait once more."""
+        effects: list[Effect] = []
+        for at, line in enumerate(lines, 1):
+            message = jsonrpc.read_message(line)
+            if isinstance(message, Notification):
+                effects += self._known(acp.session_id(message.params), line, message)
+            if effects and isinstance(next := effects[-1], DecideLater):
+                return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, *lines[at:]])]
+        return effects
+
+    def _decided(self, line: bytes, message: Message) -> list[Effect]:
+        match message:
+            case Opaque(is_json=False):
+                return [WriteToStderr(line)]
+            case Notification(method=acp.UPDATE, params=params):
+                return self._update(line, message, acp.session_id(params))
+            case Response():
+                return self._response(line, message)
+            case Request(params=params):
+                session = acp.session_id(params)
+                effects: list[Effect] = [*self._loads.rest(session), *self._scribe.recorded(Peer.AGENT, message)]
+                return effects + self._loads.question(session, line)
+            case Notification(method=method) if (rows := self._rows(method, line)) is not None:
+                return [rows]
+            case Notification(method=method, params=params):
+                session = (
+                    self._loads.under_way.asks_in(params) if method == acp.CANCEL_REQUEST else acp.session_id(params)
+                )
+                effects = [*self._loads.rest(session), *self._scribe.recorded(Peer.AGENT, message)]
+                return effects + self._loads.to_client(session, line)
+            case Batch() | Opaque():
+                return [*self._scribe.recorded(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
+
+    def _title_told(self, session: str, data: bytes) -> None:
+        for line in data.split(b"\n"):
+            message = jsonrpc.read_message(line) if SESSION_INFO in line else None
+            if isinstance(message, Notification):
+                self._notebook.title_told(session, acp.member(message.params, "update"))
+
+    def _title_line(self, session: str) -> list[bytes]:
+        """An update with the title made from the prompts, if the list has that too, so that both show the same."""
+        title = self._notebook.title(session) if self._service.titles else None
+        return (
+            [session_list.update(session, {"sessionUpdate": acp.SESSION_INFO, "title": title})]
+            if title is not None
+            else []
+        )
+
+    def _titled(self, session: str) -> list[Effect]:
+        """Send the title made from the prompts, as ``_title_line`` has it."""
+        return [effect for line in self._title_line(session) for effect in self._loads.to_client(session, line)]
+
+    def _update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
+        if session is not None and self._may_be_opened_for_us(session):
+            is_clients = self._ledger.is_open(Peer.CLIENT, acp.NEW, acp.FORK)  # it may be; then the update passes
+            let_go = self._handovers.unnamed.wait(line, is_with_client=is_clients)
+            if not is_clients:
+                return [Forward(Peer.CLIENT, let_go)] if let_go else []
+        if session in self._handovers.unwanted:
+            return []
+        if session is not None and self._handovers.is_briefed(session):
+            said = self._handovers.without_record(session, line, message)
+            if said != [line]:
+                return self._said(said)
+        return self._known(session, line, message)
+
+    def _known(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
+        """An update of which it is known that it is no record's."""
+        state = self._negotiation.dialect.state(acp.member(message.params, "update"))
+        if session is not None and state is not None:
+            return self._state_told(session, state, line, message)
+        return self._told(session, line, message)
+
+    def _told(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
+        load = self._loads.under_way.current(session) if session is not None else None
+        if load is not None:
+            return self._loads.update(load, line, message)
+        return [Forward(Peer.CLIENT, line, first=True), *self._scribe.recorded(Peer.AGENT, message)]
+
+    def _state_told(self, session: str, state: str, line: bytes, message: Notification) -> list[Effect]:
+        """The agent says that it works on a session, or that nothing is under way, which ends turns."""
+        if state == versions.BUSY:
+            self._notebook.busy(session)
+            return self._told(session, line, message)
+        was_live = self._notebook.is_live(session)
+        waited = self._loads.turn_ends(session) if was_live else []
+        ended = self._notebook.idle(session)
+        titled = self._titled(session) if ended else []
+        delivered = self._loads.delivered(session, None, succeeded=state == versions.IDLE) if ended else []
+        told = [*waited, *titled, *self._told(session, line, message), *ended, *delivered]
+        return [*told, *self._loads.turn_ended(session)] if was_live else told
+
+    def _may_be_opened_for_us(self, session: str) -> bool:
+        if not self._handovers.is_asking:
+            return False
+        return session not in self._notebook.sessions and not self._loads.under_way.is_in_question(session)
+
+    def _named(self) -> list[Effect]:
+        """Decide on the updates that waited for the id of a session opened for acp-proxy."""
+        return self._agent_lines(self._handovers.unnamed.named(self._names))
+
+    def _response(self, line: bytes, message: Response) -> list[Effect]:
+        if (load := self._handovers.asked_by_us(message.id)) is not None:
+            return [*self._loads.opened_anew(load, line, message), *self._named()]
+        if (ours := self._drafts.response(line, message)) is not None:
+            return ours
+        found = self._ledger.take(Peer.CLIENT, message.id)
+        if found is None:
+            return [Forward(Peer.CLIENT, line)]
+        if (load := self._loads.under_way.of(found.request)) is not None:
+            return [*self._loads.answered(load, line, message), *self._scribe.nothing_opens()]
+        if found.request.method == acp.PROMPT and found.session is not None:
+            return self._prompt_answered(found, found.session, line, message)
+        fork = acp.session_id(message.result) if found.request.method == acp.FORK else None
+        told = self._notebook.told_before(fork) if fork is not None else []
+        effects: list[Effect] = [*self._scribe.answered(found, message)]
+        service = self._service
+        is_amended = service.amends and self._notebook.records
+        match found.request.method:
+            case acp.INITIALIZE:
+                return effects + self._negotiation.answered(line, message)
+            case acp.FORK if fork is not None and self._notebook.records:
+                self._loads.forked(found.request, fork, told)
+            case acp.LIST if capabilities.LIST not in self._service.ours and is_amended and message.error is None:
+                return [*effects, self._drafts.listed(line, found.request, message.result)]
+            case acp.STEERING if found.session is not None and acp.is_steered(message.result):
+                if self._negotiation.dialect is versions.FIRST:  # in version 2, the agent repeats what it takes
+                    effects += self._notebook.steered(found.session, found.request.raw)
+            case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
+                effects += self._notebook.deleted(found.session)
+                effects += [*self._loads.stopped(found.session), DeleteSession(found.session)]
+            case method if method in session_index.METHODS and message.error is None and self._notebook.records:
+                return [*effects, *self._index_answered(line, found, message)]
+        return [*effects, Forward(Peer.CLIENT, line)]
+
+    def _index_answered(self, line: bytes, found: Open, message: Response) -> list[Effect]:
+        """An answer that may be about the agent's index of sessions."""
+        offers = self._service.native | self._service.index
+        if found.session is not None:
+            followed = session_index.followed(found.request, found.session, message.result, offers)
+            return [*([followed] if followed is not None else []), Forward(Peer.CLIENT, line)]
+        return [self._rows(found.request.method, line, found.request.params) or Forward(Peer.CLIENT, line)]
+
+    def _rows(self, method: str, line: bytes, asked: object = None) -> Effect | None:
+        """What to do with a line that has rows of the agent's index of sessions; None if that is not one. ``asked``:
+        the parameters of the request that it answers."""
+        if not (self._service.index and self._service.amends and self._notebook.records):
+            return None
+        renamed = self._ledger.sessions(Peer.CLIENT, acp.RENAMES)
+        service = self._service
+        page = session_index.rows(method, line, service.index, titles=service.titles, renamed=renamed, asked=asked)
+        if page is None:
+            return None
+        return page.but(ours=self._shown_ids.ours, directories=service.directories, continues=service.continues)
+
+    def _prompt_answered(self, found: Open, session: str, line: bytes, message: Response) -> list[Effect]:
+        """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
+        id = found.request.id
+        if self._negotiation.dialect.accepts(message):
+            accepted = self._notebook.prompt_accepted(session, message.raw, id)
+            is_over = EndTurn(session) in accepted  # its turn has ended before
+            over = [*self._titled(session), *self._loads.delivered(session, id, succeeded=True)] if is_over else []
+            return [*accepted, *self._loads.turn_ended(session), *over, *self._loads.to_client(session, line)]
+        first = self._handovers.refused_first(session, id, message.error)
+        if first is not None and self._service.modes.handover != capabilities.NEVER:
+            load, prompt = first
+            self._ledger.add(Peer.CLIENT, prompt, session)
+            return self._opening.send_again(load, prompt, line)
+        effects = self._loads.turn_ends(session)
+        effects += self._loads.delivered(session, id, succeeded=message.error is None)
+        effects += [*self._scribe.answered(found, message), *self._loads.turn_ended(session)]
+        return [*effects, *self._titled(session), *self._loads.to_client(session, line)]
+
+    def _agent_ended(self, how: str) -> list[Effect]:
+        effects = self._piece(Peer.AGENT, b"", first=False, last=True)
+        effects += self._said(self._handovers.agent_ended())
+        for session, id in self._notebook.accepted():
+            effects += self._loads.turn_ends(session)
+            effects += self._notebook.prompt_failed(session, how, id)
+        for found in list(self._ledger.of(Peer.CLIENT)):
+            request = found.request
+            if request.method == acp.PROMPT and found.session is not None:
+                effects += self._loads.turn_ends(found.session)
+                effects += self._notebook.prompt_failed(found.session, how, request.id)
+            if self._loads.under_way.of(request) is None:
+                effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, how))
+        effects += [*self._loads.failed(how), *self._named(), *self._opening.failed(how)]
+        effects += [*self._drafts.failed(how), *self._notebook.agent_ended()]
+        self._ledger.clear()
+        return [*effects, *self._scribe.nothing_opens()]

@@ -1,0 +1,391 @@
+"""What the core asks ``run`` to do. ``run`` performs effects in the order in which the core returns them.
+
+Effects for the transcript (``ForTranscript``) are written in exactly this order. A ``Forward`` with ``first`` may leave
+before the effects in front of it are written; everything else waits until they are.
+"""
+
+from collections.abc import Mapping
+
+from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
+from acp_proxy.protocol.value import Value
+from acp_proxy.transcript.rewinds import Point
+
+TYPE_CHECKING = False  # typing itself is slow to import
+
+_NOTHING: Mapping[str, str] = {}
+
+# --- for the transcript
+
+
+class ForTranscript(Value):
+    """The base of the effects that the recorder performs: one ``isinstance`` tells them from all others.
+
+    The union ``Recording`` names the same classes, so that mypy finds one that the recorder does not perform.
+    """
+
+
+class IdentifyAgent(ForTranscript):
+    """The agent's own name and version, or None. They choose its folder in the store."""
+
+    name: str | None
+    version: str | None
+
+
+class ProtocolVersion(ForTranscript):
+    """From here on, lines are of this version of the protocol; until the first such effect, of version 1."""
+
+    version: int
+
+
+class BeginTranscript(ForTranscript):
+    """From here on, record this session: in the transcript that it has, or in a new one with this header.
+
+    ``origin``: as in the transcript's header. ``directories``: additional ones.
+    """
+
+    session: str
+    cwd: str | None
+    directories: list[str]
+    origin: str
+    parent: str | None = None
+    """For a fork: the session whose transcript up to here becomes the beginning of this one's."""
+    point: Point | None = None
+    """For a fork at a message: where that beginning ends. If the parent does not have the message, there is none."""
+
+
+class BeginTurn(ForTranscript):
+    """A prompt follows. From now on the session is listed, even if it was deleted before."""
+
+    session: str
+
+
+class RecordLine(ForTranscript):
+    """A line, byte for byte. ``of``: the method that a response answers."""
+
+    session: str
+    peer: Peer
+    raw: bytes
+    of: str | None = None
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, session, peer, raw, of=None):
+            self.session = session
+            self.peer = peer
+            self.raw = raw
+            self.of = of
+
+
+class RecordUpdates(ForTranscript):
+    """Whole lines of updates from the agent, not parsed."""
+
+    session: str
+    data: bytes
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, session, data):
+            self.session = session
+            self.data = data
+
+
+class RecordPiece(ForTranscript):
+    """A piece of a line that is too long to hold. No other entry of its session comes between the pieces."""
+
+    session: str
+    peer: Peer
+    data: bytes
+    first: bool
+    last: bool
+
+
+class RecordNote(ForTranscript):
+    """A note by acp-proxy. ``note``: its members, as in docs/transcript-format.md."""
+
+    session: str
+    note: Mapping[str, object]
+
+
+class EndTurn(ForTranscript):
+    """A turn has ended or the title has changed: force the transcript to disk if so configured, and index it."""
+
+    session: str
+
+
+class ForgetSession(ForTranscript):
+    """Free the memory for a session that has not been used for long. Its transcript stays; another ``BeginTranscript``
+    follows before its next line."""
+
+    session: str
+
+
+# --- for everything else
+
+
+class Forward(Value):
+    """Send bytes to a peer.
+
+    ``first``: do not wait for the transcript. ``own``: a message from acp-proxy. ``begins``, ``ends``: the bytes begin
+    or end a line; only pieces of a long line lack one of them. Between these pieces nothing else goes to that peer.
+    """
+
+    to: Peer
+    data: bytes
+    first: bool = False
+    own: bool = False
+    begins: bool = True
+    ends: bool = True
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, to, data, first=False, own=False, begins=True, ends=True):
+            self.to = to
+            self.data = data
+            self.first = first
+            self.own = own
+            self.begins = begins
+            self.ends = ends
+
+
+class WriteToStderr(Value):
+    """Write a line from the agent that is not a message to stderr, unchanged."""
+
+    data: bytes
+
+
+class Warn(Value):
+    """Write a warning for the user to stderr."""
+
+    text: str
+
+
+class ListSessions(Value):
+    """Answer ``session/list`` from the store.
+
+    ``cwd``: list only sessions of this directory. ``directories``: the agent supports additional directories.
+    ``archived``: which sessions to list by archive state, if each must say its own (``session_list.EXCLUDE``, …).
+    ``also``: sessions of other agents may be listed too.
+    """
+
+    request: RequestId
+    cwd: str | None
+    cursor: str | None
+    directories: bool
+    archived: str | None = None
+    also: bool = True
+
+
+class AmendList(Value):
+    """Send a line of the agent with listed sessions to the client, without the sessions deleted here and with the
+    user's titles. ``raw``: the line, usually the answer to ``session/list``.
+
+    ``archived``: as for ``ListSessions``. ``asked``: the client's request, if a page of which nothing is left must not
+    be sent; the event ``PageEmptied`` follows instead. ``pages``: how many pages were read for this request.
+    ``titles``: sessions without a title get the one that acp-proxy would list. ``joins``: this is the first page, which
+    sessions join that only acp-proxy can list: those of the directory ``cwd``, if it is given. ``continues``: copies
+    and other agents' sessions too. ``of_index``: the agent has archived sessions itself, and its rows say which.
+    ``within``: the line's member that has the sessions. ``renamed``, ``ours``: as for ``AmendTitles``. ``wanted``: the
+    ids that the client asked for, which join if only acp-proxy knows them.
+    """
+
+    raw: bytes
+    archived: str | None = None
+    asked: Request | None = None
+    pages: int = 1
+    titles: bool = False
+    joins: bool = False
+    continues: bool = True
+    cwd: str | None = None
+    directories: bool = False
+    of_index: bool = False
+    within: str = "result"
+    renamed: frozenset[str] = frozenset()
+    ours: Mapping[str, str] = _NOTHING
+    wanted: tuple[str, ...] = ()
+
+
+class AmendTitles(Value):
+    """Send the agent's updates to the client, with the user's titles in place of the agent's. ``data``: lines.
+
+    ``renamed``: sessions that the agent is giving a new title of the user's, and perhaps tells before it answers.
+    ``ours``: by an id that the lines have: our session, where that has another one.
+    """
+
+    data: bytes
+    renamed: frozenset[str] = frozenset()
+    ours: Mapping[str, str] = _NOTHING
+
+
+class SetTitle(Value):
+    """Store the user's title of a session, answer ``request``, and send the client an update with the title.
+
+    ``is_known``: the session exists even if it has no transcript.
+    """
+
+    request: RequestId
+    session: str
+    is_known: bool
+    title: str
+
+
+class SetArchived(Value):
+    """Archive or unarchive a session, and answer ``request``. ``is_known``: as for ``SetTitle``."""
+
+    request: RequestId
+    session: str
+    is_known: bool
+    is_archived: bool
+
+
+class FollowAgent(Value):
+    """The agent has given a session the user's title, or has archived or unarchived it: note that in the store too.
+
+    ``title``, ``is_archived``: None if that has not changed.
+    """
+
+    session: str
+    title: str | None = None
+    is_archived: bool | None = None
+
+
+class TellStatus(Value):
+    """Answer ``session/status``. ``is_known``: as for ``SetTitle``. ``is_open``: the session is open here."""
+
+    request: RequestId
+    session: str
+    is_known: bool
+    is_open: bool
+
+
+class DeleteSession(Value):
+    """Delete a session from the store, then answer ``request``, if there is one."""
+
+    session: str
+    request: RequestId | None = None
+
+
+class NoteAlias(Value):
+    """A session continues in the agent's session ``alias``, which no list shows any more."""
+
+    session: str
+    alias: str
+
+
+class FindSession(Value):
+    """Look a session up before the agent is asked to open or delete it. The event ``SessionFound`` follows.
+
+    ``only_here``: only acp-proxy can show the session, so the index is asked even if the transcript is missing.
+    ``shown``: the id by which the client knows it, if that is another one.
+    """
+
+    request: RequestId
+    session: str
+    only_here: bool = True
+    shown: str | None = None
+
+
+class DecideLater(Value):
+    """Pass these lines to the core again, as ``LinesRead``, once the store has answered what was asked before them."""
+
+    peer: Peer
+    lines: list[bytes]
+
+
+class ReadPast(Value):
+    """Compare what the agent sent about a session with its transcript. The event ``PastRead`` follows.
+
+    ``told``: lines of updates, each with whether it came after the agent's answer.
+    """
+
+    request: RequestId
+    session: str
+    told: tuple[tuple[bytes, bool], ...]
+
+
+class StartReplay(Value):
+    """Compare what the agent sent with the transcript that was looked up, and replay the transcript if it is shown.
+
+    The event ``ReplayEnded`` follows.
+
+    ``told``: lines of conversation updates, each with whether it came after an answer of the agent.
+    ``compares``: compare them with the transcript, even if there are none.
+    ``rule``: the rule, if it is decided already. If it is not, and nothing is compared, the transcript is shown.
+    ``shows``: False if the client gets no replay at all.
+    ``record``: make the record of a handover, of everything up to the prompt ``before``.
+    ``lacking``: only of what the agent's session lacks, since other machines recorded it.
+    ``titles``: also send the title made from the prompts.
+    ``kinds``: the optional kinds of updates that the client understands. ``protocol``: the protocol's version.
+    ``takes``: the types of content blocks that may be attached to the record.
+    """
+
+    request: RequestId
+    told: tuple[tuple[bytes, bool], ...] = ()
+    compares: bool = False
+    rule: Rule | None = None
+    shows: bool = True
+    record: bool = False
+    lacking: bool = False
+    before: RequestId | None = None
+    titles: bool = True
+    kinds: frozenset[str] = frozenset()
+    protocol: int = 1
+    takes: frozenset[str] = frozenset()
+
+
+class StopReplay(Value):
+    """Stop sending a replay."""
+
+    request: RequestId
+
+
+class CloseTranscript(Value):
+    """Close the transcript that was looked up for a request, since it will not be replayed."""
+
+    request: RequestId
+
+
+class TakeOutput(Value):
+    """Reserve the client's output; the event ``OutputTaken`` follows.
+
+    The answer to a cancelled load and the lines that waited for it are then sent before anything else, so that nothing
+    from the agent overtakes them.
+    """
+
+    request: RequestId
+
+
+Recording = (
+    IdentifyAgent
+    | ProtocolVersion
+    | BeginTranscript
+    | BeginTurn
+    | RecordLine
+    | RecordUpdates
+    | RecordPiece
+    | RecordNote
+    | EndTurn
+    | ForgetSession
+)
+Acting = (
+    Forward
+    | WriteToStderr
+    | Warn
+    | ListSessions
+    | AmendList
+    | AmendTitles
+    | SetTitle
+    | SetArchived
+    | FollowAgent
+    | TellStatus
+    | DeleteSession
+    | NoteAlias
+    | FindSession
+    | DecideLater
+    | ReadPast
+    | StartReplay
+    | StopReplay
+    | CloseTranscript
+    | TakeOutput
+)
+Effect = Recording | Acting

@@ -1,0 +1,109 @@
+"""What ``run`` reports to the core."""
+
+from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.compare import Comparison
+from acp_proxy.protocol.jsonrpc import Peer, RequestId
+from acp_proxy.protocol.value import Value
+from acp_proxy.proxy.effects import AmendList
+
+TYPE_CHECKING = False  # typing itself is slow to import
+
+
+class LinesRead(Value):
+    """Lines that one read brought, each with its newline. Only the last line of a stream may lack it."""
+
+    peer: Peer
+    lines: list[bytes]
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, peer, lines):
+            self.peer = peer
+            self.lines = lines
+
+
+class PieceRead(Value):
+    """The next piece of a long line. ``last``: it ends with the newline, or at the end of the peer's output."""
+
+    peer: Peer
+    data: bytes
+    last: bool
+
+
+class SessionFound(Value):
+    """What the store has of a session that the client wants to open: the answer to ``FindSession``.
+
+    ``deleted``: the session was deleted here. ``trouble``: the name of an errno, if the store cannot be read.
+    ``has_transcript``: there is a transcript. ``complete``: it has everything from the beginning on, without gaps.
+    ``alias``: the agent's id, if it differs. ``moved``: the session was handed over before, or has turns of another
+    machine. ``is_copy``: it was copied from another agent, or comes from another machine, and this agent has no session
+    for it yet. ``is_foreign``: not even the copy exists; it is made with the first prompt. ``is_behind``: the agent's
+    session lacks turns of other machines. ``is_open``: a process has the transcript open to append;
+    None: not known. ``continued``: the session that continues in this one of the agent; then the
+    rest says nothing. ``is_archived_here``: here, but not in the agent, as far as is known.
+    """
+
+    request: RequestId
+    deleted: bool = False
+    trouble: str | None = None
+    has_transcript: bool = False
+    complete: bool = False
+    alias: str | None = None
+    moved: bool = False
+    is_copy: bool = False
+    is_foreign: bool = False
+    is_behind: bool = False
+    is_open: bool | None = None
+    continued: str | None = None
+    is_archived_here: bool = False
+
+
+class ReplayEnded(Value):
+    """A replay has ended: if the transcript is shown, the client has it.
+
+    ``rule``: the rule that decided. ``comparison``: None if the transcript could not be read, or was replayed without
+    a comparison (``is_unread``). ``states``: lines with the latest recorded state. ``record``: the record for the
+    agent, if it was asked for. ``attached``: content blocks that follow it, as JSON.
+    """
+
+    request: RequestId
+    rule: Rule
+    comparison: Comparison | None
+    states: list[bytes]
+    record: str = ""
+    attached: tuple[bytes, ...] = ()
+    is_unread: bool = False
+
+
+class PastRead(Value):
+    """The comparison that ``ReadPast`` asked for; None if the transcript could not be read."""
+
+    request: RequestId
+    session: str
+    comparison: Comparison | None
+
+
+class OutputTaken(Value):
+    """The client's output is reserved: the answer to ``TakeOutput``."""
+
+    request: RequestId
+
+
+class PageEmptied(Value):
+    """Nothing is left of a page of the agent's list, and there is another page.
+
+    ``page``: the effect. ``line``: the empty page. ``cursor``: the agent's, for the next page.
+    """
+
+    page: AmendList
+    line: bytes
+    cursor: str
+
+
+class AgentEnded(Value):
+    """The agent has ended, and all its output was handled. ``how``: for example ``agent exited with status 17``."""
+
+    how: str
+
+
+Event = LinesRead | PieceRead | SessionFound | ReplayEnded | PastRead | OutputTaken | PageEmptied | AgentEnded

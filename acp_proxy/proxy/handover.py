@@ -1,0 +1,455 @@
+"""Makes the lines of a handover, in which a session that the agent cannot restore continues in a new one.
+
+``handovers`` decides when they are sent. docs/transparency.md has the rules.
+"""
+
+import contextlib
+import re
+from collections.abc import Sequence
+
+from acp_proxy.protocol import acp, json_splice, jsonrpc, v2_updates
+from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId
+from acp_proxy.proxy.aliases import Aliases
+from acp_proxy.proxy.effects import Effect, Forward
+from acp_proxy.proxy.load.open_loads import HELD_LIMIT
+from acp_proxy.proxy.load.states import Load
+from acp_proxy.transcript.titles import is_of_record
+
+OWN_IDS = "acp-proxy/"
+"""The beginning of the ids of acp-proxy's own requests. No client uses such ids."""
+
+_NOTICE = "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
+
+"""Begins with an empty line, since some clients join it to the agent's last words."""
+SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
+"""Bytes that every update with a title contains."""
+_OF_LOADS = ("sessionId", "replayFrom")
+"""The parameters of a load that a new session does not take."""
+_UNKNOWN = re.compile(r"not found|unknown session|\bno\b.{0,60}\bfound\b", re.IGNORECASE | re.DOTALL)
+_LOGIN, _NOT_FOUND = -32000, -32002
+_UNKNOWING = {jsonrpc.INVALID_REQUEST, jsonrpc.INVALID_PARAMS, jsonrpc.INTERNAL_ERROR, *range(-32099, _LOGIN)}
+"""The codes with which an agent may say in words that it does not know a session: of requests that it cannot serve, and
+those that JSON-RPC leaves to servers. Never that of an unknown method."""
+
+
+def wants_login(error: object) -> bool:
+    """Whether an error asks for a login. Then the session is not handed over, and the error passes."""
+    return acp.member(error, "code") == _LOGIN
+
+
+def is_unknown(error: object, session: str | None = None) -> bool:
+    """Whether an error says that the agent does not know the session.
+
+    ``session``: if given, an error for invalid parameters that names this id counts too.
+    """
+    code = acp.member(error, "code")
+    if code == _NOT_FOUND:
+        return True
+    if code not in _UNKNOWING:
+        return False
+    said = jsonrpc.dump([acp.member(error, "message"), acp.member(error, "data")]).decode()
+    names = session is not None and code == jsonrpc.INVALID_PARAMS and session in said
+    return names or _UNKNOWN.search(said) is not None
+
+
+def is_command(blocks: object) -> bool:
+    """Whether a prompt is a slash command, which goes out unchanged. ``blocks``: its content blocks."""
+    first = blocks[0] if isinstance(blocks, list) and blocks else None
+    return (acp.text(first, "text") or "").lstrip().startswith("/")
+
+
+def new_session(id: RequestId, load: Request) -> bytes:
+    """The line of a ``session/new`` with the parameters of the client's load, except those for an old session.
+
+    Raises ValueError, KeyError.
+    """
+    text = json_splice.decode(load.raw)
+    start, _ = json_splice.members(text, json_splice.whole(text)[0])["params"]
+    kept = {key: text[a:b] for key, (a, b) in json_splice.members(text, start).items() if key not in _OF_LOADS}
+    kept.setdefault("mcpServers", "[]")
+    params = ",".join(f"{jsonrpc.dump(key).decode()}:{value}" for key, value in kept.items())
+    return json_splice.encode(f'{{"jsonrpc":"2.0","id":{id},"method":"{acp.NEW}","params":{{{params}}}}}\n')
+
+
+def answer(id: RequestId, result: object) -> bytes:
+    """The answer to the load: the result of ``session/new`` without its id, and with a mark of the handover."""
+    body = {key: value for key, value in result.items() if key != "sessionId"} if isinstance(result, dict) else {}
+    meta = body.get("_meta")
+    told = {**(meta if isinstance(meta, dict) else {}), "acp-proxy": {"handover": True}}
+    return jsonrpc.result(id, {**body, "_meta": told})
+
+
+def refused(id: RequestId, line: bytes) -> bytes:
+    """The agent's error, as the answer to request ``id``. ``line``: the agent's answer. Raises ValueError, KeyError."""
+    text = json_splice.decode(line)
+    start, end = json_splice.members(text, json_splice.whole(text)[0])["error"]
+    return json_splice.encode(f'{{"jsonrpc":"2.0","id":{id},"error":{text[start:end]}}}\n')
+
+
+def notice(session: str) -> bytes:
+    """The last update of the replay, which tells the user about the handover."""
+    content = {"type": "text", "text": _NOTICE}
+    update = {"sessionUpdate": acp.AGENT_CHUNK, "content": content, "messageId": "acp-proxy-handover"}
+    return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": update})
+
+
+def with_brief(line: bytes, brief: str, attached: Sequence[bytes] = ()) -> bytes:
+    """A prompt with the record (``brief``) and what is attached to it as blocks before the user's.
+
+    Raises ValueError, KeyError.
+    """
+    text = json_splice.decode(line)
+    params = json_splice.members(text, json_splice.whole(text)[0])["params"]
+    start, _ = json_splice.members(text, params[0])["prompt"]
+    blocks = json_splice.elements(text, start)
+    new = ",".join(each.decode() for each in (jsonrpc.dump({"type": "text", "text": brief}), *attached))
+    at = blocks[0][0] if blocks else start + 1
+    return json_splice.encode(json_splice.replaced(text, [((at, at), f"{new}," if blocks else new)]))
+
+
+def without_title(line: bytes) -> bytes | None:
+    """A ``session_info_update`` without a title that the agent has made from a record, in whichever process it got
+    that; None if it says nothing else. Other lines are returned unchanged."""
+    if SESSION_INFO not in line:
+        return line
+    message = jsonrpc.read_message(line)
+    update = acp.member(message.params, "update") if isinstance(message, Notification) else None
+    title = acp.text(update, "title") if acp.update_kind(update) == acp.SESSION_INFO else None
+    if title is None or not is_of_record(title):
+        return line
+    try:
+        return acp.without_title(line)
+    except (ValueError, KeyError):  # it passes unchanged
+        return line
+
+
+def without_record(line: bytes, briefed: "Briefed") -> bytes | None:
+    """A whole user message without the record; None if it has nothing else. Raises ValueError, KeyError."""
+    text = json_splice.decode(line)
+    start = json_splice.whole(text)[0]
+    for key in ("params", "update"):
+        start = json_splice.members(text, start)[key][0]
+    content = json_splice.members(text, start)["content"]
+    blocks = [text[start:end] for start, end in json_splice.elements(text, content[0])]
+    left = [kept for block in blocks if (kept := _block_without_record(block, briefed)) is not None]
+    if left == blocks:
+        return line
+    return json_splice.encode(json_splice.replaced(text, [(content, f"[{','.join(left)}]")])) if left else None
+
+
+def _block_without_record(block: str, briefed: "Briefed") -> str | None:
+    if briefed.is_attached(jsonrpc.look(json_splice.encode(block))):
+        return None
+    said = acp.text(jsonrpc.look(json_splice.encode(block)), "text") or ""
+    left = briefed.message(said)
+    if left == said:
+        return block
+    span = json_splice.members(block)["text"]
+    return json_splice.replaced(block, [(span, jsonrpc.dump(left).decode())]) if left else None
+
+
+class Briefed:
+    """Finds what an agent repeats of the record that it was given, since clients must not see it."""
+
+    def __init__(self, brief: str, attached: Sequence[bytes] = ()) -> None:
+        self._brief = self._left = brief
+        self._attached = [_content(jsonrpc.parse(block)) for block in attached]
+        self._expected: list[tuple[object, ...]] = []
+        """What is attached and may follow, since the record was repeated."""
+
+    def goes_on(self, text: str) -> bool:
+        """Whether the text of a user chunk goes on with the record, after the chunks that were given to ``words``."""
+        return self._left.startswith(text) or text.startswith(self._left)
+
+    def words(self, text: str) -> str | None:
+        """The text of a user chunk without the record; None: all of it is the record's if the rest of that follows.
+
+        Agents echo prompts whole or in chunks; call it in order.
+        """
+        if len(text) < len(self._left) and self._left.startswith(text):
+            self._left = self._left[len(text) :]
+            return None
+        if not text.startswith(self._left):
+            self.begin_again()
+            return text
+        rest = text[len(self._left) :].lstrip()
+        self.begin_again()
+        self._expected = self._attached.copy()
+        return rest
+
+    def begin_again(self) -> None:
+        """What was heard only began like the record. It may still come."""
+        self._left = self._brief
+
+    def message(self, text: str) -> str:
+        """The text of a whole user message, or of its first text block, without the record."""
+        if not text.startswith(self._brief):
+            return text
+        self._expected = self._attached.copy()
+        return text[len(self._brief) :].lstrip()
+
+    def is_attached(self, block: object) -> bool:
+        """Whether the content of a user chunk repeats what was attached to the record, behind that. Each is repeated
+        once."""
+        if (content := _content(block)) not in self._expected:
+            return False
+        self._expected.remove(content)
+        return True
+
+
+def _content(block: object) -> tuple[object, ...]:
+    """What identifies a content block: agents drop its other members."""
+    resource = acp.member(block, "resource")
+    inner = tuple(acp.member(resource, key) for key in ("uri", "text", "blob"))
+    return (acp.member(block, "type"), acp.member(block, "data"), *inner)
+
+
+# --- Follows handovers: the agent's new session, the record that the next prompt carries, and a prompt sent again.
+#
+# A record waits until a prompt that carried it is answered with a result. Until then the transcript does not note the
+# handover, so the next process that opens the session hands it over again. If the agent loads a session and then
+# refuses its first prompt because it does not know the session, that prompt is sent again in a new one.
+
+
+AT_MOST = 1000
+"""The most handovers in one process. Each may hold a record of 64 KiB that waits for a prompt."""
+ATTACHED_LIMIT = 8 * 1024 * 1024
+"""The most bytes of images and files that wait with records."""
+RESENT_LIMIT = 1024 * 1024
+"""The most bytes of a prompt that can be sent again. The agent's refusal of a longer one passes."""
+
+
+class Unnamed:
+    """Holds updates of unknown sessions while the agent opens one for acp-proxy, until its answer names it."""
+
+    def __init__(self) -> None:
+        self._lines: list[tuple[bytes, bool]] = []
+        self._size = 0
+
+    def wait(self, line: bytes, *, is_with_client: bool) -> bytes:
+        """Hold one more update. Returns what the client must get now: nothing, or everything if too much waits.
+
+        ``is_with_client``: the client gets this update anyway, since it may have opened the session itself.
+        """
+        if self._size + len(line) <= HELD_LIMIT:
+            self._size += len(line)
+            self._lines.append((line, is_with_client))
+            return b""
+        if is_with_client:
+            return b""
+        lines, self._lines, self._size = self._lines, [], 0
+        return b"".join(waited for waited, is_there in [*lines, (line, is_with_client)] if not is_there)
+
+    def named(self, names: Aliases) -> list[bytes]:
+        """The updates still to decide on, after the agent's answer: all but those that the client has, unless they
+        belong to the session opened for acp-proxy."""
+        lines, self._lines, self._size = self._lines, [], 0
+        return [line for line, is_there in lines if not is_there or names.knows(line)]
+
+
+class Handovers:
+    """The handovers of one process. Sessions are known by the client's id unless said otherwise."""
+
+    def __init__(self) -> None:
+        self.unnamed = Unnamed()
+        self.unwanted: set[str] = set()
+        """The agent's ids of sessions that it opened for cancelled loads. The client never sees them."""
+        self._records: dict[str, tuple[str, Sequence[bytes]]] = {}
+        """By session: the record that its next prompt carries, and the blocks attached to it."""
+        self._carried: dict[RequestId, str] = {}
+        """By prompt: the session whose record it carries. Only unanswered prompts."""
+        self._briefed: dict[str, Briefed] = {}
+        """By session: the record that the agent was given."""
+        self._begun: dict[str, list[bytes]] = {}
+        """By session: the agent's last lines, if together they are a beginning of the record."""
+        self._begun_size = 0
+        self._opened: dict[str, str] = {}
+        """By session: the agent's id of the new one, until the record is delivered; empty if it only catches up."""
+        self._asked_for: dict[RequestId, Load] = {}
+        self._asked = 0
+        self._first: dict[str, tuple[Load, Request]] = {}
+        """By session: the last load and the first prompt after it."""
+
+    # --- a new session
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether the agent was asked for a new session and has not answered."""
+        return bool(self._asked_for)
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether this process cannot hand over any more sessions."""
+        return self._asked == AT_MOST
+
+    def ask(self, load: Load) -> Effect:
+        """Ask the agent for a new session. Raises ValueError, KeyError if the load's parameters are not an object."""
+        self._asked += 1
+        id = RequestId(f'"{OWN_IDS}{self._asked}"')
+        line = new_session(id, load.request)
+        self._asked_for[id] = load
+        return Forward(Peer.AGENT, line, own=True)
+
+    def asked_by_us(self, id: RequestId | None) -> Load | None:
+        """The load for which acp-proxy sent this request, or None. The request counts as answered from now on."""
+        return self._asked_for.pop(id, None) if id is not None else None
+
+    def nobody_answers(self) -> None:
+        """The agent has ended, and its answers will not come."""
+        self._asked_for.clear()
+
+    def agent_ended(self) -> list[bytes]:
+        """Remove and return the lines that only began like a record. None waits from now on."""
+        self._briefed.clear()
+        return [line for session in list(self._begun) for line in self.begun(session)]
+
+    def opened(self, session: str, agents: str) -> None:
+        """The agent has opened a new session, which has got no record yet. ``agents``: its id."""
+        self._opened[session] = agents
+        self._carried = {prompt: each for prompt, each in self._carried.items() if each != session}
+
+    def catches_up(self, session: str) -> None:
+        """The agent's own session will get a record of what other machines recorded."""
+        self._opened[session] = ""
+
+    # --- the record
+
+    def is_undelivered(self, session: str) -> bool:
+        """Whether the agent's session has not got its record yet."""
+        return session in self._opened
+
+    def keep(self, session: str, record: str, attached: Sequence[bytes] = ()) -> None:
+        """Keep the record for the session's next prompt. Empty: nothing was said, so the prompt goes out unchanged.
+
+        ``attached``: blocks that follow it. If too many bytes of them wait, those of the oldest record are dropped.
+        """
+        self._records.pop(session, None)
+        self._records[session] = record, attached
+        sizes = {each: sum(map(len, blocks)) for each, (_, blocks) in self._records.items() if blocks}
+        waiting = sum(sizes.values())
+        for each, size in sizes.items():
+            if waiting <= ATTACHED_LIMIT:
+                break
+            self._records[each] = self._records[each][0], ()
+            waiting -= size
+
+    def has_record(self, session: str) -> bool:
+        """Whether a record that says something waits for the session's next prompt."""
+        return bool(self._records.get(session, ("", ()))[0])
+
+    def drop(self, session: str) -> None:
+        """Forget a session, since it was deleted."""
+        self.begun(session)
+        for kept in (self._records, self._briefed, self._opened, self._first):
+            kept.pop(session, None)
+
+    def carried(self, line: bytes, prompt: Request, session: str) -> bytes:
+        """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
+        waits. ``prompt``: the same line, parsed."""
+        record, attached = self._records.get(session, (None, ()))
+        if record is None or session in self._carried.values():
+            return line
+        if not record:
+            self._carried[prompt.id] = session
+            return line
+        if is_command(acp.member(prompt.params, "prompt")):
+            return line
+        with contextlib.suppress(ValueError, KeyError):  # not a valid prompt: the agent will refuse it
+            line = with_brief(line, record, attached)
+            self._carried[prompt.id] = session
+            self._briefed[session] = Briefed(record, attached)
+        return line
+
+    def delivered(self, prompt: RequestId, *, succeeded: bool) -> tuple[str, str] | None:
+        """A prompt was answered. If that completes a handover, returns the session and the agent's new id of it; the
+        id is empty if the agent's own session has caught up."""
+        session = self._carried.pop(prompt, None)
+        if session is None or not succeeded:
+            return None
+        self._records.pop(session, None)
+        agents = self._opened.pop(session, None)
+        return (session, agents) if agents is not None else None
+
+    def turn_ended(self, session: str, *, succeeded: bool) -> tuple[str, str] | None:
+        """The turn of the session's oldest prompts has ended, not with an answer. Returns what ``delivered`` does."""
+        prompt = next((id for id, carried in self._carried.items() if carried == session), None)
+        return self.delivered(prompt, succeeded=succeeded) if prompt is not None else None
+
+    def is_briefed(self, session: str) -> bool:
+        """Whether the agent was given a record of this session, so that its updates may repeat it."""
+        return session in self._briefed
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether lines wait since they may begin a record."""
+        return bool(self._begun)
+
+    def begun(self, session: str) -> list[bytes]:
+        """Remove and return the agent's lines that only began like the session's record."""
+        lines = self._begun.pop(session, [])
+        self._begun_size -= sum(map(len, lines))
+        return lines
+
+    def without_record(self, session: str, line: bytes, message: Notification) -> list[bytes]:
+        """An update without what it repeats of the record, after lines that only began like that.
+
+        While the agent's user chunks are a beginning of the record, they wait: ``begun`` has them.
+        """
+        briefed = self._briefed[session]
+        update = acp.member(message.params, "update")
+        kind, content = acp.update_kind(update), acp.member(update, "content")
+        text = acp.text(content, "text") if kind == acp.USER_CHUNK else None
+        begun: list[bytes] = []
+        if text is None or not briefed.goes_on(text):
+            briefed.begin_again()
+            begun = self.begun(session)
+        if text is None:
+            is_left_out = kind == acp.USER_CHUNK and briefed.is_attached(content)
+            return begun if is_left_out else [*begun, *_whole_without_record(line, kind, briefed)]
+        if (words := briefed.words(text)) == text:
+            return [*begun, line]
+        if words is not None:
+            self.begun(session)  # the record
+            return [*begun, *_with_words(line, words)]
+        self._begun.setdefault(session, []).append(line)
+        self._begun_size += len(line)
+        if self._begun_size > HELD_LIMIT:
+            briefed.begin_again()
+            begun += self.begun(session)
+        return begun
+
+    # --- a prompt sent again
+
+    def prompted_first(self, load: Load, prompt: Request) -> None:
+        """Remember the first prompt after a load, to send it again if the agent does not know the session."""
+        if load.has_transcript and not load.is_handed_over and len(prompt.raw) <= RESENT_LIMIT:
+            self._first[load.session] = load, prompt
+
+    def refused_first(self, session: str, prompt: RequestId, error: object) -> tuple[Load, Request] | None:
+        """The load and the prompt to send again; None if this answer does not say that the session is unknown.
+
+        ``error``: of the prompt's answer. Forgets the prompt.
+        """
+        found = self._first.pop(session, None)
+        if found is None or found[1].id != prompt or error is None or not is_unknown(error, session):
+            return None
+        self._carried.pop(prompt, None)
+        return found
+
+
+def _whole_without_record(line: bytes, kind: str | None, briefed: Briefed) -> list[bytes]:
+    """An update that is no text chunk of the user, without the record if it is a whole message; none if that is all."""
+    if kind != v2_updates.USER:
+        return [line]
+    try:
+        left = without_record(line, briefed)
+    except (ValueError, KeyError):
+        return [line]
+    return [left] if left is not None else []
+
+
+def _with_words(line: bytes, words: str) -> list[bytes]:
+    try:
+        return [acp.with_chunk_text(line, words)] if words else []
+    except (ValueError, KeyError):
+        return [line]

@@ -1,0 +1,224 @@
+"""Starts requests to open sessions: looks each session up in the store, then asks the agent for what ``plan`` says.
+Other requests about sessions that were not opened here are looked up too, since the agent may know another id.
+
+Knows the requests that are being looked up. As soon as the agent is asked, a request belongs to ``Loads``.
+"""
+
+from contextlib import suppress
+
+from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
+from acp_proxy.proxy.aliases import Aliases, ShownIds
+from acp_proxy.proxy.capabilities import Service
+from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward, SetArchived
+from acp_proxy.proxy.events import SessionFound
+from acp_proxy.proxy.load.loads import Loads
+from acp_proxy.proxy.load.plan import OpeningPlan, Refusal, plan
+from acp_proxy.proxy.load.states import Load
+from acp_proxy.proxy.open_requests import Ledger
+from acp_proxy.proxy.session_index import METHODS
+from acp_proxy.proxy.session_list import refusal, unreadable
+from acp_proxy.proxy.session_log import Notebook
+from acp_proxy.proxy.shown_sessions import ShownSessions
+
+_NAMING = acp.RECORDED_REQUESTS | acp.RENAMES | {acp.STEERING, acp.CLOSE, acp.FORK, acp.STATUS}
+_NAMING |= acp.ARCHIVES | acp.UNARCHIVES
+"""Requests, beside those to open and delete, that mean something here for the session that they name. In all others
+the agent's id means the same to the agent."""
+_REFUSALS = {
+    Refusal.TOO_MANY: "Too many sessions are being opened at once. Try again when one of them is open.",
+    Refusal.NO_HANDOVER: (
+        "This session comes from another agent or machine, and continuing it here is a handover. "
+        "Start acp-proxy without --handover never."
+    ),
+}
+
+
+class Opening:
+    """The requests to open sessions that are being looked up."""
+
+    def __init__(
+        self,
+        service: Service,
+        ledger: Ledger,
+        notebook: Notebook,
+        loads: Loads,
+        names: Aliases,
+        shown_ids: ShownIds,
+    ) -> None:
+        self._service = service
+        self._ledger = ledger
+        self._notebook = notebook
+        self._loads = loads
+        self._names = names
+        self._shown_ids = shown_ids
+        self.shown = ShownSessions()
+        self._finding: dict[RequestId, tuple[Request, bytes]] = {}
+        """By request id: those that are being looked up, with their lines."""
+        self._resending: dict[RequestId, tuple[Load, Request, bytes]] = {}
+        self._found: set[RequestId] = set()
+        """The requests about sessions that were not opened here which were looked up, and are decided on next."""
+
+    def looked_up(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
+        """A load or a resume from the client. None: it passes unchanged."""
+        method = _short(request.method)
+        is_ours = method in self._service.ours
+        if request.id in self._loads.under_way or request.id in self._finding:
+            in_use = refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
+            return [in_use] if is_ours else None
+        self._finding[request.id] = request, line
+        shown = self._shown_ids.shown(session)
+        return [*self._loads.life.closed(session), FindSession(request.id, session, only_here=is_ours, shown=shown)]
+
+    def looked_up_to_delete(self, line: bytes, request: Request) -> list[Effect] | None:
+        """A delete that the agent serves: it may know the session by another id. None: it passes unchanged."""
+        session = acp.session_id(request.params)
+        if session is None or request.id in self._finding or request.id in self._loads.under_way:
+            return None
+        self._finding[request.id] = request, line
+        return [FindSession(request.id, session, only_here=False)]
+
+    def looked_up_first(self, line: bytes, request: Request) -> list[Effect] | None:
+        """A request about a session that was not opened here, or an unarchive: that session may be archived only here.
+        None: it is decided on as it is."""
+        session = acp.session_id(request.params)
+        if session is None or request.method not in _NAMING:
+            return None
+        if request.id in self._found:
+            self._found.discard(request.id)
+            return None
+        if not (self.is_unknown(session) or self._unarchives(request)):
+            return None
+        return self.looked_up_to_delete(line, request)
+
+    def is_unknown(self, session: str) -> bool:
+        """Whether the store may know another id for a session that was not opened here."""
+        if not (self._service.is_known and self._notebook.records):
+            return False
+        return not self._notebook.knows(session) and self._names.agent_of(session) is None
+
+    def _unarchives(self, request: Request) -> bool:
+        """Whether this asks the agent to unarchive a session that its list may show as archived here."""
+        offered = self._service.native | self._service.index
+        return request.method in acp.UNARCHIVES and METHODS[request.method].part in offered and self._service.amends
+
+    def passed(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
+        """A load or a resume for which acp-proxy serves nothing. What the agent sends is compared anyway.
+
+        None: it passes unchanged and unnoticed.
+        """
+        if request.id in self._loads.under_way or request.id in self._finding or self._loads.under_way.are_many:
+            return None
+        settled = self._loads.life.closed(session)
+        planned = OpeningPlan(request.method, passes=True, renames=False)
+        return [*settled, *self._asked(line, Load(request, session, planned, has_transcript=True))]
+
+    def found(self, found: SessionFound) -> list[Effect]:
+        """The session was looked up: refuse the request, or ask the agent."""
+        if found.request in self._resending:
+            return self._found_again(found)
+        if found.request not in self._finding:  # the store hung, and the request was answered meanwhile
+            return []
+        request, line = self._finding.pop(found.request)
+        session = acp.session_id(request.params) or ""
+        if found.continued is not None and self._shown_ids.client_of(session) is None:
+            self._shown_ids.add(found.continued, session)
+            return [DecideLater(Peer.CLIENT, [line])]
+        if request.method == acp.DELETE:
+            return self._found_to_delete(line, request, session, found)
+        if request.method in _NAMING:
+            return self._found_first(line, request, session, found)
+        if found.deleted:  # a prompt would revive it, in the directory that the client names
+            return [*self._notebook.placed(session, request.params), _not_found(request, session)]
+        is_ours = _short(request.method) in self._service.ours
+        live = self._notebook.is_live_when_opened(session)
+        if self._loads.is_handed_over(session):
+            found = found.but(moved=True)
+        planned = plan(request.method, found, self._service.native, self._service.modes, live=live)
+        if planned is None or (not isinstance(planned, Refusal) and self._loads.under_way.are_many):
+            planned = Refusal.TOO_MANY if is_ours else OpeningPlan(request.method, passes=True)
+        if found.trouble is not None and is_ours:
+            return [unreadable(request.id, found.trouble)]
+        if isinstance(planned, Refusal) and planned in _REFUSALS:
+            return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned])]
+        if isinstance(planned, Refusal):
+            return [_not_found(request, session)]
+        aliased = self._aliased(session, found)
+        if found.is_foreign:
+            self.shown.show(session)
+        unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes else []
+        load = Load(request, session, planned, has_transcript=found.has_transcript)
+        load.is_open_elsewhere = None if self._notebook.has_begun(session) else found.is_open
+        return [*aliased, *unused, *self._asked(line, load)]
+
+    def _aliased(self, session: str, found: SessionFound) -> list[Effect]:
+        """From now on, the agent gets the id that it knows."""
+        if found.alias is None:
+            return []
+        if self._names.client_of(found.alias) is None:
+            self._names.add(session, found.alias)
+        return self._loads.life.aliased(session, found.alias)
+
+    def _found_first(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
+        """Answer an unarchive of a session that only acp-proxy has archived; decide on all other requests."""
+        if found.is_archived_here and self._unarchives(request):
+            return [CloseTranscript(request.id), SetArchived(request.id, session, True, False)]
+        self._found.add(request.id)
+        line = self._shown_ids.to_agent(line, request)  # as the client sent it, so that its id stays the client's
+        return [CloseTranscript(request.id), *self._aliased(session, found), DecideLater(Peer.CLIENT, [line])]
+
+    def _found_to_delete(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
+        """Ask the agent to delete the session, by the id that it knows."""
+        self._ledger.add(Peer.CLIENT, request, session)
+        line = self._names.to_agent(line, request)
+        if found.alias is not None:
+            with suppress(ValueError, KeyError):
+                line = acp.with_session(line, found.alias)
+        return [CloseTranscript(request.id), Forward(Peer.AGENT, line)]
+
+    def send_again(self, load: Load, prompt: Request, refused: bytes) -> list[Effect]:
+        """The agent refused a prompt because it does not know the session: send it again in a new one.
+
+        ``load``: the last one of the session. ``refused``: the line of the agent's error, for the client if this fails.
+        """
+        self._resending[prompt.id] = load, prompt, refused
+        return [FindSession(prompt.id, load.session)]
+
+    def failed(self, how: str) -> list[Effect]:
+        """The agent has ended: answer the requests that are being looked up with an error. ``how``: its text."""
+        effects: list[Effect] = [refusal(id, jsonrpc.INTERNAL_ERROR, how) for id in self._finding]
+        self._finding.clear()
+        return effects
+
+    def _found_again(self, found: SessionFound) -> list[Effect]:
+        load, prompt, refused = self._resending.pop(found.request)
+        if not found.has_transcript:
+            return [Forward(Peer.CLIENT, refused)]
+        opens = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
+        again = Load(opens, load.session, OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER), has_transcript=True)
+        self._loads.send_again(again, prompt, refused)
+        return self._loads.life.hand_over(again)
+
+    def _asked(self, line: bytes, load: Load) -> list[Effect]:
+        """Ask the agent to open a session, or for a new one in its place."""
+        request, sends = load.request, load.plan.sends
+        if sends == acp.NEW:
+            self._loads.under_way.add(load)
+            return self._loads.life.hand_over(load)
+        try:
+            if sends != request.method:
+                line = acp.renamed(request.raw, sends) + b"\n"
+        except ValueError as problem:
+            return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
+        self._loads.under_way.add(load)
+        self._ledger.add(Peer.CLIENT, request, load.session, whole=True)
+        return [Forward(Peer.AGENT, self._names.to_agent(line, request))]
+
+
+def _short(method: str) -> str:
+    return method.removeprefix("session/")
+
+
+def _not_found(request: Request, session: str) -> Effect:
+    return refusal(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")

@@ -1,0 +1,83 @@
+"""Decides how a request to open a session is served, from the agent's capabilities, the store and the options.
+
+docs/transparency.md says who answers what.
+"""
+
+import enum
+
+from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.value import Value
+from acp_proxy.proxy.capabilities import AGENT, ALWAYS, LOAD, NEVER, RESUME, STORE, Modes
+from acp_proxy.proxy.events import SessionFound
+
+
+class Refusal(enum.Enum):
+    """Why a request is refused."""
+
+    NOT_FOUND = "the agent cannot open sessions, and the store has no transcript"
+    TOO_MANY = "too many sessions are being opened at once"
+    NO_HANDOVER = "the session comes from another agent or machine, and nothing may be handed over"
+
+
+class OpeningPlan(Value):
+    """How a request is served.
+
+    ``sends``: the method that goes to the agent.
+    ``passes``: what the agent sends goes to the client at once; otherwise it waits until a rule decides whose replay
+    the client sees.
+    ``rule``: the rule, if it is decided already.
+    ``shows``: False if the client gets no replay.
+    ``imports``: what the agent sends begins a transcript.
+    ``renames``: if the agent answers with another session id, the client keeps its own.
+    ``catches_up``: the agent's session lacks turns of other machines, and the next prompt carries a record of them.
+    ``hands_over``: whether the session continues in a new one if the agent refuses: ``auto`` (if the agent does not
+    know it), ``always`` (unless the agent wants a login) or ``never``.
+    """
+
+    sends: str
+    passes: bool = False
+    rule: Rule | None = None
+    shows: bool = True
+    imports: bool = False
+    renames: bool = True
+    hands_over: str = NEVER
+    catches_up: bool = False
+
+
+def plan(
+    method: str, found: SessionFound, native: frozenset[str], modes: Modes, *, live: bool
+) -> OpeningPlan | Refusal | None:
+    """The plan for a request to open a session. None: acp-proxy does not serve it.
+
+    ``method``: ``session/load`` or ``session/resume``. ``native``: what the agent serves itself. ``live``: a turn of
+    the session is under way.
+    """
+    hands_over = modes.handover if found.has_transcript else NEVER
+    rule = Rule.HANDED_OVER if found.moved else None
+    if found.is_copy and not live and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
+        anew = OpeningPlan(acp.NEW, rule=rule, shows=method == acp.LOAD, hands_over=ALWAYS)
+        return anew if modes.handover != NEVER else Refusal.NO_HANDOVER
+    behind = found.is_behind and not live and modes.handover != NEVER
+    if method != acp.LOAD:
+        if behind and RESUME in native and modes.resume != AGENT and method == acp.RESUME:
+            return OpeningPlan(method, rule=rule, shows=False, catches_up=True)
+        if RESUME in native or modes.resume != STORE or method != acp.RESUME:
+            return OpeningPlan(method, passes=True)
+        return OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False, catches_up=behind)
+    if modes.load == AGENT:
+        return OpeningPlan(acp.LOAD, passes=True)
+    if LOAD in native:
+        if live or found.trouble is not None or not found.has_transcript:
+            return OpeningPlan(
+                acp.LOAD, passes=True, imports=not found.has_transcript and not live and found.trouble is None
+            )
+        if modes.load == STORE and found.complete:
+            sends = acp.RESUME if RESUME in native else acp.LOAD
+            return OpeningPlan(sends, rule=Rule.ASKED_FOR, hands_over=hands_over, catches_up=behind)
+        return OpeningPlan(acp.LOAD, rule=rule, hands_over=hands_over, catches_up=behind)
+    if RESUME in native:
+        return OpeningPlan(acp.RESUME, rule=rule, hands_over=hands_over, catches_up=behind)
+    if modes.handover == NEVER:
+        return None
+    return OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over=ALWAYS) if found.has_transcript else Refusal.NOT_FOUND

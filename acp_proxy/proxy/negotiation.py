@@ -1,0 +1,87 @@
+"""Settles with the answer to ``initialize`` what a connection speaks, what is recorded, and what acp-proxy serves."""
+
+from acp_proxy.protocol import jsonrpc, versions
+from acp_proxy.protocol.jsonrpc import Message, Peer, Response
+from acp_proxy.protocol.versions import Dialect
+from acp_proxy.proxy import capabilities, session_index
+from acp_proxy.proxy.capabilities import Service, Settings
+from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, Warn
+from acp_proxy.proxy.filing import Filing
+from acp_proxy.proxy.load.machine import Life
+from acp_proxy.proxy.session_log import Notebook
+
+
+class Negotiation:
+    """What the client and the agent have agreed on. ``dialect``: of the version that they speak."""
+
+    def __init__(self, settings: Settings, service: Service, notebook: Notebook, filing: Filing, life: Life) -> None:
+        self.dialect = versions.FIRST
+        self._settings = settings
+        self._service = service
+        self._notebook = notebook
+        self._filing = filing
+        self._life = life
+        self._initialize: object = None
+        """The parameters of the client's ``initialize``."""
+        self._recall: tuple[str, ...] = ()
+        """The command of recall's server, as soon as the agent has said that it starts servers."""
+
+    def read(self, line: bytes) -> tuple[bytes, Message]:
+        """A client's line, with recall's server if it opens a session, and what it means in version 1."""
+        message = self.dialect.meant(jsonrpc.read_message(line))
+        if not self._recall or (given := capabilities.with_recall(line, message, self._recall, self.dialect)) is line:
+            return line, message
+        return given, self.dialect.meant(jsonrpc.read_message(given))
+
+    def asked(self, params: object) -> None:
+        """The client has sent ``initialize`` with these parameters."""
+        self._initialize = params
+
+    def answered(self, line: bytes, message: Response) -> list[Effect]:
+        """The agent has answered it."""
+        if message.error is not None:
+            return [Forward(Peer.CLIENT, line)]
+        offer = capabilities.read_offer(message.result)
+        service = self._service
+        service.native, service.directories = offer.native, offer.directories
+        self._life.takes = offer.takes
+        service.is_known = service.titles = False
+        service.index = frozenset()
+        self._recall = ()
+        if offer.dialect is None:
+            # Lines of another version may mean something else, so nothing is recorded and nothing is served.
+            said = jsonrpc.printable(jsonrpc.dump(offer.version).decode()) if offer.version is not None else "none"
+            return self._stood_aside(
+                line, f"the agent's protocolVersion is {said}, and acp-proxy records versions 1 and 2"
+            )
+        if offer.has_store(self._settings.store):
+            return self._stood_aside(line, "another acp-proxy, nearer to the agent, has the same store. Remove one.")
+        self._recall = self._settings.recall if offer.starts_servers else ()
+        if self._settings.records:
+            self._notebook.start()
+        effects: list[Effect] = self._speaks(offer.dialect)
+        if not self._filing.is_named:
+            effects += self._filing.named(IdentifyAgent(offer.name, offer.release))
+        line, service.ours = capabilities.served(line, offer, self._settings)
+        service.is_known = service.is_wanted and offer.has_sessions
+        service.index = session_index.offered(self._initialize, message.result)
+        self._life.titles = capabilities.LIST in service.ours
+        self._life.agent_lists = capabilities.LIST in offer.native
+        in_theirs = service.is_wanted and offer.dialect.fills_titles and service.modes.list != capabilities.AGENT
+        service.titles = in_theirs or capabilities.LIST in service.ours
+        return [*effects, Forward(Peer.CLIENT, line)]
+
+    def _speaks(self, spoken: Dialect) -> list[Effect]:
+        """From here on, lines are of this version."""
+        before, self.dialect = self.dialect, spoken
+        life = self._life
+        life.kinds, life.dialect = spoken.kinds(self._initialize), spoken
+        return [ProtocolVersion(spoken.version)] if spoken is not before else []
+
+    def _stood_aside(self, line: bytes, why: str) -> list[Effect]:
+        """Record nothing and serve nothing. ``line``: the answer to ``initialize``."""
+        self._notebook.stop()
+        self._filing.drop()
+        self._service.ours = ()
+        warning = [Warn(f"nothing is recorded: {why}")] if self._settings.records else []
+        return [*warning, Forward(Peer.CLIENT, line)]

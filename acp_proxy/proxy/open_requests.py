@@ -1,0 +1,123 @@
+"""Remembers the open requests of both sides, by (who asked, id), because both sides number theirs from 0.
+
+A look-up takes the same time however many requests are open. Memory is bounded, although a peer may ask without end:
+beyond ``OPEN_LIMIT`` the oldest request of the kind that takes most memory is forgotten. The answer to a forgotten
+request passes, like an answer to a request that never was.
+"""
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterable, Iterator
+
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
+
+OPEN_LIMIT = 32 * 1024 * 1024
+"""The most bytes of open requests: tens of thousands of requests, while an editor has a handful open."""
+
+_COST = 1024  # bytes of one request, beside its texts
+_READ_AGAIN = acp.OPENING | acp.TERMINALS | acp.RENAMES | {acp.LIST, acp.INDEX_LOOK_UP}
+"""Methods whose parameters are needed when the answer comes."""
+_OTHER = ""
+_KINDS = acp.OPENING | acp.TERMINALS | acp.RECORDED_REQUESTS | acp.EXTENSIONS
+_KINDS |= acp.RENAMES | {acp.INITIALIZE, acp.LIST, acp.DELETE, acp.CLOSE}
+"""Methods whose answers mean something here. All other methods count as one kind."""
+
+
+class Open:
+    """An open request. ``session``: the id in its parameters, if there is one. ``weight``: its bytes in memory.
+    ``kind``: who asked, and the method, if its answer means something here.
+
+    ``request`` has an empty ``raw`` unless it was added with ``whole``, and no ``params`` unless they are needed.
+    """
+
+    def __init__(self, request: Request, session: str | None, weight: int, kind: tuple[Peer, str]) -> None:
+        self.request = request
+        self.session = session
+        self.weight = weight
+        self.kind = kind
+
+
+class Ledger:
+    """The open requests of both sides. Of two with the same id, the older one is answered first."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[Peer, RequestId], deque[Open]] = defaultdict(deque)
+        self._kinds: dict[tuple[Peer, str], OrderedDict[Open, None]] = defaultdict(OrderedDict)
+        self._weights: dict[tuple[Peer, str], int] = defaultdict(int)
+        self._weight = 0
+
+    def add(self, asked: Peer, request: Request, session: str | None, *, whole: bool = False) -> None:
+        """Remember a request. ``whole``: keep all of it; otherwise only what its answer will need."""
+        method = request.method
+        is_read = whole or method in _READ_AGAIN
+        weight = _COST + len(request.id) + len(method) + len(session or "") + (len(request.raw) if is_read else 0)
+        if not whole:
+            request = Request(b"", request.id, method, request.params if is_read else None)
+        kind = asked, method if method in _KINDS else _OTHER
+        added = Open(request, session, weight, kind)
+        self._open[asked, request.id].append(added)
+        self._kinds[kind][added] = None
+        self._weights[kind] += weight
+        self._weight += weight
+        while self._weight > OPEN_LIMIT and self._forget_one(added):
+            pass
+
+    def take(self, asked: Peer, id: RequestId | None) -> Open | None:
+        """Remove and return the request that an answer belongs to; None if there is none.
+
+        ``asked``: who asked. ``id``: the answer's id.
+        """
+        found = self.first(asked, id)
+        if found is not None:
+            self._close(found)
+        return found
+
+    def first(self, asked: Peer, id: RequestId | None) -> Open | None:
+        """The request that ``take`` would return; it stays open."""
+        waiting = self._open.get((asked, id)) if id is not None else None
+        return waiting[0] if waiting is not None else None
+
+    def is_asked(self, asked: Peer, id: RequestId) -> bool:
+        """Whether this peer has an open request with this id."""
+        return (asked, id) in self._open
+
+    def of(self, asked: Peer) -> Iterator[Open]:
+        """This peer's open requests. Those with the same id come oldest first."""
+        for (who, _), waiting in self._open.items():
+            if who is asked:
+                yield from waiting
+
+    def clear(self) -> None:
+        """Forget all requests, since no answers will come."""
+        for asked, id in list(self._open):
+            while self.take(asked, id) is not None:
+                pass
+
+    def is_open(self, asked: Peer, *methods: str) -> bool:
+        """Whether this peer has an open request with one of these methods: only those whose answers mean something."""
+        return any(self._kinds.get((asked, method)) for method in methods)
+
+    def sessions(self, asked: Peer, methods: Iterable[str]) -> frozenset[str]:
+        """The sessions of this peer's open requests with one of these methods."""
+        found = (each.session for method in methods for each in self._kinds.get((asked, method), ()))
+        return frozenset(session for session in found if session is not None)
+
+    def _forget_one(self, newest: Open) -> bool:
+        """Forget the oldest request of the kind that takes most memory. False if that is the newest one, which
+        stays."""
+        oldest = next(iter(self._kinds[max(self._kinds, key=self._weights.__getitem__)]))
+        if oldest is newest:
+            return False
+        self._close(oldest)
+        return True
+
+    def _close(self, found: Open) -> None:
+        kind = found.kind
+        key = kind[0], found.request.id
+        waiting = self._open[key]
+        waiting.remove(found)
+        if not waiting:
+            del self._open[key]
+        del self._kinds[kind][found]
+        self._weights[kind] -= found.weight
+        self._weight -= found.weight

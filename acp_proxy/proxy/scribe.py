@@ -1,0 +1,188 @@
+"""Records a message: enters requests into the ledger, finds the request of a response, and calls the notebook.
+
+Does not decide where lines go.
+"""
+
+from collections.abc import Callable
+
+from acp_proxy.protocol import acp, framing, jsonrpc
+from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request, RequestId, Response
+from acp_proxy.proxy.effects import Recording
+from acp_proxy.proxy.open_requests import Ledger, Open
+from acp_proxy.proxy.session_log import Notebook
+
+_TOLD = acp.CANCEL, acp.CANCEL_REQUEST
+"""Client notifications that mean something here."""
+_HEEDED_OF_CLIENT = acp.EXTENSIONS | {*_TOLD, acp.INITIALIZE}
+"""Client requests and notifications that mean something here, beside those in ``_OWN``."""
+_SESSION_METHOD = b'"session/'
+"""Bytes in nearly every line that means something here, to recognise such a line without parsing it."""
+_LONG = 1024 * 1024
+"""Bytes: a longer line would have passed in pieces; to read it twice would take long."""
+_HEEDED = acp.RECORDED_REQUESTS | acp.TERMINALS
+"""Agent requests that mean something here."""
+_OWN = acp.SESSION_METHODS, "terminal/"
+"""The beginnings of nearly all methods that mean something here."""
+_POLLED = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
+"""Agent requests whose answers are only remembered until the turn ends."""
+
+
+class Scribe:
+    """Connects the ledger and the notebook."""
+
+    def __init__(self, ledger: Ledger, notebook: Notebook, is_in_question: Callable[[str], bool]) -> None:
+        """``is_in_question``: whether a session's updates may be its past. Then ``Loads`` records them instead."""
+        self._ledger = ledger
+        self._notebook = notebook
+        self._is_in_question = is_in_question
+        self._output: tuple[Open, bytearray] | None = None
+        """The client's long answer that passes in pieces now, if a terminal's output is in it; and its request."""
+
+    def let_pass(self, lines: bytes, sender: Peer) -> bool:
+        """Let these whole lines pass if their only effect here is that a request is remembered or answered, and do
+        that. Returns whether they pass; if not, nothing has changed, and they must be decided on.
+
+        Several lines at once must mean nothing here at all.
+        """
+        if len(lines) > _LONG or lines.rfind(_SESSION_METHOD) >= 0:  # faster than ``in``
+            return False
+        if lines.find(b"\n") + 1 < len(lines):
+            return all(self._means_nothing(jsonrpc.read_message(line), sender) for line in framing.cut(lines))
+        message = jsonrpc.read_message(lines)
+        return self._means_nothing(message, sender) or self._remember_only(message, sender)
+
+    def begin_passing(self, beginning: bytes, sender: Peer) -> bool:
+        """Let a long line that is not whole yet pass in pieces, if it has, by its first bytes, no meaning here beyond
+        its id, or is the output of a terminal. Returns whether it passes; then its pieces must go to ``passed``."""
+        found = acp.beginning(beginning)
+        if found is None:
+            return False
+        id, method = found
+        if method is None:
+            return sender is Peer.CLIENT and id is not None and self._begin_answer(id)
+        if sender is Peer.AGENT and id is not None:
+            return method not in _HEEDED
+        if method.startswith(_OWN) or method in _HEEDED_OF_CLIENT:
+            return False
+        if id is not None:
+            self._ledger.add(Peer.CLIENT, Request(b"", id, method, None), None)
+        return True
+
+    def _begin_answer(self, id: RequestId) -> bool:
+        found = self._ledger.first(Peer.AGENT, id)
+        if found is None:
+            return True
+        if found.request.method != acp.TERMINAL_OUTPUT:
+            return False
+        self._output = found, bytearray()
+        return True
+
+    def passed(self, sender: Peer, piece: bytes, *, last: bool) -> None:
+        """A piece of such a line passes."""
+        if sender is Peer.AGENT or self._output is None:
+            return
+        found, line = self._output
+        line += piece
+        if last:
+            self._output = None
+            self._ledger.take(Peer.AGENT, found.request.id)
+            if found.session is not None:
+                self._notebook.terminal_answered(found.session, acp.TERMINAL_OUTPUT, found.request.params, line)
+
+    def recorded(self, sender: Peer, message: Message) -> list[Recording]:
+        """The recording effects of a message or a batch. Enters requests into the ledger, and closes answered ones."""
+        match message:
+            case Batch(messages=messages):
+                return [effect for item in messages for effect in self.recorded(sender, item)]
+            case Request(params=params, method=method):
+                return self._request_recorded(sender, message, method, acp.session_id(params))
+            case Notification(method=acp.UPDATE, params=params, raw=raw) if sender is Peer.AGENT:
+                session, update = acp.session_id(params), acp.member(params, "update")
+                if session is None or self._is_past(session, update):
+                    return []
+                opening = self._ledger.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
+                return self._notebook.update(session, raw, update, opening=opening)
+            case Notification(method=acp.CANCEL, params=params, raw=raw):
+                if sender is Peer.CLIENT:
+                    self._notebook.cancelled(acp.session_id(params))
+                return self._notebook.keep(acp.session_id(params), sender, raw)
+            case Response(id=id) if found := self._ledger.take(sender.other, id):
+                return self.answered(found, message)
+            case _:
+                return []
+
+    def prompt_begins(self, session: str, request: Request) -> list[Recording]:
+        """The recording effects before a prompt that is recorded in pieces, as it passes."""
+        self._ledger.add(Peer.CLIENT, request, session)
+        return self._notebook.prompt_begins(session, acp.member(request.params, "prompt"), request.id)
+
+    def _request_recorded(self, sender: Peer, request: Request, method: str, session: str | None) -> list[Recording]:
+        if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
+            self._ledger.add(sender, request, session, whole=method == acp.STEERING)
+        if session is None:
+            return []
+        if method == acp.PROMPT and sender is Peer.CLIENT:
+            return self._notebook.prompt(session, request.raw, acp.member(request.params, "prompt"), request.id)
+        if method == acp.TERMINAL_RELEASE:
+            return self._notebook.terminal_released(session, request.params)
+        return self._notebook.keep(session, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
+
+    def answered(self, found: Open, response: Response) -> list[Recording]:
+        """The recording effects of an answer. ``found``: its request, which the ledger has closed."""
+        request, session = found.request, found.session
+        method, succeeded = request.method, response.error is None
+        answerer = Peer.CLIENT if method == acp.REQUEST_PERMISSION else Peer.AGENT
+        if method in acp.OPENING:
+            if method in (acp.NEW, acp.FORK):
+                session = acp.session_id(response.result)
+            opened = succeeded and session is not None
+            effects = self._notebook.opened(session or "", method, request.params, response.result) if opened else []
+            return effects + self.nothing_opens()
+        if session is None:
+            return []
+        if method == acp.PROMPT:
+            return self._notebook.prompt_answered(session, response.raw, request.id)
+        if method == acp.CLOSE and succeeded:
+            return self._notebook.closed(session)
+        if method in acp.TERMINALS:
+            self._notebook.terminal_answered(session, method, request.params, response.result)
+            return []
+        if method in acp.RECORDED_REQUESTS:
+            return self._notebook.keep(session, answerer, response.raw, method)
+        return []
+
+    def nothing_opens(self) -> list[Recording]:
+        """Record the updates that waited for an answer to name their session, unless such a request is still open."""
+        return [] if self._ledger.is_open(Peer.CLIENT, *acp.OPENING) else self._notebook.nothing_opens()
+
+    def _means_nothing(self, message: Message, sender: Peer) -> bool:
+        """Whether a message is without a meaning here: from the client a notification, or an answer to a request that
+        is not remembered; from the agent a request, such as for a file."""
+        if sender is Peer.AGENT:
+            return isinstance(message, Request) and message.method not in _HEEDED
+        if isinstance(message, Notification):
+            return message.method not in _TOLD
+        return isinstance(message, Response) and self._ledger.first(Peer.AGENT, message.id) is None
+
+    def _remember_only(self, message: Message, sender: Peer) -> bool:
+        """Remember a request that has no other effect, or close one that is answered: a client's that means nothing
+        here, or the agent's for a terminal's output. Returns whether the message is one of these."""
+        if isinstance(message, Request):
+            if not _is_only_remembered(message.method, sender):
+                return False
+            self._ledger.add(sender, message, acp.session_id(message.params))
+            return True
+        found = self._ledger.first(sender.other, message.id) if isinstance(message, Response) else None
+        if found is None or not _is_only_remembered(found.request.method, sender.other):
+            return False
+        self.recorded(sender, message)
+        return True
+
+    def _is_past(self, session: str, update: object) -> bool:
+        """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""
+        return self._is_in_question(session) and acp.is_conversation(acp.update_kind(update))
+
+
+def _is_only_remembered(method: str, asked: Peer) -> bool:
+    """Whether such requests of ``asked``, and their answers, have no effect but that they are remembered."""
+    return method in _POLLED if asked is Peer.AGENT else not (method in _HEEDED_OF_CLIENT or method.startswith(_OWN))

@@ -1,0 +1,151 @@
+"""Follows an agent's own index of its sessions, an extension for JetBrains' editors.
+
+A client that declares ``sessionIndex`` renames and archives sessions in the agent, looks them up by id, and subscribes
+to changes of their list. ``METHODS`` says which of these methods acp-proxy reads, and what it does: what the client
+changes there is noted in the store, and rows are amended as those of ``session/list`` are. It only heeds what the agent
+offers this client; everything else passes.
+
+Sources: claude-agent-acp 0.101 and codex-acp 2.6; the drafts ``session/set_title`` and ``session/archive``.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from acp_proxy.protocol import acp, json_splice, proxy_ids
+from acp_proxy.protocol.jsonrpc import Request
+from acp_proxy.protocol.value import Value
+from acp_proxy.proxy.capabilities import ARCHIVE, TITLE
+from acp_proxy.proxy.effects import AmendList, FollowAgent
+from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY
+from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
+
+INDEX = "sessionIndex"
+"""The capability of both sides: ``session/list`` has a filter, and its rows say what is archived."""
+_PARTS = "sessionRename", "sessionArchive", "sessionBatchGet", "sessionListSubscribe"
+_RENAME, _ARCHIVE, _LOOK_UP, _SUBSCRIBE = _PARTS
+"""The agent's capabilities for the methods."""
+_FILTERS = {"unarchived": EXCLUDE, "archived": ONLY, "all": INCLUDE}
+
+
+class IndexMethod(Value):
+    """What a method means here.
+
+    ``part``: what the agent must offer. ``renames``: it gives a session the title in its answer, or in its parameters.
+    ``archives``: it archives a session, or unarchives it. ``rows``: the member of the line that has rows of sessions.
+    """
+
+    part: str
+    renames: bool = False
+    archives: bool | None = None
+    rows: str | None = None
+
+
+METHODS = {
+    acp.INDEX_RENAME: IndexMethod(_RENAME, renames=True),
+    acp.INDEX_ARCHIVE: IndexMethod(_ARCHIVE, archives=True),
+    acp.INDEX_UNARCHIVE: IndexMethod(_ARCHIVE, archives=False),
+    acp.INDEX_LOOK_UP: IndexMethod(_LOOK_UP, rows="result"),
+    acp.INDEX_CHANGES: IndexMethod(_SUBSCRIBE, rows="params"),
+    acp.SET_TITLE: IndexMethod(TITLE, renames=True),
+    acp.ARCHIVE: IndexMethod(ARCHIVE, archives=True),
+    acp.UNARCHIVE: IndexMethod(ARCHIVE, archives=False),
+}
+
+
+def offered(client: object, agent: object) -> frozenset[str]:
+    """The parts of the index that the agent offers this client. ``client``, ``agent``: the parameters and the result of
+    ``initialize``."""
+    declared = acp.member(client, "clientCapabilities") or acp.member(client, "capabilities")
+    announced = _air_capabilities(agent)
+    return frozenset(announced) & {INDEX, *_PARTS} if INDEX in _air_capabilities(declared) & announced else frozenset()
+
+
+def followed(request: Request, session: str, result: object, offers: Collection[str]) -> FollowAgent | None:
+    """The change that the agent has made in answering this request, if it is one. ``offers``: what the agent offers."""
+    method = METHODS.get(request.method)
+    if method is None or method.part not in offers:
+        return None
+    if method.renames:
+        given = acp.text(result, "title") or acp.text(request.params, "title")
+        title = cleaned(given, AGENT_TITLE_LENGTH) if given is not None else None
+        return FollowAgent(session, title=title) if title is not None else None
+    return FollowAgent(session, is_archived=method.archives) if method.archives is not None else None
+
+
+def rows(
+    name: str, line: bytes, offers: Collection[str], *, titles: bool, renamed: frozenset[str], asked: object = None
+) -> AmendList | None:
+    """What to do with a line of the agent that has rows of sessions; None if that is not one. ``name``: its method, or
+    that of the request that it answers. ``titles``, ``renamed``: as in ``AmendList``. ``asked``: the parameters of that
+    request."""
+    method = METHODS.get(name)
+    if method is None or method.rows is None or method.part not in offers:
+        return None
+    wanted = tuple(acp.strings(asked, "sessionIds"))
+    page = AmendList(line, archived=INCLUDE, titles=titles, of_index=True, within=method.rows, renamed=renamed)
+    return page.but(wanted=wanted)
+
+
+class IndexRows(Value):
+    """Which rows of the agent's index the client sees, and by which ids, if sessions continue in others of the agent.
+
+    ``aliases``: by the agent's id, oldest first: our session. ``gone``: the deleted sessions. ``known``: the ids by
+    which the client knows sessions. A session has one row: the agent's latest, by our id, or by the agent's if the
+    client knows only that.
+    """
+
+    aliases: Mapping[str, str]
+    gone: frozenset[str]
+    known: frozenset[str]
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The agent's ids of rows that the client does not see."""
+        latest = {session: alias for alias, session in self.aliases.items() if session not in self.gone}
+        return self.gone | set(self.aliases.values()) | (self.aliases.keys() - set(latest.values()))
+
+    def shown(self, id: str) -> str:
+        """The client's id of a session. ``id``: ours, or the agent's."""
+        session = self.aliases.get(id, id)
+        ids = [session, *(alias for alias, other in reversed([*self.aliases.items()]) if other == session)]
+        return next((each for each in ids if each in self.known), session)
+
+    def removed(self, ids: Iterable[str]) -> list[str]:
+        """The sessions that are no more, of the ids that the agent no longer has: others may continue in another."""
+        continued = frozenset(self.aliases.values())
+        sessions = ((id, self.aliases.get(id, id)) for id in ids)
+        kept = (id if session not in continued else self.shown(id) for id, session in sessions if self._ends(session))
+        return list(dict.fromkeys(kept))
+
+    def missing(self, wanted: Iterable[str], rows: Iterable[str | None]) -> list[str]:
+        """Our sessions of those that the client asked for which the agent has no row. ``rows``: the ids that it has."""
+        there = {self.aliases.get(id, id) for id in rows if id is not None and id not in self.hidden}
+        asked = dict.fromkeys(self.aliases.get(id, id) for id in wanted)
+        ours = frozenset(self.aliases.values())
+        return [
+            each for each in asked if (each in ours or proxy_ids.is_foreign(each)) and each not in there | self.gone
+        ]
+
+    def _ends(self, session: str) -> bool:
+        return session in self.gone or session not in self.aliases.values()
+
+
+def archive_filter(params: object) -> str:
+    """Which sessions a ``session/list`` wants by archive state."""
+    return _FILTERS.get(acp.text(acp.member(_air(params), "list"), "archived") or "", EXCLUDE)
+
+
+def with_all(text: str, span: json_splice.Span) -> str:
+    """A ``session/list`` that wants all sessions, whatever their archive state. ``span``: of the parameters.
+
+    Sessions that are archived here are not archived in the agent. Raises ValueError.
+    """
+    wanted = {"_meta": {"jetbrains": {"air": {"list": {"archived": "all"}}}}}
+    return json_splice.replaced(text, json_splice.set_members(text, span, wanted))
+
+
+def _air(value: object) -> object:
+    return acp.member(acp.member(acp.member(value, "_meta"), "jetbrains"), "air")
+
+
+def _air_capabilities(value: object) -> frozenset[str]:
+    return frozenset(acp.strings(_air(value), "capabilities"))

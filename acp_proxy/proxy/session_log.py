@@ -1,0 +1,472 @@
+"""Turns what passes into recording effects, and remembers the state of each session. Does not decide where lines go.
+
+Remembers which sessions were opened here, which prompts are open and which sessions were deleted, within fixed limits
+of memory. docs/transcript-format.md says what is recorded.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.jsonrpc import Peer, RequestId
+from acp_proxy.proxy.effects import (
+    BeginTranscript,
+    BeginTurn,
+    EndTurn,
+    ForgetSession,
+    Recording,
+    RecordLine,
+    RecordNote,
+    RecordUpdates,
+)
+from acp_proxy.proxy.terminals import SessionTerminals, Terminals
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.rewinds import Point, encode_ids, fork_point
+from acp_proxy.transcript.titles import Titles
+
+WAITING_LIMIT = 1024 * 1024
+"""The most bytes of updates that may wait for the answer that names their session."""
+STRANGERS = 10_000
+"""The most sessions recorded that were neither opened nor prompted here. Each is a file, and an agent can name any
+number of sessions; one that works with sub-agents all day names some hundreds."""
+KNOWN_LIMIT = 4 * 1024 * 1024
+"""The bytes for what is remembered of sessions, here and in the recorder: about two thousand sessions. Beyond that, the
+one that was used longest ago is forgotten, and begun again if a message names it."""
+_SESSION = 2048  # bytes that a session takes here and in the recorder, beside its texts
+_SECOND_CHANCES = 64  # sessions in a turn that are skipped when one must be forgotten
+
+
+class OpenPrompt:
+    """A prompt whose turn has not ended. ``cancelled``: the client has cancelled its turn.
+
+    ``accepted``: the agent has answered it, and its turn goes on (version 2). ``was_busy``: the agent has begun to work
+    since. ``is_over``: it has ended that before it answered.
+    """
+
+    def __init__(self, id: RequestId | None) -> None:
+        self.id = id
+        self.cancelled = self.accepted = self.was_busy = self.is_over = False
+
+
+class SessionState:
+    """What is remembered of a session.
+
+    ``begun``: its recording has begun. ``cwd``, ``directories``: for the header of a new transcript. ``prompts``: those
+    without an answer. ``deleted``: it was deleted, and not prompted since. ``size``: its bytes in memory.
+    """
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.cwd: str | None = None
+        self.directories: list[str] = []
+        self.prompts: list[OpenPrompt] = []
+        self.deleted = False
+        self.is_open = False
+        """Whether the agent has it in memory: it was opened or prompted here, and not closed since."""
+        self.untold = False
+        """Whether it is new and the client has no title of it yet."""
+        self.titles = Titles()
+        self.terminals = SessionTerminals()
+        self.size = 0
+
+
+class Notebook:
+    """The sessions of one connection. With ``records=False`` it records nothing."""
+
+    def __init__(self, *, records: bool) -> None:
+        self.records = records
+        self.sessions: OrderedDict[str, SessionState] = OrderedDict()
+        self.is_crowded = False
+        """Whether the agent named more than ``STRANGERS`` sessions that were not opened here."""
+        self._strangers = 0
+        self._size = 0
+        self._terminals = Terminals()
+        self._waiting: dict[str, list[tuple[bytes, object]]] = {}
+        self._waiting_size = 0
+
+    def is_live(self, session: str) -> bool:
+        """Whether a prompt of this session has no answer yet."""
+        return session in self.sessions and bool(self.sessions[session].prompts)
+
+    def is_live_when_opened(self, session: str) -> bool:
+        """Whether a turn is under way as the client opens the session. Cancelled prompts stop counting now."""
+        if self.is_live(session):
+            known = self.sessions[session]
+            known.prompts = [prompt for prompt in known.prompts if not prompt.cancelled]
+        return self.is_live(session)
+
+    def cancelled(self, session: str | None) -> None:
+        """The client cancels the session's turn."""
+        known = self.sessions.get(session) if session is not None else None
+        for prompt in known.prompts if known is not None else ():
+            prompt.cancelled = True
+
+    def has_begun(self, session: str) -> bool:
+        """Whether this process has begun to record the session."""
+        return session in self.sessions and self.sessions[session].begun
+
+    def is_deleted(self, session: str) -> bool:
+        """Whether the session was deleted, and not prompted since."""
+        return session in self.sessions and self.sessions[session].deleted
+
+    def knows(self, session: str) -> bool:
+        """Whether the session was opened or named here, and not deleted since."""
+        return session in self.sessions and not self.sessions[session].deleted
+
+    def is_open(self, session: str) -> bool:
+        """Whether the session is open here."""
+        return self.knows(session) and self.sessions[session].is_open
+
+    def is_plain(self, session: str) -> bool:
+        """Whether the session's updates can be recorded without parsing them."""
+        found = self.sessions.get(session)
+        return found is not None and not found.deleted and not found.terminals.open
+
+    def opened(
+        self, session: str, method: str, params: object, result: object, *, anew: bool = False
+    ) -> list[Recording]:
+        """The agent has opened a session. Updates that came before its answer follow the note of that.
+
+        ``method``, ``params``: of the request. ``result``: of the answer. ``anew``: it opened a new one instead.
+        """
+        parent = acp.session_id(params) if method == acp.FORK else None
+        point = fork_point(params) if method == acp.FORK else None
+        origin = file_format.RECORDED if method == acp.NEW else file_format.PARTIAL
+        return self._opened(session, method, params, result, origin, parent=parent, point=point, anew=anew)
+
+    def imported(
+        self, session: str, params: object, result: object, told: list[bytes], states: list[bytes]
+    ) -> list[Recording]:
+        """The agent has loaded a session without a transcript: its replay begins one.
+
+        ``told``, ``states``: lines of conversation and of state that came before its answer, without newlines.
+        """
+        kept = [RecordLine(session, Peer.AGENT, raw) for raw in (*told, *states)]
+        return self._opened(session, acp.LOAD, params, result, file_format.IMPORTED, before=kept)
+
+    def handed_over(self, session: str, new: str) -> list[Recording]:
+        """The agent has got the record. ``new``: its id of the new session in which this one continues; empty if its
+        own has caught up with other machines."""
+        return self._noted(
+            session, {"type": file_format.HANDOVER, "to": new} if new else {"type": file_format.CAUGHT_UP}
+        )
+
+    def renamed(self, session: str, new: str) -> list[Recording]:
+        """From now on the agent knows the session by the id ``new``."""
+        return self._noted(session, {"type": file_format.ALIAS, "to": new})
+
+    def replayed(
+        self, session: str, rule: Rule | None, ids: Mapping[tuple[str, bytes], str] | None = None
+    ) -> list[Recording]:
+        """Note whose replay a load has shown, and which rule decided. ``ids``: those of the user's messages in the
+        agent's replay, by ``rewinds.request_key``, if the transcript does not note them yet."""
+        if rule is None:
+            return []
+        shown = "transcript" if rule.is_ours else "agent"
+        note = {"type": file_format.REPLAY, "shown": shown, "rule": rule.value[0]}
+        return self._noted(session, note | ({"users": encode_ids(ids)} if ids else {}))
+
+    def told_before(self, session: str) -> list[bytes]:
+        """Remove and return the conversation updates that wait for the answer that names their session."""
+        waited = self._waiting.get(session, [])
+        told = [(raw, update) for raw, update in waited if acp.is_conversation(acp.update_kind(update))]
+        self._waiting_size -= sum(len(raw) for raw, _ in told)
+        if told:
+            self._waiting[session] = [item for item in waited if item not in told]
+        return [raw for raw, _ in told]
+
+    def placed(self, session: str, params: object) -> list[Recording]:
+        """Remember the directory of a deleted session that the client tries to open: a prompt revives it there."""
+        cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
+        known, forgotten = self._entered(session, len(cwd or "") + sum(map(len, directories)))
+        known.cwd, known.directories, known.deleted = cwd, directories, True
+        return forgotten
+
+    def title(self, session: str) -> str | None:
+        """The title made from a new session's prompts, if the client has none yet. Returned once."""
+        known = self.sessions.get(session)
+        if known is None or known.deleted or not known.untold:
+            return None
+        known.untold = False
+        return known.titles.best
+
+    def title_told(self, session: str, update: object) -> None:
+        """The agent has sent a ``session_info_update``, which may contain a title."""
+        if acp.text(update, "title") is not None and session in self.sessions:
+            self.sessions[session].untold = False
+
+    def _opened(
+        self,
+        session: str,
+        method: str,
+        params: object,
+        result: object,
+        origin: str,
+        *,
+        parent: str | None = None,
+        point: Point | None = None,
+        before: Sequence[Recording] = (),
+        anew: bool = False,
+    ) -> list[Recording]:
+        if not self.records:
+            return []
+        cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
+        known, forgotten = self._entered(session, len(cwd or "") + sum(map(len, directories)))
+        known.cwd, known.directories = cwd, directories
+        if method == acp.NEW:
+            known.deleted, known.untold, known.titles = False, True, Titles()
+        elif method == acp.FORK:
+            known.deleted = False
+        elif known.deleted:
+            return forgotten
+        known.begun = known.is_open = True
+        note: dict[str, object] = {"type": file_format.OPENED, "method": method} | (
+            {file_format.ANEW: True} if anew else {}
+        )
+        note |= {"cwd": cwd, "additionalDirectories": directories}
+        note |= {key: found for key in ("modes", "configOptions") if (found := acp.member(result, key)) is not None}
+        servers = acp.member(params, "mcpServers")
+        names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
+        note["mcpServers"] = [name for name in names if name is not None]
+        begin = BeginTranscript(session, cwd, directories, origin, parent, point)
+        return [*forgotten, begin, *before, RecordNote(session, note), *self._no_longer_waiting(session)]
+
+    def start(self) -> None:
+        """Record again."""
+        self.records = True
+
+    def stop(self) -> None:
+        """Record nothing from here on, and forget all sessions."""
+        self.records = False
+        self.sessions.clear()
+        self._waiting.clear()
+
+    def nothing_opens(self) -> list[Recording]:
+        """No open request can name the session of the waiting updates, so they begin transcripts of their own."""
+        begun: list[Recording] = []
+        for session in list(self._waiting):
+            if self._takes_in(session):
+                begun += self._begun(session)
+            else:
+                self._no_longer_waiting(session)
+        return begun
+
+    def updates(self, session: str, data: bytes) -> Recording:
+        """Record whole lines of updates of a session for which ``is_plain`` holds."""
+        return RecordUpdates(session, data)
+
+    def update(self, session: str, raw: bytes, update: object, *, opening: bool) -> list[Recording]:
+        """Record an update. ``raw``: its line without the newline. ``opening``: an open request may be what opens this
+        session, so its updates wait for the answer."""
+        if not self.records:
+            return []
+        if session not in self.sessions and opening and self._waiting_size + len(raw) <= WAITING_LIMIT:
+            self._waiting.setdefault(session, []).append((raw, update))
+            self._waiting_size += len(raw)
+            return []
+        known = self.sessions.get(session)
+        if (known is not None and known.deleted) or not self._takes_in(session):
+            return []
+        effects = self._begun(session)
+        known = self.sessions[session]
+        known.terminals.refer(update)
+        effects.append(RecordLine(session, Peer.AGENT, raw))
+        if acp.update_kind(update) == acp.SESSION_INFO:
+            self.title_told(session, update)
+            effects.append(EndTurn(session))
+        return effects
+
+    def prompt(self, session: str, raw: bytes, blocks: object, id: RequestId | None = None) -> list[Recording]:
+        """Record a prompt, which begins a turn and revives a deleted session. ``blocks``: its content blocks."""
+        begun = self._turn_begun(session, id)
+        if begun and (known := self.sessions[session]).untold:
+            known.titles.consider(blocks)
+        return [*begun, RecordLine(session, Peer.CLIENT, raw)] if begun else []
+
+    def steered(self, session: str, raw: bytes) -> list[Recording]:
+        """Record the user's words into a turn, which the agent has just taken. ``raw``: the line of the request."""
+        if not self.records or self.is_deleted(session):
+            return []
+        effects = [*self._begun(session), RecordLine(session, Peer.CLIENT, raw)]
+        return effects if self.is_live(session) else [*effects, EndTurn(session)]
+
+    def prompt_begins(self, session: str, blocks: object, id: RequestId | None = None) -> list[Recording]:
+        """Begin the turn of a prompt that passes in pieces. ``blocks``: those in its first bytes.
+
+        Later blocks may have a better title, so only a line of text counts, not what would stand in for one.
+        """
+        begun = self._turn_begun(session, id)
+        if begun and (known := self.sessions[session]).untold:
+            known.titles.consider(blocks)
+            known.titles = Titles(known.titles.line)
+        return begun
+
+    def _turn_begun(self, session: str, id: RequestId | None) -> list[Recording]:
+        if not self.records:
+            return []
+        effects = self._begun(session)
+        self.sessions.move_to_end(session)
+        known = self.sessions[session]
+        known.prompts.append(OpenPrompt(id))
+        known.deleted, known.is_open = False, True
+        return [*effects, BeginTurn(session)]
+
+    def prompt_answered(self, session: str, raw: bytes, id: RequestId | None = None) -> list[Recording]:
+        """Record the agent's answer to a prompt, which ends the turn."""
+        return self._end_turn(session, [RecordLine(session, Peer.AGENT, raw, acp.PROMPT)], id)
+
+    def prompt_accepted(self, session: str, raw: bytes, id: RequestId | None) -> list[Recording]:
+        """Record the agent's answer to a prompt that does not end its turn."""
+        known = self.sessions.get(session)
+        prompt = next((each for each in known.prompts if each.id == id), None) if known is not None else None
+        if prompt is not None:
+            prompt.accepted = True
+        kept = self.keep(session, Peer.AGENT, raw, acp.PROMPT)
+        return [*kept, *self._ended(session, [prompt])] if prompt is not None and prompt.is_over else kept
+
+    def busy(self, session: str) -> None:
+        """The agent has begun to work."""
+        for prompt in self.sessions[session].prompts if session in self.sessions else ():
+            prompt.was_busy, prompt.is_over = True, False
+
+    def idle(self, session: str) -> list[Recording]:
+        """The agent works no more: that ends the turns of the prompts that it has accepted, or accepts later although
+        it has worked since they came."""
+        known = self.sessions.get(session)
+        for prompt in known.prompts if known is not None else ():
+            prompt.is_over = prompt.was_busy
+        return self._ended(
+            session, [prompt for prompt in known.prompts if prompt.accepted] if known is not None else []
+        )
+
+    def accepted(self) -> list[tuple[str, RequestId | None]]:
+        """The accepted prompts whose turns have not ended, with their sessions."""
+        return [(id, prompt.id) for id, known in self.sessions.items() for prompt in known.prompts if prompt.accepted]
+
+    def _ended(self, session: str, prompts: Sequence[OpenPrompt]) -> list[Recording]:
+        known = self.sessions.get(session)
+        if known is None or not prompts:
+            return []
+        known.prompts = [prompt for prompt in known.prompts if prompt not in prompts]
+        return [] if known.deleted else [EndTurn(session)]
+
+    def prompt_failed(self, session: str, how: str, id: RequestId | None = None) -> list[Recording]:
+        """The agent ended before it answered a prompt. ``how``: what the note says."""
+        note = {"type": file_format.FAILED, "method": acp.PROMPT, "message": how}
+        return self._end_turn(session, [RecordNote(session, note)], id)
+
+    def keep(self, session: str | None, peer: Peer, raw: bytes, of: str | None = None) -> list[Recording]:
+        """Record any other line, if its session is recorded. ``of``: the method that a response answers."""
+        if session is None or session not in self.sessions or self.sessions[session].deleted:
+            return []
+        return [RecordLine(session, peer, raw, of)]
+
+    def closed(self, session: str) -> list[Recording]:
+        """Note that the agent has closed the session."""
+        if session in self.sessions:
+            self.sessions[session].is_open = False
+        return [
+            *self._terminals_noted(session),
+            *self._noted(session, {"type": file_format.CLOSED, "method": acp.CLOSE}),
+        ]
+
+    def _noted(self, session: str, note: Mapping[str, object]) -> list[Recording]:
+        if session not in self.sessions or self.sessions[session].deleted:
+            return []
+        return [RecordNote(session, note)]
+
+    def deleted(self, session: str) -> list[Recording]:
+        """The session was deleted: record nothing of it until it is prompted again."""
+        if not self.records:
+            return []
+        self._no_longer_waiting(session)
+        known, forgotten = self._entered(session)
+        known.deleted = True
+        return forgotten
+
+    def terminal_answered(self, session: str, method: str, params: object, result: object) -> None:
+        """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
+        if session in self.sessions:
+            self._terminals.answered(self.sessions[session].terminals, method, params, result)
+
+    def terminal_released(self, session: str, params: object) -> list[Recording]:
+        """The agent has released a terminal: note its last state."""
+        known = self.sessions.get(session)
+        return self._terminals.released(session, known.terminals, params) if known is not None else []
+
+    def _end_turn(self, session: str, last: list[Recording], id: RequestId | None) -> list[Recording]:
+        known = self.sessions.get(session)
+        if known is None:
+            return []
+        answered = next((prompt for prompt in known.prompts if prompt.id == id), None)
+        if answered is not None:
+            known.prompts.remove(answered)
+        notes = self._terminals_noted(session)
+        return [*notes, *last, EndTurn(session)] if not known.deleted else []
+
+    def agent_ended(self) -> list[Recording]:
+        """The agent has ended: note what became known of terminals since their sessions' last turns."""
+        return [note for session in self.sessions for note in self._terminals_noted(session)]
+
+    def _terminals_noted(self, session: str) -> list[Recording]:
+        known = self.sessions.get(session)
+        notes = self._terminals.noted(session, known.terminals) if known is not None else []
+        return notes if known is not None and not known.deleted else []
+
+    def _begun(self, session: str) -> list[Recording]:
+        """Begin to record a session that was not opened here, unless that was done."""
+        known, forgotten = self._entered(session)
+        if known.begun:
+            return forgotten
+        known.begun = True
+        begin = BeginTranscript(session, known.cwd, known.directories, file_format.PARTIAL)
+        return [*forgotten, begin, *self._no_longer_waiting(session)]
+
+    def _takes_in(self, session: str) -> bool:
+        """Whether a session is recorded: every known one, and ``STRANGERS`` others."""
+        if session in self.sessions:
+            return True
+        self.is_crowded = self._strangers == STRANGERS
+        self._strangers += not self.is_crowded
+        return not self.is_crowded
+
+    def _entered(self, session: str, texts: int | None = None) -> tuple[SessionState, list[Recording]]:
+        """The session, which is remembered from here on, and the effects of forgetting others.
+
+        ``texts``: the size of its new texts in bytes, if they change.
+        """
+        known = self.sessions.get(session)
+        if known is not None and texts is None:
+            return known, []
+        if known is None:
+            known = self.sessions[session] = SessionState()
+        self._size -= known.size
+        known.size = _SESSION + len(session) + (texts or 0)
+        self._size += known.size
+        forgotten: list[Recording] = []
+        while self._size > KNOWN_LIMIT and len(self.sessions) > 1:
+            forgotten += self._forgotten(session)
+        return known, forgotten
+
+    def _forgotten(self, needed: str) -> list[Recording]:
+        """Forget the session that was used longest ago. Sessions in a turn are skipped, up to ``_SECOND_CHANCES``."""
+        for _ in range(_SECOND_CHANCES):
+            oldest = next(iter(self.sessions))
+            if oldest != needed and not self.sessions[oldest].prompts:
+                break
+            self.sessions.move_to_end(oldest)
+        else:
+            oldest = next(session for session in self.sessions if session != needed)
+        gone = self.sessions.pop(oldest)
+        self._size -= gone.size
+        self._terminals.forget(gone.terminals)
+        return [ForgetSession(oldest)] if gone.begun else []
+
+    def _no_longer_waiting(self, session: str) -> list[Recording]:
+        waited = self._waiting.pop(session, [])
+        self._waiting_size -= sum(len(raw) for raw, _ in waited)
+        for _, update in waited:
+            if acp.update_kind(update) == acp.SESSION_INFO:
+                self.title_told(session, update)
+        return [RecordLine(session, Peer.AGENT, raw) for raw, _ in waited]

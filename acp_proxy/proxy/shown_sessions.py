@@ -1,0 +1,54 @@
+"""Holds what would be recorded of other agents' sessions that were only opened here. A prompt makes the copy, and
+releases it; a session that is never prompted leaves nothing behind.
+"""
+
+from acp_proxy.proxy.effects import (
+    BeginTranscript,
+    BeginTurn,
+    DeleteSession,
+    Effect,
+    EndTurn,
+    ForgetSession,
+    ForTranscript,
+)
+
+AT_MOST = 200
+"""The most entries held of one session: the notes of a few loads, and the states after them."""
+
+
+class ShownSessions:
+    """The sessions of other agents that were opened here and not prompted."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, list[Effect]] = {}
+
+    def show(self, session: str) -> None:
+        """The client opens a session that has no copy yet."""
+        self._held.setdefault(session, [])
+
+    def held(self, effects: list[Effect]) -> list[Effect]:
+        """The effects without what is held, and with what is released."""
+        return [each for effect in effects for each in self._decided(effect)] if self._held else effects
+
+    def _decided(self, effect: Effect) -> list[Effect]:
+        session = getattr(effect, "session", None)
+        held = self._held.get(session) if isinstance(session, str) else None
+        if held is None or session is None:
+            return [effect]
+        match effect:
+            case DeleteSession():
+                del self._held[session]
+                return [effect]
+            case BeginTurn():
+                return [*self._held.pop(session), effect]
+            case BeginTranscript():
+                self._held[session] = [effect.but(parent=session)]
+            case EndTurn() | ForgetSession():
+                pass
+            case ForTranscript() if len(held) < AT_MOST:
+                held.append(effect)
+            case ForTranscript():
+                pass
+            case _:
+                return [effect]
+        return []

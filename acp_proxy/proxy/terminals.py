@@ -1,0 +1,188 @@
+"""Follows the terminals that clients run for agents, and decides when their output is noted in the transcript.
+
+A terminal is noted at the end of the turn in which a tool call shows it, and again later if more becomes known. Outputs
+take at most ``SHOWN_LIMIT`` bytes of memory. docs/transcript-format.md describes the note.
+"""
+
+from collections.abc import Mapping
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.value import Value
+from acp_proxy.proxy.effects import Recording, RecordNote
+from acp_proxy.transcript import file_format
+
+SHOWN_LIMIT = 64 * 1024 * 1024
+"""The most bytes of output that wait for the ends of turns. Output beyond that is lost, and replays say so."""
+
+
+_TERMINAL = 512  # bytes of a terminal, beside its output
+_EXIT_STATUS = 4096  # as JSON: more is no exit status
+
+
+class Terminal(Value, frozen=False):
+    """A command that the client runs for the agent.
+
+    ``output``: all of it, or None if it is unknown or too large. ``truncated``: the client kept only its end.
+    ``exit_status``: the protocol's, or None. ``shown``: a tool call refers to it. ``has_news``: the client has sent
+    output that was not noted. ``released``: the agent has released it. ``unread``: the client's last answer with
+    output, if that is a long line; it is read when the terminal is noted.
+    """
+
+    output: str | None = None
+    truncated: bool = False
+    exit_status: object = None
+    shown: bool = False
+    has_news: bool = False
+    is_final: bool = False
+    released: bool = False
+    unread: bytes | bytearray = b""
+
+    @property
+    def size(self) -> int:
+        """Its bytes in memory."""
+        return _TERMINAL + len(self.output or "") + len(self.unread)
+
+
+class SessionTerminals:
+    """The terminals of one session, by terminal id."""
+
+    def __init__(self) -> None:
+        self.open: dict[str, Terminal] = {}
+        """Terminals that were not noted yet, and that a tool call may refer to."""
+        self.running: dict[str, Terminal] = {}
+        """Terminals that were shown in earlier turns, and of which more may become known."""
+
+    def refer(self, update: object) -> None:
+        """Mark the terminals that an update's content refers to."""
+        for item in _shown(update) if self.open else ():
+            if item in self.open:
+                self.open[item].shown = True
+
+
+class Terminals:
+    """Updates the terminals of all sessions, within ``SHOWN_LIMIT``."""
+
+    def __init__(self) -> None:
+        self._shown_size = 0
+
+    def answered(self, known: SessionTerminals, method: str, params: object, result: object) -> None:
+        """The client has answered a request about a terminal. ``method``, ``params``: of the request.
+
+        ``result``: of the answer; or the answer's line, as a bytearray, if it is long and has output.
+        """
+        terminals, running = known.open, known.running
+        if method == acp.TERMINAL_CREATE:
+            if (id := acp.text(result, "terminalId")) is not None and self._has_room(_TERMINAL):
+                for before in (terminals, running):  # clients may use an id again
+                    self._dropped({id: before.pop(id)} if id in before else {})
+                terminals[id] = Terminal()
+                self._shown_size += _TERMINAL
+            return
+        id = acp.text(params, "terminalId") or ""
+        if (found := terminals.get(id) or running.get(id)) is None:
+            return
+        if isinstance(result, bytearray):
+            self._shown_size += len(result) - len(found.unread)
+            found.unread = result
+            if not self._has_room(0):
+                self._read(found)
+        elif method == acp.TERMINAL_OUTPUT:
+            self._told(found, result)
+        elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
+            found.exit_status = _exit_status({key: result.get(key) for key in ("exitCode", "signal")})
+            found.has_news = True
+
+    def _told(self, found: Terminal, result: object) -> None:
+        if (output := acp.text(result, "output")) is None:
+            return
+        self._shown_size -= len(found.output or "") + len(found.unread)
+        found.has_news, found.unread = True, b""
+        found.output = output if self._has_room(len(output)) else None
+        self._shown_size += len(found.output or "")
+        found.truncated = acp.member(result, "truncated") is True
+        found.is_final = acp.member(result, "exitStatus") is not None
+        found.exit_status = _exit_status(acp.member(result, "exitStatus")) or found.exit_status
+
+    def _read(self, found: Terminal) -> None:
+        line, found.unread = found.unread, b""
+        self._shown_size -= len(line)
+        self._told(found, acp.member(jsonrpc.look(line), "result") if line else None)
+
+    def released(self, session: str, known: SessionTerminals, params: object) -> list[Recording]:
+        """The agent has released a terminal: note its last state, or wait for the turn's end if no call shows it."""
+        id = acp.text(params, "terminalId") or ""
+        if id in known.open and not known.open[id].shown:
+            known.open[id].released = True  # a tool call may show it until the turn ends
+            return []
+        for terminals in (known.open, known.running):
+            if id in terminals:
+                self._read(terminals[id])
+                terminals[id].released = True
+        found = known.open.pop(id, None)
+        if found is None and (found := known.running.pop(id, None)) is not None and not found.has_news:
+            self._dropped({id: found})
+            return []
+        return _terminal_notes(session, self._dropped({id: found})) if found is not None else []
+
+    def noted(self, session: str, known: SessionTerminals) -> list[Recording]:
+        """The notes at the end of a turn: of the terminals shown in it, and of earlier ones of which more is known."""
+        if not (known.open or known.running):  # the usual case
+            return []
+        shown = {id: found for id, found in known.open.items() if found.shown}
+        for found in (*shown.values(), *known.running.values()):
+            self._read(found)
+        self._dropped({id: found for id, found in known.open.items() if found.released and not found.shown})
+        known.open = {id: found for id, found in known.open.items() if not (found.shown or found.released)}
+        notes = _terminal_notes(session, shown | {id: found for id, found in known.running.items() if found.has_news})
+        known.running |= {id: found for id, found in shown.items() if not found.released}
+        over = {id: found for id, found in known.running.items() if found.is_final}
+        over |= {id: found for id, found in shown.items() if found.released}
+        self._dropped(over)
+        known.running = {id: found for id, found in known.running.items() if id not in over}
+        for found in known.running.values():  # what was noted need not stay in memory
+            self._shown_size -= len(found.output or "")
+            found.output, found.has_news = None, False
+        return notes
+
+    def forget(self, known: SessionTerminals) -> None:
+        """Forget a session's terminals."""
+        self._dropped(known.open | known.running)
+
+    def _has_room(self, size: int) -> bool:
+        return self._shown_size + size <= SHOWN_LIMIT
+
+    def _dropped(self, terminals: dict[str, Terminal]) -> dict[str, Terminal]:
+        """Give back the memory of these terminals, and return them."""
+        self._shown_size -= sum(each.size for each in terminals.values())
+        return terminals
+
+
+def _terminal_notes(session: str, terminals: Mapping[str, Terminal]) -> list[Recording]:
+    return [
+        RecordNote(
+            session,
+            {
+                "type": file_format.TERMINAL,
+                "terminalId": id,
+                "output": found.output,
+                "truncated": found.truncated,
+                "exitStatus": found.exit_status,
+                "final": found.is_final or found.released,
+            },
+        )
+        for id, found in terminals.items()
+        if found.shown
+    ]
+
+
+def _exit_status(value: object) -> object:
+    return value if len(jsonrpc.dump(value)) <= _EXIT_STATUS else None
+
+
+def _shown(update: object) -> list[str]:
+    """The ids of the terminals that a tool call's content refers to."""
+    content = acp.member(update, "content")
+    if not isinstance(content, list):
+        return []
+    ids = [acp.text(item, "terminalId") for item in content if acp.text(item, "type") == "terminal"]
+    return [id for id in ids if id is not None]

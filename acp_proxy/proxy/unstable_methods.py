@@ -1,0 +1,245 @@
+"""Serves drafts of the protocol that the agent lacks: titles by the user, archived sessions, and status.
+
+Does nothing unless ``Service.ours`` names one of them, or the agent has a session index (``session_index``): that has
+the archive states and titles of both. With an agent's own list, titles and archived sessions are
+brought into its pages: the agent never sees ``archived``, and a page of which nothing is left is not sent; the agent is
+asked for the next one instead.
+"""
+
+from collections import OrderedDict
+from contextlib import suppress
+
+from acp_proxy.protocol import acp, json_splice, jsonrpc, proxy_ids
+from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
+from acp_proxy.proxy import session_index
+from acp_proxy.proxy.aliases import Aliases
+from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, LIST, STATUS, TITLE, Service
+from acp_proxy.proxy.effects import AmendList, AmendTitles, Effect, Forward, SetArchived, SetTitle, TellStatus
+from acp_proxy.proxy.events import PageEmptied
+from acp_proxy.proxy.handover import OWN_IDS
+from acp_proxy.proxy.load.loads import Loads
+from acp_proxy.proxy.open_requests import Ledger
+from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY, refusal
+from acp_proxy.proxy.session_log import Notebook
+from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
+
+PAGES = 100
+"""The most pages of the agent's list that are read for one request. The client asks for more if it wants."""
+AT_ONCE = 64
+"""The most requests of each kind that are open for drafts. An editor has one."""
+LISTED_LIMIT = 4 * 1024 * 1024
+"""The most bytes of ids that the agent has listed: more than ten thousand sessions."""
+_ENTRY = 256
+_DRAFTS = frozenset({TITLE, ARCHIVE, STATUS})
+_SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
+
+
+class Drafts:
+    """The drafts that acp-proxy serves on one connection."""
+
+    def __init__(self, service: Service, ledger: Ledger, notebook: Notebook, loads: Loads, names: Aliases) -> None:
+        self._service = service
+        self._ledger = ledger
+        self._notebook = notebook
+        self._loads = loads
+        self._names = names
+        self._asked = 0
+        self._pages: dict[RequestId, AmendList] = {}
+        """By the id of acp-proxy's own ``session/list``: the emptied page before the one that was asked for."""
+        self._closing: dict[RequestId, SetArchived] = {}
+        """By the id of acp-proxy's own ``session/close``: what follows the answer."""
+        self._listed: OrderedDict[str, None] = OrderedDict()
+        """The ids that the agent's list has named, newest last."""
+        self._listed_size = 0
+
+    def settles(self, method: str) -> bool:
+        """Whether a request with this method settles what the agent sent about its session before."""
+        return method == acp.ARCHIVE and ARCHIVE in self._service.ours
+
+    def answered(self, line: bytes, request: Request) -> list[Effect] | None:
+        """The effects of a request that a served draft concerns; None for all other requests. Raises InvalidParams."""
+        ours = self._service.ours
+        match request.method:
+            case acp.SET_TITLE if TITLE in ours:
+                session, given = (acp.required_text(request.params, key) for key in ("sessionId", "title"))
+                title = cleaned(given, AGENT_TITLE_LENGTH)
+                if title is None:
+                    raise acp.InvalidParams("title is empty")
+                return [SetTitle(request.id, session, self._knows(session), title)]
+            case acp.ARCHIVE if ARCHIVE in ours:
+                return self._archived(request.id, acp.required_text(request.params, "sessionId"))
+            case acp.UNARCHIVE if ARCHIVE in ours:
+                session = acp.required_text(request.params, "sessionId")
+                return [SetArchived(request.id, session, self._knows(session), False)]
+            case acp.STATUS if STATUS in ours:
+                session = acp.required_text(request.params, "sessionId")
+                return [TellStatus(request.id, session, self._knows(session), self._notebook.is_open(session))]
+            case acp.LIST if LIST not in ours and (ARCHIVE in ours or self._has_index):
+                self.archive_filter(request.params)
+                self._ledger.add(Peer.CLIENT, request, None, whole=True)
+                is_draft = ARCHIVE in ours and isinstance(request.params, dict) and "archived" in request.params
+                if is_draft or (self._has_index and session_index.archive_filter(request.params) == ONLY):
+                    with suppress(ValueError, KeyError):  # then the line cannot be changed, and passes
+                        line = self._list_request(request, request.id)
+                return [Forward(Peer.AGENT, line)]
+            case method if method in session_index.METHODS:
+                return self._index_changed(request, session_index.METHODS[method])
+        return None
+
+    @property
+    def _has_index(self) -> bool:
+        """Whether the agent's list is that of a session index, and is amended."""
+        return session_index.INDEX in self._service.index and self._service.amends and self._notebook.records
+
+    def _index_changed(self, request: Request, method: session_index.IndexMethod) -> list[Effect] | None:
+        """Serve a change in the agent's index of a session for which the agent has none yet; None for all others."""
+        session = acp.session_id(request.params) or ""
+        if not (self._has_index and method.part in self._service.index and proxy_ids.is_foreign(session)):
+            return None
+        if self._names.agent_of(session) is not None:
+            return None
+        if method.archives is not None:
+            return [SetArchived(request.id, session, self._knows(session), method.archives)]
+        title = cleaned(acp.required_text(request.params, "title"), AGENT_TITLE_LENGTH) if method.renames else None
+        return [SetTitle(request.id, session, self._knows(session), title)] if title is not None else None
+
+    def archive_filter(self, params: object) -> str | None:
+        """Which sessions a ``session/list`` wants by archive state; None if acp-proxy serves no archive.
+
+        Raises InvalidParams.
+        """
+        if ARCHIVE not in self._service.ours:
+            return None
+        wanted = acp.optional_text(params, "archived")
+        if wanted not in (None, EXCLUDE, INCLUDE, ONLY):
+            raise acp.InvalidParams(f"archived must be {EXCLUDE}, {INCLUDE} or {ONLY}")
+        return wanted or EXCLUDE
+
+    def listed(self, line: bytes, asked: Request, result: object) -> AmendList:
+        """What to do with the agent's answer to ``session/list``. ``result``: of that answer."""
+        self._remember(result)
+        service = self._service
+        joins = acp.text(asked.params, "cursor") is None
+        page = AmendList(
+            line,
+            titles=service.titles,
+            joins=joins,
+            continues=service.continues,
+            cwd=acp.text(asked.params, "cwd"),
+            directories=service.directories,
+        )
+        if self._has_index:
+            return page.but(archived=session_index.archive_filter(asked.params), asked=asked, of_index=True)
+        if ARCHIVE not in service.ours:
+            return page
+        return page.but(archived=acp.text(asked.params, "archived") or EXCLUDE, asked=asked)
+
+    def page_emptied(self, event: PageEmptied) -> list[Effect]:
+        """Ask the agent for the next page; after many, send the empty one."""
+        page = event.page
+        if page.asked is None or page.pages >= PAGES or len(self._pages) >= AT_ONCE:
+            return [Forward(Peer.CLIENT, event.line)]
+        id = self._own_id()
+        try:
+            line = self._list_request(page.asked, id, event.cursor)
+        except (ValueError, KeyError):
+            return [Forward(Peer.CLIENT, event.line)]
+        self._pages[id] = page
+        return [Forward(Peer.AGENT, line, own=True)]
+
+    def response(self, line: bytes, message: Response) -> list[Effect] | None:
+        """The effects of the agent's answer to a request of acp-proxy's for a draft; None for all other answers."""
+        if message.id is None:
+            return None
+        if (page := self._pages.pop(message.id, None)) is not None and page.asked is not None:
+            try:
+                line = acp.with_id(line, page.asked.id)
+            except (ValueError, KeyError):
+                return [refusal(page.asked.id, jsonrpc.INTERNAL_ERROR, "The agent's list cannot be read")]
+            self._remember(message.result)
+            return [page.but(raw=line, pages=page.pages + 1) if message.error is None else Forward(Peer.CLIENT, line)]
+        if (archives := self._closing.pop(message.id, None)) is not None:
+            return [*(self._notebook.closed(archives.session) if message.error is None else []), archives]
+        return None
+
+    def failed(self, how: str) -> list[Effect]:
+        """The agent has ended, and answers nothing more. ``how``: the text of errors."""
+        pages, closing = list(self._pages.values()), list(self._closing.values())
+        self._pages.clear()
+        self._closing.clear()
+        asked = [page.asked for page in pages if page.asked is not None]
+        return [*closing, *(refusal(each.id, jsonrpc.INTERNAL_ERROR, how) for each in asked)]
+
+    def titled(self, effects: list[Effect]) -> list[Effect]:
+        """The effects, with the user's titles in updates for the client."""
+        if TITLE not in self._service.ours and not self._has_index:
+            return effects
+        return [
+            AmendTitles(each.data, self._ledger.sessions(Peer.CLIENT, acp.RENAMES))
+            if isinstance(each, Forward)
+            and each.to is Peer.CLIENT
+            and each.begins
+            and each.ends
+            and _SESSION_INFO in each.data
+            else each
+            for each in effects
+        ]
+
+    def _archived(self, request: RequestId, session: str) -> list[Effect]:
+        """Archive a session; cancel and close it first if it is open here."""
+        archives = SetArchived(request, session, self._knows(session), True)
+        if not self._notebook.is_open(session):
+            return [archives]
+        effects: list[Effect] = [*self._loads.life.closed(session)]
+        if self._notebook.is_live(session):
+            self._notebook.cancelled(session)
+            effects.append(self._to_agent(jsonrpc.notification(acp.CANCEL, {"sessionId": session})))
+        if CLOSE not in self._service.native or len(self._closing) >= AT_ONCE:
+            return [*effects, archives]
+        id = self._own_id()
+        self._closing[id] = archives
+        return [*effects, self._to_agent(jsonrpc.request(id, acp.CLOSE, {"sessionId": session}))]
+
+    def _to_agent(self, line: bytes) -> Forward:
+        return Forward(Peer.AGENT, self._names.to_agent(line, jsonrpc.read_message(line)), own=True)
+
+    def _list_request(self, asked: Request, id: RequestId, cursor: str | None = None) -> bytes:
+        line = _list_request(asked, id, cursor)
+        if not self._has_index or session_index.archive_filter(asked.params) != ONLY:
+            return line
+        text = json_splice.decode(line)
+        return json_splice.encode(session_index.with_all(text, json_splice.members(text)["params"]))
+
+    def _own_id(self) -> RequestId:
+        self._asked += 1
+        return RequestId(f'"{OWN_IDS}draft-{self._asked}"')
+
+    def _knows(self, session: str) -> bool:
+        return session in self._listed or self._notebook.knows(session)
+
+    def _remember(self, result: object) -> None:
+        """Remember the sessions of a page of the agent's list."""
+        sessions = acp.member(result, "sessions")
+        for item in sessions if isinstance(sessions, list) and not _DRAFTS.isdisjoint(self._service.ours) else []:
+            if (session := acp.session_id(item)) is not None and session not in self._listed:
+                self._listed[session] = None
+                self._listed_size += _ENTRY + len(session)
+        while self._listed_size > LISTED_LIMIT:
+            oldest, _ = self._listed.popitem(last=False)
+            self._listed_size -= _ENTRY + len(oldest)
+
+
+def _list_request(asked: Request, id: RequestId, cursor: str | None = None) -> bytes:
+    """A client's ``session/list`` without ``archived``, with this id, and with another cursor if one is given.
+
+    Raises ValueError, KeyError.
+    """
+    text = json_splice.decode(asked.raw)
+    kept: dict[str, str] = {}
+    if isinstance(asked.params, dict):
+        start, _ = json_splice.members(text, json_splice.whole(text)[0])["params"]
+        kept = {key: text[a:b] for key, (a, b) in json_splice.members(text, start).items() if key != "archived"}
+    if cursor is not None:
+        kept["cursor"] = jsonrpc.dump(cursor).decode()
+    params = ",".join(f"{jsonrpc.dump(key).decode()}:{value}" for key, value in kept.items())
+    return json_splice.encode(f'{{"jsonrpc":"2.0","id":{id},"method":"{acp.LIST}","params":{{{params}}}}}\n')

@@ -1,0 +1,155 @@
+"""Finds secrets that are spread over several chunks of a message, in lines that were already masked one by one.
+
+The chunks of a message (same session, kind and ``messageId``) are joined, even if other entries lie between them.
+Without a ``messageId``, a message ends where another kind of chunk or a tool call begins. Text that follows a mask at
+the end of a chunk belongs to the secret: when the chunk was recorded, only the secret's beginning had a known form.
+
+Memory is bounded: ``WINDOW`` characters of a message are searched at a time. These windows overlap by ``OVERLAP``,
+which is more than the longest secret of the built-in rules. The number of messages at one time is bounded too
+(``_SIDE_BY_SIDE``).
+"""
+
+import re
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from acp_proxy.protocol import acp, json_splice
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.redaction.masking import MaskedSpan, Masking, Span, Text, changed, mask, merged
+from acp_proxy.redaction.secret_rules import CUT_OFF, LONGEST, MARK, SecretRule
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry
+
+OVERLAP = 2 * LONGEST
+WINDOW = 4 * OVERLAP
+_SIDE_BY_SIDE = 16
+_CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
+_PATH = ("message", "params", "update", "content", "text")
+
+_MASKED = re.compile(rf"(?:{re.escape(MARK)}|{re.escape(CUT_OFF)})\**+")
+_REST_OF = re.compile(r"(?:[A-Za-z0-9_+/=~-]|\.(?=[A-Za-z0-9_-]))++")
+_REST = SecretRule("rest of one that was masked before", (), _REST_OF, mark="")
+
+_Message = tuple[str | None, str, str | None]
+"""Session, kind, messageId."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    """The text of one chunk, and the position of its raw bytes in the file."""
+
+    text: Text
+    at: int
+
+
+class _Joined:
+    """The last chunks of one message."""
+
+    def __init__(self, masking: Masking) -> None:
+        self._masking = masking
+        self._pieces: list[_Piece] = []
+        self._length = 0
+
+    def add(self, raw: bytes, at: int) -> Iterator[MaskedSpan]:
+        self._pieces.append(_Piece(Text(raw), at))
+        self._length += len(self._pieces[-1].text.text)
+        if self._length >= WINDOW:
+            yield from self.search()
+            while self._length - len(self._pieces[0].text.text) >= OVERLAP:
+                self._length -= len(self._pieces.pop(0).text.text)
+
+    def search(self) -> Iterator[MaskedSpan]:
+        """The matches in the current chunks. A match that may continue after them is left to the next search."""
+        starts = [0, *accumulate(len(piece.text.text) for piece in self._pieces)]
+        joined = "".join(piece.text.text for piece in self._pieces)
+        changes: dict[int, list[MaskedSpan]] = {}
+        for span in self._found(joined, frozenset(starts[1:-1])):
+            for number, change in self._changes(span, starts):
+                changes.setdefault(number, []).append(change)
+        for number, made in changes.items():
+            piece = self._pieces[number]
+            self._length -= len(piece.text.text)
+            piece.text = Text(changed(piece.text.raw, made))
+            self._length += len(piece.text.text)
+            yield from (replace(change, at=piece.at + change.at) for change in made)
+
+    def _found(self, joined: str, joints: frozenset[int]) -> list[Span]:
+        """The matches of the rules, and the text that continues them or a mask across chunks."""
+        spans = self._masking.find(joined)
+        spans += [Span(found.end(), found.end(), _REST) for found in _MASKED.finditer(joined)]
+        out = []
+        for span in spans:
+            rest = _REST_OF.match(joined, span.end) if span.end in joints else None
+            end = rest.end() if rest is not None else span.end
+            if span.start < end:
+                out.append(Span(span.start, end, span.rule))
+        return merged(out)
+
+    def _changes(self, span: Span, starts: list[int]) -> Iterator[tuple[int, MaskedSpan]]:
+        """The pieces of a match; the mark is in the first one."""
+        mark, counts, first = span.rule.mark, 1, bisect_right(starts, span.start) - 1
+        for number in range(first, len(self._pieces)):
+            if starts[number] >= span.end:
+                break
+            text = self._pieces[number].text
+            start = text.place(max(span.start - starts[number], 0))
+            end = text.place(span.end - starts[number])
+            new, mark = mask(end - start, mark), ""
+            if text.raw[start:end] != new:
+                yield number, MaskedSpan(start, new, span.rule.name, counts)
+                counts = 0
+
+
+class Spread:
+    """Reads the lines of a file in order, each already masked by itself."""
+
+    def __init__(self, masking: Masking) -> None:
+        self._masking = masking
+        self._messages: OrderedDict[_Message, _Joined] = OrderedDict()
+
+    def add(self, line: bytes, at: int) -> Iterator[MaskedSpan]:
+        """Read the next line, at this offset; yields changes with their offsets in the file."""
+        for piece in file_format.entries_in(line):
+            yield from self._add(line[piece.start : piece.end], at + piece.start, piece.value)
+
+    def end(self) -> Iterator[MaskedSpan]:
+        """End every message; yields the last changes."""
+        yield from self._ended(list(self._messages))
+
+    def _add(self, line: bytes, at: int, entry: Entry) -> Iterator[MaskedSpan]:
+        if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
+            yield from self.end()
+        params = acp.member(entry.value, "params")
+        update = acp.member(params, "update")
+        kind = acp.update_kind(update)
+        if kind not in _CHUNKS and kind != acp.TOOL_CALL:
+            return
+        message = acp.session_id(params), kind, acp.text(update, "messageId")
+        yield from self._ended([known for known in self._messages if known[2] is None and known != message])
+        if kind in _CHUNKS and (found := _text_of_chunk(line)) is not None:
+            if message not in self._messages:
+                self._messages[message] = _Joined(self._masking)
+            self._messages.move_to_end(message)
+            yield from self._messages[message].add(found[0], at + found[1])
+            yield from self._ended(list(self._messages)[:-_SIDE_BY_SIDE])
+
+    def _ended(self, messages: list[_Message]) -> Iterator[MaskedSpan]:
+        for message in messages:
+            yield from self._messages.pop(message).search()
+
+
+def _text_of_chunk(line: bytes) -> tuple[bytes, int] | None:
+    """The raw text of a chunk's string, and its position in the line."""
+    text = json_splice.decode(line)
+    try:
+        start, end = json_splice.whole(text)
+        for key in _PATH:
+            start, end = json_splice.members(text, start)[key]
+    except (ValueError, KeyError):
+        return None
+    if text[start] != '"':
+        return None
+    return json_splice.encode(text[start + 1 : end - 1]), len(json_splice.encode(text[: start + 1]))

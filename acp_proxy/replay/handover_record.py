@@ -1,0 +1,495 @@
+"""Makes the record of a handover: the earlier conversation as one text, for an agent that does not remember it.
+
+Every line of what was said is quoted, and only acp-proxy writes lines without a quote, so nothing that was said can
+pass for a new message. The record holds the newest turns whole, older ones in less and less detail, and then files, the
+last plan and open ends (docs/continue.md). Update lines in, text out.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.titles import RECORD_BEGINNINGS
+
+# --- A turn of the record of a handover: what was said and done in it, in as much detail as there is room for.
+
+
+USER, AGENT, TOOL, OUTPUT = "User:", "Agent:", "Tool call:", "Its output:"
+"""The lines before quotes."""
+CUT = "[…]"
+"""Stands for what was cut out of a text."""
+_QUOTE = ">"
+LONG_OUTPUT = 16 * 1024
+"""Characters of a tool call's output in a whole turn. More is rarely read again; its beginning and end are kept."""
+SHORT_OUTPUT = 400
+GIST = 1000
+"""Characters of each message in a turn's gist."""
+_DIFFERENCE = 20_000  # characters of a file beyond which comparing its versions takes too long
+
+
+class Detail(IntEnum):
+    """How much of a turn is told."""
+
+    WHOLE = 0  # everything, a very long output cut
+    SHORT = 1  # outputs cut to a few lines
+    SAID = 2  # messages, and the titles of tool calls
+    GIST = 3  # the user's words and the agent's last ones, cut
+
+
+class BriefItem:
+    """A message or a tool call, in the pieces in which it came."""
+
+    def __init__(self, label: str, pieces: list[str]) -> None:
+        self.label = label
+        self.pieces = pieces
+        self.output = ""
+        self.is_failed = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    def told(self, detail: Detail = Detail.SAID) -> str:
+        text = self.text if detail is not Detail.GIST else middle(self.text, GIST)
+        out = f"{self.label}\n{quoted(text)}"
+        if self.output and detail < Detail.SAID:
+            out += (
+                f"\n\n{OUTPUT}\n{quoted(self.output if detail is Detail.WHOLE else middle(self.output, SHORT_OUTPUT))}"
+            )
+        return out
+
+    def end_of(self, size: int) -> str:
+        """The end of the message, in at most ``size`` bytes; empty if there is no room for a line of it."""
+        room = size - len(self.label) - _size(f"\n{_QUOTE} {CUT}\n{_QUOTE} ")
+        lines = quoted(self.text).encode("utf-8", "replace")
+        kept = lines[max(len(lines) - room, 0) :].decode("utf-8", "ignore") if room > 0 else ""
+        if not kept.strip():
+            return ""
+        first, newline, rest = kept.partition("\n")  # the first line has lost its quote
+        return f"{self.label}\n{_QUOTE} {CUT}\n{_QUOTE} {first.removeprefix(f'{_QUOTE} ')}{newline}{rest}"
+
+
+class BriefTurn:
+    """The messages and calls of one turn."""
+
+    def __init__(self) -> None:
+        self.items: list[BriefItem] = []
+        self.said = 0
+        """Characters of its messages and titles, and of its outputs."""
+        self.put_out = 0
+        self._outputs: list[BriefItem] = []
+        self._is_gist = False
+
+    def add(self, item: BriefItem) -> None:
+        self.items.append(item)
+
+    def put(self, item: BriefItem, output: str, limit: int) -> None:
+        """Set a call's output. Beyond ``limit``, the turn's oldest outputs are cut."""
+        self.put_out += len(output) - len(item.output)
+        item.output = output
+        if item in self._outputs:
+            self._outputs.remove(item)
+        self._outputs.append(item)
+        while self.put_out > limit and len(self._outputs) > 1:
+            self._shorten(self._outputs.pop(0))
+
+    def told(self, detail: Detail) -> str:
+        items = self.items if detail is not Detail.GIST else _gist(self.items)
+        return "\n\n".join(item.told(detail) for item in items)
+
+    def cut_to(self, size: int) -> str:
+        """The user's words, at most a quarter, and the newest of what follows."""
+        first, *rest = self.items
+        begun = first.told()
+        if _size(begun) > size // 4 and rest:
+            begun = f"{first.label}\n{quoted(middle(first.text, size // 16))}"
+        if not rest:
+            return first.end_of(size)
+        room, kept = size - _size(begun) - 2, list[str]()
+        for item in reversed(rest):
+            told = item.told()
+            if _size(told) + 2 > room:
+                kept.append(item.end_of(room - 2))
+                break
+            kept.append(told)
+            room -= _size(told) + 2
+        return "\n\n".join([begun, *(each for each in reversed(kept) if each)])
+
+    def shorten(self) -> None:
+        """Cut its outputs, to free memory."""
+        for item in self._outputs:
+            self._shorten(item)
+        self._outputs.clear()
+
+    def reduce(self) -> None:
+        """Keep only its gist, to free memory."""
+        if not self._is_gist:
+            self._is_gist, self._outputs, self.put_out = True, [], 0
+            self.items = [BriefItem(item.label, [middle(item.text, GIST)]) for item in _gist(self.items)]
+            self.said = sum(len(item.text) for item in self.items)
+
+    def _shorten(self, item: BriefItem) -> None:
+        short = middle(item.output, SHORT_OUTPUT)
+        self.put_out -= len(item.output) - len(short)
+        item.output = short
+
+
+def _gist(items: list[BriefItem]) -> list[BriefItem]:
+    last = next((item for item in reversed(items) if item.label == AGENT), None)
+    return [item for item in items if item.label == USER or item is last]
+
+
+def quoted(text: str) -> str:
+    """The text with the mark before each line, whatever character ends the line."""
+    return "\n".join(f"{_QUOTE} {line}" for line in text.splitlines()) or _QUOTE
+
+
+def middle(text: str, length: int) -> str:
+    """The text without its middle, if it is longer."""
+    half = length // 2
+    return text if len(text) <= length else f"{text[:half]}\n{CUT}\n{text[len(text) - half :]}"
+
+
+def output_of(content: object, named: list[str]) -> str:
+    """The output of a tool call: its ``content`` as text. ``named``: the names of what is not text, in order."""
+    names = iter(named)
+    parts = []
+    for item in content if isinstance(content, list) else []:
+        inner = acp.member(item, "content")
+        if acp.text(item, "type") == "diff":
+            parts.append(_difference(item))
+        elif isinstance(inner, dict):
+            parts.append((acp.text(inner, "text") or "") if acp.text(inner, "type") == "text" else next(names, ""))
+    return middle("\n".join(part for part in parts if part), LONG_OUTPUT)
+
+
+def _difference(item: object) -> str:
+    path, old, new = acp.text(item, "path") or "", acp.text(item, "oldText") or "", acp.text(item, "newText") or ""
+    if max(len(old), len(new)) > _DIFFERENCE:
+        return f"[diff: {path}]"
+    from difflib import unified_diff  # few records need it
+
+    lines = unified_diff(old.splitlines(), new.splitlines(), path, path, n=1, lineterm="")
+    return "\n".join(lines)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+# --- What the record of a handover states beside the turns: files, the last plan, open ends, and what is attached.
+
+
+CHANGED, READ = "Files that were changed, the last one last:", "Files that were read, the last one last:"
+PLAN, OPEN = "The agent's last plan:", "Open ends:"
+_CHANGING = frozenset({"edit", "delete", "move"})
+_FILES = 50
+_ENTRIES = 50
+_LINE = 300  # characters of a path or a plan's entry
+_NUMBERED = frozenset({"image", "audio", "resource"})
+"""The types of blocks that can be attached."""
+ATTACHED_BYTES = 1024 * 1024
+"""The most bytes of images and files that are sent: a few screenshots."""
+ATTACHED_MOST = 10
+
+
+_ENDS = {
+    "cancelled": "The user cancelled the last turn.",
+    "max_tokens": "The last turn broke off: the most tokens were used.",
+    "max_turn_requests": "The last turn broke off: it made too many requests.",
+    "refusal": "The agent refused to go on with the last turn.",
+}
+"""What a stop reason means."""
+
+
+class Facts:
+    """Collects them from the lines of a replay."""
+
+    def __init__(self) -> None:
+        self._changed: OrderedDict[str, None] = OrderedDict()
+        self._read: OrderedDict[str, None] = OrderedDict()
+        self._plan: list[str] = []
+        self.stopped: str | None = None
+        """Why the last turn ended, as text; None: as usual."""
+
+    def call(self, update: object) -> None:
+        """Note the files that a tool call touches."""
+        kind = acp.text(update, "kind")
+        content, places = acp.member(update, "content"), acp.member(update, "locations")
+        diffs = [item for item in content if acp.text(item, "type") == "diff"] if isinstance(content, list) else []
+        changed = [*diffs, *(places if kind in _CHANGING and isinstance(places, list) else [])]
+        read = places if kind == "read" and isinstance(places, list) else []
+        for files, items in ((self._changed, changed), (self._read, read)):
+            for item in items:
+                _note(files, acp.text(item, "path") or "")
+
+    def plan(self, update: object) -> None:
+        """Note a plan, which replaces the one before."""
+        entries = acp.member(update, "entries")
+        told = [
+            f"[{acp.text(entry, 'status') or 'pending'}] {acp.text(entry, 'content') or ''}"
+            for entry in (entries if isinstance(entries, list) else [])
+        ]
+        self._plan = [line[:_LINE] for line in told[:_ENTRIES]]
+
+    def note(self, entry: Entry) -> None:
+        """Note how the last turn ended, if that is not as usual."""
+        if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
+            self.stopped = "The user's last message was not answered."
+        elif entry.note is not None and entry.note.get("type") == file_format.FAILED:
+            self.stopped = "The last turn broke off: the agent ended."
+        elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
+            error = acp.text(acp.member(entry.value, "error"), "message") or "no message"
+            reason = acp.text(acp.member(entry.value, "result"), "stopReason") or f"with an error: {error}"
+            self.stopped = None if reason == "end_turn" else _ENDS.get(reason, f"The last turn ended {reason}")
+
+    def sections(self, failed: Sequence[str]) -> list[str]:
+        """The parts of the record, the most important ones last. ``failed``: titles of the last turn's failed calls."""
+        read = [path for path in self._read if path not in self._changed]
+        ends = [f"A tool call failed: {title}"[:_LINE] for title in failed]
+        ends = [self.stopped[:_LINE], *ends] if self.stopped is not None else ends
+        parts = ((READ, read), (CHANGED, list(self._changed)), (PLAN, self._plan), (OPEN, ends))
+        return [f"{label}\n{quoted(chr(10).join(lines))}" for label, lines in parts if lines]
+
+
+def _note(files: OrderedDict[str, None], path: str) -> None:
+    path = " ".join(path[:_LINE].splitlines())
+    if not path:
+        return
+    files[path] = None
+    files.move_to_end(path)
+    if len(files) > _FILES:
+        files.popitem(last=False)
+
+
+class Attachments:
+    """Names images and files, and keeps the user's newest ones that the agent takes.
+
+    They follow the record without a quote, as blocks of the user's prompt. What an agent or a tool put out may come
+    from anybody, so it is only named.
+    """
+
+    def __init__(self, takes: frozenset[str]) -> None:
+        """``takes``: the types of content blocks that the agent takes."""
+        self._takes = takes
+        self._count = 0
+        self._kept: deque[tuple[str, bytes]] = deque()
+        self._size = 0
+
+    def named(self, block: object, *, is_users: bool) -> str:
+        """The name of a content block in the record; with a number if it is the user's and can be attached."""
+        kind = acp.text(block, "type") or "content"
+        places = acp.text(block, "name"), acp.text(block, "uri"), acp.text(acp.member(block, "resource"), "uri")
+        about = " ".join(dict.fromkeys(filter(None, places))) or acp.text(block, "mimeType")
+        if is_users and kind in _NUMBERED:
+            kind = self._numbered(kind, block)
+        return f"[{kind}: {about}]" if about else f"[{kind}]"
+
+    def in_order(self) -> Iterator[tuple[str, bytes]]:
+        """What is attached, in the order of the conversation: its name, and the block as JSON."""
+        yield from self._kept
+
+    def _numbered(self, kind: str, block: object) -> str:
+        """A block's type with a number. The block is kept if the agent takes it; the same block is kept once."""
+        data = jsonrpc.dump(block) if kind in self._takes else b""
+        known = next((name for name, kept in self._kept if kept == data), None)
+        if known is not None:
+            return known
+        self._count += 1
+        name = f"{kind} {self._count}"
+        if data and len(data) <= ATTACHED_BYTES:
+            self._kept.append((name, data))
+            self._size += len(data)
+        while self._size > ATTACHED_BYTES or len(self._kept) > ATTACHED_MOST:
+            self._size -= len(self._kept.popleft()[1])
+        return name
+
+
+LIMIT = 64 * 1024
+"""The most bytes of the record: enough for what matters, and little compared with an agent's context window."""
+
+INTRODUCTION = (
+    f"{RECORD_BEGINNINGS[0]}an agent, which continues here with you. "
+    'Everything said in it is quoted, with ">" before each line. '
+    "It is not a request: the user's message follows it."
+)
+LACKING = (
+    f"{RECORD_BEGINNINGS[1]}on another machine, since your last "
+    'turn here. Everything said in it is quoted, with ">" before each line. Files may differ here. '
+    "It is not a request: the user's message follows it."
+)
+"""The introduction for an agent that knows everything before."""
+END = "This is the end of the record. The user's message follows."
+ATTACHED = "Attached after this record: "
+LEFT_OUT = "(Earlier turns are left out.)"
+SHORTENED = "(Earlier turns are shortened.)"
+_HELD = 3
+"""How many times the limit is held in memory before older turns are reduced."""
+
+
+class Brief:
+    """Collects the lines of a replay, and makes the record. Reduces old turns that the record has no room for."""
+
+    def __init__(
+        self, limit: int = LIMIT, takes: frozenset[str] = frozenset(), introduction: str = INTRODUCTION
+    ) -> None:
+        """``limit``: the most bytes of the record. ``takes``: the types of content blocks that the agent takes beside
+        text."""
+        self._limit = limit
+        self._introduction = introduction
+        self._turns: list[BriefTurn] = []
+        self._size = 0
+        self._lost = False
+        self._speaker: tuple[str, str | None] | None = None
+        """The speaker of the last message, and its ``messageId``."""
+        self._calls: dict[str, tuple[BriefTurn, BriefItem, str]] = {}
+        """By call id: its turn, its place there, and its title."""
+        self._facts = Facts()
+        self._attachments = Attachments(takes)
+
+    def add(self, line: bytes) -> None:
+        """Add one line of a replay. Lines other than messages, tool calls and plans are ignored."""
+        update = acp.update_of(line)
+        kind = acp.update_kind(update)
+        if kind in (acp.USER_CHUNK, acp.AGENT_CHUNK):
+            speaker = USER if kind == acp.USER_CHUNK else AGENT
+            words = self._words(acp.member(update, "content"), is_users=speaker == USER)
+            self._say(speaker, words, acp.text(update, "messageId"))
+        elif kind in (acp.TOOL_CALL, "tool_call_update"):
+            self._call(acp.text(update, "toolCallId") or "", update)
+        elif kind == "plan":
+            self._facts.plan(update)
+
+    def note(self, entry: Entry) -> None:
+        """Note how a turn ended, from an entry of the transcript."""
+        self._facts.note(entry)
+
+    @property
+    def attached(self) -> tuple[bytes, ...]:
+        """The content blocks that follow the record, as JSON."""
+        return tuple(block for _, block in self._attachments.in_order())
+
+    def text(self) -> str:
+        """The record."""
+        names = ", ".join(name for name, _ in self._attachments.in_order())
+        attached = [f"{ATTACHED}{names}."] if names else []
+        failed = [item.text for item in self._turns[-1].items if item.is_failed] if self._turns else []
+        sections = self._facts.sections(failed)
+        room = self._limit - _size(self._joined([SHORTENED, "", *attached]))
+        while sections and sum(map(_size, sections)) + 2 * len(sections) > room // 4:
+            sections.pop(0)
+        behind = [*sections, *attached]
+        whole = self._joined([*(turn.told(Detail.WHOLE) for turn in self._turns), *behind])
+        if not self._lost and _size(whole) <= self._limit:
+            return whole
+        room -= sum(_size(each) + 2 for each in sections)
+        return self._joined([*self._chosen(room), *behind])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no message or call was added."""
+        return not self._turns
+
+    def _chosen(self, room: int) -> list[str]:
+        """The turns that fit, each in the detail for which there is room: it may take half of what newer ones left.
+
+        An eighth of all room is for the gists of old turns.
+        """
+        newest, *older = reversed(self._turns)
+        reserve = room // 8
+        told = [_fitting(newest, room, room, gist=False) or newest.cut_to(room * 3 // 4 if older else room)]
+        room -= _size(told[0])
+        for turn in older:
+            words = _fitting(turn, (room - reserve) // 2, room - 2, gist=True)
+            if not words:
+                break
+            told.append(words)
+            room -= _size(words) + 2  # the empty line between two
+        is_whole = len(told) == len(self._turns) and not self._lost
+        return [SHORTENED if is_whole else LEFT_OUT, *reversed(told)]
+
+    def _joined(self, parts: Iterable[str]) -> str:
+        """The record made of these parts. Ends in a newline, since some agents join the user's block to it."""
+        return "\n\n".join([self._introduction, *parts, f"{END}\n"])
+
+    def _call(self, id: str, update: object) -> None:
+        title, status = acp.text(update, "title"), acp.text(update, "status")
+        if id not in self._calls:
+            self._say(TOOL, f"{title or id} ({status or 'unknown'})", None)
+            self._calls[id] = self._turns[-1], self._turns[-1].items[-1], title or id
+        turn, item, known = self._calls[id]
+        if status is not None:
+            before = len(item.text)
+            item.pieces = [f"{title or known} ({status})"]
+            item.is_failed = status == "failed"
+            turn.said += len(item.text) - before
+        content = acp.member(update, "content")
+        if isinstance(content, list):
+            inner = [acp.member(each, "content") for each in content]
+            named = [self._words(each) for each in inner if isinstance(each, dict) and acp.text(each, "type") != "text"]
+            before = turn.put_out
+            turn.put(item, output_of(content, named), self._limit)
+            self._size += turn.put_out - before
+        self._facts.call(update)
+
+    def _say(self, speaker: str, words: str, message_id: str | None) -> None:
+        if not words:
+            return
+        before, self._speaker = self._speaker, (speaker, message_id)
+        if not self._turns or (speaker == USER and before is not None and before[0] != USER):
+            if self._size > _HELD * self._limit:
+                self._reduce()
+            self._turns.append(BriefTurn())
+        turn = self._turns[-1]
+        if before == self._speaker and speaker != TOOL:
+            turn.items[-1].pieces.append(words)
+        else:
+            turn.add(BriefItem(speaker, [words]))
+        turn.said += len(words)
+        self._size += len(words)
+
+    def _reduce(self) -> None:
+        """Free what the record has no room for: outputs first, then all but the gist, then turns."""
+        kept: list[BriefTurn] = []
+        outputs = said = gists = 0
+        for turn in reversed(self._turns):
+            outputs, said = outputs + turn.said + turn.put_out, said + turn.said
+            if outputs > self._limit:
+                turn.shorten()
+            if said > self._limit:
+                turn.reduce()
+                gists += turn.said
+            if gists > self._limit:
+                self._lost = True
+                break
+            kept.append(turn)
+        self._turns = kept[::-1]
+        there = set(map(id, kept))
+        self._calls = {key: each for key, each in self._calls.items() if id(each[0]) in there}
+        self._size = sum(turn.said + turn.put_out for turn in self._turns)
+
+    def _words(self, content: object, *, is_users: bool = False) -> str:
+        if acp.text(content, "type") == "text":
+            return acp.text(content, "text") or ""
+        return self._attachments.named(content, is_users=is_users)
+
+
+def brief(lines: Iterable[bytes], limit: int = LIMIT) -> str:
+    """The record of all these lines of a replay."""
+    out = Brief(limit)
+    for line in lines:
+        out.add(line)
+    return out.text()
+
+
+def _fitting(turn: BriefTurn, share: int, room: int, *, gist: bool) -> str:
+    """A turn in the most detail that fits into its share, or as a gist into the whole room; empty if nothing fits."""
+    for detail in (Detail.WHOLE, Detail.SHORT, Detail.SAID):
+        if _size(words := turn.told(detail)) <= share:
+            return words
+    words = turn.told(Detail.GIST) if gist else ""
+    return words if _size(words) <= room else ""

@@ -1,0 +1,247 @@
+"""Turns the entries of a transcript into the lines of a replay, which leave a client in the same state as live.
+
+Entries go in one at a time. A prompt's blocks come out as soon as it is certain which id an echo gives them; what
+follows waits for that, up to ``HELD`` bytes. The rest of a segment comes out folded when the segment has ended
+(``compact``), or line by line at once (``full``). State comes last, from ``states``.
+
+The same entries always give the same bytes. Nothing raises: what makes no sense is left out. docs/transparency.md says
+what a replay contains.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Literal
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay import tool_calls, updates
+from acp_proxy.replay.prompts import Echoes, Prompt
+from acp_proxy.replay.terminals import ReplayedTerminals
+from acp_proxy.replay.tool_calls import ReplayedCall
+from acp_proxy.replay.turns import Folded, Segment, Streamed
+from acp_proxy.replay.unfinished import Standing
+from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
+from acp_proxy.transcript import file_format, rewinds
+from acp_proxy.transcript.chunk_runs import Stream
+from acp_proxy.transcript.file_format import Entry
+
+Mode = Literal["compact", "full"]
+TOOL_LIMIT = 1024 * 1024
+"""The default for the most bytes of a tool call in a compact replay: more than anybody reads."""
+
+FOLDED = 16 * 1024 * 1024
+"""The most bytes of a turn that a load folds at once: no client shows more, and other sessions wait less."""
+HELD = 1024 * 1024
+"""The most bytes that wait for the echo of a prompt. Beyond that, the prompt gets an id from acp-proxy."""
+
+_LATEST = (acp.AVAILABLE_COMMANDS, acp.USAGE)
+"""Kinds of state whose last value is sent after the answer. Modes and options are in the answer itself."""
+
+
+class Telling:
+    """One replay. The methods return lines that are certain now, in order; an item may be several lines."""
+
+    def __init__(
+        self,
+        session: str,
+        *,
+        run: str,
+        mode: Mode = "compact",
+        tool_limit: int = TOOL_LIMIT,
+        also: frozenset[str] = frozenset(),
+        page: int = 0,
+        kinds: frozenset[str] = frozenset(),
+        at_once: bool = False,
+        ids: Mapping[tuple[str, bytes], str] | None = None,
+    ) -> None:
+        """``run``: the connection that asks for the replay; its own turn may still be under way.
+
+        ``tool_limit``: the most bytes of one tool call in a compact replay; 0 for no limit.
+        ``also``: ids of other sessions whose entries belong to this one; they are replayed with its id.
+        ``page``: a segment longer than this many bytes is replayed as several segments; 0 for never.
+        ``kinds``: the optional kinds of updates that the client announced.
+        ``ids``: those that the agent gives the user's messages, by ``rewinds.request_key``.
+        ``at_once``: the next prompt ends the wait for echoes of earlier ones.
+        """
+        self._session = session
+        self._ids = also | {session}
+        self._run = run
+        self._mode = mode
+        self._limit = tool_limit if mode == "compact" else 0
+        self._page, self._taken = page, 0
+        self._terminals = ReplayedTerminals(self._limit)
+        self._left_out = acp.OPTIONAL_KINDS - kinds
+        self._at_once = at_once
+        self._ids_of_users = ids or {}
+        self._standing = Standing()
+        self._segment = self._begun()
+        self._echoes = Echoes()
+        self._held: deque[Prompt | bytes] = deque()
+        self._held_size = 0
+        self._prompts: list[Prompt] = []  # the prompt that is being added; it follows what it makes certain
+        self._latest: dict[str, bytes] = {}
+        self._may_go_on = False  # the last entry was replayed with its exact bytes, and more of its message would be
+
+    def add(self, number: int, entry: Entry) -> list[bytes]:
+        """Add the next entry. ``number``: its line in the transcript."""
+        told = self._added(number, entry)
+        if self._page and entry.raw is not None:
+            told = told + self._turned(len(entry.raw))
+        out = self._out(told)
+        self._held += self._prompts
+        self._prompts.clear()
+        return out
+
+    def _added(self, number: int, entry: Entry) -> list[bytes]:
+        self._may_go_on = False
+        if entry.note is not None:
+            return self._note(entry.run, entry.note)
+        if entry.raw is None or b"\n" in entry.raw:
+            return []
+        method = acp.text(entry.value, "method")
+        if entry.peer is Peer.CLIENT:
+            return self._said(number, entry, method)
+        told = self._answered(entry) if entry.of == acp.PROMPT else []
+        if method == acp.REQUEST_PERMISSION:
+            return told + self._asked(entry)
+        update = updates.read(entry, self._session, self._ids) if method == acp.UPDATE else None
+        if update is None:
+            return told
+        self._may_go_on = update.kind in (acp.AGENT_CHUNK, acp.THOUGHT_CHUNK) and update.raw is entry.raw
+        return told + self._updated(update)
+
+    def go_on(self, number: int, stream: Stream) -> list[bytes]:
+        """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
+        told = self._segment.go_on(stream) if self._may_go_on else None
+        if told is None:
+            return [line for entry in stream.entries() for line in self.add(number, entry)]
+        return self._out(told + self._turned(stream.size) if self._page else told)
+
+    def end(self, *, live: bool | None = None) -> list[bytes]:
+        """End the replay.
+
+        ``live``: whether open turns may go on. None: those of ``run`` go on unless they were cancelled, since a load
+        ends a cancelled turn.
+        """
+        told = self._heard(self._echoes.settle() + self._echoes.give_up(self._run, only_cancelled=True))
+        under_way = self._echoes.runs() & {self._run} if live is None else frozenset()
+        told += self._segment.end([] if live else self._standing.given_up(under_way))
+        self._standing.given_up(())  # forget what is unfinished, since nothing more is replayed
+        self._echoes.certain()
+        told = self._out(told)
+        self._segment, self._echoes = self._begun(), Echoes()
+        return told
+
+    def states(self) -> list[bytes]:
+        """The lines of the latest commands and usage, to send after the answer."""
+        return [self._latest[kind] for kind in _LATEST if kind in self._latest]
+
+    def _out(self, told: list[bytes]) -> list[bytes]:
+        """Remove and return the lines that are certain now."""
+        if not self._held:
+            return told
+        self._held += told
+        self._held_size += sum(map(len, told))
+        if self._held_size > HELD:
+            self._echoes.certain()
+        out: list[bytes] = []
+        while self._held:
+            first = self._held[0]
+            if isinstance(first, bytes):
+                out.append(first)
+                self._held_size -= len(first)
+            elif first.is_certain:
+                out += first.told()
+            else:
+                break
+            self._held.popleft()
+        return out
+
+    def _begun(self) -> Segment:
+        if self._mode == "full":
+            return Streamed(self._session, self._standing, self._terminals)
+        return Folded(self._session, self._standing, self._terminals, self._limit)
+
+    def _turned(self, size: int) -> list[bytes]:
+        """Count bytes of a segment, and end it if they fill a page."""
+        self._taken += size
+        if self._taken < self._page:
+            return []
+        told = self._segment.end([])
+        self._segment, self._taken, self._may_go_on = self._begun(), 0, False
+        return told
+
+    def _said(self, number: int, entry: Entry, method: str | None) -> list[bytes]:
+        """A message from the client."""
+        if method == acp.CANCEL:
+            self._echoes.cancel(entry.run)
+        if method == acp.STEERING:
+            return self._steered(number, entry)
+        return self._prompted(number, entry) if method == acp.PROMPT else []
+
+    def _prompt(self, number: int, entry: Entry) -> Prompt:
+        return Prompt(self._session, number, entry, self._ids_of_users.get(rewinds.request_key(entry)))
+
+    def _steered(self, number: int, entry: Entry) -> list[bytes]:
+        """The user's words into a running turn: a user message in their place, since agents do not repeat them."""
+        lines = self._prompt(number, entry).told()
+        said = [update for line in lines if (update := updates.of_line(line, entry.run)) is not None]
+        return self._heard(self._echoes.told(entry.run)) + self._heard(said)
+
+    def _prompted(self, number: int, entry: Entry) -> list[bytes]:
+        """A prompt, which begins a segment. Unfinished calls go on if their turn, of the same run, has no answer."""
+        prompt = self._prompt(number, entry)
+        under_way = self._echoes.runs() & {entry.run}
+        if self._at_once:
+            self._echoes.certain()
+        told = self._heard(self._echoes.begin(prompt))
+        told += self._segment.end(self._standing.given_up(under_way))
+        self._segment, self._taken = self._begun(), 0
+        self._prompts.append(prompt)
+        return told
+
+    def _answered(self, entry: Entry) -> list[bytes]:
+        return self._heard(self._echoes.answer(entry.run, jsonrpc.dump(acp.member(entry.value, "id"))))
+
+    def _note(self, run: str, note: Mapping[str, object]) -> list[bytes]:
+        match note.get("type"):
+            case file_format.FAILED:
+                return self._heard(self._echoes.give_up(run, only_cancelled=False))
+            case file_format.OPENED if note.get("method") == acp.FORK:  # open prompts are answered in the parent
+                return self._heard(self._echoes.give_up(run, only_cancelled=False))
+            case file_format.OPENED if note.get("method") == acp.LOAD:
+                return self._heard(self._echoes.give_up(run, only_cancelled=True))
+            case file_format.TERMINAL:
+                told: list[bytes] = []
+                for id, shown in self._terminals.note(run, note).items():
+                    told += self._segment.call(
+                        ReplayedCall(id, shown.run, False, {"content": shown.content}, {}, shows_terminal=True)
+                    )
+                return told
+            case _:
+                return []
+
+    def _updated(self, update: Update) -> list[bytes]:
+        if not acp.is_conversation(update.kind):
+            if update.kind in _LATEST:
+                self._latest[update.kind] = update.line
+            return []
+        if update.kind == acp.USER_CHUNK:
+            return [] if self._echoes.hear(update) else self._segment.add(update)
+        if update.kind in (TOOL_CALL, TOOL_CALL_UPDATE):
+            return self._called(tool_calls.from_update(update))
+        told = self._heard(self._echoes.told(update.run))
+        return told if update.kind in self._left_out else told + self._segment.add(update)
+
+    def _asked(self, entry: Entry) -> list[bytes]:
+        raw = updates.own_line(entry, self._session, self._ids)
+        if raw is None:
+            return []
+        return self._called(tool_calls.from_permission(raw, acp.member(entry.value, "params"), entry.run))
+
+    def _called(self, call: ReplayedCall | None) -> list[bytes]:
+        return self._heard(self._echoes.told(call.run)) + self._segment.call(call) if call is not None else []
+
+    def _heard(self, own: list[Update]) -> list[bytes]:
+        """Replay user messages that are not echoes."""
+        return [line for update in own for line in self._segment.add(update)]

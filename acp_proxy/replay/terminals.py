@@ -1,0 +1,233 @@
+"""Replaces the terminals in tool calls by their output, because they do not exist any more.
+
+The client's terminals are noted in the transcript. Their ids are unique only within a run. An output is noted when its
+turn ends, and again if more becomes known later; the newest calls that were replayed without that are then sent again.
+The bytes kept from one turn to the next are bounded; what is lost is replaced by a placeholder.
+
+A terminal without a note, in a call whose ``_meta`` has terminal output, is the agent's own. Such references stay,
+since the client has the output.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Generic, TypeVar
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.value import Value
+from acp_proxy.replay import truncate, update_lines
+
+# --- A dictionary that keeps the newest values within a limit of their sizes.
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Newest(Generic[K, V]):
+    """Values by key. Holds any amount until ``trim``."""
+
+    def __init__(self, limit: int) -> None:
+        """``limit``: the sum of the sizes of all values, after ``trim``."""
+        self._limit = limit
+        self._kept: dict[K, tuple[V, int]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._kept
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, or None."""
+        found = self._kept.get(key)
+        return found[0] if found is not None else None
+
+    def put(self, key: K, value: V, size: int) -> None:
+        """Set a value, which is the newest from now on."""
+        self.pop(key)
+        self._kept[key] = value, size
+        self._size += size
+
+    def pop(self, key: K) -> V | None:
+        """Remove and return the value of a key, or None."""
+        found = self._kept.pop(key, None)
+        if found is None:
+            return None
+        self._size -= found[1]
+        return found[0]
+
+    def items(self) -> list[tuple[K, V]]:
+        """All keys and values, oldest first."""
+        return [(key, value) for key, (value, _) in self._kept.items()]
+
+    def trim(self) -> None:
+        """Remove the oldest values beyond the limit. Takes time only for those that it removes."""
+        while self._size > self._limit:
+            self.pop(next(iter(self._kept)))
+
+
+CARRIED = 1024 * 1024
+"""The most bytes of outputs, and of contents that wait for an output, that are kept from one turn to the next."""
+PLACEHOLDER = "[the output of this terminal was not recorded]"
+
+_AWAITING = 16
+"""The most calls that are sent again when more becomes known of one terminal; agents show one in a call or two. Else a
+terminal of all turns would send all calls again in each."""
+_NO_LONGER_AWAITED = 1000  # terminals that are remembered although no call waits for them
+_FENCE = "```"
+_AROUND = 512  # bytes reserved for the lines around an output, so that the exit status is not cut
+_Id = tuple[str, str]  # run, terminal id
+
+
+class TerminalContent(Value):
+    """A tool call's content that refers to terminals (JSON text), and their run."""
+
+    run: str
+    content: bytes
+
+
+class _Noted(Value):
+    """What is known of a terminal.
+
+    ``output``: a Markdown code fence, or None if no output was recorded. ``ending``: how the command ended, if known.
+    ``left_out``: how many bytes of the output are not in it. ``is_final``: no later note says more.
+    """
+
+    output: str | None
+    ending: str | None = None
+    left_out: int = 0
+    is_final: bool = False
+
+    @property
+    def text(self) -> str:
+        """What replaces the terminal."""
+        return "\n".join(filter(None, (self.output or PLACEHOLDER, self.ending)))
+
+    def followed_by(self, later: "_Noted") -> "_Noted":
+        """What is known with a later note, which may lack what an earlier one had; unless the client has used the id
+        again."""
+        if self.is_final:
+            return later
+        if later.output is not None:
+            return later.but(ending=later.ending or self.ending)
+        return later.but(output=self.output, left_out=self.left_out, ending=later.ending or self.ending)
+
+
+class ReplayedTerminals:
+    """The noted outputs of a conversation, and the calls that wait for one."""
+
+    def __init__(self, limit: int) -> None:
+        """``limit``: the most bytes of one output; 0 for no limit."""
+        self._limit = limit
+        self._noted: Newest[_Id, _Noted] = Newest(CARRIED)
+        self._waiting: Newest[str, TerminalContent] = Newest(CARRIED)
+        self._awaited: dict[_Id, dict[str, None]] = {}
+        """By terminal: the ids of the newest calls that wait for its output, or did."""
+
+    def note(self, run: str, note: Mapping[str, object]) -> dict[str, TerminalContent]:
+        """Take a note of a terminal. ``run``: the note's run.
+
+        Returns the contents of the calls that were replayed without what it says, by call id.
+        """
+        id = acp.text(note, "terminalId")
+        if id is None:
+            return {}
+        before, told = self._noted.get((run, id)), _told(note, self._limit)
+        told = before.followed_by(told) if before is not None else told
+        self._noted.put((run, id), told, len(told.text))
+        if told.text == (before.text if before is not None else PLACEHOLDER):
+            return {}
+        calls = ((call, self._waiting.get(call)) for call in self._awaited.get((run, id), ()))
+        return {call: shown for call, shown in calls if shown is not None and _refers(shown, run, id)}
+
+    def resolved(self, shown: TerminalContent, *, own: bool = False) -> tuple[bytes, int]:
+        """The content with outputs in place of terminals (JSON text), and how many bytes of output are left out.
+
+        ``own``: terminals without a note are the agent's own, and stay.
+        """
+        told, left_out = [], 0
+        for raw in update_lines.items(shown.content):
+            item = update_lines.value(raw)
+            id = shown.run, acp.text(item, "terminalId") or ""
+            if acp.text(item, "type") == "terminal" and not (own and id not in self._noted):
+                noted = self._noted.get(id) or _Noted(None)
+                raw, left_out = update_lines.text_item(noted.text), left_out + noted.left_out
+            told.append(raw)
+        return update_lines.array(told), left_out
+
+    def in_line(self, line: bytes, run: str, *, own: bool) -> bytes:
+        """An update's line with outputs in place of terminals; every other byte stays. ``own``: as in ``resolved``."""
+        raw = line.removesuffix(b"\n")
+        try:
+            content = update_lines.content_of(raw)
+            told = self.resolved(TerminalContent(run, content), own=own)[0]
+            return update_lines.with_content(raw, told) + b"\n" if told != content else line
+        except (ValueError, KeyError):
+            return line
+
+    def changed(self, call: str) -> None:
+        """A call's content has changed, so it no longer waits for an output."""
+        self._waiting.pop(call)
+
+    def end_of_turn(self, told: Mapping[str, TerminalContent]) -> None:
+        """A turn has ended: remember which calls wait for an output, and forget what is beyond the limit.
+
+        ``told``: the contents that refer to terminals, by call id.
+        """
+        waiting = [(call, shown) for call, shown in told.items() if self._may_change(shown)]
+        for call, shown in waiting:
+            self._waiting.put(call, shown, len(shown.content))
+        self._await(waiting)
+        self._waiting.trim()
+        if len(self._awaited) > 2 * len(self._waiting) + _NO_LONGER_AWAITED:
+            self._awaited.clear()
+            self._await(self._waiting.items())
+        self._noted.trim()
+
+    def _await(self, waiting: Iterable[tuple[str, TerminalContent]]) -> None:
+        for call, shown in waiting:
+            for id in _shown_in(shown):
+                calls = self._awaited.setdefault((shown.run, id), {})
+                calls.pop(call, None)
+                calls[call] = None
+                if len(calls) > _AWAITING:
+                    del calls[next(iter(calls))]
+
+    def _may_change(self, shown: TerminalContent) -> bool:
+        noted = (self._noted.get((shown.run, id)) for id in _shown_in(shown))
+        return any(each is None or not each.is_final for each in noted)
+
+
+def _shown_in(shown: TerminalContent) -> set[str]:
+    """The ids of the terminals that a content refers to."""
+    values = [update_lines.value(raw) for raw in update_lines.items(shown.content)]
+    ids = [acp.text(value, "terminalId") for value in values if acp.text(value, "type") == "terminal"]
+    return {id for id in ids if id is not None}
+
+
+def _refers(shown: TerminalContent, run: str, id: str) -> bool:
+    """Whether a content refers to this terminal. It may have changed since the call began to wait."""
+    return shown.run == run and id in _shown_in(shown)
+
+
+def _told(note: Mapping[str, object], limit: int) -> _Noted:
+    """What a note says about a terminal."""
+    output, ending, final = acp.text(note, "output"), _ending(note.get("exitStatus")), note.get("final")
+    is_final = final if isinstance(final, bool) else output is not None and ending is not None  # older notes lack it
+    if output is None:
+        return _Noted(None, ending, is_final=is_final)
+    kept = truncate.shortened(output, max(limit - _AROUND, 0)) if limit else output
+    left_out = len(jsonrpc.dump(output)) - len(jsonrpc.dump(kept)) if len(kept) < len(output) else 0
+    fence = _FENCE
+    while fence in kept:
+        fence += "`"
+    cut = "[the terminal kept only the end of its output]" if note.get("truncated") is True else None
+    body = "\n".join((fence, kept.removesuffix("\n"), fence))
+    return _Noted("\n".join(filter(None, (cut, body))), ending, left_out, is_final)
+
+
+def _ending(status: object) -> str | None:
+    code, signal = acp.member(status, "exitCode"), acp.text(status, "signal")
+    if isinstance(code, int) and not isinstance(code, bool):
+        return f"[exited with code {code}]"
+    return f"[ended by {signal}]" if signal is not None else None

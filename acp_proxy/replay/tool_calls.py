@@ -1,0 +1,181 @@
+"""Reads what an update or a permission request states about a tool call, and writes a call's updates.
+
+Fields keep their JSON text. A field that is null or of the wrong type counts as absent, as it does for clients.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.value import Value
+from acp_proxy.replay import update_lines
+from acp_proxy.replay.update_lines import Members
+from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
+
+_OUTPUT = "terminal_"
+"""The beginning of the names in ``_meta`` under which agents send the output of their own terminals
+(``terminal_info``, ``terminal_output``, ``terminal_exit``): codex-acp, pi and claude-agent-acp do, because Zed reads
+them."""
+UNFINISHED = frozenset({"pending", "in_progress"})
+FAILED = b'"failed"'
+_NAMES = ("sessionUpdate", "toolCallId")
+_TYPES: dict[str, type] = {
+    "title": str,
+    "name": str,
+    "kind": str,
+    "status": str,
+    "content": list,
+    "locations": list,
+    "_meta": dict,
+}
+
+
+class ReplayedCall(Value):
+    """One statement about a tool call.
+
+    ``run``: the connection in which it was made.
+    ``is_start``: it is a ``tool_call`` rather than a ``tool_call_update``.
+    ``fields``: the call's fields, without absent ones. ``around``: the members of ``params`` beside the update.
+    ``status``: the call's status, if stated.
+    ``shows_terminal``: its content refers to a terminal.
+    ``line``: the original line, if it can be sent as it is.
+    ``is_asked``: it comes from a permission request.
+    ``keeps_output``: its ``_meta`` contains output of the agent's own terminal.
+    """
+
+    id: str
+    run: str
+    is_start: bool
+    fields: Members
+    around: Members
+    status: str | None = None
+    shows_terminal: bool = False
+    line: bytes | None = None
+    is_asked: bool = False
+    keeps_output: bool = False
+
+    @property
+    def sets_content(self) -> bool:
+        """Whether it replaces the call's content."""
+        return self.is_start or "content" in self.fields
+
+    @property
+    def size(self) -> int:
+        """The bytes of its values."""
+        return sum(map(len, self.fields.values())) + sum(map(len, self.around.values()))
+
+    def followed_by(self, other: "ReplayedCall") -> "ReplayedCall":
+        """This statement and a later one about the same call as one. Neither may be a start."""
+        last = other if other.sets_content else self
+        return other.but(
+            run=last.run,
+            fields=self.fields | other.fields,
+            around=self.around | other.around,
+            status=other.status if other.status is not None else self.status,
+            shows_terminal=last.shows_terminal,
+            line=None,
+            keeps_output=self.keeps_output or other.keeps_output,
+        )
+
+
+def from_update(update: Update) -> ReplayedCall | None:
+    """What an update states; None if it does not name a call."""
+    try:
+        members, around = update_lines.taken_apart(update.raw, update.message)
+    except (ValueError, KeyError):
+        return None
+    is_start = update.kind == TOOL_CALL
+    is_whole = not is_start or isinstance(update.value.get("title"), str)
+    return _read(update.value, members, around, update.run, is_start, update.line if is_whole else None)
+
+
+def from_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None:
+    """What a ``session/request_permission`` states; None if it does not name a call."""
+    value = acp.member(params, "toolCall")
+    try:
+        members = update_lines.asked_about(raw)
+    except (ValueError, KeyError):
+        return None
+    found = _read(value, members, {}, run, False, None)
+    return found.but(is_asked=True) if found is not None else None
+
+
+def told(session: str, call: ReplayedCall, *, is_start: bool) -> bytes | None:
+    """The line of a statement, unchanged if possible. ``is_start``: write it as a ``tool_call``.
+
+    None: it would be an update without fields.
+    """
+    if call.line is not None and call.is_start == is_start:
+        return call.line
+    if is_start:
+        return started(session, call.id, call.fields, call.around)
+    return updated(session, call.id, call.fields, call.around) if call.fields else None
+
+
+def started(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
+    """The line of a ``tool_call``. Without a title among the fields, the id is the title."""
+    name = jsonrpc.dump(id)
+    return update_lines.update(session, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, around)
+
+
+def updated(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
+    """The line of a ``tool_call_update``."""
+    return update_lines.update(session, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, around)
+
+
+def _read(
+    value: object, members: Members, around: Members, run: str, is_start: bool, line: bytes | None
+) -> ReplayedCall | None:
+    id = acp.text(value, "toolCallId")
+    if id is None or not isinstance(value, Mapping):
+        return None
+    return ReplayedCall(
+        id=id,
+        run=run,
+        is_start=is_start,
+        fields={name: raw for name, raw in members.items() if _says(name, value.get(name))},
+        around={name: raw for name, raw in around.items() if raw != b"null"},
+        status=acp.text(value, "status"),
+        shows_terminal=_shows_terminal(value.get("content")),
+        line=line,
+        keeps_output=_keeps_output(value.get("_meta")),
+    )
+
+
+def _says(name: str, value: object) -> bool:
+    return name not in _NAMES and value is not None and isinstance(value, _TYPES.get(name, object))
+
+
+def _shows_terminal(content: object) -> bool:
+    return isinstance(content, list) and any(acp.text(item, "type") == "terminal" for item in content)
+
+
+def _keeps_output(meta: object) -> bool:
+    return isinstance(meta, Mapping) and any(name.startswith(_OUTPUT) for name in meta)
+
+
+# --- Merges updates of a tool call for readers, with the output of the agent's own terminals (in ``_meta``).
+
+
+Fields = Mapping[str, object]
+
+
+def merged(updates: Iterable[Fields]) -> dict[str, object]:
+    """The last value of each field other than null. Terminal output in the updates replaces the content's terminals.
+
+    ``updates``: the fields of each, as parsed values.
+    """
+    fields: dict[str, object] = {}
+    written: list[str] = []
+    for update in updates:
+        fields |= {name: value for name, value in update.items() if value is not None or name not in fields}
+        written.append(acp.text(acp.member(update.get("_meta"), "terminal_output"), "data") or "")
+    output, content = "".join(written), fields.get("content")
+    if output and isinstance(content, list):
+        fields["content"] = [_shown(item, output) for item in content]
+    return fields
+
+
+def _shown(item: object, output: str) -> object:
+    if acp.text(item, "type") != "terminal":
+        return item
+    return {"type": "content", "content": {"type": "text", "text": output}}

@@ -1,0 +1,232 @@
+"""Replays a segment, which is a prompt's turn and everything up to the next prompt, in one of two ways.
+
+``Streamed`` (full) sends every update as it comes. ``Folded`` (compact) sends the same state in fewer lines when the
+segment has ended. Both make sure that a call begins with a ``tool_call``, that a permission request counts as an update
+of its call if that is sent, that terminals are replaced by their output, and that what was never finished has failed.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterator
+from typing import Protocol
+
+from acp_proxy.protocol.acp import COMPACTION
+from acp_proxy.protocol.value import Value
+from acp_proxy.replay import tool_calls, unfinished
+from acp_proxy.replay.fold_calls import Fold
+from acp_proxy.replay.terminals import ReplayedTerminals, TerminalContent
+from acp_proxy.replay.tool_calls import ReplayedCall
+from acp_proxy.replay.unfinished import Compaction, Key, Standing
+from acp_proxy.replay.updates import CHUNKS, COMPACTIONS, PLAN, TOOL_CALL, Chunks, Update, key
+from acp_proxy.transcript.chunk_runs import Stream
+
+
+class Segment(Protocol):
+    """A segment. The methods return the lines that are certain now, in order; an item may be several lines."""
+
+    def add(self, update: Update) -> list[bytes]:
+        """Add an update that is not about a tool call."""
+
+    def go_on(self, stream: Stream) -> list[bytes] | None:
+        """Add more chunks of the message that was added last. None: add them one by one instead."""
+
+    def call(self, call: ReplayedCall) -> list[bytes]:
+        """Add a statement about a tool call."""
+
+    def end(self, failed: Collection[Key]) -> list[bytes]:
+        """End the segment. ``failed``: the calls and compactions that were never finished."""
+
+
+class _Held(Value, frozen=False):
+    """A line that waits for the output of terminals, which are in ``run``.
+
+    ``is_awaited``: there is no line yet, since a permission request asked about a call that has not come.
+    """
+
+    line: bytes
+    run: str | None = None
+    call: str = ""
+    is_awaited: bool = False
+
+
+class Streamed:
+    """Sends every update as it comes."""
+
+    def __init__(self, session: str, standing: Standing, terminals: ReplayedTerminals) -> None:
+        self._session = session
+        self._standing = standing
+        self._terminals = terminals
+        self._shown: dict[str, TerminalContent] = {}
+        self._held: deque[_Held] = deque()
+        """The lines from the first reference to a terminal on, or from a question about a call that has not come."""
+        self._asked: dict[str, _Held] = {}
+
+    def add(self, update: Update) -> list[bytes]:
+        if update.kind in COMPACTIONS:
+            unfinished.note(update, self._standing)
+        return self._out(_Held(update.line))
+
+    def go_on(self, stream: Stream) -> list[bytes]:
+        return self._out(_Held(stream.messages))
+
+    def call(self, call: ReplayedCall) -> list[bytes]:
+        is_new = call.id not in self._standing.known
+        told = self._standing.take(call)
+        if not told and call.id not in self._asked:
+            self._asked[call.id] = _Held(b"", is_awaited=True)
+            return self._out(self._asked[call.id])
+        out: list[bytes] = []
+        for each in told:
+            self._note_terminals(each)
+            line = tool_calls.told(self._session, each, is_start=each.is_start or is_new)
+            is_new = False
+            if line is not None:
+                out += self._put(each, line)
+        return out
+
+    def end(self, failed: Collection[Key]) -> list[bytes]:
+        told = [self._final(held) for held in self._held if not held.is_awaited]
+        self._held.clear()
+        self._asked.clear()
+        own = self._standing.own
+        self._terminals.end_of_turn({id: shown for id, shown in self._shown.items() if id not in own})
+        return [*told, *(_failed(self._session, key) for key in failed)]
+
+    def _put(self, call: ReplayedCall, line: bytes) -> list[bytes]:
+        run = call.run if call.shows_terminal else None
+        held = self._asked.pop(call.id, None)
+        if held is None:
+            return self._out(_Held(line, run, call.id))
+        held.line, held.run, held.call, held.is_awaited = line, run, call.id, False
+        return self._certain()
+
+    def _out(self, held: _Held) -> list[bytes]:
+        if not self._held and held.run is None and not held.is_awaited:
+            return [held.line]
+        self._held.append(held)
+        return []
+
+    def _certain(self) -> list[bytes]:
+        """Remove and return the first lines that wait for nothing."""
+        told = []
+        while self._held and self._held[0].run is None and not self._held[0].is_awaited:
+            told.append(self._held.popleft().line)
+        return told
+
+    def _final(self, held: _Held) -> bytes:
+        if held.run is None:
+            return held.line
+        return self._terminals.in_line(held.line, held.run, own=held.call in self._standing.own)
+
+    def _note_terminals(self, call: ReplayedCall) -> None:
+        if call.sets_content:
+            self._terminals.changed(call.id)
+            self._shown.pop(call.id, None)
+        if call.shows_terminal:
+            self._shown[call.id] = TerminalContent(call.run, call.fields["content"])
+
+
+class Folded:
+    """Sends everything when the segment ends, in as few lines as possible."""
+
+    def __init__(self, session: str, standing: Standing, terminals: ReplayedTerminals, limit: int) -> None:
+        """``limit``: the most bytes of one call; 0 for no limit."""
+        self._session = session
+        self._standing = standing
+        self._terminals = terminals
+        self._limit = limit
+        self._places: list[Chunks | Fold | Compaction | bytes] = []
+        self._folds: dict[str, Fold] = {}
+        self._compactions: dict[str, Compaction] = {}
+        self._touched: Fold | None = None  # the only fold with an uncut line, which its next update may replace
+        self._plan: int | None = None
+
+    def add(self, update: Update) -> list[bytes]:
+        if update.kind in CHUNKS:
+            self._chunk(update)
+        elif update.kind in COMPACTIONS:
+            self._compaction(update)
+        else:
+            if update.kind == PLAN:
+                self._drop_plan()
+                self._plan = len(self._places)
+            self._places.append(update.line)
+        return []
+
+    def go_on(self, stream: Stream) -> list[bytes] | None:
+        last = self._places[-1]
+        if not isinstance(last, Chunks) or last.key is None:
+            return None
+        last.go_on(stream.text)
+        return []
+
+    def call(self, call: ReplayedCall) -> list[bytes]:
+        if (fold := self._folds.get(call.id)) is None:
+            fold = Fold(self._session, call.id, self._limit, is_whole=call.id not in self._standing.known)
+            self._folds[call.id] = fold
+            self._places.append(fold)
+        for each in self._standing.take(call):
+            if each.sets_content:
+                self._terminals.changed(each.id)
+            if self._touched is not None and self._touched is not fold:
+                self._touched.cut()
+            self._touched = fold
+            fold.take(each, one_by_one=each.id in self._standing.own)
+        return []
+
+    def end(self, failed: Collection[Key]) -> list[bytes]:
+        told = list(self._told(set(failed)))
+        told += [_failed(self._session, key) for key in failed if not self._is_here(key)]
+        self._terminals.end_of_turn({id: fold.shown for id, fold in self._folds.items() if fold.shown is not None})
+        return told
+
+    def _told(self, failed: Collection[Key]) -> Iterator[bytes]:
+        for place in self._places:
+            match place:
+                case Chunks():
+                    yield place.told()
+                case Fold() if place.id in self._standing.known:
+                    yield from place.told(self._terminals, failed=(TOOL_CALL, place.id) in failed)
+                case Compaction():
+                    yield place.told(failed=(COMPACTION, place.id) in failed)
+                case bytes():
+                    yield place
+
+    def _is_here(self, key: Key) -> bool:
+        kind, id = key
+        return id in (self._folds if kind == TOOL_CALL else self._compactions)
+
+    def _chunk(self, update: Update) -> None:
+        last = self._places[-1] if self._places else None
+        if isinstance(last, Chunks) and last.joins(key(update)):
+            last.add(update)
+        else:
+            self._places.append(Chunks(self._session, update))
+
+    def _compaction(self, update: Update) -> None:
+        """Fold all updates of a compaction into its first place. Updates in later segments pass unchanged."""
+        id = unfinished.id_of(update)
+        is_new = unfinished.note(update, self._standing)
+        if is_new:
+            self._compactions[id] = Compaction(self._session, id)
+            self._places.append(self._compactions[id])
+        if id in self._compactions:
+            self._compactions[id].add(update)
+        else:
+            self._places.append(update.line)
+
+    def _drop_plan(self) -> None:
+        """Remove the segment's earlier plan, and join the chunks around it, which are adjacent now."""
+        if (at := self._plan) is None:
+            return
+        del self._places[at]
+        before, after = self._places[at - 1] if at else None, self._places[at] if at < len(self._places) else None
+        if isinstance(before, Chunks) and isinstance(after, Chunks) and before.joins(after.key):
+            before.take(after)
+            del self._places[at]
+
+
+def _failed(session: str, key: Key) -> bytes:
+    kind, id = key
+    if kind == TOOL_CALL:
+        return tool_calls.updated(session, id, {"status": tool_calls.FAILED}, {})
+    return unfinished.failed(session, id)

@@ -1,0 +1,161 @@
+"""Follows the tool calls and compactions of a conversation from one segment to the next.
+
+A call that is known only from a permission request is not replayed; what the request stated counts when the call itself
+comes. The bytes kept for such requests are bounded; ids are kept without a limit.
+"""
+
+from collections.abc import Collection
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.replay import tool_calls, update_lines
+from acp_proxy.replay.terminals import Newest
+from acp_proxy.replay.tool_calls import ReplayedCall
+from acp_proxy.replay.update_lines import Members
+from acp_proxy.replay.updates import TOOL_CALL, Update
+
+CARRIED = 1024 * 1024
+"""The most bytes kept of permission requests for calls that have not come: far more than agents ask at a time."""
+
+Key = tuple[str, str]
+"""A call or a compaction: TOOL_CALL or COMPACTION, and its id."""
+
+
+class Standing:
+    """Which calls and compactions of a conversation were replayed, and which are unfinished."""
+
+    def __init__(self) -> None:
+        self.known: set[str] = set()
+        """The ids of calls that were replayed."""
+        self.own: set[str] = set()
+        """The ids of calls whose terminals are the agent's own."""
+        self.compactions: set[str] = set()
+        """The ids of compactions that were replayed."""
+        self._unfinished: dict[str, dict[Key, None]] = {}
+        """By run: what the run has not finished."""
+        self._runs: dict[Key, str] = {}
+        self._asked: Newest[str, ReplayedCall] = Newest(CARRIED)
+
+    def take(self, call: ReplayedCall) -> list[ReplayedCall]:
+        """The statements about a call to replay now: this one, after what was asked before the call came.
+
+        Empty for a permission request whose call has not come.
+        """
+        if call.is_asked and call.id not in self.known:
+            self._ask(call)
+            return []
+        asked = self._asked.pop(call.id)
+        told = [call] if asked is None else [asked, call]
+        for each in told:
+            self._note(each, call.run)
+        return told
+
+    def compacts(self, id: str, status: str | None, run: str) -> None:
+        """Note an update of a compaction. ``status``: None for a chunk of its summary."""
+        is_new = id not in self.compactions
+        self.compactions.add(id)
+        if status == acp.IN_PROGRESS or (status is None and is_new):
+            self._begin((acp.COMPACTION, id), run)
+        elif status is not None:
+            self._finish((acp.COMPACTION, id))
+
+    def given_up(self, live: Collection[str]) -> list[Key]:
+        """Everything that will never be finished; returned once. ``live``: the runs in which a turn goes on."""
+        given_up = [key for run, keys in self._unfinished.items() if run not in live for key in keys]
+        for key in given_up:
+            self._finish(key)
+        return given_up
+
+    def _note(self, call: ReplayedCall, run: str) -> None:
+        """Note the status of a call. ``run``: the run that works on it."""
+        is_start = call.is_start or call.id not in self.known
+        self.known.add(call.id)
+        if call.keeps_output:
+            self.own.add(call.id)
+        if call.status in tool_calls.UNFINISHED or (call.status is None and is_start):
+            self._begin((TOOL_CALL, call.id), run)
+        elif call.status is not None:
+            self._finish((TOOL_CALL, call.id))
+
+    def _begin(self, key: Key, run: str) -> None:
+        if self._runs.get(key) != run:
+            self._finish(key)
+            self._unfinished.setdefault(run, {})[key] = None
+            self._runs[key] = run
+
+    def _finish(self, key: Key) -> None:
+        if (run := self._runs.pop(key, None)) is not None:
+            del self._unfinished[run][key]
+            if not self._unfinished[run]:
+                del self._unfinished[run]
+
+    def _ask(self, call: ReplayedCall) -> None:
+        before = self._asked.get(call.id)
+        asked = call if before is None else before.followed_by(call)
+        self._asked.trim()  # before the newest is added, which is kept whatever its size: its call comes next
+        self._asked.put(call.id, asked, asked.size)
+
+
+# --- Folds everything that a turn says about a compaction into one update.
+#
+# The protocol's rules: the last status counts; ``summary``, ``error`` and ``_meta`` keep their value if they are left
+# out, and null removes them; a chunk adds a block to the summary, and begins an unknown compaction. Values keep their
+# JSON text.
+
+
+_NULL = b"null"
+_FAILED = b'"failed"'
+_SUMMARY, _STATUS = "summary", "status"
+_NAMES = ("sessionUpdate", "compactionId")
+
+
+class Compaction:
+    """One compaction in one turn."""
+
+    def __init__(self, session: str, id: str) -> None:
+        self.id = id
+        self._session = session
+        self._fields: Members = {_STATUS: jsonrpc.dump(acp.IN_PROGRESS)}
+        self._summary: list[bytes] = []
+
+    def add(self, update: Update) -> None:
+        """Add an update about this compaction."""
+        try:
+            members, _ = update_lines.taken_apart(update.raw, update.message)
+        except (ValueError, KeyError):
+            return
+        if update.kind == acp.COMPACTION_CHUNK:
+            self._summary.append(members["content"])
+            return
+        if _SUMMARY in members:
+            self._summary = (
+                update_lines.items(members[_SUMMARY]) if isinstance(update.value.get(_SUMMARY), list) else []
+            )
+        said = {name: raw for name, raw in members.items() if name not in (*_NAMES, _SUMMARY)}
+        self._fields = {name: raw for name, raw in (self._fields | said).items() if raw != _NULL}
+
+    def told(self, *, failed: bool) -> bytes:
+        """The update's line. ``failed``: it was never finished, so its status is ``failed``."""
+        summary = {_SUMMARY: update_lines.array(self._summary)} if self._summary else {}
+        return _line(self._session, self.id, self._fields | summary | ({_STATUS: _FAILED} if failed else {}))
+
+
+def id_of(update: Update) -> str:
+    """The id of the compaction that an update is about."""
+    return acp.text(update.value, "compactionId") or ""
+
+
+def note(update: Update, standing: Standing) -> bool:
+    """Note the status of a compaction. Returns whether it is new."""
+    id = id_of(update)
+    is_new = id not in standing.compactions
+    standing.compacts(id, acp.text(update.value, _STATUS) if update.kind == acp.COMPACTION else None, update.run)
+    return is_new
+
+
+def failed(session: str, id: str) -> bytes:
+    """The line of an update that sets the status ``failed``."""
+    return _line(session, id, {_STATUS: _FAILED})
+
+
+def _line(session: str, id: str, fields: Members) -> bytes:
+    return update_lines.update(session, acp.COMPACTION, {"compactionId": jsonrpc.dump(id), **fields})

@@ -1,0 +1,45 @@
+"""Compresses large transcripts that nobody uses, once a day while nothing is relayed.
+
+Runs on a thread with low priority, and checks between chunks of work whether it may continue. Failures are ignored:
+whatever needs the store will report them, and the next day compressing is tried again.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.store.store import Store, Terms
+
+_NICE = 10
+"""Lower priority, but not the lowest: a thread that never ran could never release the interpreter's lock."""
+
+
+def compress(root: Path, go_on: Callable[[], bool]) -> None:
+    """Compress the store at ``root`` if no process has today; stops when ``go_on`` returns False."""
+    if sys.platform == "linux":  # only Linux has priorities of single threads
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, max(_NICE, os.getpriority(os.PRIO_PROCESS, thread)))
+    try:
+        store = Store(root)  # a store of its own: the index is for one thread at a time
+        with store.daily() as is_due:
+            if is_due:
+                _compress_all(store, Terms(go_on=go_on))
+    except (OSError, AcpProxyError, _Interrupted):
+        return
+
+
+class _Interrupted(Exception):
+    """Something is relayed again: the rest waits for the next idle time."""
+
+
+def _compress_all(store: Store, terms: Terms) -> None:
+    for agent, name in store.compressible():
+        if not terms.go_on():
+            raise _Interrupted
+        try:
+            store.compress(agent, name, terms)
+        except OSError:  # continue with the other files
+            continue

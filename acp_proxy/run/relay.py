@@ -1,0 +1,497 @@
+"""Relays between the editor and the agent: runs the two pumps and the replays, and performs the core's effects.
+
+Locks: one for the core (deciding, and the order of recording), never held during a write to a peer; one per output,
+held for whole lines. The core's lock may be taken while holding an output's, never the reverse.
+
+An exception in deciding causes a warning, and the lines in question pass unchanged.
+"""
+
+import math
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, assert_never
+
+from acp_proxy.errors import NewerFormat, errno_name
+from acp_proxy.protocol.jsonrpc import Peer, RequestId
+from acp_proxy.protocol.value import Value
+from acp_proxy.proxy import session_list
+from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.effects import (
+    Acting,
+    AmendList,
+    AmendTitles,
+    CloseTranscript,
+    DecideLater,
+    DeleteSession,
+    Effect,
+    FindSession,
+    FollowAgent,
+    ForTranscript,
+    Forward,
+    ListSessions,
+    NoteAlias,
+    ReadPast,
+    RecordUpdates,
+    SetArchived,
+    SetTitle,
+    StartReplay,
+    StopReplay,
+    TakeOutput,
+    TellStatus,
+    Warn,
+    WriteToStderr,
+)
+from acp_proxy.proxy.events import (
+    AgentEnded,
+    Event,
+    LinesRead,
+    OutputTaken,
+    PastRead,
+    PieceRead,
+    ReplayEnded,
+    SessionFound,
+)
+from acp_proxy.recording.gate import PATIENCE_SECONDS
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.run.output import Output, stderr
+from acp_proxy.run.pump import Pump
+from acp_proxy.run.store_requests import Serving
+from acp_proxy.run.watch import Watch
+from acp_proxy.transcript.file_format import FIRST
+
+if TYPE_CHECKING:  # replays are imported for the first load
+    from acp_proxy.replay.replayer import Mode
+    from acp_proxy.run.replay_thread import Replay
+
+IDLE_SECONDS = 5 * 60.0
+"""Without a line in either direction for so long, the user is away or the agent is thinking."""
+
+
+class ReplayOptions(Value):
+    """How to replay. ``tool_limit``: bytes per tool call in a compact replay; 0: no limit. ``record_size``: the most
+    bytes of a handover's record."""
+
+    mode: "Mode"
+    tool_limit: int
+    record_size: int = 64 * 1024
+
+
+class Relay:
+    """The relay of one connection. Its methods may be called from any thread.
+
+    ``notify``: called when a side ends or is closed. ``client``, ``agent``: the pumps that read from them.
+    """
+
+    def __init__(
+        self,
+        interceptor: Interceptor,
+        recorder: Recorder | None,
+        *,
+        from_client: int,
+        to_client: int,
+        from_agent: int,
+        to_agent: int,
+        warn: Callable[[str], None],
+        replay: ReplayOptions,
+        idle_seconds: float | None = None,
+    ) -> None:
+        """``recorder``: None: nothing is recorded. ``from_client`` to ``to_agent``: descriptors. ``warn``: warns the
+        user.
+
+        ``idle_seconds``: compress the store after this time without a line in either direction; None: never.
+        """
+        self.notify: Callable[[], None] = lambda: None
+        self.stirred = threading.Event()
+        """Set once the agent has sent something, or a side has ended."""
+        self._interceptor = interceptor
+        self._recorder = recorder
+        self._warn = warn
+        self._replay = replay
+        self._core = threading.Lock()
+        self._to_client = Output(to_client, self._notify)
+        self._to_agent = Output(to_agent, lambda: None, from_client, self._hang_up)
+        self.client = Pump(Peer.CLIENT, from_client, self, self._notify)
+        self.agent = Pump(Peer.AGENT, from_agent, self, self._notify)
+        self._hung_up = False
+        self._serving = Serving(recorder, self._to_client, warn) if recorder is not None else None
+        self.is_full = False
+        self._room = threading.Event()
+        self._room.set()
+        self._replays: dict[RequestId, Replay] = {}
+        self._watch: Watch | None = None
+        if recorder is not None:
+            self._watch = Watch(recorder, self._go_on_without, lambda: bool(self._replays), warn, idle_seconds)
+
+    def start(self) -> None:
+        """Start the pumps and the store's threads."""
+        self.client.start()
+        self.agent.start()
+        if self._serving is not None:
+            self._serving.start()
+        if self._watch is not None:
+            self._watch.start()
+
+    def synchronize(self) -> None:
+        """Exchange sessions with other machines, if the user has set up sync."""
+        if self._serving is not None:
+            self._serving.synchronize()
+
+    @property
+    def client_is_gone(self) -> bool:
+        """Whether the editor has closed its side, or no longer reads."""
+        return self.client.ended.is_set() or self._hung_up or self._to_client.is_gone
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the editor has closed its side while the agent does not read what came before that."""
+        return self._hung_up and not self.client.ended.is_set() and not self._to_client.is_gone
+
+    @property
+    def taken(self) -> int:
+        """Grows while an agent that is behind reads."""
+        return self._to_agent.taken
+
+    def end_input(self) -> None:
+        """Close the agent's input once everything waiting is written. Returns at once."""
+        threading.Thread(target=self._to_agent.close, name="end of input", daemon=True).start()
+
+    def close(self) -> None:
+        """Close the outputs to both sides once everything waiting is written."""
+        self._to_agent.close()
+        self._to_client.close()
+
+    def finish(self, how: str) -> None:
+        """Call this when the agent is gone: ends replays, answers open requests, and records the rest.
+
+        ``how``: who ended, and how, for people.
+        """
+        while started := [replay for replay in list(self._replays.values()) if replay.is_running]:
+            started[0].join()
+        self._to_client.is_delivered()
+        effects = deque(self._decide(AgentEnded(how)))
+        while effects:
+            self.flush()
+            effects.extendleft(self.perform(effects.popleft())[::-1])
+        if self._recorder is not None:
+            self._recorder.try_again()
+        self.flush()
+
+    def finish_work(self, seconds: float) -> None:
+        """Let the store's remaining work run, for at most ``seconds``."""
+        if self._serving is not None:
+            self._serving.finish(seconds)
+            self._to_client.is_delivered(seconds)
+        if self._watch is not None:
+            self._watch.end()
+
+    # --- for the pumps
+
+    def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[Acting]:
+        """Decide on complete lines from ``peer``. Returns the effects to perform."""
+        if peer is Peer.AGENT and not self.stirred.is_set():
+            self.stirred.set()
+        return self._decide(LinesRead(peer, lines))
+
+    def pass_to_agent(self, lines: bytes) -> bool:
+        """Forward a client's lines if nothing has to be decided about them; returns whether it did."""
+        with self._core:
+            if not self._let_pass(Peer.CLIENT, lines):
+                return False
+        self._to_agent.write(lines)
+        if self._watch is not None:
+            self._watch.stir()
+        return True
+
+    def pass_to_client(self, lines: bytes) -> bool:
+        """Forward an agent's lines if they are only updates, which are recorded, and nothing depends on them, or if
+        nothing has to be decided about them; returns whether it did."""
+        with self._core:
+            session = self._interceptor.passes(lines)
+            if session is None:
+                if not self._let_pass(Peer.AGENT, lines):
+                    return False
+            elif self._recorder is not None:
+                self._recorder.add(RecordUpdates(session, lines))
+        self._to_client.write(lines)
+        if session is not None:
+            self.flush()
+        elif self._watch is not None:
+            self._watch.stir()
+        return True
+
+    def _let_pass(self, peer: Peer, lines: bytes) -> bool:
+        try:
+            return self._interceptor.let_pass(lines, peer)
+        except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
+            self._warn(f"internal error, lines are handled one by one: {type(bug).__name__}: {bug}")
+            return False
+
+    def open_long_line(self, peer: Peer, data: bytes) -> list[Acting] | None:
+        """Decide on an incomplete long line, of which ``data`` is the beginning. None: hold it until its end."""
+        with self._core:
+            try:
+                effects = self._interceptor.opens_long_line(peer, data)
+            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
+                self._warn(f"internal error, a long line waits for its end: {type(bug).__name__}: {bug}")
+                return None
+            return self._acting(effects) if effects is not None else None
+
+    def decide_piece(self, peer: Peer, data: bytes, *, last: bool) -> list[Acting]:
+        """Decide on the next piece of a long line."""
+        return self._decide(PieceRead(peer, data, last))
+
+    def flush(self) -> None:
+        """Write the decided entries to the store, without waiting for one that hangs."""
+        if self._recorder is not None and self._watch is not None:
+            self._watch.stir()
+            try:
+                self._recorder.flush()
+            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug in the recorder
+                self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
+
+    def wait_for_room(self, peer: Peer) -> None:
+        """Wait until the agent may be read again, if ``peer`` is the agent."""
+        if peer is Peer.AGENT:
+            self._room.wait()
+
+    def perform(self, effect: Acting) -> list[Acting]:
+        """Perform an effect. Returns the effects to perform next."""
+        try:
+            return self._perform(effect)
+        except ImportError as lost:
+            return self.instead(effect, errno_name(lost))
+        except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
+            self._warn(f"internal error: {type(bug).__name__}: {bug}")
+            return self.instead(effect)
+
+    def _perform(self, effect: Acting) -> list[Acting]:
+        match effect:
+            case Forward():
+                out = self._output(effect.to)
+                if effect.own:
+                    self._say(effect)
+                elif effect.begins and effect.ends:
+                    out.write(effect.data)
+                else:
+                    out.write_piece(effect.data, begins=effect.begins, ends=effect.ends)
+            case WriteToStderr(data):
+                stderr.write(data)
+            case Warn(text):
+                self._warn(text)
+            case ListSessions():
+                self._the_serving().list_sessions(effect)
+            case AmendList():
+                amended = self._the_serving().amended_list(effect)
+                return amended if isinstance(amended, list) else self._decide(amended)
+            case AmendTitles():
+                return [Forward(Peer.CLIENT, self._the_serving().amended_titles(effect))]
+            case SetTitle() | SetArchived() | TellStatus():
+                self._the_serving().change(effect)
+            case FollowAgent():
+                return self._the_serving().follow(effect)
+            case DeleteSession(session, request):
+                return self._the_serving().delete(session, request)
+            case NoteAlias(session, alias):
+                self._the_serving().add_alias(session, alias)
+            case FindSession():
+                return self._find(effect)
+            case DecideLater(peer, lines):
+                return self._decide(LinesRead(peer, lines))
+            case ReadPast():
+                return self._read_past(effect)
+            case StartReplay(request):
+                self._replays[request].start(effect)
+            case StopReplay(request):
+                if request in self._replays:
+                    self._replays[request].stop()
+            case CloseTranscript(request):
+                if request in self._replays:
+                    self._replays.pop(request).close()
+            case TakeOutput(request):
+                # On a separate thread: a long line that never ends may hold the client's output.
+                threading.Thread(target=self._take_output, args=(request,), name="take output", daemon=True).start()
+            case _:
+                assert_never(effect)
+        return []
+
+    def instead(self, effect: Acting, trouble: str = "ETIMEDOUT") -> list[Acting]:
+        """The effects to perform in place of one that fails, or whose thread hangs in the store."""
+        match effect:
+            case FindSession(request):
+                return self._decide(SessionFound(request, trouble=trouble))
+            case ReadPast(request, session):
+                return self._decide(PastRead(request, session, None))
+            case AmendList(raw=data) | AmendTitles(data):
+                return [Forward(Peer.CLIENT, data)]
+            case SetTitle(request=request) | SetArchived(request=request) | TellStatus(request=request):
+                return [session_list.unreadable(request, trouble)]
+            case _:
+                return []
+
+    def _say(self, effect: Forward) -> None:
+        """Write a message of our own.
+
+        The pump that reads from its receiver must not wait for it: the receiver may read nothing until it has written.
+        """
+        out = self._output(effect.to)
+        if effect.to is Peer.AGENT and self.agent.is_thread(threading.get_ident()):
+            out.post(effect.data, math.inf)  # one per load under way, and their number is limited
+        elif effect.to is Peer.CLIENT and self.client.is_thread(threading.get_ident()):
+            out.post(effect.data)
+        else:
+            out.write(effect.data, own=True)
+
+    # --- deciding
+
+    def _decide(self, event: Event) -> list[Acting]:
+        with self._core:
+            return self._decide_locked(event)
+
+    def _decide_locked(self, event: Event) -> list[Acting]:
+        try:
+            effects = self._interceptor.handle(event)
+        except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
+            self._warn(f"internal error, the lines pass unchanged: {type(bug).__name__}: {bug}")
+            return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, LinesRead) else []
+        if self._interceptor.holds_too_much:
+            self._room.clear()
+            self.is_full = True
+        return self._acting(effects)
+
+    def _acting(self, effects: list[Effect]) -> list[Acting]:
+        """Pass effects for the transcript to the recorder, in order; returns the others."""
+        acting: list[Acting] = []
+        for effect in effects:
+            if not isinstance(effect, ForTranscript):
+                acting.append(effect)
+            elif self._recorder is not None:
+                self._recorder.add(effect)
+        return acting
+
+    # --- replays
+
+    def _find(self, wanted: FindSession) -> list[Acting]:
+        """Look a session up, and fix what a replay of it will show: what is recorded up to now."""
+        from acp_proxy.comparison.compare import Comparison
+        from acp_proxy.replay.replayer import FOLDED, Telling
+        from acp_proxy.replay.v2 import EitherVersion, Upserting, Verbatim
+        from acp_proxy.run.replay_thread import Replay
+        from acp_proxy.run.store_requests import look_up
+
+        recorder, request, shown = self._the_recorder(), wanted.request, wanted.shown or wanted.session
+        opened = look_up(recorder, wanted, self._the_serving().trouble_of_missing)
+        if isinstance(opened, SessionFound):
+            return self._decide(opened)
+
+        def telling(start: StartReplay, comparison: Comparison | None) -> Telling | EitherVersion:
+            first = Telling(
+                shown,
+                run=recorder.run,
+                mode=self._replay.mode,
+                tool_limit=self._replay.tool_limit,
+                also=opened.also,
+                page=FOLDED,
+                kinds=start.kinds,
+                ids=comparison.ids if comparison is not None else None,
+            )
+            if start.protocol == FIRST:
+                return first
+            verbatim = Verbatim(shown, run=recorder.run, also=opened.also)
+            is_folded = self._replay.mode == "compact"
+            folding = Upserting(shown, self._replay.tool_limit, page=FOLDED) if is_folded else None
+            return EitherVersion(shown, first, verbatim, folding)
+
+        def found(complete: bool) -> list[Acting]:
+            self._replays[request] = Replay(
+                shown,
+                opened.reading,
+                self._to_client,
+                self._end_replay,
+                self._warn,
+                run=recorder.run,
+                telling=telling,
+                title=opened.title,
+                record_size=self._replay.record_size,
+                mask=recorder.mask,
+            )
+            return self._decide_locked(opened.found(request, complete=complete))
+
+        try:
+            return opened.settled(self._core, found)
+        except OSError as problem:
+            return self._decide(SessionFound(request, trouble=errno_name(problem)))
+
+    def _read_past(self, wanted: ReadPast) -> list[Acting]:
+        """Compare the updates that came with a request with what is recorded up to now."""
+        from acp_proxy.run.replay_thread import compare
+        from acp_proxy.store.store import kept
+
+        recorder, comparison = self._the_recorder(), None
+        try:
+            reading = recorder.at_store(lambda: recorder.store.read(recorder.agent, wanted.session), PATIENCE_SECONDS)
+            try:
+                comparison = compare(kept(reading), wanted.told, recorder.mask)
+            finally:
+                reading.close()
+        except (OSError, NewerFormat) as problem:
+            if not isinstance(problem, FileNotFoundError):
+                self._warn(f"what the agent replayed is not recorded: {errno_name(problem)}")
+        return self._decide(PastRead(wanted.request, wanted.session, comparison))
+
+    def _end_replay(self, ended: ReplayEnded) -> bool:
+        """End a replay: called with the client's output held, so that nothing comes between it and the answer.
+
+        Returns False if there are updates that must be compared first; then the replay is not over.
+        """
+        with self._core:
+            if self._interceptor.is_told_again(ended):
+                return False
+            effects = self._decide_locked(ended)
+        self._replays.pop(ended.request, None)
+        self.is_full = False
+        self._room.set()
+        self._perform_locked(effects)
+        return True
+
+    def _take_output(self, request: RequestId) -> None:
+        with self._to_client.in_turn():
+            self._perform_locked(self._decide(OutputTaken(request)))
+
+    def _perform_locked(self, effects: list[Acting]) -> None:
+        """Perform effects while holding the client's output."""
+        for effect in effects:
+            if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
+                self._to_client.write_locked(effect.data, own=effect.own)
+            elif isinstance(effect, Forward):
+                self._to_agent.post(effect.data, math.inf)  # never wait for one output while holding the other
+            else:
+                self._perform_locked(self.perform(effect))
+
+    # --- small things
+
+    def _output(self, peer: Peer) -> Output:
+        return self._to_client if peer is Peer.CLIENT else self._to_agent
+
+    def _the_recorder(self) -> Recorder:
+        if self._recorder is None:
+            raise RuntimeError("nothing is recorded, so nothing is served")
+        return self._recorder
+
+    def _the_serving(self) -> Serving:
+        if self._serving is None:
+            raise RuntimeError("nothing is recorded, so nothing is served")
+        return self._serving
+
+    def _hang_up(self) -> None:
+        self._hung_up = True
+        self._notify()
+
+    def _notify(self) -> None:
+        self.stirred.set()
+        self.notify()
+
+    def _go_on_without(self, stuck: int) -> None:
+        for pump in (self.client, self.agent):
+            if pump.is_thread(stuck):
+                pump.take_over()

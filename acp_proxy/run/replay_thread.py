@@ -1,0 +1,283 @@
+"""One replay, on a thread of its own: compares the agent's replay with the transcript, and sends the transcript's if
+that is the one to show.
+
+It takes the client's output for at most ``TAKE`` bytes of whole lines at a time, so other sessions continue in between.
+``stop`` takes effect between takes: after it returns, a cancelled replay sends nothing more. The last take ends the
+replay (``end``) while still holding the output.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from acp_proxy.comparison.choose_replay import Rule, verdict
+from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.transcript_text import Laying
+from acp_proxy.errors import errno_name
+from acp_proxy.protocol import acp, framing, jsonrpc, v2_updates
+from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
+from acp_proxy.proxy import session_list
+from acp_proxy.proxy.effects import StartReplay
+from acp_proxy.proxy.events import ReplayEnded
+from acp_proxy.replay.handover_record import INTRODUCTION, LACKING, LIMIT, Brief
+from acp_proxy.replay.replayer import Telling
+from acp_proxy.replay.v2 import EitherVersion, handovers
+from acp_proxy.run.output import WIDE, Output
+from acp_proxy.store.store import AlikeLines, Line, Reading, Summary, kept, retold
+from acp_proxy.transcript.file_format import FIRST, Entry, Header
+
+TAKE = 64 * 1024
+_PATIENCE = 0.005
+"""Seconds that lines wait for more of them, so that the first ones reach the editor at once."""
+
+
+class Replay:
+    """One replay of a session to the client."""
+
+    def __init__(
+        self,
+        session: str,
+        reading: Reading,
+        client: Output,
+        end: Callable[[ReplayEnded], bool],
+        warn: Callable[[str], None],
+        *,
+        run: str,
+        telling: Callable[[StartReplay, Comparison | None], Telling | EitherVersion],
+        title: str | None = None,
+        record_size: int = LIMIT,
+        mask: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        """``session``: the client's id. ``reading``: the transcript; this closes it. ``run``: this connection's.
+
+        ``end``: called at the end with the result; returns False if updates arrived that must be compared first.
+        ``telling``: begins the telling of this session. ``title``: the user's title, if there is one.
+        ``record_size``: the most bytes of a handover's record. ``mask``: masks secrets in what is recorded.
+        """
+        self._session = session
+        self._reading = reading
+        self._client = client
+        self._end = end
+        self._warn = warn
+        self._own_run = run
+        self._begin_telling = telling
+        self._title = title
+        self._record_size = record_size
+        self._mask = mask
+        self._wanted = StartReplay(RequestId("null"))
+        self._brief: Brief | None = None
+        self._stopped = False
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._taken = 0.0
+        self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
+
+    def start(self, wanted: StartReplay) -> None:
+        """Start the thread."""
+        self._wanted = wanted
+        begins = LACKING if wanted.lacking else INTRODUCTION
+        self._brief = Brief(self._record_size, wanted.takes, begins) if wanted.record else None
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._stopped = True
+
+    def close(self) -> None:
+        """Call this if the replay will not be started."""
+        self._reading.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread is running."""
+        return self._thread.is_alive()
+
+    def join(self) -> None:
+        """Wait until the thread has ended."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        wanted, rule = self._wanted, self._wanted.rule or Rule.UNDECIDED
+        telling = self._begin_telling(wanted, None)
+        summary = Summary.begun(self._reading.header or Header(self._session, None, "", ""))
+        comparison: Comparison | None = None
+        is_told = False
+        try:
+            comparison = self._compared() if wanted.compares else None
+            telling = self._begin_telling(wanted, comparison)
+            rule = wanted.rule or (verdict(comparison) if comparison is not None else Rule.LESS)
+            if rule.is_ours and (wanted.shows or self._tells_record):
+                is_told = self._told(telling, summary)
+            if wanted.protocol != FIRST or wanted.lacking:
+                self._record()
+        except OSError as problem:  # what could be read was sent; the agent has opened the session
+            self._warn(f"a replay ended early: {errno_name(problem)}")
+        except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
+            self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
+        brief = self._brief if self._brief is not None and not self._brief.is_empty else None
+        record, attached = (brief.text(), brief.attached) if brief is not None else ("", ())
+        states = self._states(telling, summary) if rule.is_ours and wanted.shows else []
+        is_unread = is_told and comparison is None
+        self._ends(ReplayEnded(wanted.request, rule, comparison, states, record, attached, is_unread))
+
+    def _ends(self, ended: ReplayEnded) -> None:
+        """Report the result. The transcript is read again only if the agent sent updates after its answer."""
+        with self._client.lock:
+            self._take_locked()
+            is_over = self._end(ended)
+        if not is_over:
+            comparison: Comparison | None = None
+            try:
+                comparison = self._compared()
+            except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
+                self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
+            with self._client.lock:
+                self._end(ended.but(comparison=comparison, is_unread=False))
+        self._reading.close()
+
+    def _compared(self) -> Comparison | None:
+        """Raises OSError."""
+        return compare(self._lines(), self._wanted.told, self._mask, self._goes_on)
+
+    def _told(self, telling: Telling | EitherVersion, summary: Summary) -> bool:
+        """Send the transcript. Returns whether all of it was sent."""
+        if isinstance(telling, EitherVersion) and self._wanted.rule is Rule.HANDED_OVER:
+            begun = handovers(line.entry for line in self._lines() if isinstance(line, Line))
+            telling.handovers = begun + self._wanted.record
+        lines = self._lines()
+        if self._reading.size > WIDE:
+            self._client.widen()
+        for line in retold(lines) if self._wanted.protocol == FIRST else lines:
+            if not self._goes_on():
+                return False
+            if isinstance(line, Line) and line.entry is not None:
+                summary.add(line.entry)  # only its title and _meta are used
+                if self._brief is not None and self._tells_record:
+                    self._brief.note(line.entry)
+            self._tell(_told_of(telling, line))
+            if self._waiting and time.monotonic() - self._taken > _PATIENCE:
+                self._take()
+        self._tell(telling.end())
+        return True
+
+    def _record(self) -> None:
+        """Make the record of a handover, if it is wanted, from what a client of version 1 would see."""
+        telling = self._begin_telling(self._wanted.but(protocol=FIRST), None)
+        lines = self._lacking() if self._wanted.lacking else self._lines()
+        for line in retold(lines) if self._brief is not None else ():
+            if not self._goes_on():
+                return
+            if self._brief is not None and self._wanted.lacking and isinstance(line, Line) and line.entry is not None:
+                self._brief.note(line.entry)
+            self._note_down(_told_of(telling, line))
+        self._note_down(telling.end())
+
+    def _note_down(self, items: list[bytes]) -> None:
+        """Add what is replayed to the record of a handover."""
+        if self._brief is not None:
+            for each in framing.cut(b"".join(items)):
+                self._brief.add(each)
+
+    def _lacking(self) -> Iterable[Line | AlikeLines]:
+        """The part of the transcript that the agent's session lacks."""
+        agents, start = self._reading.agents, self._reading.entries_at
+        lines = self._reading.streams(start + agents.lacks_from, 1)
+        return (line for line in kept(self._reading, lines) if agents.lacks(line.end - 1 - start))
+
+    @property
+    def _tells_record(self) -> bool:
+        """Whether the record is of all that is replayed."""
+        return self._wanted.record and not self._wanted.lacking
+
+    def _lines(self) -> Iterable[Line | AlikeLines]:
+        """The transcript, up to the prompt that the agent will get again."""
+        for line in kept(self._reading):
+            if self._wanted.before is not None and isinstance(line, Line) and self._is_prompt(line.entry):
+                return
+            yield line
+
+    def _is_prompt(self, entry: Entry | None) -> bool:
+        if entry is None or entry.peer is not Peer.CLIENT or entry.run != self._own_run or entry.raw is None:
+            return False
+        match jsonrpc.read_message(entry.raw):
+            case Request(method=acp.PROMPT, id=id):
+                return id == self._wanted.before
+            case _:
+                return False
+
+    def _states(self, telling: Telling | EitherVersion, summary: Summary) -> list[bytes]:
+        """Updates with the session's latest state, and the title that a list shows."""
+        info = summary.info()
+        if not self._wanted.titles and summary.agent_title is None:
+            info.pop("title", None)  # the agent's own list has another title
+        info |= {"title": self._title} if self._title is not None else {}
+        named = [session_list.update(self._session, {"sessionUpdate": acp.SESSION_INFO, **info})] if info else []
+        return [*telling.states(), *named]
+
+    def _goes_on(self) -> bool:
+        is_for_nobody = self._stopped and self._brief is None  # the record is for the agent
+        return not (is_for_nobody or self._client.is_gone)
+
+    def _tell(self, lines: list[bytes]) -> None:
+        """Send items; each is one or more whole lines."""
+        if self._wanted.protocol == FIRST and self._tells_record:
+            self._note_down(lines)
+        for line in lines:
+            if self._waiting and self._size + len(line) > TAKE:
+                self._take()
+            if self._wanted.shows:
+                self._waiting.append(line)
+                self._size += len(line)
+
+    def _take(self) -> None:
+        with self._client.in_turn():
+            self._take_locked()
+        self._taken = time.monotonic()
+
+    def _take_locked(self) -> None:
+        if not self._stopped:
+            self._client.write_locked(b"".join(self._waiting))
+        self._waiting.clear()
+        self._size = 0
+
+
+def compare(
+    transcript: Iterable[Line | AlikeLines],
+    told: Iterable[tuple[bytes, bool]],
+    mask: Callable[[bytes], bytes] | None = None,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> Comparison | None:
+    """Compare the agent's updates with a transcript. ``told``: updates, and whether each came after the agent's answer.
+
+    ``mask``: as for ``Replay``; None: a transcript with masks was masked later, in the known forms of secrets.
+    ``goes_on``: the comparison stops, and is None, when this returns False. Raises OSError.
+    """
+    laying = Laying()
+    for line in retold(transcript):
+        if not goes_on():
+            return None
+        _lay(laying, line)
+    past = laying.past()
+    if mask is None and past.is_masked:
+        from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
+
+        mask = Masking().lines
+    comparison = Comparison(past, mask if past.is_masked else None)
+    said = list(told)
+    updates = v2_updates.all_compared(acp.update_of(update) for update, _ in said)
+    for (raw, late), update in zip(said, updates, strict=True):
+        comparison.add(raw, update, late=late)
+    return comparison
+
+
+def _lay(laying: Laying, line: Line | AlikeLines) -> None:
+    if isinstance(line, AlikeLines):
+        laying.go_on(line.stream)
+    elif line.entry is not None:
+        laying.add(line.entry)
+
+
+def _told_of(telling: Telling | EitherVersion, line: Line | AlikeLines) -> list[bytes]:
+    if isinstance(line, AlikeLines):
+        return telling.go_on(line.number, line.stream)
+    return telling.add(line.number, line.entry) if line.entry is not None else []

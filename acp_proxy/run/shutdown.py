@@ -1,0 +1,169 @@
+"""Waits for the agent, signals and the end of streams, and ends the proxy.
+
+An end takes these steps, whoever begins it: the agent gets the end of its input (and our signal), ``grace`` seconds,
+SIGTERM to its process tree, ``TERM_SECONDS``, SIGKILL. An agent that is still reading what the editor sent may finish,
+unless it reads nothing for ``grace`` seconds. All its output is delivered before we exit; a descendant that keeps its
+stdout open delays us by ``HELD_SECONDS`` at most. Every wait is bounded, except for an editor that stays open and does
+not read.
+"""
+
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from acp_proxy.run import agent_process as processes
+from acp_proxy.run.agent_process import AgentProcess
+from acp_proxy.run.relay import Relay
+from acp_proxy.run.signals import ENDING_SIGNALS, HELD_SIGNALS
+
+HELD_SECONDS = 1.0
+_TICK = 0.05
+"""Seconds between checks during an end, and on Windows."""
+_SHORT_TICK = 0.01
+"""Seconds between checks while the last lines are delivered."""
+_WORK_SECONDS = 1.0
+"""For the store's remaining work at the end; marks tell the next process what was left."""
+_SOMETHING = 0
+"""News that is not a signal: a side has ended, or all is delivered."""
+
+
+def supervise(agent: AgentProcess, relay: Relay, grace: float) -> int:
+    """Run until the agent is gone and all is delivered. Returns the exit code.
+
+    Call it on the main thread, with the relay started and ``HELD_SIGNALS`` blocked in every thread.
+    """
+    watch = _Watch(agent, relay, grace)
+    relay.notify = watch.wake  # called from the pumps' threads; earlier calls are visible in the relay's state
+    if sys.platform != "win32":
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # macOS drops a signal that is ignored, though it is waited for
+        threading.Thread(target=watch.listen, name="signals", daemon=True).start()
+    else:
+        for number in ENDING_SIGNALS:
+            signal.signal(number, lambda number, _: watch.wake(number))
+    watch.until_the_end()
+    return agent.exit_code
+
+
+class _Watch:
+    """Waits until one side ends, then ends the other."""
+
+    def __init__(self, agent: AgentProcess, relay: Relay, grace: float) -> None:
+        self._agent = agent
+        self._relay = relay
+        self._grace = grace
+        self._news: queue.SimpleQueue[int] = queue.SimpleQueue()  # its put is safe in a signal handler
+        self._signal: int | None = None
+        self._first: str | None = None
+        """What ended before the agent did, for people."""
+        self._was_ended = False  # by a signal from here
+        self._is_delivered = False
+
+    def wake(self, number: int = _SOMETHING) -> None:
+        """Report a signal, or that a side has ended."""
+        self._news.put(number)
+
+    def listen(self) -> None:
+        """Report signals, which stay blocked."""
+        while True:
+            self.wake(signal.sigwait(HELD_SIGNALS))
+
+    def until_the_end(self) -> None:
+        while not self._agent.poll() and not self._must_end():
+            self._wait()
+        if self._signal is not None:
+            self._first = f"acp-proxy got {signal.Signals(self._signal).name}"
+        elif self._relay.client_is_gone and not self._agent.poll():
+            self._first = "the editor ended"
+        if self._relay.agent.ended.is_set() and self._signal is None:
+            self._wait_until(self._agent.poll, HELD_SECONDS, _SHORT_TICK)  # an exiting agent closes its stdout first
+        if not self._agent.poll():
+            self._end(0 if self._is_deaf() else self._grace)
+        delivering = threading.Thread(target=self._deliver, name="the rest", daemon=True)
+        delivering.start()
+        while not self._is_delivered and self._signal is None:
+            self._wait()
+        delivering.join(HELD_SECONDS)  # after a signal, no longer wait for an editor that does not read
+        self._relay.finish_work(_WORK_SECONDS)
+
+    def _wait(self, seconds: float | None = _TICK if sys.platform == "win32" else None) -> None:
+        """Wait for news, for at most ``seconds``. On Windows, a signal does not end this."""
+        with suppress(queue.Empty):
+            number = self._news.get(timeout=seconds)
+            if number in ENDING_SIGNALS:
+                self._signal = number
+
+    def _wait_until(self, is_so: Callable[[], bool], seconds: float, tick: float = _TICK) -> bool:
+        """Wait until something is so, for at most ``seconds``; returns whether it is."""
+        deadline = time.monotonic() + seconds
+        while not is_so():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self._wait(min(tick, left))
+        return True
+
+    def _how(self) -> str:
+        """Who ended, and how: the text of errors."""
+        how = f"agent {self._agent.how_it_ended}"
+        if self._first is None:
+            return how
+        late = f", as it went on for {self._grace:g} s (--grace)" if self._was_ended and self._signal is None else ""
+        return f"{self._first}, then the {how}{late}"
+
+    def _must_end(self) -> bool:
+        return self._signal is not None or self._relay.client_is_gone or self._relay.agent.ended.is_set()
+
+    def _is_deaf(self) -> bool:
+        """Whether the editor has gone and the agent has read nothing of the waiting input for ``grace`` seconds."""
+        taken, since = self._relay.taken, time.monotonic()
+        while self._relay.is_behind and self._signal is None and not self._agent.poll():
+            if time.monotonic() - since >= self._grace:
+                return True
+            self._wait(_TICK)
+            if self._relay.taken != taken:
+                taken, since = self._relay.taken, time.monotonic()
+        return False
+
+    def _end(self, grace: float) -> None:
+        """End the agent and its process tree. Bounded in time."""
+        from acp_proxy.run import process_tree
+
+        family = process_tree.tree(self._agent.pid)
+        self._relay.end_input()
+        passed_on = None
+
+        def is_over() -> bool:
+            nonlocal passed_on
+            if self._agent.poll() and not process_tree.alive(family):
+                return True
+            if self._signal is not None and self._signal != passed_on:  # or a later signal
+                passed_on = self._signal
+                process_tree.send(family[:1], passed_on)
+            return False
+
+        for number, seconds in processes.steps(sys.platform, grace):
+            if number is not None:
+                self._was_ended = self._was_ended or not self._agent.poll()
+                process_tree.send(process_tree.alive(family), number)
+            if self._wait_until(is_over, seconds):
+                return
+
+    def _deliver(self) -> None:
+        """Wait until the editor has the agent's output, and answer what is open.
+
+        Waits ``HELD_SECONDS`` at most for an output that another process has open.
+        """
+        try:
+            pump = self._relay.agent
+            listened = 0.0
+            while not pump.ended.is_set() and listened < HELD_SECONDS:
+                pump.ended.wait(_SHORT_TICK)
+                listened += _SHORT_TICK if pump.is_reading else 0.0
+            self._relay.finish(self._how())
+        finally:
+            self._is_delivered = True
+            self.wake()

@@ -1,0 +1,117 @@
+"""The first milliseconds of ``run``: read the options, start the agent, and only then import the rest.
+
+Imports almost nothing. If stdin is a terminal, the user logs in to the agent: the client runs acp-proxy's command line
+with the agent's login arguments. This process then becomes the agent, and nothing is recorded.
+"""
+
+import gc
+import os
+import sys
+
+from acp_proxy.config import config_file, options
+from acp_proxy.errors import UsageError
+from acp_proxy.run import agent_process as processes
+
+USAGE = 2
+CHECK_VALUES = "ACP_PROXY_CHECK_VALUES"
+"""Set by the tests, so that a value with a missing or an unknown field is an error here too."""
+LATER = ("inspect", "ipaddress", "copy", "platform", "annotationlib")
+"""Modules that orjson and pathlib import but ``run`` does not use: a fifth of what it would load."""
+
+_ALONE = (
+    "in a terminal the agent runs by itself, and nothing is recorded. "
+    "To use acp-proxy in an editor: acp-proxy editor EDITOR AGENT"
+)
+
+
+def launch(words: list[str]) -> None:
+    """Run ``acp-proxy run`` with these arguments. Never returns: exits with the agent's status, or 2 on wrong usage."""
+    given, command, wrong = read_options(options.RUN, words)
+    if is_terminal(0):
+        if is_terminal(2):  # a user is there, and may expect to be recorded
+            say(_ALONE)
+        if processes.tie(sys.platform) == processes.JOB:
+            from acp_proxy.run.windows_agent import become
+
+            os._exit(become(command))
+        os._exit(processes.become(command))
+    agent = _started(command)
+    gc.disable()  # imports leave no garbage; looking for it would take a tenth of a start
+    tell(wrong)
+    from acp_proxy.run.later import Later
+
+    with Later(*LATER):
+        from acp_proxy.run.greeting import STDIN, STDOUT, Greeting, prepare
+        from acp_proxy.run.signals import hold
+
+        hold()
+        basis = prepare(given)
+        greeting = Greeting(basis.settings, STDIN, STDOUT, agent.stdin, agent.stdout)
+        greeting.look()
+        sys.meta_path.insert(0, greeting)
+        from acp_proxy.run.proxy import serve
+
+        sys.meta_path.remove(greeting)
+
+    # Does not wait for threads that still read, or hang in the store.
+    os._exit(serve(agent, command, given, basis, greeting))
+
+
+def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str], list[str]]:
+    """The options and the agent's command after ``acp-proxy NAME``, and what is wrong in the configuration file.
+
+    Exits with 2 on wrong usage. Afterwards, all standard streams are open.
+    """
+    file, wrong = config_file.of_user()
+    try:
+        given, command = options.parse(words, os.environ, file, name)
+    except UsageError as problem:
+        say(str(problem))
+        os._exit(USAGE)
+    for standard in (0, 1, 2):  # else one of our pipes would get the number of a closed one
+        try:
+            os.fstat(standard)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    return given, command, wrong
+
+
+def is_terminal(fd: int) -> bool:
+    """Whether a user may be there. On Windows, ``isatty`` says so of NUL too."""
+    if not os.isatty(fd):
+        return False
+    if processes.tie(sys.platform) != processes.JOB:
+        return True
+    from acp_proxy.run.windows_agent import is_console
+
+    return is_console(fd)
+
+
+def tell(wrong: list[str]) -> None:
+    """Write what is wrong in the configuration file to stderr. Call it before anything else is imported."""
+    for text in wrong:
+        say(text)
+    if CHECK_VALUES in os.environ:
+        from acp_proxy.protocol.value import check_fields
+
+        check_fields()
+
+
+def say(text: str) -> None:
+    """Write a message to stderr; in a terminal, with lines that end between words."""
+    text = f"acp-proxy: {text}"
+    if is_terminal(2):  # so no editor waits, and imports may take their time
+        import shutil
+        import textwrap
+
+        width = shutil.get_terminal_size().columns
+        text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+    os.write(2, f"{text}\n".encode("utf-8", "replace"))
+
+
+def _started(command: list[str]) -> processes.AgentProcess:
+    if processes.tie(sys.platform) == processes.JOB:
+        from acp_proxy.run.windows_agent import start_agent
+
+        return start_agent(command)
+    return processes.start(command)

@@ -1,0 +1,582 @@
+"""Serves requests that need the store: lists, deletes, and drafts; and updates the index after turns.
+
+Slow work runs on the worker, in order. If the store hangs, the client gets an answer without it.
+"""
+
+import contextlib
+import math
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
+
+from acp_proxy.errors import InvalidCursor, NewerFormat, Unreadable, errno_name
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer, RequestId
+from acp_proxy.proxy import session_list
+from acp_proxy.proxy.effects import (
+    Acting,
+    AmendList,
+    AmendTitles,
+    FindSession,
+    FollowAgent,
+    Forward,
+    ListSessions,
+    SetArchived,
+    SetTitle,
+    TellStatus,
+    Warn,
+)
+from acp_proxy.proxy.events import PageEmptied, SessionFound
+from acp_proxy.proxy.session_index import IndexRows
+from acp_proxy.proxy.session_list import joined
+from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.run.output import Output
+from acp_proxy.run.worker import LATER_SECONDS, Worker
+from acp_proxy.store.store import Reading, Store
+from acp_proxy.transcript.titles import mask_title
+
+if TYPE_CHECKING:
+    from acp_proxy.store.store import JournalState, Listed
+
+
+_ANSWER_SECONDS = 15.0
+"""How long a list or a delete waits for the store. With a locked index a list takes less: it does without."""
+_ARCHIVED = {session_list.EXCLUDE: False, session_list.ONLY: True, session_list.INCLUDE: None}
+"""The filters of ``session/list``, as ``Store.page`` takes them."""
+_QUESTIONS = 64
+"""The most lists and deletes that may wait for the store; each has a timer. An editor has one or two."""
+
+T = TypeVar("T")
+
+
+class Serving:
+    """Serves one connection's requests."""
+
+    def __init__(self, recorder: Recorder, client: Output, warn: Callable[[str], None]) -> None:
+        self._recorder = recorder
+        self._client = client
+        self._warn = warn
+        self._worker = Worker(warn)
+        self._is_over = False
+        self._questions = threading.BoundedSemaphore(_QUESTIONS)
+        self._unsynced: deque[tuple[str, str]] = deque()
+        self._unindexed: deque[tuple[str, str]] = deque()
+        """The agents and sessions whose turns have ended since, oldest first."""
+        self._is_put_off = False
+        """Whether ``_settle`` is queued, which serves all of them."""
+        self._synced_at = -math.inf
+        """When the last fsync began, monotonic time. One after every quick turn would delay the next turn."""
+        recorder.on_turn_end = self._turn_ended
+
+    def start(self) -> None:
+        """Start the worker."""
+        self._worker.start()
+
+    def finish(self, seconds: float) -> None:
+        """Do the remaining work, for at most ``seconds``. After that, nobody is answered."""
+        self._worker.finish(seconds)
+        self._is_over = True
+
+    def list_sessions(self, wanted: ListSessions) -> None:
+        """Answer ``session/list`` from the store."""
+        self.synchronize()  # for the next list, and for loads
+        late = session_list.unreadable(wanted.request, "ETIMEDOUT").data
+        self._answer(partial(self._listed, wanted), late)
+
+    def _listed(self, wanted: ListSessions) -> bytes:
+        recorder = self._recorder
+        try:
+            archived = _ARCHIVED[wanted.archived or session_list.EXCLUDE]
+            others = recorder.others() if wanted.also else []
+            store, agent = recorder.store, recorder.agent
+            page = store.page(agent, wanted.cwd, wanted.cursor, recorder.run, archived=archived, others=others)
+            return session_list.listed(
+                wanted.request,
+                page.rows,
+                page.next,
+                directories=wanted.directories,
+                recording=recorder.is_recording,
+                archived=wanted.archived is not None,
+            )
+        except InvalidCursor as problem:
+            return jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
+        except Unreadable as problem:
+            return session_list.unreadable(wanted.request, problem.name).data
+        except (OSError, ImportError) as problem:
+            return session_list.unreadable(wanted.request, errno_name(problem)).data
+
+    def amended_list(self, page: AmendList) -> list[Acting] | PageEmptied:
+        """The agent's line with listed sessions, without deleted ones and with the user's titles, as an effect.
+
+        Archived sessions are left out, or chosen and marked if ``page.archived`` says so. With ``page.titles``, those
+        without a title get the index's, if that answers in time. If nothing is left of a page that must not be empty,
+        returns an event instead.
+        """
+        self.synchronize()
+        recorder, raw = self._recorder, page.raw
+        try:
+            state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
+            title_of = _title_of(state, page.renamed)
+            made = self._titles(session_list.untitled(raw, absent=page.titles, within=page.within))
+            aliases = recorder.at_store(lambda: recorder.store.aliases(recorder.agent)) if state.aliases else {}
+            if page.asked is None and page.of_index:
+                return [Forward(Peer.CLIENT, self._index_rows(page, state, aliases))]
+            rows = self._beside(page, frozenset(aliases.values()))
+            elsewhere = aliases.keys() | {row.session for row in rows}
+            rows = rows if page.joins else []
+            archived = state.archived_here
+            hidden = state.gone | archived if page.archived in (None, session_list.EXCLUDE) else state.gone
+            hidden |= elsewhere
+            if page.archived is None:
+                line = session_list.amended(raw, hidden, title_of, made=made)
+                return [Forward(Peer.CLIENT, joined(line, rows, directories=page.directories, archived=False))]
+            line = session_list.amended(
+                raw,
+                hidden,
+                title_of,
+                archived,
+                only=page.archived == session_list.ONLY,
+                made=made,
+                of_index=page.of_index,
+                within=page.within,
+            )
+            line = joined(line, rows, directories=page.directories, archived=not page.of_index, of_index=page.of_index)
+            cursor = session_list.emptied(raw, line)
+            return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
+        except (OSError, ValueError, KeyError, RecursionError):
+            return [Forward(Peer.CLIENT, raw)]
+
+    def _index_rows(self, page: AmendList, state: "JournalState", aliases: dict[str, str]) -> bytes:
+        """A line with rows of the agent's index, with the ids that the client knows, and with those rows that it asked
+        for and only acp-proxy has. Raises OSError, ValueError, KeyError."""
+        raw, within = page.raw, page.within
+        index = IndexRows(aliases, state.gone, frozenset({*page.wanted, *page.ours}))
+        untitled = [aliases.get(id, id) for id in session_list.untitled(raw, absent=page.titles, within=within)]
+        # The agent's new session lacks a title that the user gave to the one before.
+        users = {session: title for session in untitled if (title := state.title(session)) is not None}
+        line = session_list.amended(
+            raw,
+            index.hidden,
+            _title_of(state, page.renamed),
+            state.archived_here,
+            made=self._titles(untitled) | users,
+            of_index=True,
+            within=within,
+            ours=aliases,
+            shown=index.shown if aliases else None,
+        )
+        line = session_list.with_removed(line, within, index.removed) if aliases else line
+        missing = index.missing(page.wanted, session_list.ids(raw, within))
+        rows = [row.but(session=index.shown(row.session)) for row in self._named(page, missing)]
+        return joined(line, rows, directories=page.directories, archived=False, of_index=True)
+
+    def _named(self, page: AmendList, sessions: list[str]) -> "list[Listed]":
+        """The rows of these sessions, newest first, if the index answers in time."""
+        recorder = self._recorder
+        store, agent = recorder.store, recorder.agent
+        others = recorder.at_store(recorder.others) if sessions and page.continues else []
+
+        def ask() -> "list[Listed]":
+            try:
+                return store.named(agent, recorder.run, sessions, others)
+            except (OSError, Unreadable, ImportError):
+                return []
+
+        return self._in_time(ask, [], PATIENCE_SECONDS) if sessions else []
+
+    def amended_titles(self, updates: AmendTitles) -> bytes:
+        """Updates from the agent, with the user's titles."""
+        recorder = self._recorder
+        try:
+            state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
+        except OSError:
+            return updates.data
+        title_of = _title_of(state, updates.renamed, updates.ours)
+        return session_list.with_titles(updates.data, title_of) if title_of is not None else updates.data
+
+    def change(self, wanted: SetTitle | SetArchived | TellStatus) -> None:
+        """Answer a request for a draft: set a title, archive or unarchive a session, or tell its status."""
+        self._answer(partial(self._changed, wanted), session_list.unreadable(wanted.request, "ETIMEDOUT").data)
+
+    def _changed(self, wanted: SetTitle | SetArchived | TellStatus) -> bytes:
+        recorder, store = self._recorder, self._recorder.store
+        try:
+            return recorder.at_store(partial(self._change, wanted, store, recorder.agent), PATIENCE_SECONDS)
+        except FileNotFoundError:
+            return session_list.not_found(wanted.request, wanted.session)
+        except OSError as problem:
+            return session_list.unreadable(wanted.request, errno_name(problem)).data
+
+    def _change(self, wanted: SetTitle | SetArchived | TellStatus, store: Store, agent: str) -> bytes:
+        """The answer, after the change. Raises OSError (FileNotFoundError: there is no such session)."""
+        request, session = wanted.request, wanted.session
+        if session in store.deleted(agent) or not (wanted.is_known or store.has(agent, session)):
+            raise FileNotFoundError(session)
+        match wanted:
+            case TellStatus(is_open=is_open):
+                return jsonrpc.result(request, {"status": "open" if is_open else "saved"})
+            case SetTitle(title=title):
+                if (mask := self._recorder.mask) is not None:
+                    title = mask_title(title, mask)
+                store.set_title(agent, session, title)
+                told = session_list.update(session, {"sessionUpdate": acp.SESSION_INFO, "title": title})
+                answer = jsonrpc.result(request, {"title": title}) + told
+            case SetArchived(is_archived=is_archived):
+                store.archive(agent, session, is_archived)
+                answer = jsonrpc.result(request, {})
+        if self._recorder.fsync != "never":
+            store.sync_journal(agent)
+        return answer
+
+    def follow(self, change: FollowAgent) -> list[Acting]:
+        """Note what the agent has changed. Returns effects to perform."""
+        recorder = self._recorder
+
+        def note() -> None:
+            store, agent, session = recorder.store, recorder.agent, change.session
+            if change.title is not None:
+                title = change.title if recorder.mask is None else mask_title(change.title, recorder.mask)
+                store.set_title(agent, session, title, by_agent=True)
+            if change.is_archived is not None:
+                store.archive(agent, session, change.is_archived, by_agent=True)
+
+        try:
+            recorder.at_store(note, PATIENCE_SECONDS)
+        except FileNotFoundError:  # it was deleted
+            pass
+        except OSError as problem:
+            return [Warn(f"the agent's title or archiving of a session could not be noted: {errno_name(problem)}")]
+        return []
+
+    def add_alias(self, session: str, alias: str) -> None:
+        """Note that a session continues in the agent's session ``alias``. If that fails, the agent's list shows both
+        until the session is opened again."""
+        recorder = self._recorder
+        with contextlib.suppress(OSError):
+            recorder.at_store(lambda: recorder.store.add_alias(recorder.agent, session, alias))
+
+    def delete(self, session: str, request: RequestId | None) -> list[Acting]:
+        """Delete a session, and answer the request if there is one. Returns effects to perform.
+
+        If the store hangs, another thread goes on with the conversation, and this one answers when the store returns.
+        """
+        recorder = self._recorder
+        in_time = self._within_limit(session_list.unreadable(request, "ETIMEDOUT").data if request is not None else b"")
+        try:
+            session = (
+                recorder.at_store(lambda: recorder.store.session_of(recorder.agent, session), PATIENCE_SECONDS)
+                or session
+            )
+            recorder.delete(session)
+        except (OSError, ImportError) as problem:
+            if request is None:
+                return [
+                    Warn(f"a deleted session could not be removed from {recorder.store.root}: {errno_name(problem)}")
+                ]
+            if in_time():
+                self._client.post(session_list.unreadable(request, errno_name(problem)).data)
+            return []
+
+        deleted = jsonrpc.result(request, {}) if request is not None and in_time() else b""
+
+        def forget() -> bytes:
+            agent = recorder.agent
+            try:
+                if recorder.fsync != "never":
+                    recorder.store.sync_journal(agent)
+            except OSError as problem:
+                self._warn(f"a delete may not last if the power fails now: {errno_name(problem)}")
+            try:
+                recorder.store.forget(agent, session)
+            except Unreadable as problem:
+                self._warn(f"a deleted session stays in the index until that can be written: {problem.name}")
+            return deleted
+
+        self._answer(forget, deleted)
+        return []
+
+    def trouble_of_missing(self, session: str) -> str | None:
+        """Why a session without a transcript should have one: an errno's name. None if the index does not know the
+        session, or does not answer in time.
+        """
+        recorder = self._recorder
+
+        def ask() -> str | None:
+            try:
+                return "ENOENT" if recorder.store.knows(recorder.agent, session) else None
+            except Unreadable as problem:
+                return problem.name
+            except (OSError, ImportError) as problem:
+                return errno_name(problem)
+
+        return self._in_time(ask, None)
+
+    def _beside(self, page: AmendList, sessions: frozenset[str]) -> "list[Listed]":
+        """The sessions that join the first page of the agent's list, if the index answers in time: these, and those
+        that only acp-proxy can list."""
+        recorder, archived = self._recorder, _ARCHIVED[page.archived or session_list.EXCLUDE]
+        store, agent = recorder.store, recorder.agent
+
+        def ask() -> "list[Listed]":
+            try:
+                return store.joining(
+                    agent,
+                    page.cwd,
+                    recorder.run,
+                    archived=archived,
+                    sessions=sessions,
+                    copies=page.continues,
+                    others=others,
+                )
+            except (OSError, Unreadable, ImportError):
+                return []
+
+        continues = page.joins and page.continues
+        others = recorder.at_store(recorder.others) if continues else []
+        has_any = sessions or others or (continues and recorder.at_store(lambda: store.has_copies(agent)))
+        return self._in_time(ask, [], PATIENCE_SECONDS) if has_any else []
+
+    def _titles(self, sessions: list[str]) -> dict[str, str]:
+        """The titles in the index of those of these sessions that have one."""
+        recorder = self._recorder
+
+        def ask() -> dict[str, str]:
+            try:
+                return recorder.store.titles(recorder.agent, sessions)
+            except (OSError, Unreadable, ImportError):
+                return {}
+
+        return self._in_time(ask, {}) if sessions else {}
+
+    def _in_time(self, ask: Callable[[], T], otherwise: T, seconds: float = STALL_SECONDS) -> T:
+        """What ``ask`` returns on the worker; ``otherwise`` if that takes more than ``seconds``. It must not raise.
+
+        The lines after the current one wait, so that nothing overtakes it.
+        """
+        said: queue.SimpleQueue[T] = queue.SimpleQueue()
+        self._worker.put(lambda: said.put(ask()))
+        try:
+            return said.get(timeout=seconds)
+        except queue.Empty:
+            return otherwise
+
+    def _turn_ended(self, session: str) -> None:
+        """Let the worker force a session's transcript to the disk, and a moment later update the index. An fsync so
+        shortly after another one waits until then too."""
+        try:
+            ended = self._recorder.agent, session
+        except OSError:  # nothing of it is recorded
+            return
+        self._unsynced.append(ended)
+        self._unindexed.append(ended)
+        if time.monotonic() >= self._synced_at + LATER_SECONDS:
+            self._worker.put(self._sync)
+        if not self._is_put_off:
+            self._is_put_off = True
+            self._worker.put_off(self._settle)
+
+    def _sync(self) -> None:
+        """Force the transcripts of ended turns to the disk, and exchange them with other machines."""
+        if not self._unsynced:
+            return
+        self._synced_at = time.monotonic()
+        for ended in _taken(self._unsynced) if self._recorder.fsync != "never" else ():
+            try:
+                if not self._recorder.store.sync(*ended):
+                    self._unsynced.append(ended)  # with the next turn
+            except FileNotFoundError:  # it was deleted
+                continue
+            except OSError as problem:
+                self._recorder.lose(ended[1], problem)
+        self._start_exchange()
+
+    def _settle(self) -> None:
+        """Do what still waits after ended turns. fsync comes first, since the index may be locked for seconds."""
+        self._is_put_off = False  # before the rest, so that a turn that ends meanwhile is not forgotten
+        self._sync()
+        for ended in _taken(self._unindexed):
+            with contextlib.suppress(OSError, Unreadable, ImportError):  # then the next list does it: the mark stays
+                self._recorder.store.bring_in(*ended)
+
+    def synchronize(self) -> None:
+        """Exchange sessions with other machines, in a process of its own, if the user has set up sync."""
+        self._worker.put(self._start_exchange)
+
+    def _start_exchange(self) -> None:
+        try:
+            from acp_proxy.run.start_sync import start_exchange
+
+            start_exchange(self._recorder.store.root, self._warn)
+        except ImportError:  # an upgrade has replaced it: the next proxy will do this
+            return
+
+    # --- on the worker
+
+    def _answer(self, answer: Callable[[], bytes], late: bytes) -> None:
+        """Compute and send an answer on the worker; if that takes too long, send ``late`` instead.
+
+        If too many questions are waiting, wait a moment for room, then send ``late``.
+        """
+        if not self._questions.acquire(timeout=STALL_SECONDS):
+            self._client.post(late)
+            return
+        in_time = self._within_limit(late)
+
+        def work() -> None:
+            line = late
+            try:
+                line = answer()
+            finally:  # even if a bug prevents an answer
+                if in_time():
+                    self._client.post(line)
+                self._questions.release()
+
+        self._worker.put(work)
+
+    def _within_limit(self, late: bytes) -> Callable[[], bool]:
+        """Send ``late`` at the limit, unless the result is called before. That says whether it was in time."""
+        unanswered = threading.Lock()
+
+        def in_time() -> bool:
+            timer.cancel()
+            return unanswered.acquire(blocking=False) and not self._is_over
+
+        def expire() -> None:
+            if in_time():
+                self._client.post(late)
+
+        timer = threading.Timer(_ANSWER_SECONDS, expire)
+        timer.daemon = True
+        timer.start()
+        return in_time
+
+
+def _title_of(
+    state: "JournalState", renamed: frozenset[str], ours: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[str], str | None] | None:
+    """Returns the title that replaces the agent's of a session id, or None; None if there are no titles. ``ours``: by
+    other ids: our session."""
+    if not state.titles:
+        return None
+
+    def title_of(session: str) -> str | None:
+        session = ours.get(session, session)
+        return state.title_for_agent(session) if session not in renamed else None
+
+    return title_of
+
+
+def _taken(waiting: deque[tuple[str, str]]) -> dict[tuple[str, str], None]:
+    """Take what waits now, oldest first and each once, while another thread may append."""
+    return dict.fromkeys(waiting.popleft() for _ in range(len(waiting)))
+
+
+# --- Looks up a session that the client wants to open: whether it was deleted, and what can be replayed.
+#
+# Raises nothing: a failure of the store is part of the result.
+
+
+class OpenedTranscript:
+    """A transcript that can be replayed.
+
+    ``also``: other ids that its entries may have. ``title``: the user's title, if there is one. ``is_foreign``: it is
+    another agent's, and this one has no copy of it. ``is_open``: a process had it open to append before this.
+    ``is_archived``: here.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        session: str,
+        reading: Reading,
+        title: str | None,
+        *,
+        is_foreign: bool = False,
+        is_open: bool | None = None,
+        is_archived: bool = False,
+    ) -> None:
+        self.reading = reading
+        self.title = title
+        self.is_foreign = is_foreign
+        self._is_open = is_open
+        own = reading.header.session if is_foreign and reading.header is not None else session
+        self.also = reading.also | {own}
+        self._recorder = recorder
+        self._session = session
+        self._is_archived = is_archived
+
+    def found(self, request: RequestId, *, complete: bool) -> SessionFound:
+        """What the core needs to know about it."""
+        agents = self.reading.agents
+        found = SessionFound(request, has_transcript=True, complete=complete, is_archived_here=self._is_archived)
+        if self.is_foreign:
+            return found.but(moved=True, is_copy=True, is_foreign=True)
+        return found.but(
+            alias=agents.alias,
+            moved=agents.was_handed_over,
+            is_copy=agents.is_none,
+            is_behind=agents.is_behind,
+            is_open=self._is_open,
+        )
+
+    def settled(self, core: threading.Lock, act: Callable[[bool], list[Acting]]) -> list[Acting]:
+        """Run ``act`` under the core's lock once all decided entries are in the transcript, and fix its size there.
+
+        ``act`` gets whether the transcript is complete. Raises OSError; then the transcript is closed.
+        """
+        complete = False
+
+        def grown() -> None:
+            nonlocal complete
+            self.reading.measure()
+            complete = self.reading.is_still_complete and not self._recorder.lacks(self._session)
+
+        try:
+            while self._recorder.at_store(self.reading.search, PATIENCE_SECONDS):
+                pass  # step by step, so that a long transcript does not count as a hang
+            return self._recorder.settled(core, grown, lambda: act(complete))
+        except OSError:
+            self.reading.close()
+            raise
+
+
+def look_up(
+    recorder: Recorder, wanted: FindSession, trouble_of_missing: Callable[[str], str | None]
+) -> SessionFound | OpenedTranscript:
+    """The transcript of the wanted session, or an event that says why there is none.
+
+    ``trouble_of_missing``: given a session without a transcript, returns the reason if it should have one.
+    """
+    request, session = wanted.request, wanted.session
+
+    def look() -> SessionFound | OpenedTranscript:
+        recorder.add_turns(session)
+        if (continued := recorder.store.session_of(recorder.agent, session)) is not None:
+            return SessionFound(request, continued=continued)
+        state = recorder.store.state(recorder.agent)
+        if session in state.gone:
+            return SessionFound(request, deleted=True)
+        is_open = recorder.store.is_in_use(recorder.agent, session)
+        try:
+            reading = recorder.store.read_to_open(recorder.agent, session)
+            title, is_archived = state.title(session), session in state.archived_here
+            return OpenedTranscript(recorder, session, reading, title, is_open=is_open, is_archived=is_archived)
+        except FileNotFoundError:
+            if session in recorder.store.deleted(recorder.agent):  # another process deleted it between our two checks
+                return SessionFound(request, deleted=True)
+            reading = recorder.store.read_original(session, recorder.others())
+            return OpenedTranscript(recorder, session, reading, state.title(session), is_foreign=True)
+
+    try:
+        return recorder.at_store(look, PATIENCE_SECONDS)
+    except FileNotFoundError:
+        # Only the index knows whether there was one; it must not be used on this thread.
+        return SessionFound(request, trouble=trouble_of_missing(session) if wanted.only_here else None)
+    except (OSError, NewerFormat) as problem:
+        return SessionFound(request, trouble=errno_name(problem))

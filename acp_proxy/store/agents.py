@@ -1,0 +1,264 @@
+"""Chooses an agent's folder, so that sessions of different agents never mix and an upgrade loses none.
+
+The folder is named after the name that the user gave, else the agent's own name, else its command. An agent that begins
+to report a name keeps the folder of its command, unless that folder may be another agent's: its command can run
+different agents and is not called like this one, or the folder contains transcripts of an agent with another name.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from itertools import islice, pairwise
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.protocol import acp
+from acp_proxy.store.layout import Layout
+from acp_proxy.transcript.file_names import file_name, is_alike, transcript_in
+from acp_proxy.transcript.reader import Reading
+
+LOOKED_AT = 5
+"""Headers read, of perhaps very many: takes a millisecond or two, because the agent's first answer may have to wait."""
+
+
+def choose(layout: Layout, given: str | None, told: str | None, command: str, *, may_run_others: bool) -> str:
+    """The folder for an agent's sessions. Raises OSError.
+
+    ``given``: the user's name for the agent. ``told``: the name that the agent reports. ``command``: the name derived
+    from its command. ``may_run_others``: the same command may run different agents.
+    """
+    if given is not None:
+        return file_name(given)
+    own, before = file_name(told or command), file_name(command)
+    is_sure = not may_run_others or (told is not None and is_alike(told, command))
+    if told and is_sure and not layout.has_agent(own) and layout.has_agent(before):
+        return own if _holds_another(layout, before, told) else before
+    return own
+
+
+def _holds_another(layout: Layout, agent: str, name: str) -> bool:
+    """Whether one of the first transcripts in a folder is of an agent with another name; True if access is denied.
+    Raises OSError."""
+    try:
+        with os.scandir(layout.transcripts / agent) as found:
+            transcripts = (each for file in found if (each := transcript_in(file.name)) is not None)
+            first = list(islice(transcripts, LOOKED_AT))
+    except PermissionError:
+        return True
+    return any(told != name for each in first for told in _told(layout, agent, each))
+
+
+def _told(layout: Layout, agent: str, transcript: str) -> Iterator[str]:
+    """The name that a transcript's agent reported, if it did."""
+    with contextlib.suppress(OSError, NewerFormat, ImportError):  # deleted meanwhile, or not readable
+        reading = Reading(layout.transcript(agent, transcript))
+        try:
+            name = acp.text(reading.header.agent, "name") if reading.header is not None else None
+        finally:
+            reading.close()
+        if name:
+            yield name
+
+
+# --- Names an agent by its command: without runner, scope, version and path.
+#
+# ``npx -y @scope/claude-agent-acp@0.31`` becomes ``claude-agent-acp``; ``python -m foo.bar`` becomes ``foo.bar``. The
+# tables know programs that run another one. A program that they do not know, such as the user's own script, gives its
+# own name. Nothing is looked up on the disk, and nothing raises.
+
+
+_VALUED = {
+    "nice": "-n --adjustment",
+    "ionice": "-c -n --class --classdata",
+    "env": "-u -C --unset --chdir",
+    "nohup": "",
+    "setsid": "",
+    "stdbuf": "-i -o -e",
+    "time": "-f -o",
+    "timeout": "-k -s --kill-after --signal",
+    "caffeinate": "-t -w",
+    "arch": "-e -d",
+    "sudo": "-u -g -h -p -C -D -R -T -U -r -t --user --group --host --prompt --chdir",
+    "doas": "-u -C",
+    "wsl": "-d -u --distribution --user --cd --shell-type",
+    "ssh": "-B -b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w",
+    "direnv": "",
+    "mise": "-C -E -j --cd --env --jobs",
+    "op": "--env-file --account",
+    "doppler": "-p -c -t --project --config --token",
+    "dotenv": "-f -e",
+    "fnm": "--using",
+    "asdf": "",
+    "poetry": "-C -P --directory --project",
+    "pdm": "-p --project",
+    "hatch": "-e --env",
+    "rye": "",
+    "pixi": "-e --environment --manifest-path",
+    "conda": "-n -p --name --prefix --cwd",
+    "nix": "-p --option --override-input --extra-experimental-features --experimental-features",
+    "npx": "-p -w --package --workspace --registry --prefix",
+    "npm": "-p -w --package --workspace --registry --prefix",
+    "pnpm": "-C -F --dir --filter --package",
+    "pnpx": "--package",
+    "yarn": "-p --package --cwd",
+    "bun": "-r --preload --cwd",
+    "bunx": "-p --package",
+    "node": "-r -C --require --import --loader --experimental-loader --conditions --title",
+    "deno": "-c --config --import-map",
+    "uv": (
+        "-p -w -i -P --from --with --with-editable --with-requirements --python --directory --project --package"
+        " --extra --group --env-file --index --index-url --default-index --cache-dir --config-file"
+    ),
+    "uvx": "-p -w -i -P --from --with --with-editable --with-requirements --python --directory --env-file --index",
+    "pipx": "--spec --python --index-url --pip-args",
+}
+"""Programs that run another one, and their options whose value is the next word."""
+_ROLE = "acp"
+"""The argument that makes many programs speak ACP."""
+_PYTHON_VALUED = frozenset({"-W", "-X"})
+_VERBS = frozenset({"exec", "dlx", "run", "x", "tool"})
+_BEFORE = {"timeout": 1, "ssh": 1, "direnv": 1}
+"""How many words come before the command: a time, a host or a directory."""
+_MARKS = {"mise": ("--",), "nix": ("-c", "--command")}
+"""The words after which the command comes, unless the program runs a task or package of its own."""
+_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "fish", "ksh", "cmd", "powershell", "pwsh"})
+_SHELL_VALUED = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file", "-ExecutionPolicy"})
+_CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
+_CONTAINER_FLAGS = frozenset({"--rm", "--init", "--privileged", "--read-only", "--interactive", "--tty", "--detach"})
+"""Options of container programs that take no value, as do the letters below. Nearly all other options take one."""
+_CONTAINER_LETTERS = frozenset("-itdP")
+_KINDS = frozenset({"exe", "cmd", "bat", "ps1", "py", "mjs", "cjs", "js", "sh"})
+_ENTRIES = frozenset({"index", "main"})
+"""Names of files that say nothing. The file is named after its directory, unless that is one of ``_PLACES``."""
+_PACKAGE_ENTRIES = frozenset({"cli", "bin", "dist", "build", "lib", "server", "start"})
+_PLACES = frozenset({"", ".", "..", "dist", "bin", "build", "lib", "out", "src"})
+_PACKAGES = "node_modules"
+
+
+def command_name(command: list[str]) -> str:
+    """The name of the agent that a command starts; ``agent`` if there is none."""
+    name = _base(_seen_through(command)[0]) if command else ""
+    return name[:1] + name[1:].partition("@")[0].partition("==")[0] or "agent"
+
+
+def may_run_others(command: list[str]) -> bool:
+    """Whether the program may be an unknown runner: it gets an argument that is not an option or an option's value."""
+    pairs = pairwise(_seen_through(command))
+    return any(not (word.startswith("-") or before.startswith("-") or word == _ROLE) for before, word in pairs)
+
+
+def _seen_through(command: list[str]) -> list[str]:
+    """The command without its known runners."""
+    words = list(command)
+    while words and (run := _run_by(_base(words[0]).lower(), words[1:])):
+        words = run
+    return words
+
+
+def _run_by(runner: str, words: list[str]) -> list[str]:
+    """The command that a runner runs, or an empty list. ``words``: the runner's arguments."""
+    if runner == "py" or (runner.startswith("python") and not runner[6:].strip("0123456789.tw")):
+        return _run_by_python(words)
+    if runner in _SHELLS:
+        return _run_by_shell(words)
+    if runner in _CONTAINERS:
+        return _run_in_container(words)
+    if runner not in _VALUED:
+        return []
+    mark = next((mark for mark in _MARKS.get(runner, ()) if mark in words), None)
+    if mark is not None and words[0] != "run":
+        return words[words.index(mark) + 1 :]
+    words = _operands(words, runner)
+    while words and words[0] in _VERBS:
+        words = _operands(words[1:], runner)
+    words = _operands(words[_BEFORE.get(runner, 0) :], runner)
+    if runner == "ssh" and words:  # a remote shell reads all words as one script
+        return _last_of(" ".join(words))
+    if runner == "nix" and words:  # nixpkgs#name
+        return [words[0].rpartition("#")[2] or words[0], *words[1:]]
+    return words
+
+
+def _run_by_python(words: list[str]) -> list[str]:
+    """The module or script that Python runs, and its arguments; an empty list for code, which has no name."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] == "-m":
+            return words[at + 1 :]
+        if _announces_script(words[at]):
+            return []
+        at += 2 if words[at] in _PYTHON_VALUED else 1
+    return words[at:]
+
+
+def _run_by_shell(words: list[str]) -> list[str]:
+    """The last command of a script given with ``-c``, else the script's file."""
+    while words and (words[0].startswith(("-", "+")) or (words[0].startswith("/") and len(words[0]) == 2)):
+        if _announces_script(words[0].lower()):
+            return _last_of(" ".join(words[1:]))
+        words = words[2 if words[0] in _SHELL_VALUED else 1 :]
+    return words
+
+
+def _announces_script(option: str) -> bool:
+    """Whether an option such as ``-c`` or ``-lc`` (on Windows ``/c`` or ``-command``) is followed by a script."""
+    return option in ("/c", "/k", "-command") or (option[0] == "-" and option[-1] == "c" and option[1:].isalpha())
+
+
+def _last_of(script: str) -> list[str]:
+    """The last command of a script, since earlier ones only prepare for it. ``exec "$@"`` runs the script's
+    arguments."""
+    parts = script.replace("&&", ";").replace("\n", ";").split(";")
+    commands = [words for part in parts if (words := [word.strip("'\"") for word in part.split()])]
+    words = commands[-1] if commands else []
+    words = words[1:] if words[:1] == ["exec"] else words
+    return _operands(words[2:] if words[:1] == ["$@"] else words, "")
+
+
+def _run_in_container(words: list[str]) -> list[str]:
+    """The image's name for ``run``; the command in the container for ``exec``."""
+    if not words or words[0] not in ("run", "exec"):
+        return []
+    verb, words = words[0], words[1:]
+    while words and words[0].startswith("-"):
+        is_alone = "=" in words[0] or words[0] in _CONTAINER_FLAGS or set(words[0]) <= _CONTAINER_LETTERS
+        words = words[1 if is_alone else 2 :]
+    if verb == "exec":
+        return words[1:]
+    return [_base(words[0]).partition(":")[0], *words[1:]] if words else []
+
+
+def _operands(words: list[str], runner: str) -> list[str]:
+    """The words after the options, their values and assignments of variables."""
+    valued, at = _VALUED.get(runner, "").split(), 0
+    while at < len(words) and (words[at].startswith("-") or _assigns(words[at])):
+        at += 2 if words[at] in valued else 1
+    return words[at:]
+
+
+def _assigns(word: str) -> bool:
+    """Whether a word sets a variable; ``package==1.2`` does not."""
+    name, equals, value = word.partition("=")
+    return equals != "" and name.replace("_", "0").isalnum() and not value.startswith("=")
+
+
+def _base(word: str) -> str:
+    """The name of a program by its path, without the extension."""
+    *above, name = word.rstrip("/\\").replace("\\", "/").split("/")
+    stem, dot, kind = name.rpartition(".")
+    if not dot or kind.lower() not in _KINDS:
+        return name
+    return _directory(stem, above) or stem
+
+
+def _directory(stem: str, above: list[str]) -> str:
+    """The package or directory of a file whose name says nothing, or an empty string.
+
+    ``stem``: the file's name without its extension. ``above``: the directories of its path.
+    """
+    if _PACKAGES in above and stem in _ENTRIES | _PACKAGE_ENTRIES:
+        package = above[len(above) - above[::-1].index(_PACKAGES) :]
+        return next((part for part in package if not part.startswith("@")), "")
+    if stem not in _ENTRIES:
+        return ""
+    named = [part for part in above if part not in _PLACES]
+    return named[-1].lstrip(".") if named else ""

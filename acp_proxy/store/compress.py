@@ -1,0 +1,263 @@
+"""Compresses transcripts that are no longer in use, and decompresses one that is written to again.
+
+Locks: a process that renames, removes, compresses or decompresses a transcript holds the journal's lock; one that
+overwrites bytes in a file holds its folder's. Compressing takes both, and for the final switch also the file's own
+lock, which every appending process shares. If anything was appended by then, the switch is not made.
+
+At every moment one complete form exists. If both exist, the plain one counts, and the other was left by a crash.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from acp_proxy.protocol import timestamps
+from acp_proxy.store.layout import Layout, remove_file
+from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript.compressed import Compressed, frame, pieces, written
+from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, SUFFIX, UNFINISHED, compressed, transcript_in, unfinished
+
+MIN_SIZE = 256 * 1024
+"""Bytes. Compressing a smaller file saves almost nothing, as disks count in blocks, and there are many of them."""
+MAX_SIZE = 128 * 1024 * 1024
+"""Bytes. Decompressing must take only a fraction of a second when a session continues (half of one if busy)."""
+OLDER_THAN = 7 * 24 * 60 * 60.0
+"""Seconds since the last write: hardly any session continues after a week."""
+_DAY = 24 * 60 * 60.0
+LOST = "repair"
+"""The reason and the run of the gap note after what is left of a damaged transcript."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Which transcripts to compress, and how.
+
+    ``min_size``: bytes. ``older_than``: seconds since the last write. ``dry``: only report what would be saved.
+    ``go_on``: called before each chunk; compressing stops if it returns False.
+    """
+
+    min_size: int = MIN_SIZE
+    older_than: float = OLDER_THAN
+    dry: bool = False
+    go_on: Callable[[], bool] = lambda: True
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A transcript that was compressed, or would be.
+
+    ``before``, ``after``: its size in bytes as a plain and as a compressed file. ``inodes``: of the two, in this order.
+    """
+
+    agent: str
+    name: str
+    before: int
+    after: int
+    inodes: tuple[int, int] = (0, 0)
+
+
+class _NotNow(Exception):
+    """The transcript is in use, or compressing was told to stop."""
+
+
+def compress(layout: Layout, agent: str, name: str, terms: Terms) -> Made | None:
+    """Compress one transcript; None if that is not worthwhile, or not possible now. Raises OSError.
+
+    The transcript is marked for the index, because its file is a new one.
+    """
+    path = layout.transcript(agent, name)
+    with ExitStack() as stack:
+        try:
+            if not _is_worth_it(path, terms) or layout.is_marked(agent, name):
+                return None
+            fd = private_files.open_private(path, os.O_RDONLY)
+            stack.callback(private_files.close, fd)
+            if terms.dry:
+                found = os.fstat(fd)
+                after = sum(len(data) for data in frame(_chunks(fd, found.st_size, terms), found.st_size))
+                return Made(agent, name, found.st_size, after)
+            stack.enter_context(private_files.alone_in(path.parent))
+            if not _is_free(path):
+                return None
+            return _compress(layout, agent, name, fd, terms)
+        except (_NotNow, FileNotFoundError, BlockingIOError, ValueError):
+            return None
+
+
+def _is_worth_it(path: Path, terms: Terms) -> bool:
+    found = os.stat(path)
+    return terms.min_size <= found.st_size <= MAX_SIZE and time.time() - found.st_mtime >= terms.older_than
+
+
+def _is_free(path: Path) -> bool:
+    """Whether locks show that nobody has it open to append. Raises OSError (BlockingIOError: somebody has)."""
+    fd = private_files.open_private(path, os.O_RDONLY)
+    try:
+        return private_files.lock(fd)
+    finally:
+        private_files.close(fd)
+
+
+def _compress(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> Made:
+    path = layout.transcript(agent, name)
+    into, new = compressed(path), unfinished(compressed(path))
+    found = os.fstat(fd)
+    try:
+        out = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        try:
+            _check(path, found)  # after the open: a delete from now on removes the new file too
+            after = written(out, frame(_chunks(fd, found.st_size, terms), found.st_size))
+            inode = os.fstat(out).st_ino
+            if not all(_same(fd, Compressed(out), found.st_size, terms)):
+                raise _NotNow
+        finally:
+            os.close(out)
+        os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))
+        with layout.journal(agent).alone():
+            private_files.lock(fd)  # not earlier: a process that continues the session must not wait
+            _check(path, found)
+            if layout.is_marked(agent, name):  # a turn has begun, although nothing of it is written yet
+                raise _NotNow
+            layout.mark(agent, name)
+            new.replace(into)
+            _sync(path.parent)
+            remove_file(path)
+            layout.mark(agent, name)  # again: a process that read the plain file may have removed the mark
+        return Made(agent, name, found.st_size, after, (found.st_ino, inode))
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _chunks(fd: int, size: int, terms: Terms) -> Iterator[bytes]:
+    for data in pieces(lambda size, at: private_files.read_at(fd, size, at), size):
+        if not terms.go_on():
+            raise _NotNow
+        yield data
+
+
+def _same(fd: int, made: Compressed, size: int, terms: Terms) -> Iterator[bool]:
+    """Compares the compressed file with the original, chunk by chunk."""
+    at = 0
+    for data in _chunks(fd, size, terms):
+        yield made.read(len(data), at) == data
+        at += len(data)
+    yield at == size == made.size and not made.read(1, size) and not made.is_damaged
+
+
+def _check(path: Path, found: os.stat_result) -> None:
+    """Raises _NotNow if the file changed, even by a process that takes no locks; OSError."""
+    now = os.stat(path)
+    same = (now.st_ino, now.st_size, now.st_mtime_ns) == (found.st_ino, found.st_size, found.st_mtime_ns)
+    if not same:
+        raise _NotNow
+
+
+def decompress(layout: Layout, agent: str, path: Path) -> bool:
+    """Decompress a transcript; False if it is plain already or does not exist. Raises OSError.
+
+    If it is damaged, a gap note follows what can be read, and the damaged file is moved to the backups.
+    """
+    source, new = compressed(path), unfinished(path)
+    with layout.journal(agent).alone(), ExitStack() as stack:
+        if os.path.lexists(path):
+            source.unlink(missing_ok=True)  # a crash left it
+            return False
+        try:
+            fd = private_files.open_private(source, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        stack.callback(private_files.close, fd)
+        is_listed = path == layout.transcript(agent, path.stem)
+        if is_listed:
+            layout.mark(agent, path.stem)
+        reading = Compressed(fd)
+        stack.callback(lambda: new.unlink(missing_ok=True))
+        out = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        try:
+            size = written(out, reading.all())
+            if reading.is_damaged and size:
+                os.lseek(out, 0, os.SEEK_END)
+                written(out, iter([_gap(private_files.read_at(out, 1, size - 1))]))
+        finally:
+            os.close(out)
+        new.replace(path)
+        if is_listed:  # again: a process that read the compressed file may have removed the mark
+            layout.mark(agent, path.stem)
+        _sync(path.parent)
+        _put_away(layout, agent, path.stem, source) if reading.is_damaged else remove_file(source)
+        return True
+
+
+def _gap(last: bytes) -> bytes:
+    note = file_format.encode_note(timestamps.stamp(time.time()), LOST, {"type": file_format.GAP, "reason": LOST})
+    return note if last == b"\n" else b"\n" + note
+
+
+def _put_away(layout: Layout, agent: str, name: str, source: Path) -> None:
+    backup = compressed(layout.backup(agent, name, timestamps.stamp(time.time())))
+    private_files.make_directory(backup.parent)
+    source.replace(backup)
+
+
+def clear(layout: Layout) -> None:
+    """Remove what crashes left of compressing, in folders where nobody is compressing."""
+    for agent in layout.agents():
+        with suppress(OSError):  # in use, or removed
+            _clear(layout, agent)
+
+
+def _clear(layout: Layout, agent: str) -> None:
+    for folder in (layout.transcripts / agent, layout.deleted / agent):
+        if any(_leftovers(folder)):
+            with private_files.alone_in(folder), layout.journal(agent).alone():
+                for path in _leftovers(folder):
+                    path.unlink(missing_ok=True)
+
+
+def _leftovers(folder: Path) -> list[Path]:
+    """Unfinished files, and compressed files whose plain file exists."""
+    try:
+        with os.scandir(folder) as found:
+            files = {file.name: Path(file.path) for file in found}
+    except FileNotFoundError:
+        return []
+    return [
+        path
+        for file, path in files.items()
+        if (name := transcript_in(file.removesuffix(UNFINISHED))) is not None
+        and (file.endswith(UNFINISHED) or (file.endswith(COMPRESSED_SUFFIX) and name + SUFFIX in files))
+    ]
+
+
+@contextmanager
+def once_a_day(stamp: Path) -> Iterator[bool]:
+    """Yields whether today's work falls to this process: ``stamp`` is a day old, and no other process holds it.
+
+    If so, leaving the context without an exception renews the stamp. Raises OSError.
+    """
+    with ExitStack() as stack:
+        fd = private_files.open_private(stamp, os.O_RDWR | os.O_CREAT)
+        stack.callback(private_files.close, fd)
+        try:
+            is_ours = private_files.lock(fd)
+        except BlockingIOError:
+            is_ours = False
+        found = os.fstat(fd)
+        is_due = is_ours and (not found.st_size or abs(time.time() - found.st_mtime) >= _DAY)
+        yield is_due
+        if is_due:
+            os.truncate(fd, 0)
+            os.write(fd, b"\n")
+
+
+def _sync(folder: Path) -> None:
+    """Ensure that a new name is on disk before the old one is removed, where the system supports that."""
+    with suppress(PermissionError):  # Windows does not open directories
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            private_files.sync(fd)
+        finally:
+            private_files.close(fd)

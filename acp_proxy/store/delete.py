@@ -1,0 +1,404 @@
+"""Deletes sessions permanently or softly, restores them, lifts deletes, and keeps the user's titles and archive.
+
+The journal decides: each change begins with an event, and its consequences for files, backups and titles follow at
+once, under the journal's lock. If that is interrupted, the next query of the index, list of soft-deleted sessions or
+change of a session completes it (``complete``). A title follows its transcript: when that is renamed, a new event says
+so, and the old one is overwritten.
+"""
+
+import errno
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from pathlib import Path
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.protocol import timestamps
+from acp_proxy.store import journal
+from acp_proxy.store.journal import Event, Journal
+from acp_proxy.store.layout import Layout, moved, next_name
+from acp_proxy.transcript import private_files
+from acp_proxy.transcript.file_names import compressed, file_name, is_kept, kept_as, kept_name
+from acp_proxy.transcript.reader import Reading
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_SURELY_UNUSED_SECONDS = 24 * 60 * 60.0
+"""Without file locks, a transcript written to within this time counts as in use."""
+
+
+def delete(
+    layout: Layout, agent: str, session: str, *, soft: bool, is_unused: bool = False, is_here: bool = False
+) -> None:
+    """Delete a session; it stays known as deleted. ``soft``: its transcript can be restored. Raises OSError.
+
+    ``is_unused``: the caller holds ``unused``, so no other process can have the transcript open. ``is_here``: other
+    machines with the same history keep it.
+    """
+    name = file_name(session)
+    layout.make_folder(layout.transcript(agent, name).parent)
+    with suppress(OSError):  # the mark only makes the index notice sooner
+        layout.mark(agent, name)
+    with alone(layout, agent, deletes=True) as known:
+        at, more = _now(), journal.about(_uid(layout.transcript(agent, name)), is_here=is_here)
+        if not soft:
+            _say_deleted(layout, agent, session, at, more, is_unused=is_unused)
+        elif session not in known.deleted():  # else its soft-deleted transcript stays as it is
+            kept = _kept_as(layout, agent, name, at)
+            known.append(journal.DELETED, session, at, transcript=kept, **more)
+        finish(layout, agent, session)
+
+
+def _say_deleted(
+    layout: Layout, agent: str, session: str, at: str, more: dict[str, str | bool | None], *, is_unused: bool
+) -> None:
+    """Append the event. If the disk is full, remove the transcript first, since that makes room. Raises OSError.
+
+    If another process has the transcript open, removing it would make no room: then nothing is deleted.
+    """
+    known, name = layout.journal(agent), file_name(session)
+    path = layout.transcript(agent, name)
+    try:
+        known.append(journal.DELETED, session, at, **more)
+    except OSError as problem:
+        with ExitStack() as stack:
+            is_full = problem.errno in _NO_ROOM
+            if not is_full or not (is_unused or stack.enter_context(unused(path))):
+                raise
+            with suppress(FileNotFoundError):  # it is compressed
+                os.truncate(path, 0)  # the caller of ``unused`` has it open, so removing its name alone frees nothing
+            layout.remove(agent, name)
+            known.append(journal.DELETED, session, at, **more)
+
+
+def finish(layout: Layout, agent: str, session: str) -> None:
+    """Do to the files what a session's delete requires. Call it only while holding the journal. Raises OSError."""
+    name, known = file_name(session), layout.journal(agent)
+    kept = known.state().deleted[session]
+    if kept is None:
+        erase_titles(layout, agent, name, *layout.kept_of(agent, name))
+        layout.remove(agent, name)
+    else:
+        _copy_title(layout, agent, session, name, kept)
+        erase_titles(layout, agent, name)
+        _put_aside(layout, agent, name, kept)
+
+
+def complete(layout: Layout, agent: str) -> bool:
+    """Complete deletes, restores and renames that were interrupted. Raises OSError.
+
+    Returns False if something is left to complete, for example because another process holds the journal.
+    """
+    known = layout.journal(agent)
+    if not known.state().moving and not _unfinished(layout, agent):
+        return True
+    if layout.is_only_read:
+        return False
+    try:
+        with known.alone(wait=False):
+            _finish_moves(layout, agent)
+            for session in _unfinished(layout, agent):
+                finish(layout, agent, session)
+    except OSError:
+        return False
+    return True
+
+
+def _unfinished(layout: Layout, agent: str) -> list[str]:
+    """The deleted sessions that still have files, backups or titles they should not have. Raises OSError."""
+    state = layout.journal(agent).state()
+    if not state.deleted:
+        return []
+    kept, backed_up = {kept_name(name) for name in layout.kept_names(agent)}, layout.backed_up(agent)
+
+    def is_left(name: str, softly: str | None) -> bool:
+        if name in state.titled or name in backed_up or (softly is None and name in kept):
+            return True
+        return layout.exists(agent, name)
+
+    return [session for session, softly in state.deleted.items() if is_left(file_name(session), softly)]
+
+
+def lift(layout: Layout, agent: str, session: str) -> None:
+    """See ``Store.lift``."""
+    known = layout.journal(agent)
+    if session not in known.deleted():
+        return
+    with known.alone():
+        if session in known.deleted():
+            finish(layout, agent, session)  # a crash may have interrupted the delete
+            known.append(journal.LIFTED, session, _now())
+
+
+def remove(
+    layout: Layout,
+    agent: str,
+    session: str,
+    name: str,
+    *,
+    soft: bool,
+    is_unused: bool = False,
+    is_here: bool = False,
+) -> None:
+    """Delete one transcript. If its id belongs to a newer session now, that one is left alone. Raises OSError.
+
+    ``soft``, ``is_unused``, ``is_here``: as for ``delete``.
+    """
+    if name == file_name(session):
+        delete(layout, agent, session, soft=soft, is_unused=is_unused, is_here=is_here)
+    else:
+        _remove_superseded(layout, agent, session, name, soft=soft, is_here=is_here)
+
+
+def _remove_superseded(layout: Layout, agent: str, session: str, name: str, *, soft: bool, is_here: bool) -> None:
+    layout.mark(agent, name)
+    with alone(layout, agent, deletes=True):
+        to = _kept_as(layout, agent, name, _now()) if soft else ""
+        _move(layout, agent, Event(journal.TITLED, session, name, to=to, is_here=is_here))
+
+
+def remove_kept(layout: Layout, agent: str, session: str, kept: str, *, is_here: bool = False) -> None:
+    """Delete a soft-deleted transcript permanently. ``is_here``: as for ``delete``. Raises OSError."""
+    with alone(layout, agent, deletes=True):
+        _move(layout, agent, Event(journal.TITLED, session, kept, to="", is_here=is_here))
+
+
+def restore(layout: Layout, agent: str, session: str, kept: str) -> str:
+    """Undo a soft delete. Returns the transcript's name. Raises OSError (FileNotFoundError: it no longer exists).
+
+    If its id belongs to a newer session, the transcript comes back as one that was set aside.
+    """
+    with alone(layout, agent) as known:
+        if session in known.deleted():
+            finish(layout, agent, session)  # a crash may have interrupted the delete
+        if not _is_there(layout.kept(agent, kept)):
+            raise FileNotFoundError(errno.ENOENT, "it no longer exists", session)
+        to = kept_name(kept)
+        while layout.exists(agent, to):
+            to = next_name(to)
+        return _move(layout, agent, Event(journal.RESTORED, session, kept, to=to))
+
+
+@contextmanager
+def alone(layout: Layout, agent: str, *, deletes: bool = False) -> Iterator[Journal]:
+    """Hold the journal, after completing interrupted renames and removals. Raises OSError.
+
+    ``deletes``: on a full disk, leave them for later. Before a transcript gets a new name, they must be complete, as an
+    old removal may be of that name.
+    """
+    known = layout.journal(agent)
+    with known.alone():
+        with _unless_full() if deletes else nullcontext():
+            _finish_moves(layout, agent)
+        yield known
+
+
+def _move(layout: Layout, agent: str, event: Event) -> str:
+    """Rename or remove a transcript as the event says. Returns its new name. Raises OSError.
+
+    On a full disk, it is removed without an event.
+    """
+    title: dict[str, str | bool | None] = {"title": None} if event.kind == journal.TITLED else {}
+    title |= journal.about(_uid(layout.place(agent, event.name)), is_here=event.is_here)
+    with nullcontext() if event.to else _unless_full():
+        layout.journal(agent).append(
+            event.kind, event.session, _now(), transcript=event.transcript, **title, to=event.to
+        )
+    return _finish_move(layout, agent, event)
+
+
+def _finish_moves(layout: Layout, agent: str) -> None:
+    for event in layout.journal(agent).state().moving.values():
+        _finish_move(layout, agent, event)
+
+
+def _finish_move(layout: Layout, agent: str, event: Event) -> str:
+    """Do to the files what the event says, then append that it is complete. Returns the new name. Raises OSError."""
+    name, to = event.name, event.to or ""
+    if to:
+        if _is_there(layout.place(agent, name)):  # else it was moved before
+            to = _moved_to(layout, agent, name, to)
+        layout.move_backups(agent, name, to)
+        _copy_title(layout, agent, event.session, name, to)
+        erase_titles(layout, agent, name)
+    elif is_kept(name):
+        erase_titles(layout, agent, name)
+        layout.remove_kept(agent, name)
+    else:
+        erase_titles(layout, agent, name, *layout.kept_of(agent, name))
+        layout.remove(agent, name)
+    with _unless_full():  # then it is completed once more
+        _say_title(layout, agent, event.session, name, None)
+    return to
+
+
+def _moved_to(layout: Layout, agent: str, name: str, to: str) -> str:
+    """Rename a transcript, and mark it for the index. Returns its new name. Raises OSError."""
+    place = layout.place(agent, to)
+    layout.make_folder(place.parent)
+    if is_kept(to):
+        return moved(layout.place(agent, name), place)
+    layout.mark(agent, to)
+    to = moved(layout.place(agent, name), place)
+    layout.mark(agent, to)  # its name may have been taken meanwhile
+    return to
+
+
+@contextmanager
+def _unless_full() -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno not in _NO_ROOM:
+            raise
+
+
+def _kept_as(layout: Layout, agent: str, name: str, at: str) -> str:
+    """An unused name for a transcript that is soft-deleted at the time ``at``."""
+    kept = kept_as(name, at)
+    while _is_there(layout.kept(agent, kept)):
+        kept = next_name(kept)
+    return kept
+
+
+def _uid(path: Path) -> str:
+    """The uid of a transcript that is about to be deleted or renamed; empty if it cannot be read."""
+    with suppress(OSError, NewerFormat):
+        reading = Reading(path, unfinished=True)
+        try:
+            return reading.uid
+        finally:
+            reading.close()
+    return ""
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.lexists(path) or os.path.lexists(compressed(path))
+
+
+def set_title(
+    layout: Layout, agent: str, session: str, name: str, title: str | None, *, by_agent: bool = False
+) -> None:
+    """Set the user's title; None: remove it. ``by_agent``: the agent has it too.
+
+    Raises OSError (FileNotFoundError: the session was deleted).
+    """
+    with _alone_with(layout, agent, session, name):
+        if title is None:
+            _forget_titles(layout, agent, session, name)
+        else:
+            _say_title(layout, agent, session, name, title, by_agent=by_agent)
+        layout.forget_words(name)  # search tables contain the title
+
+
+def set_archived(
+    layout: Layout, agent: str, session: str, name: str, is_archived: bool, *, by_agent: bool = False
+) -> None:
+    """Archive or unarchive a session. ``by_agent``: the agent has done so too.
+
+    Raises OSError (FileNotFoundError: the session was deleted).
+    """
+    with _alone_with(layout, agent, session, name) as known:
+        state = known.state()
+        is_news = is_archived and by_agent and name not in state.archived_by_agent
+        if is_news or is_archived != (name in state.archived):
+            _say_archived(layout, agent, session, name, is_archived, by_agent=by_agent)
+
+
+@contextmanager
+def _alone_with(layout: Layout, agent: str, session: str, name: str) -> Iterator[Journal]:
+    """Hold the journal. Raises OSError (FileNotFoundError: the session was deleted)."""
+    with alone(layout, agent) as known:
+        if name == file_name(session) and session in known.deleted():
+            raise FileNotFoundError(errno.ENOENT, "it was deleted", session)
+        yield known
+
+
+def move_state(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
+    """Move the title, and whether it is archived, to a transcript's new name. Call it only while holding the journal.
+
+    Raises OSError.
+    """
+    if before in layout.journal(agent).state().archived:
+        _say_archived(layout, agent, session, before, False)
+        _say_archived(layout, agent, session, after, True)
+    _copy_title(layout, agent, session, before, after)
+    _forget_titles(layout, agent, session, before)
+
+
+def erase_titles(layout: Layout, agent: str, *names: str) -> None:
+    """Overwrite these transcripts' titles in the journal, and remove its backups. Raises OSError.
+
+    Call it only while holding the journal.
+    """
+    known = layout.journal(agent)
+    if known.state().titled.isdisjoint(names):
+        return
+    known.erase_titles(names)
+    for copy in layout.journal_backups(agent):
+        copy.unlink(missing_ok=True)
+
+
+@contextmanager
+def unused(path: Path) -> Iterator[bool]:
+    """Yields whether nobody has a transcript open to append. While this holds, nobody can open it. Raises OSError.
+
+    A compressed one can still be decompressed and opened, unless the caller holds the journal.
+    """
+    try:
+        fd = private_files.open_private(path, os.O_RDWR)  # some network file systems lock only files opened to write
+    except FileNotFoundError:  # it is compressed: appending would decompress it first
+        yield True
+        return
+    try:
+        yield private_files.lock(fd) or time.time() - os.fstat(fd).st_mtime >= _SURELY_UNUSED_SECONDS
+    except BlockingIOError:
+        yield False
+    finally:
+        private_files.close(fd)
+
+
+def _copy_title(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
+    title = layout.journal(agent).state().titles.get(before)
+    if title is not None:
+        _say_title(layout, agent, session, after, title)
+
+
+def _forget_titles(layout: Layout, agent: str, session: str, *names: str) -> None:
+    for name in names:
+        if name in layout.journal(agent).state().titles:
+            _say_title(layout, agent, session, name, None)  # for processes that have read the file already
+    erase_titles(layout, agent, *names)
+
+
+def _say_title(
+    layout: Layout, agent: str, session: str, name: str, title: str | None, *, by_agent: bool = False
+) -> None:
+    members: dict[str, str | bool | None] = {**_of(session, name), "title": title, **_by(by_agent)}
+    layout.journal(agent).append(journal.TITLED, session, _now(), **members)
+
+
+def _say_archived(
+    layout: Layout, agent: str, session: str, name: str, is_archived: bool, *, by_agent: bool = False
+) -> None:
+    event = journal.ARCHIVED if is_archived else journal.UNARCHIVED
+    layout.journal(agent).append(event, session, _now(), **_of(session, name), **_by(by_agent))
+
+
+def _by(agent: bool) -> dict[str, str]:
+    return {"by": "agent"} if agent else {}
+
+
+def _of(session: str, name: str) -> dict[str, str]:
+    """The key of an event that belongs to a transcript whose name is not the session's own."""
+    return {} if name == file_name(session) else {"transcript": name}
+
+
+def _put_aside(layout: Layout, agent: str, name: str, kept: str) -> None:
+    if layout.exists(agent, name):  # else it was moved before
+        kept = _moved_to(layout, agent, name, kept)
+    layout.move_backups(agent, name, kept)
+
+
+def _now() -> str:
+    return timestamps.stamp(time.time())

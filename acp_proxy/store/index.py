@@ -1,0 +1,504 @@
+"""The index of all sessions: an SQLite file derived from the transcripts, rebuilt whenever it cannot be trusted.
+
+One file for all agents, in WAL mode, so that processes do not wait for each other. A transcript's row has what a list
+shows, and the state of its ``Summary`` at an offset, so that after a turn only that turn's lines are read. Raises
+``sqlite3.Error``; ``Catalog`` handles it.
+"""
+
+import base64
+import json
+import sqlite3
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.errors import InvalidCursor
+from acp_proxy.protocol import jsonrpc, proxy_ids
+from acp_proxy.protocol.value import Value
+from acp_proxy.store import same_directory
+from acp_proxy.transcript import file_names, private_files
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_names import digest
+from acp_proxy.transcript.reader import AlikeLines, Reading
+from acp_proxy.transcript.summary import Summary
+
+# --- Cursors: where a page of a list ends, as text that is opaque to clients. Those of another list are refused.
+
+
+_VERSION = 1
+
+
+def cursor_binding(agent: str, cwd: str | None) -> str:
+    """Identifies the list that a cursor belongs to: an agent and a directory filter."""
+    return digest(json.dumps([agent, same_directory.spelled(cwd) if cwd is not None else None]))
+
+
+def write_cursor(binding: str, updated: str, session: bytes) -> str:
+    """The cursor for the page after the row with this time and id."""
+    text = json.dumps([_VERSION, binding, updated, session.hex()])
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def read_cursor(cursor: str, binding: str) -> tuple[str, bytes]:
+    """The time and id in a cursor. Raises InvalidCursor."""
+    try:
+        value = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+        version, bound, updated, session = value
+        if (version, bound) != (_VERSION, binding) or not isinstance(updated, str) or not updated.isascii():
+            raise InvalidCursor
+        return updated, bytes.fromhex(session)
+    except (ValueError, TypeError, RecursionError) as problem:
+        raise InvalidCursor from problem
+
+
+SCHEMA = 8
+PAGE = 500  # large, because several clients read only the first page
+COLUMNS = "agent, name, session, updated, info, open, created"
+"""The columns of a row that ``listed`` reads."""
+_BUSY_MS = 5000
+_PAUSE_SECONDS = 0.01
+_CLEARING_MS = 250  # longer than a list's query; if others take longer, the next list tries again
+
+_TABLES = """
+CREATE TABLE transcripts(
+  agent TEXT NOT NULL, name TEXT NOT NULL, session BLOB NOT NULL, listed INTEGER NOT NULL, updated TEXT NOT NULL,
+  place BLOB, spelled BLOB, info TEXT NOT NULL, open TEXT NOT NULL, used TEXT NOT NULL, inode INTEGER NOT NULL,
+  created TEXT NOT NULL, size INTEGER NOT NULL, lines INTEGER NOT NULL, state TEXT NOT NULL,
+  PRIMARY KEY(agent, name)) WITHOUT ROWID;
+CREATE INDEX listing ON transcripts(agent, listed, updated, session);
+CREATE INDEX by_place ON transcripts(agent, place, listed, updated, session);
+CREATE INDEX by_spelling ON transcripts(agent, spelled, place);
+CREATE TABLE folders(agent TEXT PRIMARY KEY, seen TEXT NOT NULL, removals INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+
+class Listed(Value):
+    """A session as a list shows it.
+
+    ``name``: its transcript's. ``updated``: when it was last active. ``size``: its transcript's, in bytes. ``prompts``:
+    the user's turns, including those that the agent reported when it first loaded the session here. ``replies``: the
+    turns with an answer. ``failed``: a turn failed, or another run left one unanswered. ``is_running``: another run's
+    turn has no answer yet, and a process has the transcript open. ``created``: when its transcript began; empty if
+    unknown. ``is_archived``: known to ``soft_deleted.current``, not to the index. ``machine``: the name of the one
+    where it was begun; empty: here.
+    """
+
+    agent: str
+    name: str
+    session: str
+    cwd: str | None
+    title: str | None
+    updated: str
+    prompts: int
+    replies: int
+    failed: bool
+    is_running: bool
+    directories: list[str]
+    meta: dict[str, object]
+    size: int
+    created: str
+    is_archived: bool = False
+    machine: str = ""
+
+    @property
+    def named(self) -> str:
+        """What selects it on a command line: its id, with a number if a newer session has that id now; or a copy's
+        short id."""
+        return file_names.short_copy(self.agent, self.name, self.session) or self.in_full
+
+    @property
+    def in_full(self) -> str:
+        """As ``named``, but never short."""
+        return self.session + file_names.aside(self.name)
+
+    @property
+    def copy_of(self) -> str | None:
+        """The folder of the agent whose session it was copied from; None if it is no copy."""
+        return (proxy_ids.original(self.session) or (None,))[0]
+
+
+class Page(Value):
+    """One page of a list. ``next``: the cursor for the next page, or None."""
+
+    rows: list[Listed]
+    next: str | None
+
+
+class Index:
+    """A connection to the index at ``path``, or with None to a new one in memory. For one thread at a time."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.lasts = path is not None
+        self._database = sqlite3.connect(
+            path or ":memory:", isolation_level=None, timeout=_BUSY_MS / 1000, check_same_thread=False
+        )
+        try:
+            self.is_new = self._set_up()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def __del__(self) -> None:  # nobody closes a store; weakref.finalize does nothing while Python ends
+        if hasattr(self, "_database"):
+            self.close()
+
+    def close(self) -> None:
+        self._database.close()
+
+    def add(self, agent: str, name: str, reading: Reading) -> bool:
+        """Bring one transcript's row up to date.
+
+        Returns whether nothing is pending: no turn is unanswered and no line incomplete.
+        """
+        with self._transaction():
+            row = self._database.execute(
+                "SELECT inode, created, size, lines, state, used FROM transcripts WHERE agent = ? AND name = ?",
+                (agent, name),
+            ).fetchone()
+            header = reading.header or reading.remade_header()
+            if header is None:
+                return True
+            summary, size, lines = Summary.begun(header), 0, 0
+            if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
+                with trusting():
+                    summary, size, lines = Summary.from_state(parsed(row[4]) | {"use": parsed(row[5])}), row[2], row[3]
+                if size == reading.size:
+                    return not summary.open
+            shown, all_whole = summary, True
+            for line in reading.streams(size, lines, short=True):
+                if isinstance(line, AlikeLines):
+                    summary.go_on(line.stream)
+                elif line.whole:
+                    if line.entry is not None:
+                        summary.add(line.entry)
+                else:  # the last, incomplete line: counts now, but is read again
+                    if all_whole:
+                        shown, all_whole = deepcopy(summary), False
+                    if line.entry is not None:
+                        shown.add(line.entry)
+                    continue
+                size, lines = line.end, line.number + 1
+            self._put(agent, name, header, summary, shown, reading, size if lines else 0, lines)
+            return not shown.open and all_whole
+
+    def remove(self, agent: str, *names: str) -> bool:
+        """Remove the rows of these transcripts; returns whether there were any. The log has them until ``clear_log``.
+
+        Their folder will be scanned with the next list, in case one of them exists again.
+        """
+        found = self._database.execute(
+            "SELECT agent, name FROM transcripts WHERE agent = ? AND name IN (SELECT value FROM json_each(?))",
+            (agent, json.dumps(names)),
+        ).fetchall()
+        if found:
+            with self._transaction():
+                self._database.executemany("DELETE FROM transcripts WHERE agent = ? AND name = ?", found)
+                self._database.execute(
+                    "INSERT INTO folders VALUES (?, '', 1)"
+                    " ON CONFLICT DO UPDATE SET seen = '', removals = removals + 1",
+                    (agent,),
+                )
+        return bool(found)
+
+    def folders(self) -> list[str]:
+        """The agents whose folders are remembered."""
+        return [agent for (agent,) in self._database.execute("SELECT agent FROM folders")]
+
+    def folder(self, agent: str) -> tuple[str, int]:
+        """The state of an agent's folder when all in it had been brought in, and how often rows were removed."""
+        found = self._database.execute("SELECT seen, removals FROM folders WHERE agent = ?", (agent,)).fetchone()
+        return tuple(found) if found is not None else ("", 0)
+
+    def remember(self, agent: str, seen: str, removals: int) -> None:
+        """Store a folder's state, unless rows were removed since.
+
+        If the index is locked or full, this does nothing: a list that changes nothing must neither wait nor need space.
+        """
+        self._database.execute("PRAGMA busy_timeout = 0")
+        try:
+            self._database.execute(
+                "INSERT INTO folders VALUES (?, ?, ?)"
+                " ON CONFLICT DO UPDATE SET seen = excluded.seen WHERE removals = excluded.removals",
+                (agent, seen, removals),
+            )
+        except sqlite3.OperationalError:
+            pass
+        finally:
+            self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+
+    def move(self, agent: str, name: str, before: int, inode: int) -> bool:
+        """Assign a row to a new file with the same content. Returns whether a row with the inode ``before`` existed."""
+        with self._transaction():
+            done = self._database.execute(
+                "UPDATE transcripts SET inode = ? WHERE agent = ? AND name = ? AND inode = ?",
+                (inode, agent, name, before),
+            )
+            return done.rowcount == 1
+
+    def clear_log(self) -> bool:
+        """Erase removed rows from the file and the write-ahead log.
+
+        Returns False if other processes use them, in a transaction, or if the disk is full.
+        """
+        if self._database.in_transaction:
+            return False
+        self._database.execute(f"PRAGMA busy_timeout = {_CLEARING_MS}")
+        try:
+            self._database.execute("VACUUM")  # secure_delete leaves copies in split pages
+            (busy, _, _) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.OperationalError as problem:
+            if problem.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL):
+                raise
+            return False
+        finally:
+            self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        return not busy
+
+    def page(
+        self,
+        agent: str,
+        cwd: str | None,
+        cursor: str | None,
+        run: str,
+        size: int = PAGE,
+        hidden: Collection[str] = (),
+        only: Collection[str] | None = None,
+    ) -> Page:
+        """One page of an agent's sessions, newest first. Raises InvalidCursor.
+
+        ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: see
+        ``Store.page``. ``hidden``: the names of transcripts to leave out; ``only``: of those to leave in.
+        """
+        binding = cursor_binding(agent, cwd)
+        query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1"]
+        values: list[object] = [agent]
+        if cwd is not None:
+            wanted = self.places_of(agent, cwd)
+            query.append(f"AND place IN ({','.join('?' * len(wanted))})")
+            values += wanted
+        if hidden:
+            query.append("AND name NOT IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps(list(hidden)))
+        if only is not None:
+            query.append("AND name IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps(list(only)))
+        if cursor is not None:
+            query.append("AND (updated, session) < (?, ?)")
+            values += read_cursor(cursor, binding)
+        query.append("ORDER BY updated DESC, session DESC LIMIT ?")
+        values.append(size + 1)
+        found = self._database.execute(" ".join(query), values).fetchall()
+        rows = [listed(row, run) for row in found[:size]]
+        more = len(found) > size
+        return Page(rows, write_cursor(binding, found[size - 1][3], found[size - 1][2]) if more else None)
+
+    def select(self, query: str, values: Sequence[object]) -> list[Any]:
+        """Run a query, for ``queries``, ``searching`` and others."""
+        return self._database.execute(query, values).fetchall()
+
+    def each(self, query: str, values: Sequence[object]) -> Iterator[Any]:
+        """The rows of a query one by one, when there may be too many for the memory."""
+        return self._database.execute(query, values)
+
+    def has(self, agent: str, name: str) -> bool:
+        """Whether there is a row for this transcript."""
+        found = self._database.execute("SELECT 1 FROM transcripts WHERE agent = ? AND name = ?", (agent, name))
+        return found.fetchone() is not None
+
+    def take_over(self, path: Path) -> None:
+        """Copy the rows of a complete index at ``path`` into this one, unless that cannot be read at once."""
+
+        def check(status: int, left: int, total: int) -> None:
+            if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):  # ``backup`` would try again for ever
+                raise sqlite3.OperationalError("it is locked")
+
+        with (
+            suppress(sqlite3.Error),
+            closing(sqlite3.connect(private_files.database_uri(path, "mode=ro"), uri=True, timeout=0)) as other,
+        ):
+            if other.execute("PRAGMA user_version").fetchone() == (SCHEMA,):
+                other.backup(self._database, progress=check)
+                self.is_new = False
+
+    def is_filled(self) -> None:
+        """Record that all transcripts were brought in; from now on only marked ones need to be."""
+        self._database.execute(f"PRAGMA user_version = {SCHEMA}")
+        self.is_new = False
+
+    def _set_up(self) -> bool:
+        database = self._database
+        self._begin_log()
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute("PRAGMA secure_delete = ON")
+        database.execute("PRAGMA temp_store = MEMORY")  # VACUUM must not put a copy into /var/tmp
+        with self._transaction():
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            tables = database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'transcripts'").fetchone()
+            if version not in (0, SCHEMA):
+                raise sqlite3.DatabaseError(f"index of another version: {version}")
+            if not tables[0]:
+                for statement in _TABLES.split(";"):
+                    database.execute(statement)
+        return bool(version != SCHEMA or not tables[0])
+
+    def _begin_log(self) -> None:
+        """Switch to WAL mode. SQLite itself does not wait here for another process that does the same."""
+        until = time.monotonic() + _BUSY_MS / 1000
+        while True:
+            try:
+                self._database.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as problem:
+                if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+            time.sleep(_PAUSE_SECONDS)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """All changes made in this context form one transaction; other writers wait for its end."""
+        with self._transaction():
+            yield
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        if self._database.in_transaction:
+            yield
+            return
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def is_sound(self) -> bool:
+        """Whether SQLite's quick check finds no damage."""
+        found = self._database.execute("PRAGMA quick_check(1)").fetchone()
+        return tuple(found) == ("ok",)
+
+    def _put(
+        self,
+        agent: str,
+        name: str,
+        header: Header,
+        summary: Summary,
+        shown: Summary,
+        reading: Reading,
+        size: int,
+        lines: int,
+    ) -> None:
+        cwd = shown.cwd
+        row = row_of(name, header, summary, shown, reading.inode, reading.size, size, lines) | {
+            "agent": agent,
+            "name": name,
+            "place": blob(same_directory.canonical(cwd)) if cwd is not None else None,
+            "spelled": blob(same_directory.spelled(cwd)) if cwd is not None else None,
+        }
+        self._database.execute(
+            f"INSERT OR REPLACE INTO transcripts({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
+            tuple(row.values()),
+        )
+
+    def places_of(self, agent: str, cwd: str) -> list[bytes]:
+        """The canonical directories that a filter matches: where it leads, and where sessions so spelled were."""
+        found = self._database.execute(
+            "SELECT DISTINCT place FROM transcripts WHERE agent = ? AND spelled = ?",
+            (agent, blob(same_directory.spelled(cwd))),
+        )
+        return list({blob(same_directory.canonical(cwd)), *(place for (place,) in found)})
+
+
+def row_of(
+    name: str, header: Header, summary: Summary, shown: Summary, inode: int, file_size: int, size: int, lines: int
+) -> dict[str, object]:
+    """A transcript's row, without its directory, because that depends on where links lead now.
+
+    ``summary``: the state at ``size``, to continue from. ``shown``: the state at the end of the file, ``file_size``.
+    """
+    info = {
+        "cwd": shown.cwd,
+        "title": shown.title,
+        "prompts": shown.prompts,
+        "replies": shown.replies,
+        "failed": shown.failed,
+        "lastRun": shown.last_run,
+        "directories": shown.directories,
+        "meta": shown.meta,
+        "size": file_size,
+        "machine": shown.machine,
+    }
+    state = summary.state()
+    return {
+        "session": blob(header.session),
+        "listed": int(shown.prompts > 0 and shown.cwd is not None and not file_names.aside(name)),
+        "updated": shown.updated or "",
+        "info": _written(info),
+        "open": _written(sorted(shown.open)),
+        "used": _written(state.pop("use")),
+        "inode": inode,
+        "created": header.created_at,
+        "size": size,
+        "lines": lines,
+        "state": _written(state),
+    }
+
+
+@contextmanager
+def trusting() -> Iterator[None]:
+    """Turns errors from damaged values, which SQLite does not notice, into ``sqlite3.DatabaseError``."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise sqlite3.DatabaseError("a row that we have not written") from problem
+
+
+@trusting()
+def listed(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Listed:
+    """A row of the index, with the ``COLUMNS``. ``run``: its unanswered prompts do not count.
+
+    Another run's unanswered prompt counts as running if that run wrote last: if it had ended, whoever continued the
+    session would have written since. Whether a process still has the transcript open is for ``soft_deleted.current``.
+    """
+    agent, name, session, updated, info, open_runs, created = row
+    known = parsed(info)
+    others, last = set(parsed(open_runs)) - {run}, known["lastRun"]
+    return Listed(
+        agent=agent,
+        name=name,
+        session=text(session),
+        cwd=known["cwd"],
+        title=known["title"],
+        updated=updated,
+        prompts=known["prompts"],
+        replies=known["replies"],
+        failed=known["failed"] or bool(others - {last}),
+        is_running=last in others,
+        directories=known["directories"],
+        meta=known["meta"],
+        size=known["size"],
+        created=created,
+        machine=known.get("machine", ""),
+    )
+
+
+def _written(value: object) -> str:
+    return jsonrpc.dump(value).decode()
+
+
+def parsed(text: str) -> Any:
+    """The JSON value of a column."""
+    return jsonrpc.parse(text.encode())
+
+
+def blob(text: str) -> bytes:
+    """Text as bytes, lone surrogates and NUL included, so that it is compared byte by byte."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def text(data: bytes) -> str:
+    """The text of a ``blob``."""
+    return data.decode("utf-8", "surrogatepass")

@@ -1,0 +1,369 @@
+"""Queries the index: brings it up to date first, and rebuilds it when it cannot be trusted.
+
+Only this module decides which transcripts the index must read. For one thread at a time; several processes may use the
+same index.
+"""
+
+import errno
+import os
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from typing import TypeVar
+
+from acp_proxy.errors import NewerFormat, Unreadable, errno_name
+from acp_proxy.protocol.value import Value
+from acp_proxy.store import delete, fork
+from acp_proxy.store.index import Index
+from acp_proxy.store.layout import Layout
+from acp_proxy.transcript import private_files
+from acp_proxy.transcript.file_format import IMPORTED
+from acp_proxy.transcript.file_names import file_name
+from acp_proxy.transcript.reader import Reading
+
+# --- Notices transcripts that appeared or disappeared without a mark: copied, synchronized, restored or removed by
+# hand.
+#
+# An agent's folder is scanned only if its times changed since everything in it was brought in. acp-proxy's own changes
+# alter them too; such a scan looks at each name, but opens only transcripts that differ. A file that grows does not
+# change its folder: the process that writes to it leaves a mark.
+
+
+_GRANULE_SECONDS = 2.0
+"""The coarsest clock of a file system (FAT): changes within this time may get the same timestamp."""
+
+
+class Changes(Value):
+    """What differs between an agent's folder and the index.
+
+    ``come``: transcripts that the index lacks or has with another size. ``gone``: those that no longer exist.
+    ``seen``: the folder's state before the scan; empty if it is unchanged, or too recent to notice a later change.
+    ``removals``: how often rows had been removed before the scan.
+    """
+
+    agent: str
+    come: list[str]
+    gone: list[str]
+    seen: str
+    removals: int
+
+    def remember(self, index: Index) -> None:
+        """Call this once all changes were brought in. Raises ``sqlite3.Error``."""
+        if self.seen:
+            index.remember(self.agent, self.seen, self.removals)
+
+
+def look(layout: Layout, index: Index, agent: str) -> Changes:
+    """Compare an agent's folder with the index. Raises OSError, ``sqlite3.Error``."""
+    before, removals = index.folder(agent)  # first, so that a row removed from here on causes another scan
+    now, changed = _state(layout, agent)
+    if now == before != "":
+        return Changes(agent, [], [], "", removals)
+    there = layout.forms(agent)
+    query = "SELECT name, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
+    known = dict(index.select(query, (agent,)))
+    come = [
+        name for name, file in there.items() if name not in known or (file is not None and file.st_size != known[name])
+    ]
+    gone = [name for name in known if name not in there]
+    written = [file.st_mtime for name in come if (file := there[name]) is not None]  # may still be growing
+    is_settled = all(abs(time.time() - at) > _GRANULE_SECONDS for at in (changed, *written))
+    return Changes(agent, come, gone, now if is_settled else "", removals)
+
+
+def _state(layout: Layout, agent: str) -> tuple[str, float]:
+    """A text that identifies the state of a folder, and the time of its last change."""
+    try:
+        found = os.stat(layout.transcripts / agent)
+    except FileNotFoundError:
+        return "", 0.0
+    file = 0
+    with suppress(FileNotFoundError):
+        file = os.stat(layout.index).st_ino  # an index restored from a backup has an old state
+    times = found.st_mtime_ns, found.st_ctime_ns  # programs cannot set the second one
+    return " ".join(map(str, (file, found.st_ino, *times))), max(found.st_mtime, found.st_ctime)
+
+
+_UNFINISHED_SECONDS = 24 * 60 * 60
+"""Within this time, another process may still answer an unanswered turn, so its mark stays."""
+_TELLING_SECONDS = 60
+"""An agent may pause for so long while it replays an imported session; nothing signals the end of that replay."""
+_LEFT_ALONE_SECONDS = 5.0
+"""After a failed write, the index is not tried again for so long, as each try may take seconds. Marks remain."""
+_LONG_SECONDS = 1.0
+"""A query that waited longer than this for an index in vain leaves it alone, too."""
+_TOGETHER_SECONDS = 0.1
+"""How long a transaction may take while the index is filled, so that other writers wait only briefly."""
+_IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_PASSING = _IN_USE | frozenset(
+    {
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+    }
+)
+"""Errors that rebuilding would not fix: the index is in use, or there is no space or access."""
+
+Progress = Callable[[int, int], None]
+"""Called with the number of transcripts read and the total."""
+
+Filling = Callable[[], AbstractContextManager[Progress]]
+"""Makes a context for rebuilding the index; it yields the function to call with the progress."""
+
+T = TypeVar("T")
+
+
+class Catalog:
+    """The index of one store, opened on first use."""
+
+    def __init__(self, layout: Layout, filling: Filling) -> None:
+        self._layout = layout
+        self._filling = filling
+        self._index: Index | None = None
+        self._instead: Index | None = None
+        """In memory, kept up to date as long as the one on disk cannot be used: filling it may take seconds."""
+        self._asked_again_at = 0.0
+        self._inode = 0
+        self._told_again_at = 0.0
+        self._gone: dict[str, tuple[frozenset[str], list[str]]] = {}
+
+    def ask(self, question: Callable[[Index], T], *agents: str) -> T:
+        """Bring the index up to date for these agents, and return its answer to ``question``. Raises Unreadable.
+
+        An index that cannot be trusted is rebuilt. If that fails too, one in memory is used; if waiting for the one on
+        disk took long, for a few seconds before it is tried again. If the index was busy for too long, the one in
+        memory starts with its rows, because reading all transcripts would only add load.
+        """
+        in_use, began = False, time.monotonic()
+        if self._instead is None or began >= self._asked_again_at:
+            try:
+                answer = self._ask_the_lasting(question, agents)
+                self._end_instead()
+                return answer
+            except (sqlite3.Error, OSError) as problem:
+                self._close()
+                in_use = _code(problem) in _IN_USE
+                is_slow = time.monotonic() - began > _LONG_SECONDS
+                self._asked_again_at = time.monotonic() + (_LEFT_ALONE_SECONDS if is_slow else 0.0)
+        try:
+            if self._instead is None:
+                self._instead = Index(None)
+                if in_use:
+                    self._instead.take_over(self._layout.index)
+            return self._answer(self._instead, agents, question)
+        except (sqlite3.Error, OSError) as problem:
+            self._end_instead()
+            raise Unreadable(errno_name(problem)) from problem
+
+    def tell(self, news: Callable[[Index], None], *, can_wait: bool = False) -> None:
+        """Change the index on disk; ``news`` gets the index. Raises Unreadable.
+
+        ``can_wait``: after a failure, raise at once for a few seconds instead of trying again.
+        """
+        if can_wait and time.monotonic() < self._told_again_at:
+            raise Unreadable("EBUSY")
+        try:
+            self._ask_the_lasting(news, ())
+        except (sqlite3.Error, OSError) as problem:
+            self._close()
+            self._told_again_at = time.monotonic() + _LEFT_ALONE_SECONDS
+            raise Unreadable(errno_name(problem)) from problem
+
+    def bring_in(self, index: Index, agent: str, *names: str) -> None:
+        """Bring transcripts' rows up to date; remove the rows of those that are gone.
+
+        A transcript's mark is removed once the index has all of it and no turn is unanswered.
+        """
+        if gone := [name for name in names if not self._brought_in(index, agent, name)]:
+            self._forget(index, agent, gone)  # all at once, because erasing rewrites the whole index
+
+    def _brought_in(self, index: Index, agent: str, name: str) -> bool:
+        """Returns False if the transcript no longer exists."""
+        try:
+            fork.take_up(self._layout, agent, name)
+            reading = Reading(self._layout.transcript(agent, name))
+        except FileNotFoundError:
+            return False
+        except (OSError, NewerFormat):
+            return True  # it stays marked, and the other sessions are listed
+        try:
+            with index.together():  # a process that removes the transcript from here on also removes the row, later
+                finished = index.add(agent, name, reading) and not _is_being_told(reading)
+                finished = finished or reading.age(time.time()) > _UNFINISHED_SECONDS
+                if not self._layout.exists(agent, name):
+                    raise FileNotFoundError(errno.ENOENT, "it was removed", name)
+            if finished and index.lasts:
+                self._layout.unmark(agent, name, lambda: _is_another(reading))
+        except FileNotFoundError:
+            return False
+        except OSError:
+            pass  # it stays marked, as above
+        finally:
+            reading.close()
+        return True
+
+    def forget(self, agent: str, names: list[str]) -> None:
+        """Remove deleted transcripts from the index. If that fails, their marks stay. Raises Unreadable."""
+        self.tell(lambda index: self._forget(index, agent, names))
+
+    def _forget(self, index: Index, agent: str, names: list[str]) -> None:
+        index.remove(agent, *names)
+        if not index.lasts:
+            return
+        gone = [name for name in names if self._layout.forget_words(name)]
+        if index.clear_log():
+            for name in gone:  # a transcript that exists again keeps its mark
+                self._layout.unmark(agent, name, partial(self._layout.exists, agent, name))
+
+    def _ask_the_lasting(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
+        try:
+            return self._answer(self._opened(), agents, question)
+        except sqlite3.DatabaseError as problem:
+            self._close()
+            if is_passing(problem):
+                raise
+            self._layout.discard_index()
+            return self._answer(self._opened(), agents, question)
+
+    def renew(self, agent: str, names: list[str]) -> None:
+        """Read transcripts again whose old content changed. Raises OSError, Unreadable."""
+        for name in names:  # so that they are found even if this is interrupted
+            self._layout.mark(agent, name)
+            self._layout.forget_words(name)
+
+        def remove(index: Index) -> None:
+            if index.remove(agent, *names):
+                index.clear_log()
+
+        self.tell(remove)
+        self.ask(lambda index: None, agent)
+
+    def compressed(self, agent: str, name: str, inodes: tuple[int, int]) -> None:
+        """Tell the index that a transcript is unchanged but in another file, so that it is not read again.
+
+        ``inodes``: the old and the new file's. Raises OSError, Unreadable.
+        """
+        moved: list[bool] = []
+        self.tell(lambda index: moved.append(index.move(agent, name, *inodes)))
+        if moved[-1]:
+            path = self._layout.transcript(agent, name)
+            self._layout.unmark(agent, name, lambda: os.path.lexists(path))  # the session continues, decompressed
+
+    def rebuild(self) -> None:
+        """Rebuild the index from all transcripts. Raises OSError, Unreadable."""
+        self._close()
+        self._layout.discard_index()
+        self.ask(lambda index: None)
+
+    def _answer(self, index: Index, agents: tuple[str, ...], question: Callable[[Index], T]) -> T:
+        if index.is_new:
+            self._fill(index)
+        for agent in agents:
+            deleted = self._deleted(agent)
+            self._catch_up(index, agent)
+            if index.remove(agent, *deleted) and index.lasts:
+                index.clear_log()
+        for agent in index.folders() if agents else ():
+            if not self._layout.has_agent(agent):  # removed by hand, with all sessions in it
+                self._catch_up(index, agent)
+        return question(index)
+
+    def _catch_up(self, index: Index, agent: str) -> None:
+        """Bring in an agent's marked transcripts, and unmarked ones that appeared in or left its folder."""
+        if index.lasts:
+            self._layout.give_marks_back(agent)
+        changes = look(self._layout, index, agent)
+        marked = self._layout.marked(agent)
+        self.bring_in(index, agent, *marked, *changes.gone)
+        unmarked = set(changes.come).difference(marked)  # do not write one twice: other processes wait meanwhile
+        self._take_in(index, [(agent, name) for name in changes.come if name in unmarked])
+        changes.remember(index)
+
+    def _fill(self, index: Index) -> None:
+        self._take_in(index, self._layout.all_names())
+        index.is_filled()
+
+    def _take_in(self, index: Index, transcripts: list[tuple[str, str]]) -> None:
+        """Bring in many transcripts in few transactions."""
+        left, total = deque(transcripts), len(transcripts)
+        with self._filling() as progress:
+            while left:
+                progress(total - len(left), total)
+                until = time.monotonic() + _TOGETHER_SECONDS
+                with index.together():
+                    while left and time.monotonic() < until:
+                        self.bring_in(index, *left.popleft())
+
+    def _deleted(self, agent: str) -> list[str]:
+        """The transcript names of an agent's deleted sessions; their files are gone when this returns."""
+        sessions = self._layout.journal(agent).deleted()
+        known = self._gone.get(agent)
+        if known is None or known[0] is not sessions:
+            names = [file_name(session) for session in sessions]
+            if not delete.complete(self._layout, agent):
+                return names
+            known = self._gone[agent] = sessions, names
+        return known[1]
+
+    def _opened(self) -> Index:
+        """The connection to the index that other processes see; in memory if the store is read-only."""
+        path = self._layout.index
+        if self._layout.is_only_read:
+            self._index = self._index or Index(None)
+            return self._index
+        if not self._layout.has_databases:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), str(path))
+        if self._index is not None:
+            try:
+                if os.stat(path).st_ino == self._inode:
+                    return self._index
+            except FileNotFoundError:
+                pass
+            self._close()
+        if not self._layout.is_made:  # an index alone is not a store
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        with suppress(FileExistsError):  # SQLite gives its side files the same mode
+            private_files.close(private_files.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+        private_files.check_database(path)
+        self._index = Index(path)
+        self._inode = os.stat(path).st_ino
+        return self._index
+
+    def _end_instead(self) -> None:
+        if self._instead is not None:
+            self._instead.close()
+        self._instead = None
+
+    def _close(self) -> None:
+        if self._index is not None:
+            self._index.close()
+        self._index = None
+
+
+def _is_another(reading: Reading) -> bool:
+    """Whether a transcript has grown since it was read, or is another file now. Raises OSError."""
+    size = reading.size
+    reading.measure()
+    return reading.size != size or not reading.is_in_its_place
+
+
+def _is_being_told(reading: Reading) -> bool:
+    """Whether an agent may still be replaying this imported session."""
+    is_imported = reading.header is not None and reading.header.origin == IMPORTED
+    return is_imported and reading.age(time.time()) < _TELLING_SECONDS
+
+
+def is_passing(problem: sqlite3.Error) -> bool:
+    """Whether an error says that a database is in use or has no space, which rebuilding would not fix."""
+    return _code(problem) in _PASSING
+
+
+def _code(problem: Exception) -> int:
+    """SQLite's primary result code."""
+    return int(getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF

@@ -1,0 +1,307 @@
+"""``state.jsonl``: an agent's journal of deletes, lifted deletes, restores, the user's titles, archived sessions, and
+the ids of the agent's sessions in which others continue.
+
+It is authoritative for them. Each event is one line, appended with one ``write``; several processes may append. Damaged
+lines are skipped.
+
+A transcript is renamed or removed, and a delete lifted, only while holding ``alone``. So nobody removes a file that was
+created after its delete was lifted.
+
+Nothing is ever removed, except titles whose transcript was deleted or renamed or that the user removed: those are
+overwritten in place, so that appending need not wait.
+"""
+
+import os
+import re
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.value import Value
+from acp_proxy.transcript import private_files, salvage
+from acp_proxy.transcript.file_names import file_name, is_ours
+from acp_proxy.transcript.private_files import append_all, lock, open_private, read_at, write_at
+from acp_proxy.transcript.salvage import Intact
+from acp_proxy.transcript.titles import masks_shortened
+
+DELETED, LIFTED, RESTORED, TITLED = "deleted", "lifted", "restored", "titled"
+ARCHIVED, UNARCHIVED = "archived", "unarchived"
+ALIAS = "alias"
+_EVENTS = frozenset({DELETED, LIFTED, RESTORED, TITLED, ARCHIVED, UNARCHIVED, ALIAS})
+_MOVING = frozenset({RESTORED, TITLED})
+_START = re.compile(rb'\{"at":"[^"]*","event":"')
+_TITLE = b'"titled"'
+
+
+class Event(Value):
+    """One line.
+
+    ``transcript``: of a title or an archived session: its transcript's name, if that is not the session's own; of a
+    soft delete: the new name; of a restore: the name while deleted. ``title``: None removes the user's title.
+    ``to``: the transcript is being renamed to this; empty: removed. This is complete at the old name's next title, even
+    if that is None. ``is_here``: a delete that other machines with the same history do not follow.
+    ``uid``: the transcript's; an id may be another session's by now. ``by_agent``: the agent has given the title, or
+    archived the session, itself. ``alias``: the agent's id of the session.
+    """
+
+    kind: str
+    session: str
+    transcript: str | None = None
+    title: str | None = None
+    to: str | None = None
+    is_here: bool = False
+    uid: str | None = None
+    by_agent: bool = False
+    alias: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the transcript that an event belongs to, unless that is a delete."""
+        return self.transcript or file_name(self.session)
+
+
+def about(uid: str, *, is_here: bool) -> dict[str, str | bool | None]:
+    """The members of a delete or a rename for other machines: whose it is, and whether only this machine does it."""
+    members: dict[str, str | bool | None] = {"uid": uid} if uid else {}
+    return members | ({"here": True} if is_here else {})
+
+
+class JournalState(Value):
+    """The result of all events.
+
+    ``deleted``: the deleted sessions, with the name of each soft-deleted transcript; None if deleted permanently.
+    ``titles``: the user's titles by transcript name.
+    ``titled``: the transcripts whose titles are in the file, replaced titles included.
+    ``moving``: the renames and removals that are not complete, by the transcript's old name.
+    ``archived``: the archived sessions by transcript name. A delete ends it.
+    """
+
+    deleted: Mapping[str, str | None]
+    gone: frozenset[str]
+    """The keys of ``deleted``."""
+    titles: Mapping[str, str]
+    titled: frozenset[str]
+    moving: Mapping[str, Event]
+    archived: Mapping[str, str]
+    hidden: frozenset[str]
+    """The ids that no list shows by default: deleted and archived sessions."""
+    titled_by_agent: frozenset[str] = frozenset()
+    archived_by_agent: frozenset[str] = frozenset()
+    """The transcripts whose title the agent has, and those that it has archived, itself: both can change there at any
+    time, so in what the agent sends, its word counts."""
+    aliases: Mapping[str, str] = MappingProxyType({})
+    """By an id that the agent gave when a session continued in a new one of it: that session."""
+
+    def title(self, session: str) -> str | None:
+        """The user's title of a session, if there is one."""
+        return self.titles.get(file_name(session))
+
+    def title_for_agent(self, session: str) -> str | None:
+        """The user's title of a session, if it replaces the agent's in what that sends."""
+        name = file_name(session)
+        return self.titles.get(name) if name not in self.titled_by_agent else None
+
+    @property
+    def archived_here(self) -> frozenset[str]:
+        """The ids of the sessions that are archived here, whatever the agent says."""
+        theirs = {session for name, session in self.archived.items() if name in self.archived_by_agent}
+        return self.hidden - self.gone - theirs
+
+
+EMPTY = JournalState({}, frozenset(), {}, frozenset(), {}, {}, frozenset())
+
+
+class Journal:
+    """The journal of one agent, shared by all processes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: tuple[tuple[int, int, int], JournalState] | None = None
+        self._holder = 0
+
+    @contextmanager
+    def alone(self, *, wait: bool = True) -> Iterator[None]:
+        """Hold the journal's exclusive lock. The thread that holds it may enter again.
+
+        Raises OSError (BlockingIOError: another process holds it and ``wait`` is False).
+        """
+        if self._holder == threading.get_ident():
+            yield
+            return
+        fd = open_private(self._path, os.O_RDWR | os.O_CREAT)
+        try:
+            lock(fd, wait=wait)
+            self._holder = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._holder = 0
+        finally:
+            private_files.close(fd)
+
+    def append(self, event: str, session: str, at: str, **more: str | bool | None) -> None:
+        """Append an event. ``at``: its time. ``more``: an ``Event``'s other fields. Raises OSError."""
+        fd = open_private(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            before = os.fstat(fd)
+            size = before.st_size
+            torn = size > 0 and read_at(fd, 1, size - 1) != b"\n"
+            line = jsonrpc.dump({"at": at, "event": event, "sessionId": session} | more) + b"\n"
+            data = b"\n" + line if torn else line
+            append_all(fd, data)
+            after = os.fstat(fd)
+        finally:
+            os.close(fd)
+        known = self._known
+        is_alone = self._holder == threading.get_ident() and after.st_size == size + len(data)
+        if known is not None and known[0] == _version(before) and is_alone:  # many deletes read the file only once
+            self._known = _version(after), _folded((piece.value for piece in events_in(line)), known[1])
+
+    def sync(self) -> None:
+        """Return once everything appended is on disk. Raises OSError."""
+        fd = open_private(self._path, os.O_RDWR)
+        try:
+            private_files.sync(fd)
+        finally:
+            private_files.close(fd)
+
+    def deleted(self) -> frozenset[str]:
+        """The ids of the sessions that are deleted now, soft-deleted ones included. Raises OSError."""
+        return self.state().gone
+
+    def state(self) -> JournalState:
+        """The current state; the file is read again only if it changed. Raises OSError."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return EMPTY
+        now = _version(found)
+        if self._known is None or self._known[0] != now:
+            self._known = now, _folded(self._events())
+        return self._known[1]
+
+    def erase_titles(self, names: Collection[str]) -> None:
+        """Overwrite every title of these transcripts. Call it only while holding ``alone``. Raises OSError.
+
+        Also append an event, before or after: processes that have read the file do not notice an overwritten line.
+        A damaged part of a line with a title is overwritten too, as it may contain half of one.
+        """
+        fd = open_private(self._path, os.O_RDWR)
+        try:
+            at = 0
+            for line in read_at(fd, os.fstat(fd).st_size, 0).split(b"\n"):
+                if _TITLE in line:
+                    write_at(fd, _without_titles(line, names), at)
+                at += len(line) + 1
+        finally:
+            os.close(fd)
+        self._known = None
+
+    def _events(self) -> Iterator[Event]:
+        fd = open_private(self._path, os.O_RDONLY)
+        with os.fdopen(fd, "rb") as file:
+            for line in file.read().split(b"\n"):
+                yield from (piece.value for piece in events_in(line))
+
+
+def _version(file: os.stat_result) -> tuple[int, int, int]:
+    return file.st_ino, file.st_size, file.st_mtime_ns
+
+
+def _folded(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState:
+    deleted, titles, titled, moving, archived, aliases = (
+        dict(before.deleted),
+        dict(before.titles),
+        set(before.titled),
+        dict(before.moving),
+        dict(before.archived),
+        dict(before.aliases),
+    )
+    titled_by_agent, archived_by_agent = set(before.titled_by_agent), set(before.archived_by_agent)
+    for event in events:
+        if event.kind == RESTORED:
+            deleted.pop(event.session, None)
+        if event.to is not None:
+            moving[event.name] = event  # the title follows when this is complete
+            archived.pop(event.name, None)
+        elif event.kind == TITLED:
+            moving.pop(event.name, None)
+            titles.pop(event.name, None)
+            if event.title is not None:
+                titles[event.name] = masks_shortened(event.title)
+                titled.add(event.name)
+                (titled_by_agent.add if event.by_agent else titled_by_agent.discard)(event.name)
+        elif event.kind == DELETED:
+            deleted[event.session] = event.transcript
+            archived.pop(file_name(event.session), None)
+            if event.transcript is None:  # else the title follows, as above
+                titles.pop(file_name(event.session), None)
+        elif event.kind == LIFTED:
+            deleted.pop(event.session, None)
+        elif event.kind == ARCHIVED:
+            archived[event.name] = event.session
+            (archived_by_agent.add if event.by_agent else archived_by_agent.discard)(event.name)
+        elif event.kind == UNARCHIVED:
+            archived.pop(event.name, None)
+        elif event.kind == ALIAS and event.alias is not None:
+            aliases[event.alias] = event.session
+    hidden = {session for name, session in archived.items() if name == file_name(session)}
+    return JournalState(
+        deleted,
+        frozenset(deleted),
+        titles,
+        frozenset(titled),
+        moving,
+        archived,
+        frozenset(hidden.union(deleted)),
+        frozenset(titled_by_agent.intersection(titles)),
+        frozenset(archived_by_agent.intersection(archived)),
+        aliases,
+    )
+
+
+def _without_titles(line: bytes, names: Collection[str]) -> bytes:
+    """The line with spaces in place of these titles' events and of anything damaged."""
+    kept = bytearray(b" " * len(line))
+    for piece in events_in(line):
+        event = piece.value
+        if event.kind != TITLED or event.title is None or event.name not in names:
+            kept[piece.start : piece.end] = line[piece.start : piece.end]
+    return bytes(kept)
+
+
+def events_in(line: bytes) -> list[Intact[Event]]:
+    """The intact events of a line, with their positions; several only if the line is damaged."""
+    event = _event(line)
+    if event is not None:
+        return [Intact(0, len(line.rstrip(b"\r\n")), event)]
+    return salvage.pieces(line, _START, lambda piece, _: _event(piece))
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        value = jsonrpc.parse(line)
+    except (ValueError, RecursionError):
+        return None
+    kind, session = acp.text(value, "event"), acp.session_id(value)
+    transcript, to = acp.text(value, "transcript"), acp.text(value, "to")
+    if kind is None or kind not in _EVENTS or session is None:
+        return None
+    if transcript is not None and not is_ours(transcript):  # it would be used as a file name
+        return None
+    if kind not in _MOVING or transcript is None or (to and not is_ours(to)):
+        to = None
+    return Event(
+        kind,
+        session,
+        transcript,
+        acp.text(value, "title"),
+        to,
+        acp.member(value, "here") is True,
+        acp.text(value, "uid"),
+        acp.text(value, "by") == "agent",
+        acp.text(value, "alias"),
+    )

@@ -1,0 +1,526 @@
+"""The paths of everything in a store's directory, and the operations that follow from them: list, mark, remove.
+
+Agents and sessions are given by their file names here, never by id. Contents of transcripts are not read.
+"""
+
+import errno
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+from acp_proxy.errors import StoreRefused
+from acp_proxy.store.journal import Journal
+from acp_proxy.transcript import file_names, private_files
+from acp_proxy.transcript.file_names import (
+    ASIDE,
+    COMPRESSED_SUFFIX,
+    FORKED_SUFFIX,
+    SUFFIX,
+    compressed,
+    forked,
+    unfinished,
+)
+
+# --- Removes SQLite databases. Windows removes no file that a process has open, so such a database is emptied.
+
+
+_SIDES = ("", "-wal", "-shm")
+"""Suffixes of the files that SQLite keeps for a database, the database's own first."""
+_BUSY_SECONDS = 5.0
+_BEGINNING, _VERSION, _HEADER = b"SQLite format 3\0", slice(60, 64), 100
+"""How the file begins, and where its header of 100 bytes has ``user_version``, which ours set."""
+
+
+def remove(path: Path) -> None:
+    """Remove a database. Raises OSError."""
+    for suffix in _SIDES:  # its own file first: a process that misses the others sees that it is gone
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def empty(path: Path) -> None:
+    """Remove all that a database contains, also from SQLite's log; who has it open misses its tables.
+
+    Raises PermissionError.
+    """
+    import sqlite3
+
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)) as database:
+            database.execute("PRAGMA writable_schema = ON")  # drops tables of any kind, even damaged ones
+            database.executescript("BEGIN IMMEDIATE; DELETE FROM sqlite_master; PRAGMA user_version = 0; COMMIT")
+            database.execute("VACUUM")
+            (is_busy, *_) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.Error as problem:
+        raise PermissionError(errno.EACCES, str(problem), str(path)) from problem
+    if is_busy:
+        raise PermissionError(errno.EACCES, "another process is reading it", str(path))
+
+
+def is_emptied(path: Path, *, windows: bool = os.name == "nt") -> bool:
+    """Whether ``empty`` was here. Raises no error."""
+    if not windows:  # elsewhere nothing is emptied, and closing the file would drop locks of SQLite in this process
+        return False
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER)
+    except OSError:
+        return False
+    return header.startswith(_BEGINNING) and header[_VERSION] == bytes(4)
+
+
+FORMAT = 1
+JOURNAL = private_files.JOURNAL_FILE.removesuffix(SUFFIX)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_PLAIN = SUFFIX.removeprefix(".")
+_TAKEN = "."
+"""Follows the transcript's name in a mark that is being removed; a random suffix follows."""
+_WORDS = re.compile(r"[0-9a-f]-[0-9a-f]{16}\.sqlite3")
+
+
+class Layout:
+    """The directory of one store."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.transcripts = root / "transcripts"
+        self.unindexed = root / "unindexed"
+        self.backups = root / "backups"
+        self.deleted = root / "deleted"
+        self.search = root / "search"
+        self.index = root / "index.sqlite3"
+        self.waiting_turns = root / "sync" / "turns"
+        self.format = root / "format"
+        self.compressed = root / "compressed"
+        self.is_only_read = False
+        """Whether nothing can be written: the index and search tables are then built in memory."""
+        self._journals: dict[str, Journal] = {}
+
+    @property
+    def is_made(self) -> bool:
+        """Whether a store exists at ``root``.
+
+        True if that cannot be determined: the first use then raises the actual problem.
+        """
+        try:
+            return bool({self.format.name, self.transcripts.name} & set(os.listdir(self.root)))
+        except FileNotFoundError:
+            return self.root.is_symlink()  # to a disk that is not mounted now
+        except OSError:
+            return True
+
+    @property
+    def has_databases(self) -> bool:
+        """Whether SQLite can use files here: not in a read-only store, and not on a file system without locks, where it
+        would wait for many seconds each time."""
+        return not self.is_only_read and private_files.has_record_locks(self.format)
+
+    def prepare(self) -> None:
+        """Create what is missing, unless the store is read-only, and check the whole directory.
+
+        A newer format, a link, or a directory that others can write to is refused. Raises StoreRefused.
+        """
+        try:
+            private_files.check_inside(self.root)
+            if not self.is_only_read:
+                self._make()
+            self._check_inside()
+            self._check_format()
+        except FileExistsError as problem:
+            raise StoreRefused(
+                f"{problem.filename} is not a directory. Move it away, or choose another place with --store."
+            ) from problem
+        except OSError as problem:
+            what, reason = problem.filename or self.root, problem.strerror or type(problem).__name__
+            text = f"{what} cannot be used: {reason}. Fix that, or choose another place with --store."
+            raise StoreRefused(text, may_pass=private_files.may_pass(problem)) from problem
+
+    def _make(self) -> None:
+        for directory in (self.transcripts, self.unindexed):
+            private_files.make_inner_directory(directory)
+        with suppress(FileExistsError), os.fdopen(private_files.open_private(self.format, _NEW), "w") as file:
+            file.write(f"{FORMAT}\n")
+
+    def _check_inside(self) -> None:
+        for directory in (self.transcripts, self.unindexed, self.deleted):
+            if directory.is_dir():
+                private_files.check_inside(directory)
+        for agent in self.agents():
+            private_files.check_link(self.transcript(agent, JOURNAL))
+
+    def make_folder(self, folder: Path) -> None:
+        """Create an agent's folder, and the store itself if it was removed.
+
+        Raises OSError, also if something else is in its place.
+        """
+        try:
+            private_files.prepare(self.root)
+            for directory in (folder.parent, folder):
+                private_files.make_inner_directory(directory)
+        except StoreRefused as problem:
+            raise PermissionError(errno.EPERM, str(problem), str(folder)) from problem
+
+    def _check_format(self) -> None:
+        try:
+            text = self.format.read_text(encoding="utf-8", errors="replace").strip()
+        except FileNotFoundError:
+            return
+        if text.isascii() and text.isdigit() and (len(text) > 9 or int(text) > FORMAT):
+            raise StoreRefused(f"{self.root} was made by a newer acp-proxy. Upgrade acp-proxy.")
+
+    def agents(self) -> list[str]:
+        """The folders of all agents, sorted. Raises OSError."""
+        try:
+            return sorted(path.name for path in self.transcripts.iterdir() if path.is_dir())
+        except FileNotFoundError:  # the store was removed
+            return []
+
+    def has_agent(self, agent: str) -> bool:
+        """Whether an agent has a folder. Raises OSError: a wrong answer would divide the agent's sessions."""
+        try:
+            return stat.S_ISDIR(os.stat(self.transcripts / agent).st_mode)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return False
+
+    def names(self, agent: str) -> list[str]:
+        """The names of an agent's transcripts, including those set aside. Other files are left out."""
+        return _names_in(self.transcripts / agent)
+
+    def all_names(self) -> list[tuple[str, str]]:
+        """The agent and name of every transcript."""
+        return [(agent, name) for agent in self.agents() for name in self.names(agent)]
+
+    def redactable(self, names: dict[str, list[str]] | None) -> list[Path]:
+        """Every file with content of these transcripts (names by agent), or of all if None; also journals and backups.
+
+        Each path is that of the plain file, even where only its compressed form exists.
+        """
+        if names is None:
+            folders = (self.transcripts, self.backups, self.deleted)
+            return sorted({path for folder in folders for path in _files(folder, "*")})
+        chosen = [(agent, name) for agent, each in names.items() for name in each]
+        found = {self.transcript(agent, name) for agent, name in chosen}
+        found |= {path for agent in names if (path := self.transcript(agent, JOURNAL)).exists()}  # holds titles
+        for agent, name in chosen:
+            found.update(_files(self.backups / agent, f"{name}*"))
+            found.update(self.kept(agent, each) for each in self.kept_of(agent, name))
+        return sorted(found)
+
+    def forms(self, agent: str) -> dict[str, os.stat_result | None]:
+        """An agent's transcripts by name, each with the stat of its plain file; None where it is only compressed."""
+        forms: dict[str, os.stat_result | None] = {}
+        with suppress(FileNotFoundError, PermissionError), os.scandir(self.transcripts / agent) as found:
+            for file in found:
+                if (name := file_names.transcript_in(file.name)) is None:
+                    continue
+                if file.name.endswith(COMPRESSED_SUFFIX):
+                    forms.setdefault(name, None)
+                    continue
+                with suppress(FileNotFoundError):  # deleted in the meantime
+                    forms[name] = file.stat(follow_symlinks=False)
+        return forms
+
+    def transcript(self, agent: str, name: str) -> Path:
+        """The path of a transcript's plain file."""
+        return self.transcripts / agent / (name + SUFFIX)
+
+    def kept(self, agent: str, name: str) -> Path:
+        """The path of a soft-deleted transcript."""
+        return self.deleted / agent / (name + SUFFIX)
+
+    def turns(self, agent: str, name: str) -> Path:
+        """Where turns of another machine wait until nobody has this transcript open."""
+        return self.waiting_turns / agent / name
+
+    def place(self, agent: str, name: str) -> Path:
+        """The path of a transcript's plain file, soft-deleted or not."""
+        return self.kept(agent, name) if file_names.is_kept(name) else self.transcript(agent, name)
+
+    def kept_names(self, agent: str) -> list[str]:
+        """The names of an agent's soft-deleted transcripts."""
+        return _names_in(self.deleted / agent)
+
+    def kept_of(self, agent: str, name: str) -> list[str]:
+        """The soft-deleted transcripts that had this name.
+
+        There may be several: the session may have been soft-deleted, begun anew, and soft-deleted again.
+        """
+        return [each for each in self.kept_names(agent) if file_names.kept_name(each) == name]
+
+    def journal(self, agent: str) -> Journal:
+        """An agent's journal, the same object each time."""
+        found = self._journals.get(agent)  # each turn asks, and a path takes long to make
+        return found or self._journals.setdefault(agent, Journal(self.transcript(agent, JOURNAL)))
+
+    def mark(self, agent: str, name: str) -> str:
+        """Mark a transcript as one that the index has not read to its end. Returns the mark's path. Raises OSError.
+
+        The mark is an empty file, so it survives this process.
+        """
+        path = os.path.join(self.unindexed, agent, name)  # ten times as fast as joining Paths, and each turn does it
+        if os.path.lexists(path):  # a process that removes it from here on looks at the transcript after that
+            return path
+        try:
+            private_files.touch(path)
+        except FileNotFoundError:
+            private_files.make_directory(self.unindexed / agent)
+            private_files.touch(path)
+        return path
+
+    def marked(self, agent: str) -> list[str]:
+        """The names of an agent's marked transcripts, including those whose mark is being removed."""
+        return list(dict.fromkeys(mark.name.partition(_TAKEN)[0] for mark in self._marks(agent)))
+
+    def is_marked(self, agent: str, name: str) -> bool:
+        """Whether a transcript is marked, and the mark is not being removed."""
+        return (self.unindexed / agent / name).exists()
+
+    def unmark(self, agent: str, name: str, is_needed: Callable[[], bool]) -> None:
+        """Remove a mark, then call ``is_needed`` and set the mark again if it returns True. Raises OSError.
+
+        A process that marks the transcript in the meantime creates a new mark, which stays. If this is interrupted, a
+        mark remains.
+        """
+        mark = self.unindexed / agent / name
+        taken = mark.with_name(f"{name}{_TAKEN}{os.urandom(8).hex()}")
+        with suppress(FileNotFoundError):
+            mark.rename(taken)
+        if is_needed():
+            self.mark(agent, name)
+        taken.unlink(missing_ok=True)
+
+    def give_marks_back(self, agent: str) -> None:
+        """Put back the marks of an agent whose removal was interrupted. Raises OSError.
+
+        A removal that is still under way is undone too, which only costs another look at that transcript.
+        """
+        for mark in self._marks(agent):
+            name, taken, _ = mark.name.partition(_TAKEN)
+            if taken:
+                with suppress(FileNotFoundError):
+                    mark.replace(mark.with_name(name))
+
+    def _marks(self, agent: str) -> list[Path]:
+        folder = self.unindexed / agent
+        if not folder.is_dir():
+            return []
+        with os.scandir(folder) as found:
+            marks = [Path(mark.path) for mark in found if mark.is_file(follow_symlinks=False)]
+        return [mark for mark in marks if file_names.is_ours(mark.name.partition(_TAKEN)[0])]
+
+    def exists(self, agent: str, name: str) -> bool:
+        """Whether a file with this transcript's name exists in any form."""
+        path = self.transcript(agent, name)
+        # Its own name twice: a fork may get it between the checks.
+        return any(map(os.path.lexists, (path, compressed(path), forked(path), path)))
+
+    def named_after(self, path: Path) -> Iterator[Path]:
+        """A transcript's path, then the paths of those with the same id that were set aside.
+
+        This order misses no file, because files are only ever renamed in this direction.
+        """
+        yield path
+        try:
+            found_there = os.listdir(path.parent)
+        except FileNotFoundError:
+            return
+        aside = {found.partition(".")[0] for found in found_there if found.startswith(f"{path.stem}{file_names.ASIDE}")}
+        yield from (path.with_stem(name) for name in sorted(aside))
+
+    def backup(self, agent: str, name: str, stamp: str) -> Path:
+        """Where a file is copied to before it is repaired. ``stamp``: the time of the repair."""
+        return self.backups / agent / f"{name}.{''.join(one for one in stamp if one.isalnum())}{SUFFIX}"
+
+    def journal_backups(self, agent: str) -> list[Path]:
+        """The copies of an agent's journal made by repairs."""
+        return sorted((self.backups / agent).glob(f"{JOURNAL}.*"))
+
+    def backed_up(self, agent: str) -> set[str]:
+        """The names of an agent's transcripts that have backups, which may be of the journal too. Raises OSError."""
+        with suppress(FileNotFoundError):
+            return {file.partition(".")[0] for file in os.listdir(self.backups / agent)}
+        return set()
+
+    def move_backups(self, agent: str, name: str, after: str) -> None:
+        """Rename a transcript's backups to follow the transcript's new name. Raises OSError."""
+        for path in list((self.backups / agent).glob(f"{name}.*")):
+            path.replace(path.with_name(after + path.name.removeprefix(name)))
+
+    def remove(self, agent: str, name: str) -> None:
+        """Remove a transcript, its backups, and what was soft-deleted under its name. Raises OSError.
+
+        The transcript itself goes last: if this is interrupted, its file shows that there is more to remove.
+        """
+        for path in (self.backups / agent).glob(f"{name}.*"):
+            path.unlink(missing_ok=True)
+        for kept in self.kept_of(agent, name):
+            self.remove_kept(agent, kept)
+        self.turns(agent, name).unlink(missing_ok=True)
+        _remove(self.transcript(agent, name))
+        self.forget_words(name)
+
+    def remove_kept(self, agent: str, name: str) -> None:
+        """Remove a soft-deleted transcript and its backups. Raises OSError."""
+        for path in (self.backups / agent).glob(f"{name}.*"):
+            path.unlink(missing_ok=True)
+        _remove(self.kept(agent, name))
+        self.forget_words(name)
+
+    def sizes(self, agent: str, plain: set[str] | None = None) -> dict[str, int]:
+        """Bytes on disk by transcript name, backups and soft-deleted transcripts included. Raises OSError.
+
+        ``plain``: gets the names of transcripts with a plain file, which then do not count: the index has their size,
+        and to ask the system for 100,000 takes half a second.
+        """
+        sizes: dict[str, int] = {}
+        for folder in (self.transcripts, self.deleted, self.backups):
+            try:
+                with os.scandir(folder / agent) as found:
+                    for file in found:
+                        name, _, suffix = file.name.partition(".")
+                        if plain is not None and suffix == _PLAIN and folder is self.transcripts:
+                            plain.add(name)
+                        else:
+                            sizes[name] = sizes.get(name, 0) + file.stat(follow_symlinks=False).st_size
+            except FileNotFoundError:  # or a file was deleted in the meantime
+                continue
+        return sizes
+
+    # --- full text
+
+    def words(self, digit: str) -> list[Path]:
+        """The search tables for transcripts whose digit (``file_names.digit``) this is."""
+        with suppress(FileNotFoundError):
+            return sorted(
+                self.search / file for file in os.listdir(self.search) if _WORDS.fullmatch(file) and file[0] == digit
+            )
+        return []
+
+    def new_words(self, digit: str) -> Path:
+        """A path for a new search table, with a name never used before. Raises OSError, StoreRefused.
+
+        Another process may still have an old table open after it was removed.
+        """
+        private_files.make_inner_directory(self.search)
+        return self.search / f"{digit}-{os.urandom(8).hex()}.sqlite3"
+
+    def forget_words(self, name: str) -> bool:
+        """Remove the search tables that may contain text of this transcript. Returns False if one could not be removed.
+
+        The tables hold other transcripts too; the next search rebuilds them. If the transcript is gone as well, its
+        text cannot return to a table.
+        """
+        digit = file_names.digit(name)
+        try:
+            found = sorted(file for file in os.listdir(self.search) if file.startswith(f"{digit}-"))
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        tables = tuple(file for file in found if _WORDS.fullmatch(file))
+        try:
+            for file in tables:
+                self.remove_words(self.search / file)
+            for file in found:
+                if not file.startswith(tables):  # unfinished, or the side file of a table that is gone
+                    (self.search / file).unlink(missing_ok=True)
+        except OSError:
+            return False
+        return True
+
+    def remove_words(self, path: Path) -> None:
+        """Remove one search table; on Windows, empty it if a process has it open. Raises OSError."""
+        try:
+            remove(path)
+        except PermissionError:
+            if os.name != "nt":
+                raise
+            empty(path)
+
+    def discard_index(self) -> None:
+        """Remove the index and SQLite's side files. Raises OSError."""
+        remove(self.index)
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as found:
+            return sorted({name for file in found if (name := file_names.transcript_in(file.name)) is not None})
+    except (FileNotFoundError, PermissionError):
+        return []
+
+
+def _remove(path: Path) -> None:
+    """Remove every form of a transcript, the plain file last. Raises OSError."""
+    for form in (unfinished(path), unfinished(compressed(path)), compressed(path), forked(path), path):
+        remove_file(form)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file if it exists, so that its name is free at once. Raises OSError.
+
+    On Windows, an open file may keep its name until it is closed, so it is renamed before. Should a crash prevent the
+    rest, the new name is that of an unfinished file.
+    """
+    if sys.platform == "win32":
+        name, _, suffix = path.name.partition(".")
+        number = int.from_bytes(os.urandom(4), "little")
+        with suppress(OSError):
+            path = path.rename(
+                path.with_name(
+                    f"{name}{file_names.ASIDE}{number}.{suffix.removesuffix(file_names.UNFINISHED)}{file_names.UNFINISHED}"
+                )
+            )
+    path.unlink(missing_ok=True)
+
+
+def _files(folder: Path, pattern: str) -> Iterator[Path]:
+    for suffix in (SUFFIX, COMPRESSED_SUFFIX, FORKED_SUFFIX):
+        for path in folder.rglob(pattern + suffix):
+            yield path.with_name(path.name.removesuffix(suffix) + SUFFIX)
+
+
+# --- Renames transcripts, in whichever form they exist, without ever replacing a file.
+
+
+def moved(source: Path, target: Path) -> str:
+    """Rename a transcript, in whichever form it exists. Returns its new name. Raises OSError.
+
+    If the target's name is taken, the new name gets a number.
+    """
+    is_compressed = not os.path.lexists(source)
+    while True:
+        plain_form, compressed_form = (source, target), (compressed(source), compressed(target))
+        (before, after), (leftover, other) = (
+            (compressed_form, plain_form) if is_compressed else (plain_form, compressed_form)
+        )
+        if not os.path.lexists(other) and _is_moved(before, after):
+            break
+        target = target.with_stem(next_name(target.stem))
+    leftover.unlink(missing_ok=True)  # if both forms exist, the plain one counts
+    return target.stem
+
+
+def _is_moved(before: Path, after: Path) -> bool:
+    """Rename without replacing a file: False if the name is taken. Raises OSError."""
+    try:
+        os.link(before, after)
+    except FileExistsError:
+        if not os.path.samefile(before, after):  # else a crash came between link and unlink
+            return False
+    except FileNotFoundError:
+        raise
+    except OSError:  # a file system without hard links
+        if os.path.lexists(after):
+            return False
+        before.rename(after)
+        return True
+    remove_file(before)
+    return True
+
+
+def next_name(name: str) -> str:
+    """The name to try if this one is taken: with a number behind it, or the next one."""
+    head, aside, number = name.rpartition(ASIDE)
+    return f"{head}{ASIDE}{int(number) + 1}" if aside else f"{name}{ASIDE}1"

@@ -1,0 +1,186 @@
+"""Opens a session's transcript to append to: the existing one, a new one, a fork's, or a copy's.
+
+Another process may delete, restore, compress or create the same file at the same moment; the later one tries again.
+"""
+
+import contextlib
+import errno
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+
+from acp_proxy.protocol import proxy_ids
+from acp_proxy.store import delete, fork
+from acp_proxy.store import layout as store_layout
+from acp_proxy.store.layout import Layout
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_names import ASIDE, compressed, file_name
+
+_TRIES = 100  # attempts while other processes delete, create or compress the same file
+
+
+class Deleted(FileNotFoundError):
+    """The session, or the file that it was recorded to, was deleted; nothing is written until the delete is lifted."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.ENOENT, "it was deleted", str(path))
+
+
+def begin(
+    layout: Layout, agent: str, header: Header, *, fresh: bool, parent: str | None, until: int | None = None
+) -> Transcript:
+    """See ``Store.begin``."""
+    path = layout.transcript(agent, file_name(header.session))
+    if parent == header.session and (source := proxy_ids.original(parent)) is not None:
+        with contextlib.suppress(FileNotFoundError):  # the other agent's session is gone
+            return continued(layout, agent, header, source[0], file_name(source[1]))
+        return _resume(layout, agent, path, header)
+    if parent is None and not fresh:
+        return _resume(layout, agent, path, header)
+    delete.lift(layout, agent, header.session)
+    layout.make_folder(path.parent)
+    while True:
+        _set_aside(layout, agent, header.session, path)
+        try:
+            left = fork.begin(layout, agent, file_name(parent), header, until) if parent is not None else None
+        except FileExistsError:  # another process was faster, as below
+            continue
+        try:
+            transcript = Transcript(path, header)
+            transcript.beginning = left
+        except OSError as problem:
+            if left is not None:
+                left.close()
+            # If there is no parent, another process's file, which it has set aside again.
+            if isinstance(problem, FileNotFoundError) and path.parent.is_dir():
+                continue
+            raise
+        if transcript.is_begun or parent is not None:
+            return transcript
+        transcript.close()  # another process's: its agent gave the same id at the same moment
+
+
+def continued(layout: Layout, agent: str, header: Header, of: str, parent: str) -> Transcript:
+    """Open the copy of another agent's session to append to: the existing one, or a new one. Raises OSError
+    (FileNotFoundError: there is no such session).
+
+    ``header``: the copy's. ``of``, ``parent``: the other agent's folder, and the transcript's name. A new copy has the
+    user's title of the session. A long one is left to ``fork.finish``.
+    """
+    name = file_name(header.session)
+    path = layout.transcript(agent, name)
+    delete.lift(layout, agent, header.session)
+    layout.make_folder(path.parent)
+    for _ in range(_TRIES):
+        fork.finish(layout, agent, name)
+        if layout.exists(agent, name):
+            return _resume(layout, agent, path, header)
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            left = fork.begin(layout, agent, parent, header, of=of)
+            transcript = Transcript(path)
+            transcript.beginning = left
+            title = layout.journal(of).state().titles.get(parent)
+            if title is not None:
+                with contextlib.suppress(OSError):  # the copy is there without it
+                    delete.set_title(layout, agent, header.session, name, title)
+            return transcript
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+
+
+def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcript:
+    """See ``Store.reopen``."""
+    path = layout.transcript(agent, file_name(session))
+    for candidate in layout.named_after(path):
+        with contextlib.suppress(FileNotFoundError):
+            decompressed = make_plain(layout, agent, candidate)
+            transcript = Transcript(candidate)
+            if transcript.is_known_as(identity, decompressed=decompressed):
+                return transcript
+            transcript.close()
+    raise Deleted(path)
+
+
+def make_plain(layout: Layout, agent: str, path: Path) -> bool:
+    """Decompress a transcript if it is compressed; returns whether it was. Raises OSError."""
+    if not os.path.lexists(compressed(path)):
+        return False
+    from acp_proxy.store.compress import decompress
+
+    return decompress(layout, agent, path)
+
+
+def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcript:
+    """Open the transcript of a session that is not new, or create it. Raises OSError, Deleted.
+
+    The session may be deleted, or its transcript compressed, at this moment.
+    """
+    for _ in range(_TRIES):
+        if header.session in layout.journal(agent).deleted():
+            break
+        layout.make_folder(path.parent)
+        make_plain(layout, agent, path)
+        with contextlib.suppress(FileNotFoundError):
+            return Transcript(path, header)
+    raise Deleted(path)
+
+
+def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
+    """Rename an older session's transcript with this id, to a name that no other process takes. Raises OSError."""
+    fork.finish(layout, agent, path.stem)
+    if not _holds_something(path) and not os.path.lexists(compressed(path)):
+        return
+    with delete.alone(layout, agent):  # keeps others from compressing it
+        try:
+            aside = store_layout.moved(path, path.with_stem(f"{path.stem}{ASIDE}1"))
+        except FileNotFoundError:  # another process was faster
+            return
+        layout.mark(agent, aside)
+        layout.mark(agent, path.stem)
+        layout.move_backups(agent, path.stem, aside)
+        with contextlib.suppress(OSError):  # disk full: the newer session keeps the title for now, and stays archived
+            delete.move_state(layout, agent, session, path.stem, aside)
+
+
+def _holds_something(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+# --- Copies a session to another agent's folder, so that it continues with that agent. The original does not change.
+
+
+def copied(
+    layout: Layout,
+    of: tuple[str, str],
+    header: Header,
+    agent: str,
+    about: Mapping[str, object],
+    stamp: str,
+) -> str:
+    """Copy a session. Returns the copy's id, which is new. Raises OSError (FileNotFoundError: the session is gone).
+
+    ``of``: its agent's folder, and its transcript's name. ``header``: its id and directories as a list shows them.
+    ``agent``: the folder to copy to. ``about``: the name and version of that agent, if they are known. ``stamp``: now.
+    """
+    id = _unused(layout, agent, of[0], header.session)
+    copy = Header(id, header.cwd, file_format.PARTIAL, stamp, header.directories, {"id": agent, **about})
+    transcript = continued(layout, agent, copy, *of)
+    transcript.close()
+    with ExitStack() as stack:
+        if transcript.beginning is not None:
+            stack.callback(transcript.beginning.close)
+        fork.finish(layout, agent, file_name(id), transcript.beginning)
+    return id
+
+
+def _unused(layout: Layout, agent: str, of: str, session: str) -> str:
+    """An id that no copy has or had."""
+    gone = layout.journal(agent).deleted()
+    ids = (proxy_ids.id_of(of, session, number) for number in count(1))
+    return next(id for id in ids if id not in gone and not layout.exists(agent, file_name(id)))

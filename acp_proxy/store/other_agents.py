@@ -1,0 +1,179 @@
+"""Sessions that lists show beside an agent's own: sessions that continue in others of the agent, copies of other
+agents' sessions, sessions of other machines, and rows of other agents' sessions.
+
+A row has an id of ours (``foreign``) and the other agent's name. It is left out if this agent has the copy that it
+would become, or if it was deleted or archived on either side.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from acp_proxy.protocol import proxy_ids
+from acp_proxy.store import index as store_index
+from acp_proxy.store import soft_deleted
+from acp_proxy.store.fork import CONTINUED_RUN
+from acp_proxy.store.index import COLUMNS, PAGE, Index, Listed, Page, blob, listed, text
+from acp_proxy.store.journal import JournalState
+from acp_proxy.store.layout import Layout
+from acp_proxy.store.queries import COPIES, AskIndex, inside
+from acp_proxy.transcript.file_names import called, file_name
+
+_MARK = " · "
+"""Stands between a row's title and the other agent's name."""
+_Position = tuple[str, bytes]
+
+
+def joining(
+    layout: Layout,
+    ask: AskIndex,
+    agent: str,
+    cwd: str | None,
+    run: str,
+    archived: bool | None,
+    sessions: Collection[str],
+    copies: bool,
+    others: Sequence[str],
+) -> list[Listed]:
+    """What joins the first page of an agent's own list, newest first, at most a page. Raises Unreadable.
+
+    ``cwd``, ``run``, ``archived``: as for ``Store.page``. ``sessions``, ``copies``, ``others``: as for
+    ``Store.joining``.
+    """
+    rows = Rows(layout, agent, archived)
+
+    def found(index: Index) -> list[Listed]:
+        own = _own(index, agent, cwd, run, map(file_name, sessions), copies)
+        kept = [row for row in soft_deleted.current(layout, own) if archived is None or row.is_archived == archived]
+        return [*kept, *rows.of(index, others, cwd, None, PAGE)]
+
+    return sorted(ask(found, agent, *others), key=_position, reverse=True)[:PAGE]
+
+
+def named(
+    layout: Layout, ask: AskIndex, agent: str, run: str, sessions: Collection[str], others: Sequence[str]
+) -> list[Listed]:
+    """The rows of these sessions, as ``Store.named`` has them. Raises Unreadable."""
+    rows = Rows(layout, agent, None)
+
+    def found(index: Index) -> list[Listed]:
+        own = _own(index, agent, None, run, map(file_name, sessions), copies=False)
+        return [*soft_deleted.current(layout, own), *rows.of(index, others, None, None, PAGE, sessions)]
+
+    return sorted(ask(found, agent, *others), key=_position, reverse=True)
+
+
+def with_others(
+    layout: Layout,
+    ask: AskIndex,
+    own: Page,
+    agent: str,
+    cwd: str | None,
+    cursor: str | None,
+    rows: "Rows",
+    others: Sequence[str],
+) -> Page:
+    """A page of an agent's list with the rows of others among its own. Raises Unreadable.
+
+    ``own``: the same page without them.
+    """
+    binding = store_index.cursor_binding(agent, cwd)
+    before = store_index.read_cursor(cursor, binding) if cursor is not None else None
+
+    def found(index: Index) -> list[Listed]:
+        return list(rows.of(index, others, cwd, before, PAGE + 1))
+
+    all = sorted([*own.rows, *ask(found, *others)], key=_position, reverse=True)
+    is_last = len(all) <= PAGE and own.next is None
+    return Page(all[:PAGE], None if is_last else store_index.write_cursor(binding, *_position(all[:PAGE][-1])))
+
+
+class Rows:
+    """The rows of other agents' sessions in one agent's list."""
+
+    def __init__(self, layout: Layout, agent: str, archived: bool | None) -> None:
+        self._layout = layout
+        self._agent = agent
+        self._archived = archived
+        self._state = soft_deleted.state_of(layout, agent)
+
+    def of(
+        self,
+        index: Index,
+        others: Iterable[str],
+        cwd: str | None,
+        before: _Position | None,
+        size: int,
+        ids: Collection[str] | None = None,
+    ) -> Iterator[Listed]:
+        """At most ``size`` rows of each agent. ``before``: only those that follow this place in the list. ``ids``: only
+        those with these ids."""
+        if self._archived is True:
+            return  # what is archived here is not listed again as another agent's
+        hidden = set(self._state.hidden if self._archived is False else self._state.gone) | _ids(index, self._agent)
+        gone = [source for each in hidden if (source := proxy_ids.original(each)) is not None]
+        for other in others:
+            names = {file_name(session) for folder, session in gone if folder == other}
+            theirs = soft_deleted.state_of(self._layout, other)
+            wanted = [proxy_ids.original(id) for id in ids] if ids is not None else None
+            only = [file_name(each[1]) for each in wanted if each and each[0] == other] if wanted is not None else None
+            for row in soft_deleted.current(
+                self._layout, _others(index, other, cwd, before, size, names.union(theirs.archived), only)
+            ):
+                id = proxy_ids.id_of(other, row.session)
+                if proxy_ids.original(id) is not None:  # else the folder has a name that no id can have
+                    yield _row(row, id, self._state)
+
+
+def _row(row: Listed, id: str, state: JournalState) -> Listed:
+    name = called(row.agent)
+    title = state.titles.get(file_name(id)) or (f"{row.title}{_MARK}{name}" if row.title else name)
+    ours = {"agent": name} | ({"machine": row.machine} if row.machine else {})
+    return row.but(session=id, title=title, meta={"acp-proxy": ours})
+
+
+def _own(index: Index, agent: str, cwd: str | None, run: str, names: Iterable[str], copies: bool) -> list[Listed]:
+    """The agent's sessions with these transcripts, and with ``copies`` those of other agents and machines."""
+    test, values = inside(index, agent, cwd, below=False) if cwd is not None else ("1", list[object]())
+    query = (
+        f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}"
+        " AND (name IN (SELECT value FROM json_each(?)) OR (? AND session >= ? AND session < ?))"
+        " ORDER BY updated DESC, session DESC LIMIT ?"
+    )
+    given = [agent, *values, json.dumps(list(names)), copies, *COPIES, PAGE]
+    return [listed(row, run) for row in index.select(query, given)]
+
+
+def _ids(index: Index, agent: str) -> set[str]:
+    """The ids of an agent's copies, also of those that no list shows."""
+    query = "SELECT session FROM transcripts WHERE agent = ? AND session >= ? AND session < ?"
+    return {text(session) for (session,) in index.select(query, [agent, *COPIES])}
+
+
+def _others(
+    index: Index,
+    agent: str,
+    cwd: str | None,
+    before: _Position | None,
+    size: int,
+    hidden: Collection[str],
+    only: Collection[str] | None = None,
+) -> list[Listed]:
+    """Another agent's listed sessions, newest first; without copies that nobody has continued yet. ``hidden``,
+    ``only``: names of transcripts."""
+    test, values = inside(index, agent, cwd, below=False) if cwd is not None else ("1", list[object]())
+    query = [
+        f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}",
+        "AND name NOT IN (SELECT value FROM json_each(?))",
+        "AND name IN (SELECT value FROM json_each(?))" if only is not None else "",
+        "AND NOT (session >= ? AND session < ? AND json_extract(info, '$.lastRun') = ?)",
+        "AND updated <= ? AND (updated, CAST(? || session AS BLOB)) < (?, ?)" if before is not None else "",
+        "ORDER BY updated DESC, session DESC LIMIT ?",
+    ]
+    names = [json.dumps(list(each)) for each in (hidden, only) if each is not None]
+    given = [agent, *values, *names, *COPIES, CONTINUED_RUN]
+    after = [before[0], proxy_ids.id_of(agent, ""), *before] if before is not None else []
+    return [listed(row, "") for row in index.select(" ".join(query), [*given, *after, size])]
+
+
+def _position(row: Listed) -> _Position:
+    return row.updated, blob(row.session)

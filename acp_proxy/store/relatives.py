@@ -1,0 +1,53 @@
+"""Finds the sessions that share words with others: forks, copies for other agents, and what they were made from."""
+
+from collections.abc import Collection, Iterator
+from contextlib import closing
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.protocol import proxy_ids
+from acp_proxy.store.layout import Layout
+from acp_proxy.transcript import file_names
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.reader import Reading
+
+Key = tuple[str, str]
+"""A transcript: its agent's folder and its name; of a soft-deleted one, the name that it had before."""
+
+
+def find_relatives(layout: Layout, chosen: Collection[Key]) -> set[Key]:
+    """The transcripts that begin as one of these does, without these: forks and copies of them, what they are forks and
+    copies of, and so on. A session whose id was given again counts like the newer one. Raises OSError."""
+    of_session: dict[Key, set[Key]] = {}
+    sessions: dict[Key, list[Key]] = {}
+    for key, header in _headers(layout):
+        sessions[key] = list(_sessions(key[0], header))
+        for session in sessions[key]:
+            of_session.setdefault(session, set()).add(key)
+    found, new = set(chosen), list(chosen)
+    while new:
+        for session in sessions.get(new.pop(), ()):
+            relatives = of_session.pop(session, set()) - found
+            found |= relatives
+            new += relatives
+    return found - set(chosen)
+
+
+def _headers(layout: Layout) -> Iterator[tuple[Key, Header]]:
+    for agent in layout.agents():
+        paths = [(name, layout.transcript(agent, name)) for name in layout.names(agent)]
+        paths += [(file_names.kept_name(name), layout.kept(agent, name)) for name in layout.kept_names(agent)]
+        for name, path in paths:
+            try:
+                reading = Reading(path, unfinished=True)
+            except (OSError, NewerFormat):
+                continue
+            with closing(reading):
+                if (header := reading.header or reading.remade_header()) is not None:
+                    yield (agent, name), header
+
+
+def _sessions(agent: str, header: Header) -> Iterator[Key]:
+    """The folders and ids of a session and of those that it was made from, the nearest first."""
+    for session in (header.session, *header.forked_from):
+        yield agent, session
+        agent = (proxy_ids.original(session) or (agent,))[0]

@@ -1,0 +1,194 @@
+"""Adds turns that were recorded on another machine: to a transcript that nobody has open, or as a new one.
+
+A transcript is replaced by a longer one, under the locks that compression uses, so that at every moment there is one
+complete file. A process that opens it in this moment finds that the name leads elsewhere, and opens the new one.
+
+Turns for a transcript that somebody has open are kept in a file of their own (``keep_turns``). The next load adds them
+(``add_turns``), unless sync does so before.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import orjson
+
+from acp_proxy.protocol import acp, proxy_ids
+from acp_proxy.store import delete, open_session
+from acp_proxy.store.layout import Layout
+from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript.compressed import written
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_names import file_name, unfinished
+from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.rebuild_header import session_of
+
+Part = tuple[int, int, str]
+"""Entries that another machine recorded: where they begin and end, and its name."""
+_MOST = 64 * 1024 * 1024
+"""A load waits while a transcript is written anew: not for one with more bytes."""
+
+
+def grow(
+    layout: Layout,
+    agent: str,
+    name: str,
+    size: int,
+    data: bytes,
+    uid: str,
+    elsewhere: list[Part],
+    *,
+    wait: bool = True,
+) -> bool:
+    """Add entries. Returns False if somebody has the transcript open, or if its entries are not of this size any more.
+
+    ``uid``: the transcript's. ``elsewhere``: as in the header, of the new entries. ``wait``: for another process that
+    replaces a transcript of this agent. Raises OSError, NewerFormat.
+    """
+    path = layout.transcript(agent, name)
+    with private_files.alone_in(path.parent, wait=wait):  # keeps others from compressing it, or overwriting bytes in it
+        open_session.make_plain(layout, agent, path)
+        with layout.journal(agent).alone():
+            with delete.unused(path) as is_unused:
+                if not is_unused:
+                    return False
+                with closing(Reading(path)) as reading:
+                    header = reading.header
+                    if header is None or reading.size - reading.entries_at != size:
+                        return False
+                    parts = _joined([*header.elsewhere, *elsewhere])
+                    header = _naming(header.but(uid=header.uid or uid, elsewhere=parts), data)
+                    _replace(path, _whole(header, reading, data))
+                layout.mark(agent, name)
+                is_there = _put(path)
+            if not (is_there or _put(path)):  # Windows replaces no open file, and this process had it open
+                unfinished(path).unlink(missing_ok=True)
+                return False
+            layout.mark(agent, name)  # again: a process that read the old file may have removed the mark
+    return True
+
+
+def keep_turns(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str, elsewhere: list[Part]) -> None:
+    """Keep entries that ``grow`` could not add. Raises OSError."""
+    path = layout.turns(agent, name)
+    private_files.make_directory(path.parent)
+    _replace(path, iter([orjson.dumps({"uid": uid, "size": size, "elsewhere": elsewhere}), b"\n", data]))
+    unfinished(path).replace(path)
+
+
+def withdraw(layout: Layout) -> None:
+    """Forget everything that was kept."""
+    shutil.rmtree(layout.waiting_turns, ignore_errors=True)
+
+
+def add_turns(layout: Layout, agent: str, name: str) -> bool:
+    """Add what was kept for a transcript. Returns False if that is impossible now. Raises OSError, NewerFormat."""
+    kept = layout.turns(agent, name)
+    head, _, data = kept.read_bytes().partition(b"\n")
+    told = orjson.loads(head)
+    with closing(Reading(layout.transcript(agent, name))) as reading:
+        if reading.uid != told["uid"] or reading.size + len(data) > _MOST:
+            return False
+    if not grow(layout, agent, name, told["size"], data, told["uid"], told["elsewhere"], wait=False):
+        return False
+    kept.unlink(missing_ok=True)
+    return True
+
+
+def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
+    """Create a transcript. Returns its name. Raises OSError.
+
+    ``is_ours``: an agent gave the session's id on this machine. If not, or if the id is taken, it gets one of ours:
+    an agent here could know another session by the old one.
+    """
+    path = layout.transcript(agent, file_name(header.session))
+    layout.make_folder(path.parent)
+    with private_files.alone_in(path.parent, wait=True), layout.journal(agent).alone():
+        if not is_ours or layout.exists(agent, path.stem) or header.session in layout.journal(agent).deleted():
+            header = header.but(
+                session=proxy_ids.from_elsewhere(header.uid), forked_from=[header.session, *header.forked_from]
+            )
+            path = layout.transcript(agent, file_name(header.session))
+            if layout.exists(agent, path.stem):
+                raise FileExistsError(path)
+            delete.lift(layout, agent, header.session)
+        header = header.but(elsewhere=_joined(header.elsewhere))
+        _replace(path, iter([file_format.encode_header(_naming(header, data)), data]))
+        layout.mark(agent, path.stem)
+        unfinished(path).replace(path)
+        layout.mark(agent, path.stem)
+    return path.stem
+
+
+def overwrite(layout: Layout, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
+    """Overwrite parts of the entries, as masking does. Raises OSError, NewerFormat."""
+    path = layout.place(agent, name)
+    with private_files.alone_in(path.parent, wait=True):
+        if not os.path.lexists(path):
+            open_session.make_plain(layout, agent, path)
+        with closing(Reading(path)) as reading:
+            start = reading.entries_at
+        fd = private_files.open_private(path, os.O_RDWR)
+        try:
+            for at, new in spans:
+                private_files.write_at(fd, new, start + at)
+            private_files.sync(fd)
+        finally:
+            os.close(fd)
+    layout.forget_words(name)
+
+
+def _whole(header: Header, reading: Reading, data: bytes) -> Iterator[bytes]:
+    yield file_format.encode_header(header)
+    yield from reading.bytes_from(reading.entries_at)
+    yield data
+
+
+def _naming(header: Header, data: bytes) -> Header:
+    """The header, with all ids and directories that the new entries name."""
+    ids = dict.fromkeys(header.forked_from)
+    directories = dict.fromkeys(header.foreign_directories)
+    for line in data.split(b"\n"):
+        entry = file_format.decode_entry(line, header.version)
+        if entry is not None and (id := session_of(entry)) not in (None, header.session):
+            ids[str(id)] = None
+        note = entry.note if entry is not None and entry.note is not None else {}
+        if note.get("type") == file_format.OPENED and (cwd := acp.text(note, "cwd")) not in (None, header.cwd):
+            directories[str(cwd)] = None
+    return header.but(forked_from=list(ids), foreign_directories=list(directories))
+
+
+def _joined(parts: list[Part]) -> list[Part]:
+    """The parts, with those of one machine joined that follow each other."""
+    out: list[Part] = []
+    for start, end, machine in parts:
+        if out and out[-1][1:] == (start, machine):
+            start = out.pop()[0]
+        out.append((start, end, machine))
+    return out
+
+
+def _put(path: Path) -> bool:
+    """Put the unfinished file in its place. False: on Windows, somebody has the old one open. Raises OSError."""
+    try:
+        unfinished(path).replace(path)
+    except PermissionError:
+        if sys.platform == "win32":
+            return False
+        raise
+    return True
+
+
+def _replace(path: Path, chunks: Iterator[bytes]) -> None:
+    new = unfinished(path)
+    fd = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    try:
+        written(fd, chunks)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(fd)

@@ -1,0 +1,288 @@
+"""The store's interface for commands and the doctor: list, search, change and maintain sessions.
+
+Covers all sessions of all agents, through the index, and single files. Any failure of the index raises ``Unreadable``.
+What only some commands need is imported by the methods that use it, or on first access to a name (``_LATER``).
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from acp_proxy.errors import NewerFormat, Unreadable
+from acp_proxy.protocol import timestamps
+from acp_proxy.store import delete, queries, soft_deleted
+from acp_proxy.store.index import Listed
+from acp_proxy.store.opened import Opened, default_root, lazily
+from acp_proxy.store.queries import titled
+from acp_proxy.store.same_directory import canonical, is_inside, is_windows
+from acp_proxy.store.soft_deleted import DeletedSession
+from acp_proxy.transcript import private_files
+from acp_proxy.transcript.file_format import PARTIAL, Header
+from acp_proxy.transcript.file_names import (
+    COMPRESSED_SUFFIX,
+    SUFFIX,
+    called,
+    compressed,
+    file_name,
+    kept_name,
+    meant,
+    readable,
+)
+from acp_proxy.transcript.private_files import PRIVATE_UMASK
+from acp_proxy.transcript.reader import AlikeLines, Line, Reading
+from acp_proxy.transcript.rewound import kept
+from acp_proxy.transcript.v2_as_v1 import retold
+
+if TYPE_CHECKING:
+    from acp_proxy.store.completion_query import Glance
+    from acp_proxy.store.compress import Made, Terms
+    from acp_proxy.transcript.summary import Summary
+
+__all__ = [
+    "COMPRESSED_SUFFIX",
+    "PRIVATE_UMASK",
+    "SUFFIX",
+    "AlikeLines",
+    "Archive",
+    "DeletedSession",
+    "Glance",
+    "Line",
+    "Listed",
+    "Made",
+    "Reading",
+    "Summary",
+    "Terms",
+    "called",
+    "canonical",
+    "default_root",
+    "file_name",
+    "is_inside",
+    "is_windows",
+    "kept",
+    "kept_name",
+    "meant",
+    "readable",
+    "retold",
+    "titled",
+]
+
+_LATER = {
+    "transcript.summary": {"Summary"},
+    "store.completion_query": {"Glance"},
+    "store.compress": {"Made", "Terms"},
+}
+"""Names of this module that are imported on first access, by the module that defines them."""
+
+if not TYPE_CHECKING:
+    __getattr__ = lazily(_LATER)
+
+
+class Archive(Opened):
+    # --- sessions
+    """A store as commands use it. Agents are given by folder, transcripts by name (``file_names.file_name``)."""
+
+    def sessions(self) -> list[Listed]:
+        """Every session that has a turn, of every agent, newest first. Raises Unreadable."""
+        return list(self.newest())
+
+    def newest(
+        self,
+        agent: str = "",
+        cwd: str | None = None,
+        since: str = "",
+        until: str = "",
+        *,
+        below: bool = False,
+        archived: bool | None = None,
+    ) -> Iterator[Listed]:
+        """Sessions that have a turn, newest first, read page by page as the iterator advances.
+
+        ``agent``: an agent as the user writes it; empty: all. ``cwd``: only sessions of this directory; ``below``:
+        and of those below. ``since``, ``until``: only sessions last active from the one time to before the other, in
+        the transcript's time format. ``archived``: only those that are archived, or only those that are not; None:
+        both. Raises Unreadable, also while iterating.
+        """
+        wanted = queries.ListFilter(self.agents(agent), cwd, since, until, below)
+        rows = soft_deleted.current(self.layout, queries.newest(self.catalog.ask, wanted))
+        return rows if archived is None else (row for row in rows if row.is_archived == archived)
+
+    def meant(self, given: str, agent: str = "") -> list[Listed]:
+        """The sessions that the user means by ``given``: those with exactly this id or transcript name, else those
+        whose id starts with it. Newest first.
+
+        The id of a deleted session is never taken as the start of another id. Raises Unreadable, OSError.
+        """
+        wanted = queries.ListFilter(self.agents(agent), None, "")
+        gone = {session for each in wanted.agents for session in self.deleted(each)}
+        found = self.catalog.ask(lambda index: queries.meant(index, wanted, given, gone), *wanted.agents)
+        return list(soft_deleted.current(self.layout, found))
+
+    def titled(self, given: str, agent: str = "") -> list[Listed]:
+        """The sessions with the title ``given``, else those whose title contains it, in any case. Newest first.
+
+        The id of a deleted session is never taken as a part of a title. Raises Unreadable, OSError.
+        """
+        if any(given in self.deleted(each) for each in self.agents(agent)):
+            return []
+        return queries.titled(((row, row.title) for row in self.newest(agent)), given)
+
+    def alike(self, sessions: Sequence[str], length: int) -> list[str]:
+        """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""
+        return self.catalog.ask(lambda index: queries.alike(index, sessions, length))
+
+    def open_listed(self, listed: Listed) -> Reading:
+        """Open a session's transcript for reading. Raises OSError, NewerFormat."""
+        return Reading(self.layout.transcript(listed.agent, listed.name))
+
+    @contextlib.contextmanager
+    def open_child(self, listed: Listed, session: str) -> Iterator[Reading | None]:
+        """Yields the transcript of a session that this one's agent began for its own work: nobody opened it.
+
+        None if there is none. Raises OSError, NewerFormat.
+        """
+        try:
+            is_gone = session in self.deleted(listed.agent)
+            reading = None if is_gone else Reading(self.layout.transcript(listed.agent, file_name(session)))
+        except FileNotFoundError:
+            reading = None
+        if reading is None:
+            yield None
+            return
+        with contextlib.closing(reading):
+            header = reading.header
+            yield reading if header is not None and header.origin == PARTIAL and header.cwd is None else None
+
+    def is_open(self, listed: Listed) -> bool:
+        """Whether a process has the session's transcript open to append."""
+        return soft_deleted.is_open(self.layout, listed)
+
+    def path(self, listed: Listed) -> Path:
+        """The file that holds a session's transcript now, plain or compressed."""
+        path = self.layout.transcript(listed.agent, listed.name)
+        return path if os.path.lexists(path) or not os.path.lexists(compressed(path)) else compressed(path)
+
+    def rename(self, listed: Listed, title: str | None) -> None:
+        """Set the title that lists show for a session, in running proxies too. None: remove the user's title.
+
+        Raises OSError (FileNotFoundError: the session was deleted).
+        """
+        delete.set_title(self.layout, listed.agent, listed.session, listed.name, title)
+
+    def set_archived(self, listed: Listed, is_archived: bool) -> None:
+        """Archive a session, so that no list shows it by default, or unarchive it; in running proxies too.
+
+        Raises OSError (FileNotFoundError: the session was deleted).
+        """
+        delete.set_archived(self.layout, listed.agent, listed.session, listed.name, is_archived)
+
+    def remove(self, listed: Listed, *, soft: bool = False) -> None:
+        """Delete this session, even if a newer one has its id now. ``soft``: it can be restored.
+
+        Raises OSError; Unreadable if the session is deleted but the index learns of it only with the next list.
+        """
+        delete.remove(self.layout, listed.agent, listed.session, listed.name, soft=soft)
+        self.layout.journal(listed.agent).sync()
+        self.catalog.forget(listed.agent, [listed.name])
+
+    def continue_with(self, listed: Listed, agent: str, about: Mapping[str, object]) -> str:
+        """Copy a session for another agent to continue it. Returns the copy's id. Raises OSError (FileNotFoundError:
+        the session is gone).
+
+        ``agent``: that agent's folder. ``about``: its name and version, if they are known.
+        """
+        from acp_proxy.store.open_session import copied
+
+        header = Header(listed.session, listed.cwd, PARTIAL, "", listed.directories)
+        copy = copied(self.layout, (listed.agent, listed.name), header, agent, about, _now())
+        with contextlib.suppress(Unreadable):  # then its mark stays
+            self.add_to_index(agent, file_name(copy), can_wait=True)
+        return copy
+
+    @contextlib.contextmanager
+    def open_session(self, agent: str, session: str) -> Iterator[Reading]:
+        """Yields a session's transcript for reading. Raises OSError, NewerFormat."""
+        with contextlib.closing(Reading(self.layout.transcript(agent, file_name(session)))) as reading:
+            yield reading
+
+    # --- soft-deleted sessions
+
+    def kept(self) -> list[DeletedSession]:
+        """The soft-deleted sessions, last deleted first. Raises OSError."""
+        return soft_deleted.kept(self.layout)
+
+    def look(self, kept: DeletedSession) -> Listed:
+        """A soft-deleted session as a list would show it. Raises OSError, NewerFormat."""
+        return soft_deleted.look(self.layout, kept)
+
+    def restore(self, kept: DeletedSession) -> Listed:
+        """Undo a soft delete. Raises OSError, NewerFormat.
+
+        Raises Unreadable if the session is restored but the index learns of it only with the next list.
+        """
+        restored = soft_deleted.restore(self.layout, kept)
+        self.add_to_index(restored.agent, restored.name)
+        return restored
+
+    def remove_kept(self, kept: DeletedSession) -> None:
+        """Delete a soft-deleted session permanently. Raises OSError."""
+        delete.remove_kept(self.layout, kept.agent, kept.session, kept.name)
+        with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
+            self.catalog.ask(lambda index: index.clear_log(), kept.agent)
+
+    # --- the whole store
+
+    def check_writable(self) -> None:
+        """Create the store if it is missing. Raises StoreRefused if it cannot be written."""
+        private_files.prepare(self.root)
+
+    def transcripts(self) -> list[tuple[str, str]]:
+        """The agent and name of every transcript."""
+        return self.layout.all_names()
+
+    # --- secrets
+
+    def relatives(self, chosen: list[Listed]) -> set[tuple[str, str]]:
+        """The agent and name of every other transcript that begins as one of these does: forks and copies of them, what
+        they are forks and copies of, and so on. Raises OSError."""
+        from acp_proxy.store.relatives import find_relatives
+
+        return find_relatives(self.layout, {(listed.agent, listed.name) for listed in chosen})
+
+    def redactable(self, chosen: list[Listed] | None, also: Iterable[tuple[str, str]] = ()) -> list[Path]:
+        """The files that hold the content of these sessions, or of all sessions if None. ``also``: as ``relatives``."""
+        return self.layout.redactable(None if chosen is None else _names(chosen, also))
+
+    def renew(self, chosen: list[Listed] | None, also: Iterable[tuple[str, str]] = ()) -> None:
+        """Rebuild the index entries of these sessions, or of all sessions if None. ``also``: as ``relatives``. Raises
+        OSError, Unreadable."""
+        all_names = {agent: self.layout.names(agent) for agent in self.agents()} if chosen is None else {}
+        names = all_names if chosen is None else _names(chosen, also)
+        for agent, each in names.items():
+            self.catalog.renew(agent, each)
+
+    def unreadable(self) -> Iterator[tuple[Path, str, str]]:
+        """The transcripts that cannot be opened, why, and what to do."""
+        for agent, name in self.transcripts():
+            path = self.layout.transcript(agent, name)
+            try:
+                Reading(path).close()
+            except (OSError, NewerFormat) as problem:
+                yield private_files.explain_unreadable(path, problem)
+
+    def add_to_index(self, agent: str, name: str, *, can_wait: bool = False) -> None:
+        """Add a transcript to the index. ``can_wait``: its mark may stay instead. Raises Unreadable."""
+        self.catalog.tell(lambda index: self.catalog.bring_in(index, agent, name), can_wait=can_wait)
+
+
+def _names(chosen: list[Listed], also: Iterable[tuple[str, str]] = ()) -> dict[str, list[str]]:
+    names: dict[str, list[str]] = {}
+    for agent, name in [*((listed.agent, listed.name) for listed in chosen), *also]:
+        names.setdefault(agent, []).append(name)
+    return names
+
+
+def _now() -> str:
+    return timestamps.stamp(time.time())

@@ -1,0 +1,171 @@
+"""Soft-deleted sessions: listing and restoring them. Also completes rows of a list with what the index does not
+know (``current``).
+
+The index does not contain soft-deleted sessions: their transcripts are read each time. Raises OSError, ``NewerFormat``.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.protocol import timestamps
+from acp_proxy.protocol.value import Value
+from acp_proxy.store import delete, open_session
+from acp_proxy.store.index import Listed
+from acp_proxy.store.journal import EMPTY, JournalState
+from acp_proxy.store.layout import Layout
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_names import aside, kept_at
+from acp_proxy.transcript.reader import Line, Reading
+from acp_proxy.transcript.summary import Summary
+
+_RESTORED = "deleted"
+"""The reason and the run of the gap note for a turn that was unanswered at the delete: the rest was not recorded."""
+
+
+class DeletedSession(Value):
+    """A soft-deleted session.
+
+    ``name``: its transcript's name while deleted. ``at``: when it was deleted. ``title``: the user's, if there is one.
+    ``named``: what selects it on a command line: the id for the last deleted one of an id, id and number for others.
+    """
+
+    agent: str
+    name: str
+    session: str
+    at: str
+    title: str | None
+    named: str
+
+
+def kept(layout: Layout) -> list[DeletedSession]:
+    """All soft-deleted sessions, last deleted first. Those without a readable id are left out."""
+    found = []
+    for agent in layout.agents():
+        with contextlib.suppress(OSError):  # an unreadable journal matters only if there are names
+            delete.complete(layout, agent)
+        names = layout.kept_names(agent)
+        titles = layout.journal(agent).state().titles if names else {}
+        for name in names:
+            session = _session(layout, agent, name)
+            if session is not None:
+                named = session + aside(name)
+                found.append(DeletedSession(agent, name, session, kept_at(name), titles.get(name), named))
+    found.sort(key=lambda each: (each.at, each.name), reverse=True)
+    latest = {(each.agent, each.session): each.name for each in reversed(found)}
+    return [each.but(named=each.session) if latest[each.agent, each.session] == each.name else each for each in found]
+
+
+def look(layout: Layout, kept: DeletedSession) -> Listed:
+    """A soft-deleted session as a list would show it."""
+    reading = Reading(layout.kept(kept.agent, kept.name))
+    try:
+        return _listed(kept, reading, folded(reading))
+    finally:
+        reading.close()
+
+
+def restore(layout: Layout, kept: DeletedSession) -> Listed:
+    """Undo a soft delete. Returns the session under its new transcript name.
+
+    If its last turn was unanswered, a gap note is appended.
+    """
+    reading = Reading(layout.kept(kept.agent, kept.name))
+    try:
+        summary = folded(reading)
+        listed = _listed(kept, reading, summary)
+    finally:
+        reading.close()
+    name = delete.restore(layout, kept.agent, kept.session, kept.name)
+    if summary.open:
+        path = layout.transcript(kept.agent, name)
+        open_session.make_plain(layout, kept.agent, path)
+        transcript = Transcript(path)
+        try:
+            note = {"type": file_format.GAP, "since": kept.at, "reason": _RESTORED}
+            transcript.append(file_format.encode_note(timestamps.stamp(time.time()), _RESTORED, note))
+        finally:
+            transcript.close()
+    return listed.but(name=name)
+
+
+def current(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
+    """The rows, with the user's titles in place of the index's, with turns that nobody runs any more as failed, and
+    with what is archived.
+
+    A journal that cannot be read counts as empty.
+    """
+    states: dict[str, JournalState] = {}
+    for row in rows:
+        if row.is_running and not is_open(layout, row):
+            row = row.but(is_running=False, failed=True)
+        if row.agent not in states:
+            states[row.agent] = state_of(layout, row.agent)
+        title, is_archived = states[row.agent].titles.get(row.name), row.name in states[row.agent].archived
+        if title is not None or is_archived:
+            row = row.but(title=row.title if title is None else title, is_archived=is_archived)
+        yield row
+
+
+def state_of(layout: Layout, agent: str) -> JournalState:
+    """The state of an agent's journal; empty if that cannot be read."""
+    try:
+        return layout.journal(agent).state()
+    except OSError:
+        return EMPTY
+
+
+def is_open(layout: Layout, row: Listed) -> bool:
+    """Whether a process has the transcript open to append; False if that cannot be determined."""
+    try:
+        with delete.unused(layout.transcript(row.agent, row.name)) as is_unused:
+            return not is_unused
+    except OSError:  # for example, the store is read-only
+        return False
+
+
+def _session(layout: Layout, agent: str, name: str) -> str | None:
+    try:
+        reading = Reading(layout.kept(agent, name))
+    except (OSError, NewerFormat):
+        return None
+    try:
+        header = reading.header or reading.remade_header()
+        return header.session if header is not None else None
+    finally:
+        reading.close()
+
+
+def folded(reading: Reading) -> Summary:
+    """The summary of a whole transcript."""
+    header = reading.header or reading.remade_header()
+    summary = Summary.begun(header) if header is not None else Summary()
+    for line in reading.streams(short=True):
+        if not isinstance(line, Line):
+            summary.go_on(line.stream)
+        elif line.entry is not None:
+            summary.add(line.entry)
+    return summary
+
+
+def _listed(kept: DeletedSession, reading: Reading, summary: Summary) -> Listed:
+    header = reading.header or reading.remade_header()
+    return Listed(
+        agent=kept.agent,
+        name=kept.name,
+        session=kept.session,
+        cwd=summary.cwd,
+        title=kept.title or summary.title,
+        updated=summary.updated or "",
+        prompts=summary.prompts,
+        replies=summary.replies,
+        failed=summary.failed or bool(summary.open),
+        is_running=False,
+        directories=summary.directories,
+        meta=summary.meta,
+        size=reading.size,
+        created=header.created_at if header is not None else "",
+        machine=summary.machine,
+    )

@@ -1,0 +1,339 @@
+"""The store's interface for a running proxy: record, load, list and delete sessions.
+
+The methods a relay calls while it records make a few system calls each, raise only OSError, and import nothing beyond
+this module. The index and compression are imported on first use, or all at once (``load_the_rest``).
+"""
+
+import time
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
+from importlib import import_module
+from pathlib import Path
+
+from acp_proxy.protocol.proxy_ids import PREFIX, original
+from acp_proxy.store import agents, aliases, fork, open_session  # noqa: F401 - ``Opened`` uses folders
+from acp_proxy.store import delete as store_delete
+from acp_proxy.store.journal import JournalState
+from acp_proxy.store.open_session import Deleted
+from acp_proxy.store.opened import ALL, Opened, default_root, lazily
+from acp_proxy.transcript.appender import Transcript, sync
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_names import file_name
+from acp_proxy.transcript.private_files import PRIVATE_UMASK, lock, open_private
+from acp_proxy.transcript.reader import AlikeLines, Line, Reading, Unfinished
+from acp_proxy.transcript.rewinds import Point
+from acp_proxy.transcript.rewound import kept
+
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    from acp_proxy.store.compress import Terms
+    from acp_proxy.store.index import Listed, Page
+    from acp_proxy.transcript.summary import Summary
+    from acp_proxy.transcript.v2_as_v1 import retold
+
+__all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
+__all__ += ["ALL", "Listed", "kept", "retold"]
+__all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest", "locked", "open_private"]
+
+if not TYPE_CHECKING:
+    _LATER = {"transcript.v2_as_v1": {"retold"}, "store.index": {"Listed", "Page"}, "store.compress": {"Terms"}}
+    __getattr__ = lazily({"transcript.summary": {"Summary"}, **_LATER})
+
+locked = lock
+_SYNC = "sync"
+"""The directory that a store has if it is part of a history that several machines share."""
+_TRIES, _PAUSE_SECONDS = 100, 0.001  # longer than sync replaces a file
+_COPIES = file_name(PREFIX).rpartition("-")[0] + "-"
+"""The beginning of the names of copies' transcripts."""
+
+
+class Store(Opened):
+    """A store that a running proxy records into. Sessions are given by the agent's folder and the session's id."""
+
+    @classmethod
+    def of(cls, opened: Opened) -> "Store":
+        """The store of which this much is open."""
+        store = cls.__new__(cls)
+        store.__dict__.update(opened.__dict__)
+        return store
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the store's directory still exists."""
+        return self.root.exists()
+
+    # --- recording
+
+    def begin(
+        self, agent: str, header: Header, *, fresh: bool, parent: str | None = None, until: int | None = None
+    ) -> Transcript:
+        """Open the transcript of a session to append to: the existing one, or a new one.
+
+        ``fresh``: the agent has just created this session; an older session with the same id is set aside.
+        ``parent``: id of the session that this one is a fork of; the new transcript begins with a copy of the parent's.
+        ``until``: how many bytes of the parent's transcript to copy; None: all. A long copy is left to ``finish_fork``.
+
+        Raises OSError; Deleted if the session was deleted and is not ``fresh``.
+        """
+        return open_session.begin(self.layout, agent, header, fresh=fresh, parent=parent, until=until)
+
+    def finish_fork(self, path: Path, beginning: Reading | None) -> None:
+        """Copy the rest of the parent's entries into a fork's transcript. Does nothing if it is complete. Raises
+        OSError.
+
+        ``beginning``: the fork's ``Transcript.beginning``; None: the parent's transcript is opened again.
+        """
+        fork.finish(self.layout, path.parent.name, path.stem, beginning)
+
+    def fork_end(self, agent: str, session: str, point: Point | None, at: str | None = None) -> int | None:
+        """How many bytes of a session's transcript, uncompressed, a fork begins with. Raises OSError, NewerFormat.
+
+        ``point``: where it is forked; None: at the end, which it had at the time ``at``; None: now. None is returned if
+        the transcript does not have the point.
+        """
+        return fork.end(self.layout, agent, file_name(session), point, at)
+
+    def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
+        """Open the file with this ``Transcript.identity`` again, even if it was set aside. Raises OSError; Deleted if
+        it is gone."""
+        return open_session.reopen(self.layout, agent, session, identity)
+
+    def mark(self, agent: str, session: str, transcript: Transcript | None = None) -> str:
+        """Leave a mark on disk that the index has not read all of this session, so that the next list reads it.
+
+        Returns the mark's path. If it exists after a write, the index reads what was written. Raises OSError.
+
+        ``transcript``: the open file, whose name may differ from the session's because it was set aside.
+        """
+        return self.layout.mark(agent, transcript.path.stem if transcript is not None else file_name(session))
+
+    def sync(self, agent: str, session: str) -> bool:
+        """Return once everything written to a transcript is on disk. Returns False if it cannot be opened now.
+
+        Raises OSError: what was written may be lost (FileNotFoundError: there is no plain file).
+        """
+        return sync(self._path(agent, session))
+
+    # --- deleting
+
+    def delete(self, agent: str, session: str, *, soft: bool = False) -> None:
+        """Delete a session's transcript and its backups; ``soft``: keep the transcript so that it can be restored.
+
+        The session stays known as deleted. If this is interrupted, the next query of the index completes it. Raises
+        OSError; Unfinished if ``soft`` and the session is a fork whose copy is not complete.
+        """
+        if soft:
+            fork.refuse_unfinished(self.layout, agent, file_name(session))
+        store_delete.delete(self.layout, agent, session, soft=soft)
+
+    def sync_journal(self, agent: str) -> None:
+        """Return once an agent's deletes, titles and archived sessions are on disk, so that they survive a power loss.
+        Raises OSError."""
+        self.layout.journal(agent).sync()
+
+    def lift(self, agent: str, session: str) -> None:
+        """Make a deleted session live again. Raises OSError.
+
+        Call this before its new file exists: otherwise another process could complete the delete by removing that file.
+        """
+        store_delete.lift(self.layout, agent, session)
+
+    # --- titles and archived sessions
+
+    def has(self, agent: str, session: str) -> bool:
+        """Whether there is a transcript of this session, or of the other agent's session that it would be a copy of."""
+        source = original(session)
+        is_there = self.layout.exists(agent, file_name(session))
+        return is_there or (source is not None and self.layout.exists(source[0], file_name(source[1])))
+
+    def set_title(self, agent: str, session: str, title: str, *, by_agent: bool = False) -> None:
+        """Set the user's title, even of a session without a transcript. ``by_agent``: the agent has it too.
+
+        Raises OSError (FileNotFoundError: the session was deleted).
+        """
+        name = file_name(session)
+        self.layout.make_folder(self._path(agent, session).parent)
+        store_delete.set_title(self.layout, agent, session, name, title, by_agent=by_agent)
+
+    def archive(self, agent: str, session: str, is_archived: bool, *, by_agent: bool = False) -> None:
+        """Archive or unarchive a session, even one without a transcript. ``by_agent``: the agent has done so too.
+
+        Raises OSError (FileNotFoundError: the session was deleted).
+        """
+        name = file_name(session)
+        self.layout.make_folder(self._path(agent, session).parent)
+        store_delete.set_archived(self.layout, agent, session, name, is_archived, by_agent=by_agent)
+
+    # --- sessions that continue in others of the agent
+
+    def add_alias(self, agent: str, session: str, alias: str) -> None:
+        """Note that a session continues in the agent's session ``alias``. Does nothing if that is known. Raises
+        OSError."""
+        aliases.add(self.layout, agent, session, alias)
+
+    def session_of(self, agent: str, alias: str) -> str | None:
+        """The session that continues in the agent's session ``alias``; None if that is none of these. Raises
+        OSError."""
+        return aliases.session_of(self.layout, agent, alias)
+
+    def aliases(self, agent: str) -> dict[str, str]:
+        """By alias: the session that continues in it. Raises OSError."""
+        return aliases.all_of(self.layout, agent)
+
+    # --- loads and lists
+
+    def read_original(self, session: str, others: Sequence[str]) -> Reading:
+        """Open the transcript of another agent's session by the id of its row. Raises as ``read`` does.
+
+        ``others``: the folders of agents whose sessions are listed.
+        """
+        source = original(session)
+        if source is None or source[0] not in others or source[1] in self.deleted(source[0]):
+            raise FileNotFoundError(session)
+        return self.read(*source)
+
+    def read(self, agent: str, session: str) -> Reading:
+        """Open a session's transcript for reading.
+
+        Raises OSError (FileNotFoundError: there is none; Unfinished: a fork's copy is not complete) and NewerFormat.
+        """
+        return Reading(self._path(agent, session))
+
+    def is_in_use(self, agent: str, session: str) -> bool | None:
+        """Whether a process has a session's transcript open to append; None if that cannot be determined."""
+        try:
+            with store_delete.unused(self._path(agent, session)) as is_unused:
+                return not is_unused
+        except OSError:  # for example, the store is read-only
+            return None
+
+    def read_to_open(self, agent: str, session: str) -> Reading:
+        """The same for a session that is to be opened: until this is closed, sync adds no turns to it."""
+        if not (self.root / _SYNC).exists():
+            return self.read(agent, session)
+        for _ in range(_TRIES):
+            if (reading := self.read(agent, session)).hold():
+                return reading
+            reading.close()
+            time.sleep(_PAUSE_SECONDS)
+        return self.read(agent, session)
+
+    def add_turns(self, agent: str, session: str) -> bool:
+        """Add the turns of another machine that wait until nobody has a session's transcript open. Returns whether the
+        transcript was replaced. Raises OSError (FileNotFoundError: nothing waits), NewerFormat.
+        """
+        from acp_proxy.store.remote_turns import add_turns
+
+        return add_turns(self.layout, agent, file_name(session))
+
+    def has_turns(self, agent: str, session: str) -> bool:
+        """Whether turns of another machine wait for this session."""
+        return self.layout.turns(agent, file_name(session)).exists()
+
+    def page(
+        self,
+        agent: str,
+        cwd: str | None,
+        cursor: str | None,
+        run: str,
+        *,
+        archived: bool | None = False,
+        others: Sequence[str] = (),
+    ) -> "Page":
+        """One page of an agent's sessions, newest first. Raises InvalidCursor, Unreadable.
+
+        ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: the caller's
+        run, whose unanswered prompts do not count as failed. ``archived``: only those that are archived, or only those
+        that are not; None: both. ``others``: the folders of agents whose sessions are listed too.
+        """
+        from acp_proxy.store.soft_deleted import current, state_of
+
+        names = state_of(self.layout, agent).archived
+        hidden, only = (names if archived is False else ()), (names if archived else None)
+        page = self.catalog.ask(lambda index: index.page(agent, cwd, cursor, run, hidden=hidden, only=only), agent)
+        page.rows[:] = current(self.layout, page.rows)
+        if not others:
+            return page
+        from acp_proxy.store.other_agents import Rows, with_others
+
+        rows = Rows(self.layout, agent, archived)
+        return with_others(self.layout, self.catalog.ask, page, agent, cwd, cursor, rows, others)
+
+    def has_copies(self, agent: str) -> bool:
+        """Whether an agent may have copies of other agents' sessions. Does not use the index."""
+        return any(name.startswith(_COPIES) for name in self.layout.names(agent))
+
+    def joining(
+        self,
+        agent: str,
+        cwd: str | None,
+        run: str,
+        *,
+        archived: bool | None = False,
+        sessions: Collection[str] = (),
+        copies: bool = True,
+        others: Sequence[str] = (),
+    ) -> "list[Listed]":
+        """What joins an agent's own list: these of its sessions, ``copies`` of other agents' sessions, and rows of
+        ``others``. Raises Unreadable.
+
+        The other parameters are as for ``page``.
+        """
+        from acp_proxy.store.other_agents import joining
+
+        return joining(self.layout, self.catalog.ask, agent, cwd, run, archived, sessions, copies, others)
+
+    def named(self, agent: str, run: str, sessions: Collection[str], others: Sequence[str]) -> "list[Listed]":
+        """The rows of these sessions, archived ones too, newest first: the agent's own, copies, and rows of ``others``.
+        Raises Unreadable."""
+        from acp_proxy.store.other_agents import named
+
+        return named(self.layout, self.catalog.ask, agent, run, sessions, others)
+
+    def titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
+        """The titles of those of these sessions that have one, by id, without the user's titles. Raises Unreadable."""
+        from acp_proxy.store.queries import titles
+
+        names = [file_name(session) for session in sessions]
+        return self.catalog.ask(lambda index: titles(index, agent, names), agent)
+
+    def bring_in(self, agent: str, session: str) -> None:
+        """Bring the index up to date with one session. If that fails, its mark stays. Raises Unreadable."""
+        self.catalog.tell(lambda index: self.catalog.bring_in(index, agent, file_name(session)), can_wait=True)
+
+    def forget(self, agent: str, session: str) -> None:
+        """Remove a deleted session from the index. If that fails, its mark stays. Raises Unreadable."""
+        self.catalog.forget(agent, [file_name(session)])
+
+    # --- idle minutes
+
+    def daily(self) -> AbstractContextManager[bool]:
+        """Yields whether this process should do the day's compression.
+
+        Leaving the context without an exception records the day's compression as done. Raises OSError.
+        """
+        from acp_proxy.store.compress import once_a_day
+
+        return once_a_day(self.layout.compressed)
+
+    def _path(self, agent: str, session: str) -> Path:
+        return self.layout.transcript(agent, file_name(session))
+
+
+def load_the_rest() -> None:
+    """Import now what lists, damaged transcripts and compressed transcripts need.
+
+    A failed import is ignored; the code that needs the module fails later.
+    """
+    for module in (
+        "store.other_agents",
+        "store.index_update",
+        "store.soft_deleted",
+        "store.queries",
+        "transcript.rebuild_header",
+        "transcript.long_lines",
+        "store.compress",
+        "store.remote_turns",
+    ):
+        with suppress(Exception):
+            import_module(f"acp_proxy.{module}")

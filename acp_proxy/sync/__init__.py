@@ -1,1 +1,0 @@
-"""The same history on several machines: one log for each machine in a shared place, and a merge."""

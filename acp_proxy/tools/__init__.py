@@ -1,0 +1,1 @@
+"""Commands outside the core: a folder each, with its ``command``. The core imports none of them."""

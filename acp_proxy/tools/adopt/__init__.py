@@ -1,0 +1,1 @@
+"""Takes over an agent's old sessions."""

@@ -1,0 +1,138 @@
+"""Adopts the sessions of one agent: lists them, loads those that the store does not have, and keeps what it replays."""
+
+import enum
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from acp_proxy.comparison.compare import continues
+from acp_proxy.errors import NewerFormat, NotImported
+from acp_proxy.protocol import timestamps
+from acp_proxy.redaction.masking import Masking
+from acp_proxy.store.agents import command_name, may_run_others
+from acp_proxy.store.sessions import Archive
+from acp_proxy.tools.adopt.adopted import look_up, write_adopted
+from acp_proxy.tools.adopt.agent_loader import CalledAgent, NotLoaded, Replayed, StartWords, Unable
+from acp_proxy.tools.adopt.plan import Choice, ListedSession, Wanted, chosen, starts_anew
+from acp_proxy.tools.adopt.transcript import composed, conversation, parted
+from acp_proxy.tools.doctor.probe import NoAnswer
+from acp_proxy.tools.redact.redact_files import masked_bytes
+
+
+class Result(enum.Enum):
+    ADOPTED = "adopted"
+    GROWN = "updated"
+    SAME = "unchanged"
+    EMPTY = "without messages"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``why``: what happened, if the session was not adopted; it goes on a sentence."""
+
+    listed: ListedSession
+    result: Result
+    why: str = ""
+
+
+class Adoption:
+    """Use it in a ``with``, which ends the agent."""
+
+    def __init__(
+        self, store: Archive, start: StartWords, wanted: Wanted, masking: Masking | None, agent_id: str | None = None
+    ) -> None:
+        """``agent_id``: the user's name for the agent."""
+        self._store = store
+        self._start = start
+        self._wanted = wanted
+        self._masking = masking
+        self._agent_id = agent_id
+        self._called: CalledAgent | None = None
+        self.folder = ""
+        """The folder of the agent's sessions, once it was asked."""
+        self._about: dict[str, object] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def choose(self) -> Choice:
+        """Start the agent, list its sessions, and choose. Raises AcpProxyError, OSError."""
+        called = self._agent()
+        name = command_name(self._start.command)
+        self.folder = self._store.choose_agent(
+            self._agent_id, called.offer.name, name, may_run_others=may_run_others(self._start.command)
+        )
+        self._about = {"id": self.folder, "name": called.offer.name, "version": called.offer.release}
+        return chosen(
+            called.sessions(self._wanted.cwd), lambda session: look_up(self._store, self.folder, session), self._wanted
+        )
+
+    def load(self, choice: Choice) -> Iterator[Outcome]:
+        """Adopt the chosen sessions, one after the other. Each is kept as soon as it was loaded.
+
+        Raises Unable if the agent cannot be started again, or needs a login; OSError if the store cannot be written.
+        """
+        for listed in choice.loads:
+            if self._called is not None and starts_anew(self._called.loaded):
+                self._end()
+            try:
+                replayed = self._agent().load(listed)
+            except NotLoaded as problem:
+                yield Outcome(listed, Result.FAILED, str(problem))
+                continue
+            except NoAnswer as problem:
+                self._end()
+                yield Outcome(listed, Result.FAILED, f"the agent {problem}")
+                continue
+            if replayed.is_broken:
+                self._end()
+            yield self._kept(listed, replayed, is_known=listed.session in choice.again)
+
+    def _kept(self, listed: ListedSession, replayed: Replayed, *, is_known: bool) -> Outcome:
+        told, states = parted(replayed.updates)
+        if not told:
+            return Outcome(listed, Result.EMPTY)
+        try:
+            now, run = timestamps.stamp(time.time()), os.urandom(3).hex()
+            made = composed(listed, self._about, told, states, replayed.result, now, run)
+            if self._masking is not None:
+                made = masked_bytes(made, self._masking)
+            if is_known and not self._has_grown(listed.session, made):
+                return Outcome(listed, Result.SAME)
+            taken = write_adopted(self._store, made)
+        except (NotImported, NewerFormat) as problem:
+            return Outcome(listed, Result.FAILED, str(problem))
+        return Outcome(listed, Result.ADOPTED if taken.is_new else Result.GROWN)
+
+    def _has_grown(self, session: str, made: bytes) -> bool:
+        try:
+            with self._store.open_session(self.folder, session) as reading:
+                before = b"".join(reading.bytes_from(0))
+        except FileNotFoundError:  # it was deleted meanwhile, as the store will say
+            return True
+        return continues(conversation(before), conversation(made))
+
+    def _agent(self) -> CalledAgent:
+        """Raises Unable."""
+        if self._called is None:
+            try:
+                self._called = CalledAgent(self._start)
+            except Unable:
+                if not self._about:
+                    raise
+                self._called = CalledAgent(self._start)  # it has started before: a busy machine must not end it all
+        return self._called
+
+    def _end(self) -> None:
+        called, self._called = self._called, None
+        if called is not None:
+            called.__exit__(None, None, None)

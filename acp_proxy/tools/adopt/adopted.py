@@ -1,0 +1,105 @@
+"""Adopts sessions that an agent has from before acp-proxy: its replay becomes an imported transcript.
+
+The last line of such a transcript is an ``adopted`` note until something is recorded after it. Only as long as it is,
+a later replay may replace the transcript. A session that was deleted here is never adopted.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from acp_proxy.errors import NewerFormat, NotImported, Unreadable
+from acp_proxy.store import delete
+from acp_proxy.store.layout import Layout, remove_file
+from acp_proxy.store.sessions import Archive
+from acp_proxy.tools.export import import_file
+from acp_proxy.tools.export.import_file import Source, Taken
+from acp_proxy.transcript import file_format, file_names, private_files
+from acp_proxy.transcript.reader import Reading
+
+_LONGEST_NOTE = 16 * 1024
+"""Bytes: a note has a title of at most 500 characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHere:
+    """What the store knows of a session. ``note``: the ``adopted`` note that its transcript ends with, if any."""
+
+    is_deleted: bool = False
+    is_here: bool = False
+    note: Mapping[str, object] | None = None
+
+
+def look_up(store: Archive, agent: str, session: str) -> KnownHere:
+    """What is known of a session that an agent lists. Raises OSError."""
+    layout = store.layout
+    if session in layout.journal(agent).deleted():
+        return KnownHere(is_deleted=True)
+    path = layout.transcript(agent, file_names.file_name(session))
+    try:
+        return KnownHere(is_here=True, note=_note(path))
+    except FileNotFoundError:
+        return KnownHere()
+    except (OSError, NewerFormat):  # it cannot be read now, so it is left alone
+        return KnownHere(is_here=True)
+
+
+def write_adopted(store: Archive, transcript: bytes) -> Taken:
+    """Keep an agent's replay as an imported transcript, which ends with an ``adopted`` note. It replaces one that
+    ends so too. Raises NotImported, NewerFormat, OSError."""
+    taken = _write(store.layout, transcript, store.layout.make_folder)
+    with suppress(Unreadable):  # then its mark stays
+        store.add_to_index(taken.agent, file_names.file_name(taken.session), can_wait=True)
+    return taken
+
+
+def _write(layout: Layout, data: bytes, prepare: Callable[[Path], None]) -> Taken:
+    """Write a transcript that ends with an ``adopted`` note, in place of an earlier one that does, if there is one.
+
+    ``data``: the transcript. ``prepare``: creates an agent's folder. Raises NotImported, NewerFormat, OSError.
+    """
+    with TemporaryFile(dir=layout.root, buffering=0) as file:  # removed even if we are killed
+        private_files.write_at(file.fileno(), data, 0)
+        source = Source(file)
+        header, prompts = import_file.examined(source)
+        agent, name = import_file.folder(header), file_names.file_name(header.session)
+        into = layout.transcript(agent, name)
+        prepare(into.parent)
+        known = layout.journal(agent)
+        with private_files.alone_in(into.parent, wait=True), import_file.on_disk(into, source) as new, known.alone():
+            if header.session in known.deleted():
+                raise NotImported("it was deleted here")
+            is_new = not layout.exists(agent, name)
+            layout.mark(agent, name)
+            if is_new:
+                import_file.give_name(new, into)
+            else:
+                _replace(into, new)
+                layout.mark(agent, name)  # again: a process that read the old file may have removed the mark
+    return Taken(agent, header.session, prompts, is_new)
+
+
+def _replace(into: Path, new: Path) -> None:
+    """Raises NotImported, OSError."""
+    with delete.unused(into) as is_unused:
+        if not is_unused:
+            raise NotImported("an editor has it open now")
+        if _note(into) is None:
+            raise NotImported("something was recorded in it meanwhile")
+        if sys.platform == "win32":  # it replaces no open file; the agent still has the session
+            remove_file(into)
+        new.replace(into)
+    if os.path.lexists(file_names.compressed(into)):
+        remove_file(file_names.compressed(into))
+
+
+def _note(path: Path) -> Mapping[str, object] | None:
+    """The ``adopted`` note that a transcript ends with. Raises OSError, NewerFormat."""
+    with closing(Reading(path)) as reading:
+        entry = file_format.decode_entry(reading.last_line(_LONGEST_NOTE))
+    is_note = entry is not None and entry.note is not None and entry.note.get("type") == file_format.ADOPTED
+    return entry.note if entry is not None and is_note else None

@@ -1,0 +1,177 @@
+"""An agent that is started to list its sessions and to load them.
+
+It gets ``initialize`` without capabilities, ``session/list``, ``session/load`` without MCP servers and
+``session/close``, and nothing else. What it asks is refused.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from acp_proxy import __version__
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.jsonrpc import Notification, Response
+from acp_proxy.proxy.capabilities import CLOSE, LIST, LOAD, Offer, read_offer
+from acp_proxy.tools.adopt.plan import ListedSession, read_page
+from acp_proxy.tools.doctor.agent_report import AUTHENTICATION_REQUIRED, error_text
+from acp_proxy.tools.doctor.probe import NoAnswer, Probe
+
+_MANY_PAGES = 10_000
+_LONGEST_REPLAY = 256 * 1024 * 1024
+"""Bytes: it is held in memory, to be compared and masked."""
+_QUIET_SECONDS = 0.5
+"""Agents replay before or after their answer, in parts, or not at all; nothing says when a replay is over."""
+_SILENT_SECONDS = 2.0
+"""For the beginning of a replay that has not begun before the answer."""
+_LISTENING_SECONDS = 60.0
+_CLOSE_SECONDS = 10.0
+
+
+class Unable(AcpProxyError):
+    """The agent's sessions cannot be adopted. The text says why, and what to do."""
+
+
+class NotLoaded(Exception):
+    """The agent did not load a session. The text says why, and goes on a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartWords:
+    """How to start an agent. ``environment``: None: ours. ``umask``: the user's own. ``seconds``: for each answer."""
+
+    command: list[str]
+    environment: Mapping[str, str] | None = None
+    umask: int = -1
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """``updates``: the lines of the replay, without newlines. ``result``: of the load. ``is_broken``: the agent answers
+    no more."""
+
+    updates: list[bytes]
+    result: object
+    is_broken: bool = False
+
+
+class CalledAgent:
+    """Use it in a ``with``, which ends the agent."""
+
+    def __init__(self, start: StartWords) -> None:
+        """Starts the agent, and asks what it offers. Raises Unable."""
+        self._seconds = start.seconds
+        self.loaded = 0
+        """How many sessions it was asked to load."""
+        try:
+            self._probe = Probe(start.command, start.umask, start.environment)
+        except OSError as problem:
+            raise Unable(f"{start.command[0]} cannot be started: {problem.strerror}. Check the command.") from problem
+        try:
+            self.offer = self._offered()
+        except BaseException:
+            self._probe.__exit__(None, None, None)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._probe.__exit__(kind, error, traceback)
+
+    def sessions(self, cwd: str | None = None) -> list[ListedSession]:
+        """All pages of its list; with ``cwd``, also of its list for that directory: without one, some agents list only
+        the project in which they were started (opencode). Raises Unable.
+        """
+        return [*self._pages({}), *(self._pages({"cwd": cwd}) if cwd is not None else ())]
+
+    def _pages(self, wanted: Mapping[str, object]) -> Iterator[ListedSession]:
+        cursors: set[str] = set()
+        params = wanted
+        while len(cursors) < _MANY_PAGES:
+            page, cursor = read_page(self._asked(acp.LIST, params).result)
+            yield from page
+            if cursor is None or cursor in cursors:
+                break
+            cursors.add(cursor)
+            params = {**wanted, "cursor": cursor}
+
+    def load(self, listed: ListedSession) -> Replayed:
+        """Load a session, and close it if the agent can do that. Raises NotLoaded, Unable (a login), NoAnswer."""
+        self.loaded += 1
+        heard = _Replay(listed.session)
+        params: dict[str, object] = {"sessionId": listed.session, "cwd": listed.cwd, "mcpServers": list[object]()}
+        if self.offer.directories and listed.directories:
+            params["additionalDirectories"] = list(listed.directories)
+        answer = self._probe.ask(acp.LOAD, params, self._seconds, heard.hear)
+        if answer.error is not None:
+            if acp.member(answer.error, "code") == AUTHENTICATION_REQUIRED:
+                raise Unable(_LOGIN)
+            raise NotLoaded(f"the agent refuses to load it: {error_text(answer.error)}")
+        self._probe.listen(_QUIET_SECONDS if heard.has_begun else _SILENT_SECONDS, _LISTENING_SECONDS, heard.hear)
+        is_broken = False
+        if CLOSE in self.offer.native:
+            try:
+                self._probe.ask(acp.CLOSE, {"sessionId": listed.session}, _CLOSE_SECONDS, heard.hear)
+            except NoAnswer:
+                is_broken = True
+        if heard.size > _LONGEST_REPLAY:
+            raise NotLoaded("its replay is larger than 256 MiB")
+        return Replayed(heard.updates, answer.result, is_broken)
+
+    def _offered(self) -> Offer:
+        about = {"name": "acp-proxy adopt", "version": __version__}
+        params = {"protocolVersion": acp.VERSION, "clientCapabilities": dict[str, object](), "clientInfo": about}
+        offer = read_offer(self._asked(acp.INITIALIZE, params).result)
+        if offer.version != acp.VERSION:
+            raise Unable(
+                "the agent does not speak version 1 of the protocol. Open its sessions in your editor instead."
+            )
+        if LIST not in offer.native:
+            raise Unable(_NO_LIST)
+        if LOAD not in offer.native:
+            raise Unable("the agent lists its sessions, but cannot load them, so there is nothing to adopt.")
+        return offer
+
+    def _asked(self, method: str, params: object) -> Response:
+        """Raises Unable."""
+        try:
+            answer = self._probe.ask(method, params, self._seconds)
+        except NoAnswer as problem:
+            raise Unable(f"at {method}, the agent {problem}. To see why: acp-proxy doctor AGENT") from problem
+        if acp.member(answer.error, "code") == AUTHENTICATION_REQUIRED:
+            raise Unable(_LOGIN)
+        if answer.error is not None:
+            text = f"the agent answers {method} with an error: {error_text(answer.error)}"
+            raise Unable(f"{text}. To see more: acp-proxy doctor AGENT")
+        return answer
+
+
+_LOGIN = "the agent needs a login. Log in with its own command, then adopt again."
+_NO_LIST = (
+    "the agent cannot list its sessions, so acp-proxy cannot find them. If your editor remembers an old session, open"
+    " it there through acp-proxy: it is kept from then on."
+)
+
+
+class _Replay:
+    """The updates of one session, up to the size that is kept."""
+
+    def __init__(self, session: str) -> None:
+        self.updates: list[bytes] = []
+        self.size = 0
+        self.has_begun = False
+        """Whether something that was said came, and not only the session's state."""
+        self._session = session
+
+    def hear(self, message: Notification) -> None:
+        if message.method == acp.UPDATE and acp.session_id(message.params) == self._session:
+            kind = acp.update_kind(acp.member(message.params, "update"))
+            self.has_begun |= acp.is_conversation(kind)
+            self.size += len(message.raw)
+            if self.size <= _LONGEST_REPLAY:
+                self.updates.append(message.raw)

@@ -1,0 +1,53 @@
+"""Decides which of the agents in the editors' settings to ask for their sessions, and how to start them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from acp_proxy.errors import UsageError
+from acp_proxy.tools.doctor.report import run_words
+from acp_proxy.tools.editors.launch_commands import StartedAgent
+
+_GIVE_IT = "To adopt its sessions, give its command: acp-proxy sessions adopt -- AGENT"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAgent:
+    """An agent to ask. ``environment``: None: ours. ``redact``: as for ``run``."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] | None
+    agent_id: str | None
+    redact: str
+
+
+def candidates(
+    found: Sequence[StartedAgent], ours: Mapping[str, str], root: Path
+) -> tuple[list[AskedAgent], list[str]]:
+    """Each agent once, and a text for each one that is not asked. ``ours``: our environment. ``root``: the store."""
+    asked: dict[tuple[object, ...], AskedAgent] = {}
+    texts: list[str] = []
+    for agent in found:
+        name = f"{agent.name} ({agent.editor})"
+        if agent.words is None:
+            why = "the file is not valid JSON" if agent.is_damaged else "only the editor knows how to start it"
+            texts.append(f"{name}: {why}. {_GIVE_IT}")
+            continue
+        environment = dict(agent.environment)
+        try:
+            given, command = run_words(list(agent.words), {**ours, **environment})
+        except UsageError as problem:
+            texts.append(f"{name}: it cannot be started: {problem}")
+            continue
+        command[0] = os.path.expanduser(command[0])
+        if given["no-record"]:
+            texts.append(f"{name}: not asked, because its sessions are not to be recorded (no-record).")
+        elif given["store"] and os.path.abspath(os.path.expanduser(given["store"])) != os.path.abspath(root):
+            texts.append(f"{name}: its sessions are in another store. Add: --store {given['store']}")
+        else:
+            more = tuple({**ours, **environment}.items()) if environment else None
+            candidate = AskedAgent(name, tuple(command), more, given["agent-id"] or None, given["redact"])
+            asked.setdefault((candidate.command, agent.environment, candidate.agent_id), candidate)
+    return list(asked.values()), texts

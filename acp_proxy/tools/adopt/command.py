@@ -1,0 +1,229 @@
+"""``acp-proxy sessions adopt``: take over sessions that agents have from before acp-proxy."""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from acp_proxy.cli import values
+from acp_proxy.cli.common import INTERRUPTED, StoreOption, YesOption, agreed, directory, explained, store_of
+from acp_proxy.cli.progress import advanced
+from acp_proxy.cli.wrapping import fitted
+from acp_proxy.config import options
+from acp_proxy.errors import AcpProxyError, UsageError
+from acp_proxy.store.sessions import Archive, called
+from acp_proxy.views import formatting, sanitize
+
+if TYPE_CHECKING:  # imported late: no other command needs them
+    from acp_proxy.tools.adopt.adopt import Adoption, Outcome
+    from acp_proxy.tools.adopt.candidates import AskedAgent
+    from acp_proxy.tools.adopt.plan import Choice, ListedSession, Wanted
+
+_SECONDS = 60.0
+"""For each answer of an agent: a long session takes a while to load."""
+_DAY = 24 * 60 * 60.0
+_ELSEWHERE = "Some agents list only those of the project in which they start: try it there, or with --cwd DIR"
+
+
+def adopt(
+    agent: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="AGENT",
+            help="The agent's command, as for run. Default: all agents in the settings of your editors.",
+        ),
+    ] = None,
+    store: StoreOption = "",
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since", metavar="WHEN", help="Only sessions active since then: 30m, 12h, 7d, 2w, yesterday, 2026-11-01."
+        ),
+    ] = "",
+    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in exactly this directory.")] = "",
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="At most N sessions of each agent, newest first.")
+    ] = None,
+    redact: Annotated[
+        str,
+        typer.Option("--redact", metavar="off|keys|FILE", help="Mask secrets, as run does. Default: as run would."),
+    ] = "",
+    timeout: Annotated[
+        float,
+        typer.Option("--timeout", metavar="SECONDS", min=0, help="Maximum time for each answer of an agent."),
+    ] = _SECONDS,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the sessions that would be loaded; load and keep nothing.")
+    ] = False,
+    yes: YesOption = False,
+) -> None:
+    """Take over sessions that agents have from before acp-proxy. It asks first.
+
+    The command starts each agent, lists its sessions, loads those that are not here yet, and keeps what the agent
+    replays. It sends no prompt and changes no session. Loading may make an agent run its hooks and MCP servers in a
+    session's directory.
+
+    Run again, it takes what is new. A session that has grown replaces what was adopted, unless something was recorded
+    in it since. Sessions that were deleted here stay deleted. Ctrl-C keeps what was adopted by then. The exit status is
+    1 if a session or an agent failed.
+
+    Example: acp-proxy sessions adopt --since 30d -- npx -y @agentclientprotocol/claude-agent-acp
+    """
+    from acp_proxy.cli.common import root_of
+    from acp_proxy.tools.adopt.plan import Wanted
+
+    os.umask(own := os.umask(0))
+    with explained():
+        place = directory(cwd, here=False)
+        wanted = Wanted(_is_in(place), values.since(since), limit, place)
+        asked, texts = _candidates(agent or [], root_of(store))
+        if redact:
+            options.checked("redact", redact)
+        for text in texts:
+            _complain(text)
+        if not asked:
+            raise UsageError(
+                "no editor on this machine has an agent that can be asked. Give its command:"
+                " acp-proxy sessions adopt -- AGENT"
+            )
+        if not (dry_run or yes):
+            typer.echo(fitted(_plan(asked), sys.stderr), err=True)
+            agreed("Continue?")
+        opened = Archive(root_of(store), make=False) if dry_run else store_of(store, make=True)
+        work = _Work(opened, wanted, own, min(timeout, _DAY), redact, dry_run=dry_run)
+        try:
+            for candidate in asked:
+                work.of(candidate)
+        except KeyboardInterrupt:
+            typer.echo("Interrupted. What was adopted by then stays.", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+    if work.has_failed:
+        raise typer.Exit(1)
+    if not cwd:
+        typer.echo(fitted(f"{_ELSEWHERE}.", sys.stderr), err=True)
+
+
+class _Work:
+    """Adopts from one agent after the other, and prints what happens."""
+
+    def __init__(
+        self, store: Archive, wanted: "Wanted", umask: int, seconds: float, redact: str, *, dry_run: bool
+    ) -> None:
+        self._store = store
+        self._wanted = wanted
+        self._umask = umask
+        self._seconds = seconds
+        self._redact = redact
+        self._dry_run = dry_run
+        self.has_failed = False
+
+    def of(self, candidate: "AskedAgent") -> None:
+        from acp_proxy.redaction.masking import Masking
+        from acp_proxy.tools.adopt.adopt import Adoption
+        from acp_proxy.tools.adopt.agent_loader import StartWords
+
+        patterns = options.patterns(self._redact or candidate.redact)
+        masking = Masking(patterns) if patterns is not None else None
+        environment = dict(candidate.environment) if candidate.environment is not None else None
+        start = StartWords(list(candidate.command), environment, self._umask, self._seconds)
+        with Adoption(self._store, start, self._wanted, masking, candidate.agent_id) as adoption:
+            try:
+                _say(f"Asking {candidate.name} for its sessions")
+                choice = adoption.choose()
+                name = called(adoption.folder)
+                if self._dry_run:
+                    self._show(name, choice)
+                else:
+                    self._load(name, adoption, choice)
+            except AcpProxyError as problem:
+                self.has_failed = True
+                _complain(f"{candidate.name}: {problem}")
+
+    def _show(self, name: str, choice: "Choice") -> None:
+        for listed in choice.loads:
+            when = formatting.local(listed.updated)[: len("2026-11-20 09:15")] if listed.updated else "no time"
+            words = [when, listed.session, listed.title or "(no title)", listed.cwd or ""]
+            typer.echo(sanitize.line("  ".join(words)))
+        typer.echo(_summary(name, choice, {f"of {choice.listed} would be loaded": len(choice.loads)}))
+
+    def _load(self, name: str, adoption: "Adoption", choice: "Choice") -> None:
+        from acp_proxy.tools.adopt.adopt import Result
+
+        results: Counter[Result] = Counter()
+        try:
+            with advanced(f"Adopting from {sanitize.line(name)}") as tell:
+                tell(0, len(choice.loads))
+                for outcome in adoption.load(choice):
+                    results[outcome.result] += 1
+                    if outcome.result is Result.FAILED:
+                        _complain(_failure(outcome))
+                    tell(results.total(), len(choice.loads))
+        finally:
+            self.has_failed |= results.total() < len(choice.loads) or bool(results[Result.FAILED])
+            found = {each.value: results[each] for each in Result if results[each] or each is Result.ADOPTED}
+            if missing := len(choice.loads) - results.total():
+                found["not tried"] = missing
+            typer.echo(_summary(name, choice, found))
+
+
+def _candidates(words: list[str], root: "os.PathLike[str]") -> "tuple[list[AskedAgent], list[str]]":
+    """The agents to ask, and a text for each one that is not asked. Raises UsageError."""
+    from pathlib import Path
+
+    from acp_proxy.store.agents import command_name
+    from acp_proxy.tools.adopt.candidates import AskedAgent, candidates
+    from acp_proxy.tools.doctor.report import run_words
+    from acp_proxy.tools.editors.config_dirs import this_machine
+    from acp_proxy.tools.editors.launch_commands import started_agents
+
+    if not words:
+        return candidates(started_agents(this_machine()), os.environ, Path(root))
+    if words[0] == "run":  # copied from an editor's arguments
+        words = ["acp-proxy", *words]
+    given, command = run_words(words, dict(os.environ))
+    return [AskedAgent(command_name(command), tuple(command), None, given["agent-id"] or None, given["redact"])], []
+
+
+def _is_in(cwd: str | None) -> "Callable[[str], bool]":
+    """Whether a directory is this one; every directory if it is None."""
+    if cwd is None:
+        return lambda other: True
+    place = os.path.realpath(cwd)
+    return lambda other: os.path.realpath(other) == place
+
+
+def _plan(asked: "Sequence[AskedAgent]") -> str:
+    names = sanitize.line(", ".join(each.name for each in asked))
+    return (
+        f"This starts {names}, and loads the sessions that are not here yet. Loading may make an agent run its hooks"
+        " and MCP servers in a session's directory. --dry-run only lists the sessions."
+    )
+
+
+def _failure(outcome: "Outcome") -> str:
+    return f"not adopted: {_named(outcome.listed)}: {outcome.why.removesuffix('.')}."
+
+
+def _named(listed: "ListedSession") -> str:
+    return f"{listed.session} ({listed.title})" if listed.title else listed.session
+
+
+def _summary(name: str, choice: "Choice", done: dict[str, int]) -> str:
+    counts = {**done, **{why.value: count for why, count in choice.left_out.items()}}
+    counts |= {"left for another time by --limit": choice.over} if choice.over else {}
+    if not choice.listed:
+        return sanitize.line(f"{name}: the agent lists no sessions. {_ELSEWHERE}")
+    return sanitize.line(f"{name}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
+
+
+def _say(text: str) -> None:
+    """Say on a terminal what the command is waiting for."""
+    if sys.stderr.isatty():
+        typer.echo(sanitize.line(f"{text} …"), err=True)
+
+
+def _complain(text: str) -> None:
+    typer.echo(fitted(f"acp-proxy: {sanitize.line(text)}", sys.stderr), err=True)

@@ -1,0 +1,63 @@
+"""Makes the transcript of an adopted session from the agent's replay. Pure.
+
+It is the one that a load through acp-proxy would begin, followed by an ``adopted`` note. Its messages have the time at
+which the agent's list says that the session was last active: when each was said is not known.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from acp_proxy.comparison.once import told_once
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.proxy.effects import BeginTranscript, RecordLine, RecordNote
+from acp_proxy.proxy.session_log import Notebook
+from acp_proxy.tools.adopt.plan import ListedSession
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
+
+
+def parted(updates: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """The lines of a replay that are conversation, each once, and those that tell the state."""
+    told: list[bytes] = []
+    states: list[bytes] = []
+    for line in updates:
+        (told if acp.is_conversation(acp.update_kind(acp.update_of(line))) else states).append(line)
+    return told_once(told), states
+
+
+def conversation(transcript: bytes) -> list[bytes]:
+    """The lines of conversation in such a transcript."""
+    entries = (file_format.decode_entry(line) for line in transcript.split(b"\n")[1:])
+    raws = (entry.raw for entry in entries if entry is not None and entry.raw is not None)
+    return [raw for raw in raws if acp.is_conversation(acp.update_kind(acp.update_of(raw)))]
+
+
+def composed(
+    listed: ListedSession,
+    agent: Mapping[str, object],
+    told: list[bytes],
+    states: list[bytes],
+    result: object,
+    now: str,
+    run: str,
+) -> bytes:
+    """The transcript.
+
+    ``agent``: as in a header. ``told``, ``states``: from ``parted``. ``result``: of the load. ``now``: in transcript
+    format. ``run``: the id of the connection.
+    """
+    at = min(listed.updated or now, now)
+    params = {"cwd": listed.cwd, "additionalDirectories": list(listed.directories), "mcpServers": list[object]()}
+    lines: list[bytes] = []
+    for effect in Notebook(records=True).imported(listed.session, params, result, told, states):
+        match effect:
+            case BeginTranscript(session, cwd, directories, origin):
+                lines.append(file_format.encode_header(Header(session, cwd, origin, at, directories, agent)))
+            case RecordLine(_, peer, raw):
+                lines.append(file_format.encode_message(at, run, peer, raw, plain=jsonrpc.is_plain(raw)))
+            case RecordNote(_, note):
+                lines.append(file_format.encode_note(at, run, note))
+    adopted: dict[str, object] = {"type": file_format.ADOPTED}
+    adopted |= {"title": cleaned(listed.title, AGENT_TITLE_LENGTH), "updatedAt": listed.updated, "adoptedAt": now}
+    lines.append(file_format.encode_note(at, run, adopted))
+    return b"".join(lines)

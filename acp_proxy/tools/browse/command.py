@@ -1,0 +1,70 @@
+"""``acp-proxy browse``: find, read and tidy up sessions in a full screen."""
+
+from contextlib import closing
+from functools import partial
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from acp_proxy.cli.common import AgentOption, StoreOption, directory, explained, say_on_stderr, store_of
+from acp_proxy.cli.list_sessions import nothing
+from acp_proxy.cli.pager import is_attended, screen
+from acp_proxy.errors import UsageError
+from acp_proxy.store.sessions import Archive, Listed
+
+_FIRST = 64  # sessions: more than a screen
+
+
+def _first_rows(
+    store: Archive, agent: str = "", cwd: str | None = None, *, archived: bool = False
+) -> tuple[Listed, ...]:
+    """The newest sessions. Raises Unreadable."""
+    return tuple(islice(store.newest(agent, cwd, archived=archived), _FIRST))
+
+
+def _show(store: Archive, agent: str, cwd: str | None, first: tuple[Listed, ...], *, archived: bool = False) -> None:
+    """Browse until the user quits. ``first``: what the list shows at once."""
+    from acp_proxy.tools.browse.state import Browsing
+    from acp_proxy.tools.browse.store_worker import Library
+    from acp_proxy.tools.browse.terminal import BrowseTerminal
+
+    with BrowseTerminal(Library(store.root, agent, cwd), Browsing(first, archived=archived)) as shown:
+        while (row := shown.run()) is not None:
+            shown.read(partial(_read, store, row))
+
+
+def _read(store: Archive, row: Listed) -> None:
+    from acp_proxy.tools.show import command  # imported late: slow, and the list is already shown
+
+    with closing(store.open_listed(row)) as reading:
+        parts = command.of_turns(reading, row.session, (1, None), partial(store.open_child, row))
+        command.print_conversation(row, parts, screen(), full=False, stays=True)
+
+
+def browse(
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in this directory.")] = "",
+    here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory.")] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="Begin with the archived sessions.")] = False,
+) -> None:
+    """Find, read and tidy up sessions in a full screen.
+
+    Type to filter: first by titles and directories, then by the words said. Keys: the arrows and Page Up and Page Down
+    select, Enter reads the conversation. Ctrl-R renames, Ctrl-A archives, Ctrl-D deletes (it asks how), Ctrl-E exports
+    to a file, and Ctrl-Y copies the id. Ctrl-T switches to the archived sessions and back. Ctrl-U empties the filter.
+    Esc empties it too, or quits. F1 explains the keys.
+
+    Example: acp-proxy browse --here
+    """
+    with explained():
+        if not (is_attended() and screen().is_able):
+            raise UsageError("browse needs a terminal. For other programs: acp-proxy sessions list")
+        where = directory(cwd, here=here)
+        opened = store_of(store)
+        first = _first_rows(opened, agent, where, archived=archived)
+        if not first and not archived:
+            say_on_stderr(nothing(opened, narrowed=bool(agent or where)))
+            return
+        _show(opened, agent, where, first, archived=archived)

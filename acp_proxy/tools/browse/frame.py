@@ -1,0 +1,193 @@
+"""The screen of ``acp-proxy browse`` as lines of text: the filter, the list, a preview, and a line for keys or answers.
+
+Pure. Titles and directories come from other people: they are made printable.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rich.cells import cell_len, set_cell_size
+
+from acp_proxy.store.sessions import Listed, called
+from acp_proxy.tools.browse.state import Browsing, Question
+from acp_proxy.views import formatting
+from acp_proxy.views.sanitize import RUNNING, line
+from acp_proxy.views.session_table import AMBIGUOUS
+
+_BOLD, _QUIET, _SELECTED, _END = "\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m"
+_AROUND = 3  # the filter, the line between list and preview, the last line
+_WHEN = 8  # Nov 2025
+_LEAST_TITLE = 30
+_GAP = "  "
+_MOST_DIRECTORY = 30
+_KEYS = (
+    "Enter read",
+    "^R rename",
+    "^A archive",
+    "^D delete",
+    "^T archived",
+    "^E export",
+    "^Y copy id",
+    "^U clear",
+    "F1 keys",
+    "Esc quit",
+)
+_KEPT = 2  # keys at the end that every terminal shows
+_IN_ARCHIVE = {"^A archive": "^A unarchive", "^T archived": "^T others"}
+_HELP = (
+    ("Letters", "filter by titles and directories, then by the words said"),
+    ("Arrows", "select; so do Page Up, Page Down, Home and End"),
+    ("Enter", "read the conversation"),
+    ("Ctrl-R", "rename"),
+    ("Ctrl-A", "archive, or unarchive"),
+    ("Ctrl-D", "delete: asks whether, and how"),
+    ("Ctrl-E", "export to a file: asks for its name"),
+    ("Ctrl-Y", "copy the id"),
+    ("Ctrl-T", "show the archived sessions, or the others"),
+    ("Ctrl-U", "empty the filter"),
+    ("Esc", "empty the filter, or quit"),
+    ("Ctrl-C", "quit"),
+)
+_LONGEST_ANSWER = 4  # columns of the answer to a yes-or-no question
+_DELETE = " Delete it permanently? [y/N, s: softly] "
+_DELETE_BRIEFLY = " Delete? [y/N, s: softly] "
+_ASKED: dict[Question, str] = {"rename": "New title (empty: the agent's): ", "export": "Export to: ", "delete": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLook:
+    """``home``: the directory shown as ``~``. ``forms``: what the terminal shows in place of some characters."""
+
+    width: int
+    height: int
+    now: datetime
+    home: str = ""
+    forms: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def listed(self) -> int:
+        """The rows of the list."""
+        return max((self.height - _AROUND) // 2, 1)
+
+    @property
+    def previewed(self) -> int:
+        """The rows of the preview."""
+        return max(self.height - _AROUND - self.listed, 0)
+
+
+def frame(state: Browsing, preview: Sequence[str], look: FrameLook) -> list[str]:
+    """The lines of the screen, styled by escape sequences. ``preview``: printable lines, which may have styles."""
+    if state.has_help:
+        lines = [f"{_BOLD}{name:9}{_END}{_cut(text, max(look.width - 9, 0))}" for name, text in _HELP][
+            : look.height - 1
+        ]
+        lines += [""] * (look.height - 1 - len(lines))
+        return [*lines, f"{_QUIET}{_cut('Press any key to go back.', look.width)}{_END}"]
+    shown = state.shown[state.top : state.top + look.listed]
+    lines = [_filter(state, look)]
+    lines += [_row(row, look, is_chosen=state.top + at == state.at) for at, row in enumerate(shown)]
+    if not shown:
+        lines.append(f"{_QUIET}{_cut(_nothing(state), look.width)}{_END}")
+    lines += [""] * (1 + look.listed - len(lines))
+    lines.append(_between(state, look))
+    lines += [text.translate(look.forms) for text in preview[: look.previewed]]
+    lines += [""] * (look.height - 1 - len(lines))
+    last = _message(state, look) if state.message and state.asked is None else [_last(state, look)]
+    return [*lines[: max(look.height - len(last), 0)], *last][-max(look.height, 1) :]
+
+
+def _filter(state: Browsing, look: FrameLook) -> str:
+    count = f"{len(state.shown)} of {len(state.rows)}{'' if state.is_complete else '+'}"
+    count += f"{' archived' if state.archived else ''}{', searching' if state.is_searching else ''}"
+    label = "Filter: "
+    room = look.width - len(label) - len(count) - len(_GAP) - 1
+    typed = _tail(state.typed, room)
+    space = " " * max(room - cell_len(typed), 0)
+    if state.asked is not None:
+        return f"{_QUIET}{label}{typed} {space}{_GAP}{count}{_END}"
+    return f"{_BOLD}{label}{_END}{typed}{_SELECTED} {_END}{space}{_GAP}{_QUIET}{count}{_END}"
+
+
+def _row(row: Listed, look: FrameLook, *, is_chosen: bool) -> str:
+    when = RUNNING if row.is_running else formatting.when(row.updated, look.now)
+    directory = _plain(formatting.from_home(row.cwd or "", look.home), look)
+    room = look.width - 2 - _WHEN - len(_GAP)
+    wide = min(cell_len(directory), _MOST_DIRECTORY, max(room - _LEAST_TITLE - len(_GAP), 0))
+    title = room - wide - len(_GAP) * (wide > 0)
+    ellipsis = "…".translate(look.forms)
+    shown = f"{'copy · ' if row.copy_of else ''}{row.title or '(no title)'}"
+    cells = [_cut(_plain(shown, look), title, ellipsis, pad=True)]
+    if wide:
+        cells.append(_tail(directory, wide, ellipsis))
+    cells.append(when[:_WHEN].rjust(_WHEN))
+    text = f"{'>' if is_chosen else ' '} {_GAP.join(cells)}"
+    return f"{_SELECTED}{text}{_END}" if is_chosen else text
+
+
+def _between(state: Browsing, look: FrameLook) -> str:
+    row = state.chosen
+    if row is None:
+        return ""
+    about = (
+        [state.place]
+        if state.place
+        else [called(row.agent), row.named, f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"]
+    )
+    text = _cut(_plain(" · ".join(about), look), look.width - 6)
+    rest = "─".translate(look.forms) * max(look.width - cell_len(text) - 6, 0)
+    return f"{_QUIET}{'─'.translate(look.forms) * 3} {_END}{text}{_QUIET} {rest}{_END}"
+
+
+def _last(state: Browsing, look: FrameLook) -> str:
+    room = look.width - 1
+    if state.asked == "delete" and state.chosen is not None:
+        ending = _DELETE if room >= len(_DELETE) + _LEAST_TITLE else _DELETE_BRIEFLY
+        answer = _tail(_plain(state.answer, look), _LONGEST_ANSWER)
+        wide = max(room - len(ending) - _LONGEST_ANSWER - 2, 0)
+        title = _cut(_plain(state.chosen.title or state.chosen.named, look), wide)
+        return f'{_BOLD}"{title}"{ending}{_END}{answer}{_SELECTED} {_END}'
+    if state.asked is not None:
+        label = _ASKED[state.asked]
+        return f"{_BOLD}{label}{_END}{_tail(_plain(state.answer, look), room - len(label))}{_SELECTED} {_END}"
+    keys = [_IN_ARCHIVE.get(each, each) if state.archived else each for each in _KEYS]
+    while len(keys) > 1 and len(_GAP.join(keys)) > room:
+        keys.pop(-1 - _KEPT if len(keys) > _KEPT else 0)
+    return f"{_QUIET}{_cut(_GAP.join(keys), room)}{_END}"
+
+
+def _message(state: Browsing, look: FrameLook) -> list[str]:
+    """The message, wrapped: its end, which says what to do, is always shown."""
+    from rich.console import Console  # imported late: the first screen has no message
+    from rich.text import Text
+
+    room = max(look.width - 1, 1)
+    lines = Text(_plain(state.message, look)).wrap(Console(width=room), room)
+    return [f"{_BOLD}{text.plain.rstrip()}{_END}" for text in lines]
+
+
+def _nothing(state: Browsing) -> str:
+    if not state.is_complete or state.is_searching:
+        return ""
+    if state.typed:
+        return "Nothing matches. Esc empties the filter."
+    return "No session is archived. ^T shows the others." if state.archived else "No sessions. ^T shows archived ones."
+
+
+def _plain(text: str, look: FrameLook) -> str:
+    return AMBIGUOUS.sub("", line(text)).translate(look.forms)
+
+
+def _cut(text: str, width: int, ellipsis: str = "", *, pad: bool = False) -> str:
+    if cell_len(text) > width:
+        return set_cell_size(text, max(width - len(ellipsis), 0)) + ellipsis[:width]
+    return set_cell_size(text, width) if pad else text
+
+
+def _tail(text: str, width: int, ellipsis: str = "") -> str:
+    """The end of a text; a beginning that is left out becomes the ellipsis."""
+    if cell_len(text) <= width:
+        return text
+    while text and cell_len(text) > width - len(ellipsis):
+        text = text[1:]
+    return ellipsis[: max(width, 0)] + text

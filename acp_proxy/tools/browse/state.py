@@ -1,0 +1,230 @@
+"""What ``acp-proxy browse`` does with a key: the list, the filter, the selection, the question on the last line. Pure.
+
+``press`` returns the next state, and a deed if something outside has to be done. Nothing here draws, reads or writes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from acp_proxy.store.sessions import Listed
+
+Question = Literal["rename", "delete", "export"]
+Act = Literal["read", "rename", "archive", "delete", "export", "copy", "switch", "quit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """Something to do with ``row``. ``text``: the new title, or the file to export to.
+
+    ``is_soft``: the delete can be undone. ``switch``: show the other list, of archived sessions or of all others.
+    """
+
+    act: Act
+    row: Listed | None = None
+    text: str = ""
+    is_soft: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SaidIn:
+    """A session in which the words that the user typed were said, and the place."""
+
+    row: Listed
+    place: str
+
+
+@dataclass(frozen=True)
+class Browsing:
+    """``rows``: the sessions, newest first; more follow unless ``is_complete``. ``archived``: these are archived ones.
+
+    ``typed``: the filter. ``said``: the sessions in which the words of ``searched``, an earlier filter, were said; more
+    follow unless ``is_all_said``.
+    ``at``: the selected row of ``shown``; ``top``: the first visible one.
+    ``asked``: the question on the last line; ``answer``: what was typed in reply. ``has_help``: the keys are explained.
+    """
+
+    rows: tuple[Listed, ...] = ()
+    is_complete: bool = False
+    archived: bool = False
+    typed: str = ""
+    said: tuple[SaidIn, ...] = ()
+    searched: str = ""
+    is_all_said: bool = True
+    at: int = 0
+    top: int = 0
+    asked: Question | None = None
+    answer: str = ""
+    message: str = ""
+    has_help: bool = False
+
+    @cached_property
+    def shown(self) -> tuple[Listed, ...]:
+        """The rows whose title and directory have all words of the filter, then those in which they were said."""
+        words = self.typed.casefold().split()
+        if not words:
+            return self.rows
+        found = [row for row in self.rows if _has(row, words)]
+        known = {key(row) for row in found}
+        return (*found, *(one.row for one in self._said_now if key(one.row) not in known))
+
+    @property
+    def chosen(self) -> Listed | None:
+        return self.shown[self.at] if self.at < len(self.shown) else None
+
+    @property
+    def place(self) -> str:
+        """Where in the chosen session the words of the filter were said; empty if its title or directory has them."""
+        row = self.chosen
+        if row is None or _has(row, self.typed.casefold().split()):
+            return ""
+        return next((one.place for one in self._said_now if key(one.row) == key(row)), "")
+
+    @property
+    def is_searching(self) -> bool:
+        """The words of the filter are still being searched."""
+        return bool(self.typed.strip()) and not (self.searched == self.typed and self.is_all_said)
+
+    @property
+    def _said_now(self) -> tuple[SaidIn, ...]:
+        """Until the words of the filter are searched, those of its beginning."""
+        return self.said if self.searched and self.typed.startswith(self.searched) else ()
+
+
+def key(row: Listed) -> tuple[str, str]:
+    return row.agent, row.name
+
+
+def _has(row: Listed, words: Sequence[str]) -> bool:
+    text = f"{row.title or ''}\n{row.cwd or ''}".casefold()
+    return all(word in text for word in words)
+
+
+def press(state: Browsing, pressed: str, height: int, name_of: Callable[[Listed], str]) -> tuple[Browsing, Deed | None]:
+    """``pressed``: the name of a key, else typed or pasted text. ``height``: of the list. ``name_of``: a file name."""
+    if state.has_help:
+        return replace(state, has_help=False), None
+    state = replace(state, message="")
+    if state.asked is not None:
+        return _answered(state, pressed)
+    if pressed == "f1":
+        return replace(state, has_help=True), None
+    if (row := state.chosen) is not None:
+        match pressed:
+            case "enter":
+                return state, Deed("read", row)
+            case "c-r":
+                return replace(state, asked="rename", answer=row.title or ""), None
+            case "c-d" if row.is_running:
+                return replace(state, message=RUNS), None
+            case "c-d":
+                return replace(state, asked="delete", answer=""), None
+            case "c-e":
+                return replace(state, asked="export", answer=name_of(row)), None
+            case "c-a":
+                return state, Deed("archive", row)
+            case "c-y":
+                return state, Deed("copy", row)
+    match pressed:
+        case "c-c":
+            return state, Deed("quit")
+        case "escape":
+            return (_filtered(state, ""), None) if state.typed else (state, Deed("quit"))
+        case "c-t":
+            return state, Deed("switch")
+        case _ if pressed in _STEPS:
+            return _moved(
+                state, state.at + _STEPS[pressed] * (height if pressed.startswith("page") else 1), height
+            ), None
+        case "home" | "end":
+            return _moved(state, 0 if pressed == "home" else len(state.shown) - 1, height), None
+    typed = edited(state.typed, pressed)
+    return (state if typed == state.typed else _filtered(state, typed)), None
+
+
+RUNS = "Its turn is running, so it was not deleted. Wait until it ends, or use: acp-proxy sessions delete"
+NOT_DELETED = "Not deleted. To delete it, answer y, or s if you may want it back, and press Enter."
+NO_NAME = "Not exported: the file needs a name. Press ^E again, and type one."
+_STEPS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -1, "pagedown": 1}
+
+
+def edited(text: str, pressed: str) -> str:
+    """A line of text after a key. Keys that mean nothing in a line leave it as it is."""
+    match pressed:
+        case "backspace":
+            return text[:-1]
+        case "c-u":
+            return ""
+        case "c-w":
+            return text.rstrip().rpartition(" ")[0]
+        case _ if pressed in KEYS:
+            return text
+    return text + "".join(one if one.isprintable() else " " for one in pressed)
+
+
+KEYS: tuple[str, ...] = ("up", "down", "pageup", "pagedown", "home", "end", "enter", "escape", "backspace", "f1")
+KEYS += tuple(f"c-{letter}" for letter in "acdenprtuwy")
+"""The names of keys; all other keys are text."""
+
+
+def _answered(state: Browsing, pressed: str) -> tuple[Browsing, Deed | None]:
+    asked, row = state.asked, state.chosen
+    closed = replace(state, asked=None, answer="")
+    if asked is None or row is None or pressed in ("escape", "c-c"):
+        return closed, None
+    if pressed != "enter":
+        return replace(state, answer=edited(state.answer, pressed)), None
+    answer = state.answer.strip()
+    match asked:
+        case "delete" if answer.lower() in ("y", "yes"):
+            return closed, Deed("delete", row)
+        case "delete" if answer.lower() in ("s", "soft"):
+            return closed, Deed("delete", row, is_soft=True)
+        case "delete":
+            return replace(closed, message="" if answer.lower() in ("", "n", "no") else NOT_DELETED), None
+        case "export" if not answer:
+            return replace(closed, message=NO_NAME), None
+    return closed, Deed(asked, row, answer)
+
+
+def _filtered(state: Browsing, typed: str) -> Browsing:
+    return replace(state, typed=typed, at=0, top=0)
+
+
+def _moved(state: Browsing, at: int, height: int) -> Browsing:
+    at = max(min(at, len(state.shown) - 1), 0)
+    return replace(state, at=at, top=min(max(state.top, at - height + 1, 0), at))
+
+
+def fitted(state: Browsing, height: int) -> Browsing:
+    """The state with the selected row in view: the terminal's height, or the rows, have changed."""
+    return _moved(state, state.at, height)
+
+
+def with_rows(state: Browsing, rows: Sequence[Listed]) -> Browsing:
+    """The state with all rows, read again. The same session stays selected if it is still there."""
+    return _kept(state, replace(state, rows=tuple(rows), is_complete=True))
+
+
+def without(state: Browsing, gone: Listed) -> Browsing:
+    """The state without a session that was deleted, or is in the other list now."""
+    rows = tuple(row for row in state.rows if key(row) != key(gone))
+    said = tuple(one for one in state.said if key(one.row) != key(gone))
+    return _kept(state, replace(state, rows=rows, said=said))
+
+
+def with_said(state: Browsing, searched: str, said: Sequence[SaidIn], *, is_all: bool = True) -> Browsing:
+    """The state with the result of a search, unless the filter has changed."""
+    if searched != state.typed:
+        return state
+    return _kept(state, replace(state, said=tuple(said), searched=searched, is_all_said=is_all))
+
+
+def _kept(before: Browsing, after: Browsing) -> Browsing:
+    chosen = before.chosen
+    at = next((at for at, row in enumerate(after.shown) if chosen is not None and key(row) == key(chosen)), before.at)
+    at = max(min(at, len(after.shown) - 1), 0)
+    asked = after.asked if after.chosen is not None and chosen is not None and at < len(after.shown) else None
+    is_same = chosen is not None and bool(after.shown) and key(after.shown[at]) == key(chosen)
+    return replace(after, at=at, top=min(after.top, at), asked=asked if is_same else None)

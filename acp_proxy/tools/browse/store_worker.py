@@ -1,0 +1,150 @@
+"""The store's work for ``acp-proxy browse``: reads lists and previews, searches, and changes sessions."""
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from acp_proxy.cli.common import is_usual
+from acp_proxy.cli.pager import screen
+from acp_proxy.errors import AcpProxyError, AlreadyThere, NoSuchSession, Unreadable, UsageError
+from acp_proxy.store.sessions import Archive, Listed
+from acp_proxy.tools.browse.state import RUNS, Deed, SaidIn, key
+from acp_proxy.tools.search.search import search_store
+
+_FIRST_FOUND = 100  # sessions: more than a screen
+
+
+class Library:
+    """The store as browse uses it. Each thread needs one of its own. ``agent``, ``cwd``: only these sessions."""
+
+    def __init__(self, root: Path, agent: str, cwd: str | None) -> None:
+        self._root = root
+        self._agent = agent
+        self._cwd = cwd
+        self._store = Archive(root, make=False)
+
+    def again(self) -> "Library":
+        """Another one, for another thread."""
+        return Library(self._root, self._agent, self._cwd)
+
+    def rows(self, archived: bool) -> list[Listed]:
+        """Raises Unreadable."""
+        return list(self._store.newest(self._agent, self._cwd, archived=archived))
+
+    def said(
+        self, typed: str, archived: bool, tell: Callable[[list[SaidIn]], None], is_wanted: Callable[[], bool]
+    ) -> list[SaidIn]:
+        """The sessions in which these words were said; the last word may be the beginning of one.
+
+        ``tell`` gets the first ones early, and then more each time; if not ``is_wanted`` any more, the rest is left
+        out. Raises AcpProxyError, OSError.
+        """
+        from acp_proxy.tools.search.query import question
+        from acp_proxy.tools.search.search import Hit, Sought
+
+        try:
+            asked = question([*typed.split()[:-1], typed.split()[-1].rstrip("*") + "*"])
+        except UsageError:  # no letter or digit
+            return []
+        found: dict[tuple[str, str], SaidIn] = {}
+        next_time = _FIRST_FOUND
+
+        def add(hit: Hit) -> bool:
+            nonlocal next_time
+            if hit.session.is_archived == archived:
+                place = "".join(f"turn {one.turn}: {one.text}" for one in hit.excerpts if one.turn)
+                found[key(hit.session)] = SaidIn(hit.session, place)
+            if len(found) >= next_time:
+                next_time *= 2  # so that drawing does not take longer than searching
+                tell(list(found.values()))
+            return is_wanted()
+
+        search_store(
+            self._store, Sought(asked, self._store.agents(self._agent), self._cwd, limit=None, each=1), tell=add
+        )
+        return list(found.values())
+
+    def preview(self, row: Listed, width: int, height: int) -> list[str]:
+        """The first lines of a conversation. Raises AcpProxyError, OSError."""
+        from acp_proxy.views.conversation import parts
+        from acp_proxy.views.passages import passages
+        from acp_proxy.views.rich_text import Dressed
+
+        lines: list[str] = []
+        dressed = Dressed(width, colours=screen().colours)
+        with closing(self._store.open_listed(row)) as reading:
+            for passage in passages(parts(reading, row.session)):
+                lines += "".join(dressed.told(passage)).split("\n")[:-1]
+                if len(lines) > height:
+                    break
+        return lines[1:]
+
+    def do(self, deed: Deed) -> str:
+        """Do what the user asked for. Returns a message. Raises AcpProxyError, OSError."""
+        row = self._now(deed.row)
+        if deed.act == "export":
+            return _exported(self._store, row, deed.text)
+        if self._store.only_read is not None:
+            raise self._store.only_read
+        match deed.act:
+            case "rename":
+                return self._rename(row, deed.text)
+            case "archive":
+                self._store.set_archived(row, not row.is_archived)
+                return "Unarchived." if row.is_archived else "Archived. ^T shows the archived sessions."
+            case "delete" if row.is_running:
+                raise AcpProxyError(RUNS)
+            case "delete":
+                return self._delete(row, soft=deed.is_soft)
+        return ""
+
+    def _now(self, row: Listed | None) -> Listed:
+        """The session as it is now: another process may have changed it. Raises NoSuchSession, Unreadable."""
+        found = self._store.meant(row.name) if row is not None else []
+        now = next((one for one in found if row is not None and one.agent == row.agent), None)
+        if now is None:
+            raise NoSuchSession("The session does not exist any more.")
+        return now
+
+    def _rename(self, row: Listed, text: str) -> str:
+        from acp_proxy.cli.common import without_secrets
+        from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
+
+        title = without_secrets(cleaned(text, AGENT_TITLE_LENGTH))
+        self._store.rename(row, title)
+        return "Renamed." if title is not None else "Your title is removed."
+
+    def _delete(self, row: Listed, *, soft: bool) -> str:
+        try:
+            self._store.remove(row, soft=soft)
+        except Unreadable:
+            return "Deleted. The index cannot be written now. The next list removes the session from it."
+        if not soft:
+            return "Deleted."
+        from acp_proxy.cli.common import command
+        from acp_proxy.cli.delete import restorable
+
+        options = [] if is_usual(self._root) else ["--store", str(self._root)]
+        back = command("sessions restore", restorable(self._store.kept(), [row]), *options)
+        return f"Deleted. To bring it back: {back}"
+
+
+def _exported(store: Archive, row: Listed, text: str) -> str:
+    from acp_proxy.tools.export.command import to_named_file
+
+    path = Path(text).expanduser()
+    try:
+        to_named_file(store, row, path)
+    except AlreadyThere as problem:
+        raise AcpProxyError(f"{path} already exists. Give another name.") from problem
+    except UsageError as problem:
+        raise AcpProxyError(str(problem).replace(", or choose a format with --format", "")) from problem
+    return f"Exported to {os.path.abspath(path)}"
+
+
+def suggested(row: Listed) -> str:
+    """A file for an export of this session."""
+    from acp_proxy.tools.export.command import usual_name
+
+    return f"{usual_name(row)}.md"

@@ -1,0 +1,241 @@
+"""The terminal of ``acp-proxy browse``: draws the state, reads keys, and lets threads do the store's work.
+
+The list is drawn before prompt_toolkit is imported, because that takes as long as everything before it. Keys typed
+meanwhile are not lost.
+"""
+
+import base64
+import os
+import queue
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from acp_proxy.cli.pager import screen
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.run.worker import Worker
+from acp_proxy.store.sessions import Listed
+from acp_proxy.tools.browse import state as browse_state
+from acp_proxy.tools.browse.frame import FrameLook, frame
+from acp_proxy.tools.browse.state import Browsing, Deed, SaidIn
+from acp_proxy.tools.browse.store_worker import Library, suggested
+from acp_proxy.tools.show.replay_command import Keyboard
+
+if TYPE_CHECKING:  # imported late: see above
+    from prompt_toolkit.application import Application
+    from prompt_toolkit.formatted_text import ANSI
+    from prompt_toolkit.key_binding import KeyPressEvent
+
+_WHOLE_SCREEN, _AT_THE_TOP, _NO_CURSOR = "\x1b[?1049h", "\x1b[H", "\x1b[?25l"
+_AS_BEFORE = "\x1b[?1049l\x1b[?25h"
+_ESCAPE_SECONDS = 0.05
+"""How long the bytes of a key may be apart, even over a slow connection."""
+
+T = TypeVar("T")
+Change = Callable[[Browsing], Browsing]
+Seen = tuple[tuple[str, str], str, int]
+"""A preview: of which session, when that was last active, and how wide."""
+
+
+class BrowseTerminal:
+    def __init__(self, library: Library, state: Browsing) -> None:
+        self._library = library
+        self._state = state
+        self._changes: queue.SimpleQueue[Change] = queue.SimpleQueue()
+        self._previews: dict[Seen, list[str]] = {}
+        self._wanted: Seen | None = None
+        self._reader = Worker(lambda text: self._tell(partial(replace, message=text)))
+        self._searcher = Worker(lambda text: self._tell(partial(replace, message=text)))
+        self._searching = library.again()
+        self._application: Application[Listed | None] | None = None
+        self._stack = ExitStack()
+        self._has_begun = False
+        self._is_drawn = False  # here, not by prompt_toolkit, which leaves the screen as it was
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(Keyboard(wanted=True))  # no echo until prompt_toolkit reads
+        if os.name == "posix":
+            size = os.get_terminal_size(sys.stdout.fileno())
+            lines = frame(self._state, [], self._look(size.columns, size.lines))
+            sys.stdout.write(_WHOLE_SCREEN + _NO_CURSOR + _AT_THE_TOP + "\r\n".join(lines))
+            sys.stdout.flush()
+            self._is_drawn = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._is_drawn:
+            sys.stdout.write(_AS_BEFORE)
+            sys.stdout.flush()
+        self._stack.close()
+
+    def run(self) -> Listed | None:
+        """Show the list until the user wants to read a session, or with None to quit."""
+        from prompt_toolkit.application import Application
+        from prompt_toolkit.key_binding import KeyBindings
+        from prompt_toolkit.keys import Keys
+        from prompt_toolkit.layout import Layout, Window
+        from prompt_toolkit.layout.controls import FormattedTextControl
+
+        bindings = KeyBindings()
+        for name in (*browse_state.KEYS, Keys.Any, Keys.BracketedPaste):
+            bindings.add(name, eager=name == "escape")(self._pressed)
+        shown = FormattedTextControl(self._text, show_cursor=False)
+        application: Application[Listed | None] = Application(
+            Layout(Window(shown, always_hide_cursor=True)), key_bindings=bindings, full_screen=True
+        )
+        if not self._has_begun:
+            application.after_render += self._begin
+        application.ttimeoutlen = application.timeoutlen = _ESCAPE_SECONDS
+        self._application, self._is_drawn = application, False
+        try:
+            return application.run()
+        finally:
+            self._application = None
+
+    def _begin(self, application: "Application[Listed | None]") -> None:
+        """Read the whole list as soon as keys are read: before, it would delay them."""
+        application.after_render -= self._begin
+        self._has_begun = True
+        self._reader.start()
+        self._searcher.start()
+        self._list()
+
+    def read(self, reading: Callable[[], None]) -> None:
+        """Let the user read a session, on the screen that the list does not use; then read the list again."""
+        self._got(reading)
+        self._list()
+
+    # --- drawing
+
+    def _text(self) -> "ANSI":
+        from prompt_toolkit.application import get_app
+        from prompt_toolkit.formatted_text import ANSI
+
+        size = get_app().output.get_size()
+        look = self._look(size.columns, size.rows)
+        while not self._changes.empty():
+            self._state = self._changes.get()(self._state)
+        self._state = browse_state.fitted(self._state, look.listed)
+        return ANSI("\n".join(frame(self._state, self._preview(look), look)))
+
+    def _look(self, width: int, height: int) -> FrameLook:
+        return FrameLook(width, height, datetime.now().astimezone(), os.path.expanduser("~"), screen().forms)
+
+    def _preview(self, look: FrameLook) -> Sequence[str]:
+        row = self._state.chosen
+        if row is None:
+            return []
+        wanted = browse_state.key(row), row.updated, look.width
+        if self._wanted != wanted and wanted not in self._previews:
+            self._wanted = wanted
+            self._reader.put(partial(self._read, wanted, row, look))
+        return self._previews.get(wanted, [])
+
+    # --- keys
+
+    def _pressed(self, event: "KeyPressEvent") -> None:
+        pressed = event.key_sequence[0]
+        name = str(getattr(pressed.key, "value", pressed.key))
+        name = _NAMES.get(name, name)
+        look = self._look(event.app.output.get_size().columns, event.app.output.get_size().rows)
+        before = self._state
+        key = name if name in browse_state.KEYS else pressed.data
+        if name not in browse_state.KEYS and name != "<bracketed-paste>" and not key.isprintable():
+            return
+        self._state, deed = browse_state.press(before, key, look.listed, suggested)
+        if self._state.typed != before.typed and self._state.typed.strip():
+            self._search()
+        if deed is not None:
+            self._do(deed, event)
+
+    def _do(self, deed: Deed, event: "KeyPressEvent") -> None:
+        match deed.act:
+            case "quit":
+                event.app.exit(result=None)
+            case "read":
+                event.app.exit(result=deed.row)
+            case "switch":
+                self._state = Browsing(archived=not self._state.archived)
+                self._list()
+            case "copy":
+                assert deed.row is not None
+                data = base64.b64encode(deed.row.session.encode("utf-8", "replace")).decode()
+                event.app.output.write_raw(f"\x1b]52;c;{data}\a")  # the terminal's own way, which works over ssh too
+                event.app.output.flush()
+                message = f"Copied, if your terminal allows that: {deed.row.session}"
+                self._state = replace(self._state, message=message)
+            case _:
+                self._reader.put(partial(self._perform, deed))
+                self._list()
+
+    # --- the store's work, each method on a worker's thread
+
+    def _list(self) -> None:
+        archived = self._state.archived
+
+        def read() -> None:
+            rows = self._got(lambda: self._library.rows(archived))
+            if rows is not None:
+                self._tell(lambda state: browse_state.with_rows(state, rows) if state.archived == archived else state)
+
+        self._reader.put(read)
+        if self._state.typed.strip():
+            self._search()
+
+    def _search(self) -> None:
+        typed, archived = self._state.typed, self._state.archived
+
+        def is_wanted() -> bool:  # else the user has typed on
+            return (self._state.typed, self._state.archived) == (typed, archived)
+
+        def tell(said: list[SaidIn], *, is_all: bool = False) -> None:
+            self._tell(lambda state: browse_state.with_said(state, typed, said, is_all=is_all))
+
+        def search() -> None:
+            if is_wanted():
+                said = self._got(lambda: self._searching.said(typed, archived, tell, is_wanted))
+                tell(said or [], is_all=True)
+
+        self._searcher.put(search)
+
+    def _read(self, wanted: Seen, row: Listed, look: FrameLook) -> None:
+        if self._wanted == wanted:  # else the user has gone on
+            lines = self._got(lambda: self._library.preview(row, look.width, look.height))
+            self._previews[wanted] = lines or []
+            self._tell(lambda state: state)
+
+    def _perform(self, deed: Deed) -> None:
+        message = self._got(lambda: self._library.do(deed))
+        if message is None:
+            return
+        if deed.act in ("archive", "delete") and deed.row is not None:
+            self._tell(partial(browse_state.without, gone=deed.row))
+        self._tell(partial(replace, message=message))
+
+    def _got(self, doing: Callable[[], T]) -> T | None:
+        """The result; None, and a message, if it failed."""
+        try:
+            return doing()
+        except AcpProxyError as problem:
+            message = " ".join(map(str, problem.args))
+        except OSError as problem:
+            message = f"{problem.filename or 'the store'}: {problem.strerror}. Run: acp-proxy doctor"
+        self._tell(partial(replace, message=message))
+        return None
+
+    def _tell(self, change: Change) -> None:
+        """Change the state before the next drawing, which is soon. For any thread."""
+        self._changes.put(change)
+        if (application := self._application) is not None:
+            application.invalidate()
+
+
+_NAMES = {"c-m": "enter", "c-h": "backspace", "c-j": "enter"}
+"""Keys for which prompt_toolkit has other names."""

@@ -1,0 +1,1 @@
+"""acp-proxy as one of a chain of proxies."""

@@ -1,0 +1,160 @@
+"""``acp-proxy chain``: the proxy as a component of a conductor, which starts the agent.
+
+It ends when its input does, when the conductor reads no more, or on a signal. Open requests are then answered, and the
+rest is recorded and delivered. Every wait is bounded, except for a conductor that stays open and does not read.
+"""
+
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from acp_proxy.protocol.framing import LineFramer
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.run import greeting, lasting, output, proxy
+from acp_proxy.run.output import Output
+from acp_proxy.run.pump import READ_SIZE
+from acp_proxy.run.signals import ENDING_SIGNALS
+from acp_proxy.tools.chain.messages import Envelopes
+
+# --- The one pair of streams to a conductor, as four pipes: the client's side and the agent's side, each both ways.
+#
+# The relay uses these pipes like those of a client and an agent. One thread takes stdin apart, two put stdout together
+# from whole lines. While the conductor does not read, it is not read either, so memory stays bounded; but each line is
+# held until it ends. Both sides end when stdin does.
+
+
+T = TypeVar("T")
+
+
+class Junction:
+    """``from_client``, ``to_client``, ``from_agent``, ``to_agent``: the relay's ends of the pipes (descriptors)."""
+
+    def __init__(
+        self, from_conductor: int, to_conductor: int, warn: Callable[[str], None], on_gone: Callable[[], None]
+    ) -> None:
+        """``from_conductor``, ``to_conductor``: descriptors. ``on_gone``: called if the conductor reads no more."""
+        self.from_client, client = os.pipe()
+        self.from_agent, agent = os.pipe()
+        self._from_conductor, self._to_conductor = from_conductor, Output(to_conductor, on_gone)
+        self._sides = {Peer.CLIENT: Output(client, lambda: None), Peer.AGENT: Output(agent, lambda: None)}
+        self._warn = warn
+        self._envelopes = Envelopes()
+        self._deciding = threading.Lock()
+        for_client, self.to_client = os.pipe()
+        for_agent, self.to_agent = os.pipe()
+        self._writers = [
+            threading.Thread(target=self._put_together, args=(side, fd), name=f"to the {side.value}", daemon=True)
+            for side, fd in ((Peer.CLIENT, for_client), (Peer.AGENT, for_agent))
+        ]
+
+    def start(self) -> None:
+        """Start the threads."""
+        threading.Thread(target=self._take_apart, name="from the conductor", daemon=True).start()
+        for writer in self._writers:
+            writer.start()
+
+    def stop(self) -> None:
+        """Pass nothing more to the relay, which reads what came before and then the end."""
+        for side in self._sides.values():
+            side.close()
+
+    def deliver(self) -> None:
+        """Wait until the conductor has everything. Call it when the relay has closed its outputs."""
+        for writer in self._writers:
+            writer.join()
+
+    def _take_apart(self) -> None:
+        framer = LineFramer()
+        while data := output.read(self._from_conductor, READ_SIZE):
+            self._pass_in(framer.feed(data))
+        if rest := framer.rest():
+            self._pass_in([rest + b"\n"])
+        self.stop()
+
+    def _pass_in(self, lines: list[bytes]) -> None:
+        found = [each for line in lines for each in self._decided(self._envelopes.open, line) or ()]
+        for peer, side in self._sides.items():
+            side.write(b"".join(line for whose, line in found if whose is peer))
+        self._to_conductor.post(b"".join(line for whose, line in found if whose is None))
+
+    def _put_together(self, side: Peer, fd: int) -> None:
+        framer = LineFramer()
+        wrap = partial(self._envelopes.wrap, side)
+        while data := output.read(fd, READ_SIZE):
+            self._to_conductor.write(b"".join(self._decided(wrap, line) or b"" for line in framer.feed(data)))
+
+    def _decided(self, decide: Callable[[bytes], T], line: bytes) -> T | None:
+        with self._deciding:
+            try:
+                return decide(line)
+            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
+                self._warn(f"internal error, a line is lost: {type(bug).__name__}: {bug}")
+                return None
+
+
+_HELD_SECONDS = 1.0
+"""How long a conductor that does not read may hold up the end after a signal."""
+_WORK_SECONDS = 1.0
+"""For the store's remaining work at the end; marks tell the next process what was left."""
+_TICK = 0.05 if sys.platform == "win32" else None
+"""Seconds of a wait. On Windows, a signal does not end one."""
+_OVER, _DELIVERED = 0, -1
+"""News that are not the number of a signal: one side has ended, the conductor has everything."""
+
+
+def serve_chain(given: dict[str, str]) -> int:
+    """Relay between the conductor's two sides until the end. Returns the exit code. ``given``: the options' values."""
+    news: queue.SimpleQueue[int] = queue.SimpleQueue()  # its put is safe in a signal handler
+    for each in ENDING_SIGNALS:
+        signal.signal(each, lambda number, _: news.put(number))
+    junction = Junction(greeting.STDIN, greeting.STDOUT, greeting.warn, lambda: news.put(_OVER))
+    recorder, relay = proxy.build(
+        [],
+        given,
+        greeting.prepare(given, is_chained=True),
+        from_client=junction.from_client,
+        to_client=junction.to_client,
+        from_agent=junction.from_agent,
+        to_agent=junction.to_agent,
+    )
+    relay.notify = lambda: news.put(_OVER)
+    relay.start()
+    junction.start()
+    lasting.load_telling()
+    if recorder is not None:
+        lasting.load_stores()
+        relay.synchronize()
+    lasting.collect_garbage()
+    last = _next(news)
+    why = f"acp-proxy was ended by {signal.Signals(last).name}" if last > 0 else "the conductor has ended the chain"
+
+    def end() -> None:
+        junction.stop()
+        relay.client.ended.wait()
+        relay.agent.ended.wait()
+        relay.finish(f"agent is out of reach: {why}")
+        relay.finish_work(_WORK_SECONDS)
+        relay.close()
+        junction.deliver()
+        news.put(_DELIVERED)
+
+    ending = threading.Thread(target=end, name="the end", daemon=True)
+    ending.start()
+    while last == _OVER:
+        last = _next(news)
+    if last == _DELIVERED:
+        return 0
+    ending.join(_HELD_SECONDS)
+    return 128 + last
+
+
+def _next(news: "queue.SimpleQueue[int]") -> int:
+    while True:
+        with suppress(queue.Empty):
+            return news.get(timeout=_TICK)

@@ -1,0 +1,29 @@
+"""Starts ``acp-proxy chain``: reads the options, and only then imports the rest."""
+
+import gc
+import os
+
+from acp_proxy.config import options
+from acp_proxy.run import start
+
+_NO_CONDUCTOR = (
+    "chain talks to a conductor, which starts it: agent-client-protocol-conductor agent 'acp-proxy chain' AGENT. "
+    "Without a conductor, use: acp-proxy run AGENT"
+)
+
+
+def launch_chain(words: list[str]) -> None:
+    """Run ``acp-proxy chain`` with these arguments. Never returns: exits with 0, 128+n on signal n, or 2 on wrong
+    usage."""
+    given, _, wrong = start.read_options(options.CHAIN, words)
+    if start.is_terminal(0):
+        start.say(_NO_CONDUCTOR)
+        os._exit(start.USAGE)
+    gc.disable()  # as in ``launch``
+    start.tell(wrong)
+    from acp_proxy.run.later import Later
+
+    with Later(*start.LATER):
+        from acp_proxy.tools.chain.chain import serve_chain
+
+    os._exit(serve_chain(given))

@@ -1,0 +1,1 @@
+"""Continues a session with another agent."""

@@ -1,0 +1,88 @@
+"""``acp-proxy sessions continue``: continue a session with another agent."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from acp_proxy.cli import completion
+from acp_proxy.cli.common import AgentOption, SessionArgument, StoreOption, chosen, explained, store_of
+from acp_proxy.errors import AcpProxyError, UsageError
+from acp_proxy.protocol import proxy_ids
+from acp_proxy.store.sessions import Archive, called
+from acp_proxy.views import sanitize
+
+_SECONDS = 60.0
+"""For the agent's first answer. A first start through ``npx`` may download the agent."""
+
+
+def continue_session(
+    session: SessionArgument,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- AGENT", help="The other agent's command, if it has no recorded session yet."),
+    ] = None,
+    other: Annotated[
+        str,
+        typer.Option(
+            "--with",
+            metavar="NAME",
+            help="The other agent: a name as --agent takes it.",
+            autocompletion=completion.agents,
+        ),
+    ] = "",
+    store: StoreOption = "",
+    agent: AgentOption = "",
+) -> None:
+    """Continue a session with another agent.
+
+    The other agent gets a copy of the session. Its next list shows the copy. When you open it, you see the whole
+    conversation, and the agent gets a record of it with your next prompt. The first agent's session does not change.
+    Instead of --with, you can give the other agent's command after --. It is started once, for its name.
+
+    Example: acp-proxy sessions continue last --with opencode
+    """
+    os.umask(own := os.umask(0))
+    with explained():
+        if bool(other) == bool(command):
+            raise UsageError("continue needs either --with NAME or -- AGENT [ARGS…]. Give one of them.")
+        opened = store_of(store, change=True)
+        row = chosen(opened, session, agent)
+        about: dict[str, object] = {"name": None, "version": None}
+        if command:
+            folder, about = _asked(opened, command, own)
+        else:
+            folder = _named(opened, other, row.agent)
+        name = called(folder)
+        if folder == row.agent:
+            raise AcpProxyError(f"the session is one of {name} already. Open it in your editor.")
+        if row.cwd is None:
+            raise AcpProxyError("the session's directory is not known, so no editor could open a copy of it.")
+        copy = opened.continue_with(row, folder, about)
+    typer.echo(sanitize.line(copy))
+    if copy != proxy_ids.id_of(row.agent, row.session):
+        typer.echo(f"{sanitize.line(name)} had a copy of this session before; this is another one.", err=True)
+    typer.echo(sanitize.line(f"To continue, open it from the list of {name}'s sessions in your editor."), err=True)
+
+
+def _named(store: Archive, other: str, but: str) -> str:
+    """The folder of the agent that the user means. Raises AcpProxyError."""
+    found = store.agents(other)
+    if len(found) > 1 and but in found:
+        found.remove(but)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(sorted(called(folder) for folder in found))
+        raise AcpProxyError(f"--with {other!r} matches several agents: {names}. Give more of the name.")
+    command = "acp-proxy sessions continue SESSION -- AGENT [ARGS…]"
+    raise AcpProxyError(f"no agent called {other!r} has a recorded session yet. Give its command instead: {command}")
+
+
+def _asked(store: Archive, command: list[str], umask: int) -> tuple[str, dict[str, object]]:
+    """The folder, name and version of the agent with this command. Raises AcpProxyError."""
+    from acp_proxy.tools.doctor.ask_name import folder_of
+    from acp_proxy.tools.doctor.report import run_words
+
+    given, words = run_words(command, dict(os.environ))
+    return folder_of(store, words, given["agent-id"] or None, _SECONDS, umask)

@@ -1,0 +1,1 @@
+"""A small agent, a small client, and the demonstration with them."""

@@ -1,0 +1,114 @@
+"""A small ACP agent over stdio, for the demo: ``python -m acp_proxy.tools.demo.agent --memory DIR``.
+
+It has no model: it plays a built-in turn (``turn.py``). It can only resume sessions: each is one JSON file in DIR,
+replaced atomically, so that it outlives the process. It answers requests one by one, in the order of arrival, until its
+stdin ends.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.tools.demo.turn import BUILT_IN_TURN, COMMANDS, chunk, fill, memory_of
+
+NAME = "acp-proxy-demo-agent"
+VERSION = "1.0.0"
+
+UNKNOWN_METHOD = -32601
+INVALID_PARAMS = -32602
+NOT_FOUND = -32002
+
+
+class Refused(Exception):
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.error = {"code": code, "message": message}
+
+
+class DemoAgent:
+    def __init__(self, memory: Path) -> None:
+        self._memory = memory
+        memory.mkdir(parents=True, exist_ok=True)
+
+    def take(self, line: bytes) -> None:
+        match json.loads(line):
+            case {"id": number, "method": str(method), **rest}:
+                try:
+                    answer = {"result": self._result(method, rest.get("params"))}
+                except Refused as refusal:
+                    answer = {"error": refusal.error}
+                say({"id": number, **answer})
+                if method == "session/new" and "result" in answer:
+                    self._play(answer["result"]["sessionId"], COMMANDS, {})
+
+    def _result(self, method: str, params: Any) -> Any:
+        match method, params:
+            case "initialize", _:
+                sessions: dict[str, Any] = {"resume": {}}
+                capabilities = {"loadSession": False, "sessionCapabilities": sessions}
+                info = {"name": NAME, "title": "Demo agent", "version": VERSION}
+                return {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": [], "agentInfo": info}
+            case "session/new", {"cwd": str(cwd)}:
+                session = os.urandom(16).hex()
+                self._remember(session, {"cwd": cwd, "prompts": []})
+                return {"sessionId": session}
+            case "session/resume", {"sessionId": str(session)}:
+                self._recall(session)
+                return {}
+            case "session/prompt", {"sessionId": str(session), "prompt": list(blocks)}:
+                return self._prompt(session, "\n".join(block["text"] for block in blocks if block["type"] == "text"))
+            case (("session/new" | "session/resume" | "session/prompt"), _):
+                raise Refused(INVALID_PARAMS, "Invalid params")
+            case _:
+                raise Refused(UNKNOWN_METHOD, f"Method not found: {method}")
+
+    def _prompt(self, session: str, text: str) -> Any:
+        known = self._recall(session)
+        earlier: list[str] = list(known["prompts"])
+        known["prompts"].append(text)
+        self._remember(session, known)
+        names = {"prompt": text, "cwd": known["cwd"], "n": str(len(known["prompts"])), "memory": memory_of(earlier)}
+        self._play(session, BUILT_IN_TURN, names)
+        return {"stopReason": "end_turn"}
+
+    def _play(self, session: str, steps: list[dict[str, Any]], names: dict[str, Any]) -> None:
+        for step in fill(steps, names):
+            update = step.get("update") or chunk("agent_message_chunk", names["memory"], step["messageId"])
+            say({"method": "session/update", "params": {"sessionId": session, "update": update}})
+
+    def _recall(self, session: str) -> dict[str, Any]:
+        try:
+            known: dict[str, Any] = json.loads(self._path(session).read_text("utf-8"))
+        except FileNotFoundError:
+            raise Refused(NOT_FOUND, f"Session not found: {session}") from None
+        return known
+
+    def _remember(self, session: str, known: dict[str, Any]) -> None:
+        new = self._path(session).with_suffix(".new")
+        new.write_text(json.dumps(known), "utf-8")
+        os.replace(new, self._path(session))
+
+    def _path(self, session: str) -> Path:
+        return self._memory / f"{session.encode('utf-8', 'surrogatepass').hex()}.json"
+
+
+def say(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m acp_proxy.tools.demo.agent", description="A small ACP agent over stdio."
+    )
+    parser.add_argument("--memory", type=Path, metavar="DIR", required=True, help="where sessions are remembered")
+    agent = DemoAgent(parser.parse_args().memory)
+    for line in sys.stdin.buffer:
+        agent.take(line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""The demonstration of acp-proxy with the bundled agent. Each step is checked.
+
+An editor talks to an agent that can only resume. The editor is killed; a new process lists the conversation, loads,
+continues and deletes it. Everything happens in a temporary directory.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.tools.demo.client import Client, OutputEnded, RequestFailed
+from acp_proxy.tools.demo.display import ShownItem, tell
+
+PROMPTS = ("Please write a note about otters", "And one about badgers")
+LAST_PROMPT = "What did I ask you first?"
+TEXT_SHOWN = 90  # characters: a line of the narration fits in a terminal
+SERVED = {"list", "load", "delete"}
+
+Say = Callable[[str], None]
+Command = Callable[[Path, Path], list[str]]
+
+
+class WalkFailed(Exception):
+    """A step failed; the text says which one."""
+
+
+def proxied_agent(store: Path, memory: Path) -> list[str]:
+    """The command that an editor would start: acp-proxy in front of the agent."""
+    agent = [sys.executable, "-m", "acp_proxy.tools.demo.agent", "--memory", str(memory)]
+    return [sys.executable, "-m", "acp_proxy", "run", "--store", str(store), "--", *agent]
+
+
+def walk(say: Say, command: Command = proxied_agent) -> None:
+    with tempfile.TemporaryDirectory(prefix="acp-proxy-demo-", ignore_cleanup_errors=True) as directory:
+        base = Path(directory).resolve()
+        store, memory, project = base / "store", base / "memory", base / "project"
+        project.mkdir()
+        walker = Walker(say, command(store, memory), str(project))
+        try:
+            walker.walk()
+        except (TimeoutError, OutputEnded, OSError) as problem:
+            raise WalkFailed(str(problem)) from problem
+        except RequestFailed as problem:
+            raise WalkFailed(f"a request failed: {problem}") from problem
+
+
+class Walker:
+    def __init__(self, say: Say, command: list[str], project: str) -> None:
+        self._say = say
+        self._command = command
+        self._project = project
+        self._session = ""
+        self._live: list[ShownItem] = []
+
+    def walk(self) -> None:
+        self._say("An editor starts the demo agent behind acp-proxy. The agent itself can only resume a session.")
+        with Client(self._command) as editor:
+            self._talk(editor)
+            self._say("SIGKILL ends the editor and acp-proxy.")
+            editor.kill()
+        self._say("")
+        self._say("The editor starts again.")
+        with Client(self._command) as editor:
+            self._see_offer(editor)
+            self._see_list(editor)
+            self._see_history(editor)
+            self._go_on(editor)
+            self._delete(editor)
+            editor.close_stdin()
+            check(editor.wait() == 0, f"acp-proxy ended with status {editor.wait()} when the editor closed")
+
+    def _talk(self, editor: Client) -> None:
+        self._initialize(editor)
+        self._session = editor.request("session/new", {"cwd": self._project, "mcpServers": []})["sessionId"]
+        for text in PROMPTS:
+            self._say(f"  you: {text}")
+            self._live += [ShownItem("user", text), *self._prompt(editor, text)]
+        self._say(f"  The agent answered {len(PROMPTS)} prompts, with a thought, a plan, an edit and an image each.")
+
+    def _see_offer(self, editor: Client) -> None:
+        capabilities = self._initialize(editor)["agentCapabilities"]
+        sessions = capabilities.get("sessionCapabilities", {})
+        offered = {name for name in ("list", "delete", "resume") if sessions.get(name) is not None}
+        if capabilities.get("loadSession") is True:
+            offered.add("load")
+        check(offered >= SERVED, f"initialize offers only {', '.join(sorted(offered)) or 'nothing'}")
+        self._say(f"acp-proxy adds to the agent: {', '.join(sorted(SERVED))}.")
+
+    def _see_list(self, editor: Client) -> None:
+        sessions = editor.request("session/list", {"cwd": self._project})["sessions"]
+        check([one["sessionId"] for one in sessions] == [self._session], f"session/list returned {sessions}")
+        entry = sessions[0]
+        check(entry.get("cwd") == self._project, f"the session is listed in {entry.get('cwd')}")
+        check(entry.get("title") == PROMPTS[0], f"the session is listed as {entry.get('title')!r}")
+        check(bool(entry.get("updatedAt")), "the session is listed without a time")
+        self._say(f'session/list: "{entry["title"]}", {entry["updatedAt"]}, in {entry["cwd"]}')
+
+    def _see_history(self, editor: Client) -> None:
+        since = editor.mark()
+        params = {"sessionId": self._session, "cwd": self._project, "mcpServers": []}
+        request_id = editor.start_request("session/load", params)
+        editor.result_of(request_id)
+        replayed = tell(editor.updates(self._session, since, editor.position_of_answer(request_id)))
+        self._say("session/load, before its answer:")
+        for told in replayed:
+            self._say(f"  {told.kind + ':':<10} {shortened(told.text)}")
+        check(bool(replayed), "session/load replayed nothing")
+        for number, (was, now) in enumerate(zip(self._live, replayed, strict=False), 1):
+            check(was == now, f"item {number} was {was} and is now {now}")
+        check(len(self._live) == len(replayed), f"{len(self._live)} items were live, {len(replayed)} came back")
+        self._say(f"All {len(replayed)} items equal the live ones, in the same order.")
+
+    def _go_on(self, editor: Client) -> None:
+        self._say(f"  you: {LAST_PROMPT}")
+        answer = "".join(told.text for told in self._prompt(editor, LAST_PROMPT) if told.kind == "agent")
+        check(PROMPTS[0] in answer, f"the agent does not remember; it says: {answer}")
+        self._say(f"  agent: {shortened(answer.splitlines()[-1])}")
+
+    def _delete(self, editor: Client) -> None:
+        editor.request("session/delete", {"sessionId": self._session})
+        left = editor.request("session/list", {})["sessions"]
+        check(left == [], f"after session/delete the list still contains {left}")
+        self._say("session/delete: the list is empty.")
+
+    def _initialize(self, editor: Client) -> Any:
+        about = {"name": "acp-proxy-demo", "version": "1.0.0"}
+        return editor.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": about})
+
+    def _prompt(self, editor: Client, text: str) -> list[ShownItem]:
+        since = editor.mark()
+        params = {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]}
+        request_id = editor.start_request("session/prompt", params)
+        reason = editor.result_of(request_id)["stopReason"]
+        check(reason == "end_turn", f"the turn ended with {reason}")
+        return tell(editor.updates(self._session, since, editor.position_of_answer(request_id)))
+
+
+def check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise WalkFailed(otherwise)
+
+
+def shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= TEXT_SHOWN else line[: TEXT_SHOWN - 1] + "…"

@@ -1,0 +1,1 @@
+"""Checks the store, the versions, the editors and an agent."""

@@ -1,0 +1,232 @@
+"""Check an agent: start it, ask what it offers, ask for an old session as an editor would, and end it.
+
+This creates no session and sends no prompt. What acp-proxy adds to the offer is its own decision in ``core``.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.protocol import acp, versions
+from acp_proxy.protocol.jsonrpc import Notification
+from acp_proxy.protocol.versions import Dialect
+from acp_proxy.proxy.capabilities import AGENT, LOAD, Modes, Offer, read_offer
+from acp_proxy.run.agent_process import NOT_EXECUTABLE, NOT_FOUND
+from acp_proxy.store.agents import command_name, may_run_others
+from acp_proxy.store.sessions import Archive
+from acp_proxy.tools.doctor import replay_check
+from acp_proxy.tools.doctor.advice import Todo
+from acp_proxy.tools.doctor.capabilities import Ability, abilities
+from acp_proxy.tools.doctor.exit_reasons import ARGUMENTS, explained
+from acp_proxy.tools.doctor.probe import NoAnswer, Probe
+
+AUTHENTICATION_REQUIRED = -32000
+_MESSAGE_LENGTH = 300
+_HEARD_BYTES = 64 * 1024 * 1024
+REFUSED, SILENT, UNTRIED = "refused", "no answer", "not tried"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How ``run`` would start the agent. Without ``store``, or with ``off`` set, acp-proxy adds nothing, for the reason
+    in ``off``.
+    """
+
+    command: list[str]
+    modes: Modes
+    agent_id: str | None
+    store: Archive | None
+    off: str | None
+    seconds: float
+    umask: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """The result of loading an old session: an outcome of ``replay_check``, or one of this module."""
+
+    outcome: str
+    text: str
+    session: str | None = None
+    loses: tuple[str, ...] = ()
+
+
+class _Heard:
+    """What the agent replays of one session, up to the size that the proxy would hold back to compare it."""
+
+    def __init__(self, session: str) -> None:
+        self.told: list[bytes] = []
+        self.size = 0
+        self._session = session
+
+    def hear(self, message: Notification) -> None:
+        kind = acp.update_kind(acp.member(message.params, "update"))
+        if (
+            message.method == acp.UPDATE
+            and acp.session_id(message.params) == self._session
+            and acp.is_conversation(kind)
+        ):
+            self.size += len(message.raw)
+            if self.size <= _HEARD_BYTES:
+                self.told.append(message.raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """``problem``: why the agent gave no answer; the other fields are then empty. ``folder``: the folder of its
+    sessions.
+    """
+
+    command: list[str]
+    problem: str | None = None
+    stderr: tuple[str, ...] = ()
+    stray: tuple[str, ...] = ()
+    seconds: float | None = None
+    offer: Offer | None = None
+    abilities: tuple[Ability, ...] = ()
+    folder: str | None = None
+    sessions: int = 0
+    load: LoadResult | None = None
+    shown: tuple[replay_check.LastLoad, ...] = ()
+
+
+def examine(wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:
+    """``say`` is called before each wait, with what it waits for."""
+    try:
+        probe = Probe(wish.command, wish.umask)
+    except OSError as problem:
+        text, advice = _not_started(wish.command[0], problem)
+        return Examined(wish.command, text), [Todo(f"{text}. {advice}")]
+    with probe:
+        try:
+            found, todo = _asked(probe, wish, say)
+        except NoAnswer as problem:
+            text = f"at initialize, the agent {problem}"
+            found, todo = (
+                Examined(wish.command, text),
+                [Todo(_capital(f"{text}. {_what_to_do(probe, problem.status)}"))],
+            )
+    return replace(found, stderr=tuple(probe.stderr), stray=tuple(probe.stray)), todo
+
+
+def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:
+    """Raises NoAnswer."""
+    say(f"Starting {wish.command[0]} and asking what it offers (at most {wish.seconds:g} s)")
+    began = time.monotonic()
+    answer = probe.initialize("acp-proxy doctor", wish.seconds)
+    seconds = time.monotonic() - began
+    if answer.error is not None:
+        text = f"the agent answered initialize with an error: {error_text(answer.error)}"
+        advice = explained(None, [acp.text(answer.error, "message") or ""]) or ARGUMENTS
+        return Examined(wish.command, text, seconds=seconds), [Todo(f"{_capital(text)}. {advice}")]
+    offer = read_offer(answer.result)
+    able = tuple(abilities(offer, wish.modes, wish.off))
+    folder, sessions, load, todo, shown = None, 0, None, list[Todo](), tuple[replay_check.LastLoad, ...]()
+    if wish.store is not None:
+        name, others = command_name(wish.command), may_run_others(wish.command)
+        folder = wish.store.choose_agent(wish.agent_id, offer.name, name, may_run_others=others)
+        try:
+            sessions = sum(row.agent == folder for row in wish.store.sessions())
+            shown = replay_check.shown_last(wish.store, folder)
+            if LOAD in offer.native and offer.dialect is not None:
+                load, todo = _loaded(probe, offer.dialect, wish, wish.store, folder, say)
+        except AcpProxyError:  # the report on the store says it
+            pass
+    return Examined(wish.command, None, (), (), seconds, offer, able, folder, sessions, load, shown), todo
+
+
+def _loaded(
+    probe: Probe, spoken: Dialect, wish: Wish, store: Archive, folder: str, say: Callable[[str], None]
+) -> tuple[LoadResult, list[Todo]]:
+    """Raises AcpProxyError."""
+    found = replay_check.newest_session(store, folder)
+    if found is None:
+        return LoadResult(UNTRIED, "not compared: no complete session of this agent is recorded yet"), []
+    row, reading = found
+    try:
+        say(f"Asking it to load the session {row.session} (at most {wish.seconds:g} s)")
+        theirs = _Heard(row.session)
+        params: dict[str, object] = {"sessionId": row.session, "cwd": row.cwd, "mcpServers": list[object]()}
+        method = acp.LOAD
+        if spoken is versions.SECOND:
+            method, params["replayFrom"] = acp.RESUME, {"type": "start"}
+        answer = probe.ask(method, params, wish.seconds, theirs.hear)
+        if answer.error is not None:
+            return _refused(answer.error, row.session)
+        if theirs.size > _HEARD_BYTES:
+            return LoadResult(UNTRIED, "not compared: its replay is too large", row.session), []
+        compared = replay_check.compare(reading, theirs.told)
+    except NoAnswer as problem:
+        return LoadResult(SILENT, f"at {method}, the agent {problem}", row.session), []
+    except OSError as problem:
+        return LoadResult(UNTRIED, f"not compared: the transcript cannot be read ({problem.strerror})", row.session), []
+    finally:
+        reading.close()
+    match compared.outcome:
+        case replay_check.LOSES:
+            text = f"it leaves out: {', '.join(compared.loses)}"
+            if wish.off is None and wish.modes.load != AGENT:
+                text += "; acp-proxy shows the transcript instead"
+        case replay_check.WHOLE:
+            text = "it replays everything"
+        case _:
+            text = "it replays something else than the transcript: the session may have continued without acp-proxy"
+    return LoadResult(compared.outcome, text, row.session, compared.loses), []
+
+
+def _refused(error: object, session: str) -> tuple[LoadResult, list[Todo]]:
+    text = f"it refuses to load the newest recorded session: {error_text(error)}"
+    if acp.member(error, "code") == AUTHENTICATION_REQUIRED:
+        return LoadResult(REFUSED, text, session), [
+            Todo("The agent needs a login. Log in with its own command.", False)
+        ]
+    todo = Todo(
+        "The agent refuses to load an old session. If this happens often, use: acp-proxy run --handover always AGENT",
+        False,
+    )
+    return LoadResult(REFUSED, text, session), [todo]
+
+
+def _not_started(program: str, problem: OSError) -> tuple[str, str]:
+    """What happened, and what to do about it."""
+    if not isinstance(problem, FileNotFoundError):
+        ends = f"run would end with status {NOT_EXECUTABLE}"
+        advice = "Check that it is a program, and that it is executable (chmod +x)."
+        if os.name == "nt":
+            advice = "Give the path of a program. For a script, start its interpreter with the script as its argument."
+        return f"{program} cannot be executed ({problem.strerror}); {ends}", advice
+    if shutil.which(program) is not None:
+        ends = f"run would end with status {NOT_FOUND}"
+        return f"{program} exists, but the interpreter in its first line does not; {ends}", "Correct that line."
+    return not_found(program)
+
+
+def not_found(program: str) -> tuple[str, str]:
+    """What happens because a program does not exist, and what to do about it."""
+    ends = f"run would end with status {NOT_FOUND}"
+    if os.path.dirname(program):
+        return f"{program} does not exist; {ends}", "Correct the path."
+    return f"{program} is not in PATH; {ends}", "Install it, or give its absolute path."
+
+
+def _what_to_do(probe: Probe, status: int | None) -> str:
+    if cause := explained(status, [*probe.stray, *probe.stderr]):
+        return cause
+    if probe.stderr:
+        return f"See its messages on stderr (above). {ARGUMENTS}"
+    if probe.stray:
+        return f"Its output is not the Agent Client Protocol. {ARGUMENTS}"
+    slow = " If it is only slow, use --timeout 120." if status is None else ""
+    return f"It wrote nothing. {ARGUMENTS}{slow}"
+
+
+def error_text(error: object) -> str:
+    message = (acp.text(error, "message") or "no message")[:_MESSAGE_LENGTH]
+    return f"{message} ({acp.member(error, 'code')})"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

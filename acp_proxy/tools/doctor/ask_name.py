@@ -1,0 +1,33 @@
+"""Asks an agent for its name, which chooses the folder of its sessions."""
+
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.proxy.capabilities import read_offer
+from acp_proxy.store.agents import command_name, may_run_others
+from acp_proxy.store.sessions import Archive
+from acp_proxy.tools.doctor.probe import NoAnswer, Probe
+
+
+def folder_of(
+    store: Archive, command: list[str], agent_id: str | None, seconds: float, umask: int = -1
+) -> tuple[str, dict[str, object]]:
+    """Start an agent once. Returns the folder of its sessions, and the name and version that it reports.
+
+    ``agent_id``: the user's own name for it. ``umask``: the user's own. Raises AcpProxyError.
+    """
+    advice = "Check its command with: acp-proxy doctor AGENT"
+    try:
+        with Probe(command, umask) as probe:
+            answer = probe.initialize("acp-proxy", seconds)
+    except OSError as problem:
+        raise AcpProxyError(f"{command[0]} cannot be started: {problem.strerror}. {advice}") from problem
+    except NoAnswer as problem:
+        raise AcpProxyError(f"at initialize, the agent {problem}. {advice}") from problem
+    offer = read_offer(answer.result)
+    if answer.error is not None or offer.dialect is None:
+        what = (
+            "answers initialize with an error" if answer.error is not None else "does not speak version 1 or 2 of ACP"
+        )
+        raise AcpProxyError(f"the agent {what}, so it cannot continue a session. {advice}")
+    name, others = command_name(command), may_run_others(command)
+    folder = store.choose_agent(agent_id, offer.name, name, may_run_others=others)
+    return folder, {"name": offer.name, "version": offer.release}

@@ -1,0 +1,109 @@
+"""What an agent offers, what acp-proxy adds to it, and why: an explanation of the decision in ``core``. Pure."""
+
+from dataclasses import dataclass
+
+from acp_proxy.protocol import acp
+from acp_proxy.proxy import capabilities
+from acp_proxy.proxy.capabilities import (
+    AGENT,
+    ALWAYS,
+    ARCHIVE,
+    AUTO,
+    DELETE,
+    LIST,
+    LOAD,
+    NEVER,
+    RESUME,
+    STATUS,
+    STORE,
+    TITLE,
+    Modes,
+    Offer,
+)
+
+OURS, THEIRS, NOBODY = "acp-proxy", "agent", "nobody"
+_ORDER = (LIST, LOAD, RESUME, DELETE)
+_DRAFTS = {TITLE: acp.SET_TITLE, ARCHIVE: acp.ARCHIVE, STATUS: acp.STATUS}
+
+
+@dataclass(frozen=True, slots=True)
+class Ability:
+    """Who answers a request, and why."""
+
+    name: str
+    by: str
+    why: str
+
+
+def abilities(offer: Offer, modes: Modes, off: str | None) -> list[Ability]:
+    """``off``: why acp-proxy adds nothing at all, or None."""
+    if off is None and offer.dialect is None:
+        off = f"the agent speaks version {offer.version} of the protocol; acp-proxy passes it through and adds nothing"
+    serves = capabilities.additions(offer, modes) if off is None else ()
+    return [
+        _ability(name, offer.native, modes, serves, off) for name in (*_ORDER, *(_DRAFTS if modes.unstable else ()))
+    ]
+
+
+def _ability(name: str, native: frozenset[str], modes: Modes, serves: tuple[str, ...], off: str | None) -> Ability:
+    if name in serves:
+        return Ability(name, OURS, _added(name, native, modes))
+    if name in native:
+        return Ability(name, THEIRS, _ADDITION[name](modes) if off is None else "the agent's own")
+    return Ability(name, NOBODY, off if off is not None else _missing(name, native, modes))
+
+
+def _added(name: str, native: frozenset[str], modes: Modes) -> str:
+    if name in native:
+        return f"the agent has its own, but --{LIST if name == ARCHIVE else name} {STORE} is set"
+    if name in _DRAFTS:
+        return f"the agent has no {_DRAFTS[name]}, and --unstable is set"
+    if name == RESUME:
+        return f"uses the agent's load, because --resume {STORE} is set"
+    if name != LOAD:
+        return f"the agent has no session/{name}"
+    if RESUME in native:
+        return "the agent can resume a session, but not show it; acp-proxy shows it"
+    return "the agent can neither load nor resume; acp-proxy continues a session in a new one, with a record of it"
+
+
+def _missing(name: str, native: frozenset[str], modes: Modes) -> str:
+    if name == STATUS:
+        return "the agent has none, and no session can be opened again"
+    if name in _DRAFTS:
+        return f"the agent has none, and --{LIST} {AGENT} is set"
+    if name == RESUME:
+        also = f"; --resume {STORE} adds it" if LOAD in native else ""
+        return f"the agent has none; editors use session/load instead{also}"
+    if name == LOAD and getattr(modes, name) != AGENT and modes.handover == NEVER:
+        return f"the agent can neither load nor resume, and --handover {NEVER} is set"
+    return f"the agent has none, and --{name} {AGENT} is set"
+
+
+def _of_list(modes: Modes) -> str:
+    return "the agent's own, without the sessions deleted here" if modes.list == AUTO else f"--list {AGENT} is set"
+
+
+def _of_load(modes: Modes) -> str:
+    also = "; if the agent refuses, a new session continues" if modes.handover == ALWAYS else ""
+    match modes.load:
+        case "auto":
+            return f"the agent's own; if it leaves something out, acp-proxy shows the transcript{also}"
+        case "store":
+            return f"the agent's own; --load {STORE} shows the transcript instead, if it is complete{also}"
+    return f"the agent's own, unchanged, because --load {AGENT} is set"
+
+
+def _of_own(modes: Modes) -> str:
+    return "the agent's own"
+
+
+def _of_delete(modes: Modes) -> str:
+    return (
+        "the agent's own; acp-proxy deletes the transcript as well"
+        if modes.delete == AUTO
+        else f"--delete {AGENT} is set"
+    )
+
+
+_ADDITION = {LIST: _of_list, LOAD: _of_load, DELETE: _of_delete} | dict.fromkeys((RESUME, *_DRAFTS), _of_own)

@@ -1,0 +1,65 @@
+"""``acp-proxy doctor``: check the setup."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from acp_proxy.cli.common import StoreOption, root_of, wrong_usage
+from acp_proxy.cli.wrapping import fitted
+
+_DAY = 24 * 60 * 60.0
+_SECONDS = 30.0
+"""For each answer of an agent. A first start through ``npx`` may download the agent."""
+
+
+def doctor(
+    agent: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="AGENT", help="The agent's command, as for run, or a complete line of an editor's settings."
+        ),
+    ] = None,
+    store: StoreOption = "",
+    timeout: Annotated[
+        float,
+        typer.Option("--timeout", metavar="SECONDS", min=0, help="Maximum time for each answer of the agent."),
+    ] = _SECONDS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Check the setup, and say how to fix what is wrong.
+
+    It checks the store, the installed versions, and the editors on this machine. If you give an agent, it starts the
+    agent and asks what it offers. If the agent can load sessions, it asks for a recorded one, and compares the agent's
+    replay with the transcript. It creates no session, sends no prompt, and changes nothing. The exit status is 1 if
+    something is wrong.
+
+    Example: acp-proxy doctor npx -y @agentclientprotocol/claude-agent-acp
+    """
+    from acp_proxy.store.sessions import default_root
+    from acp_proxy.tools.doctor import formatting
+    from acp_proxy.tools.doctor.report import diagnose, run_words  # imported late: no other command needs these
+    from acp_proxy.tools.editors.config_dirs import this_machine
+    from acp_proxy.views import sanitize
+
+    if agent and agent[0] == "run":  # copied from an editor's arguments
+        agent = ["acp-proxy", *agent]
+    os.umask(own := os.umask(0))
+    with wrong_usage():
+        given = run_words(agent or ["agent"], {})[0]["store"]
+        root = root_of(store or given or str(default_root()))  # a fault in the configuration file stops no check
+        found = diagnose(root, this_machine(), agent or [], min(timeout, _DAY), own, _say)
+    if as_json:
+        typer.echo(sanitize.json_text(formatting.for_programs(found), indent=2))
+    else:
+        for text in formatting.lines(found):
+            typer.echo(fitted(text, sys.stdout, formatting.hanging(text)))
+    if not found.is_well:
+        raise typer.Exit(1)
+
+
+def _say(text: str) -> None:
+    """Say on a terminal what the command is waiting for."""
+    if sys.stderr.isatty():
+        typer.echo(f"{text} …", err=True)

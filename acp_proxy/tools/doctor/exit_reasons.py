@@ -1,0 +1,110 @@
+"""Why an agent ended, by the usual messages of shells, runtimes and agents. Pure."""
+
+import re
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from acp_proxy.run.agent_process import NOT_EXECUTABLE, NOT_FOUND
+
+ARGUMENTS = "Check its arguments: many agents speak the protocol only with --acp or acp."
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """``sign``: what a message contains; its group, if it has one, replaces ``{0}`` in the others."""
+
+    sign: re.Pattern[str]
+    means: str
+    advice: str
+
+
+def _program(sign: str) -> _Cause:
+    return _Cause(
+        re.compile(sign),
+        "the program {0} was not found",
+        "Install it, or add its directory to PATH, also to your editor's PATH.",
+    )
+
+
+_LACKS = r"\b(?:not|no|missing|invalid|expired|failed|unset|undefined|requires?d?|needs?|must|please|set)\b"
+_KEY = re.compile(rf"(?i:(?=.*{_LACKS})).*?\b([A-Z][A-Z0-9_]*_(?:KEY|TOKEN))\b|^KeyError: '([A-Z][A-Z0-9_]*)'")
+_LOGIN = re.compile(
+    rf"(?i)(?=.*{_LACKS}).*\b(?:api[ _-]?keys?|credentials?|auth|authenticat\w+|log(?:ged)?[ -]?in"
+    r"|sign(?:ed)?[ -]?in)\b"
+    r"|\b(?:unauthorized|unauthenticated)\b"
+)
+
+_CAUSES = (
+    _program(r"^(?:\S*/)?env: (?:can't execute )?['\u2018]?([^'\u2019:]+)['\u2019]?: No such file or directory"),
+    _program(r"(?:^|[ :])([^\s:]+): command not found$"),
+    _program(r"(?:: (?:line )?\d+: |\bsh: )(?:exec: )?([^\s:]+): not found$"),
+    _program(r"\bcommand not found: (\S+)$"),
+    _program(r"^'([^']+)' is not recognized as an internal or external command"),
+    _program(r"\bspawn (\S+) ENOENT"),
+    _Cause(
+        _KEY,
+        "a key is missing or not valid",
+        "Set {0} here to try it, and in your editor's entry: acp-proxy editor EDITOR {0}=VALUE AGENT",
+    ),
+    _Cause(
+        _LOGIN,
+        "the agent needs a login or a key",
+        "Log in with its own command, or set the variable that its documentation names.",
+    ),
+    _Cause(
+        re.compile(r"(?:Cannot find (?:module|package)|No module named) '([^']+)'"),
+        "{0} is missing",
+        "Correct its path, or install the agent again.",
+    ),
+    _Cause(
+        re.compile(r"(?i)\brequires? (?:at least )?(?:a )?(node|python|bun|deno)(?:\.?js)?\b[^.]*\d"),
+        "it needs another version of {0}",
+        "Install that version.",
+    ),
+    _Cause(
+        re.compile(r"^npm (?:error|ERR!) 404 +Not Found\b"),
+        "npm does not find the package",
+        "Correct its name or its version.",
+    ),
+    _Cause(
+        re.compile(r"\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH)\b"),
+        "it cannot reach a server",
+        "Check the network and its proxy settings.",
+    ),
+    _Cause(re.compile(r"(?i)\b(?:permission denied|EACCES)\b"), "it may not use a file", "Check the file's rights."),
+    _Cause(
+        re.compile(
+            r"(?i)\b(?:unknown|unrecognized|unexpected|invalid|no such) (?:option|argument|flag|(?:sub)?command)s?\b"
+            r"|^usage:"
+        ),
+        "it does not understand its arguments",
+        ARGUMENTS,
+    ),
+)
+
+_STATUSES = {
+    NOT_FOUND: ("a program that it needs was not found", "Install it, or add its directory to PATH."),
+    NOT_EXECUTABLE: ("a program that it needs cannot be executed", "Check that program's rights, or install it again."),
+    -signal.SIGSEGV: ("it crashed", "Update it, or install it again."),
+    -signal.SIGILL: ("it crashed; it may be made for another processor", "Install the version for this machine."),
+    -signal.SIGABRT: ("it crashed", "Update it, or install it again."),
+}
+if hasattr(signal, "SIGKILL"):
+    _STATUSES[-signal.SIGKILL] = ("another program or the system ended it", "Check whether memory has run out.")
+
+
+def explained(status: int | None, messages: Iterable[str]) -> str | None:
+    """The cause and what to do, as sentences; None if nothing is known. ``status``: as in subprocess, None if the agent
+    has not ended. ``messages``: its last lines, the latest last.
+    """
+    lines = [line.strip() for line in messages][::-1]
+    for cause in _CAUSES:
+        for line in lines:
+            if found := cause.sign.search(line):
+                name = found[found.lastindex or 0]
+                return f'The message "{line}" means: {cause.means.format(name)}. {cause.advice.format(name)}'
+    if status in _STATUSES:
+        means, advice = _STATUSES[status]
+        return f"This means: {means}. {advice}"
+    return None

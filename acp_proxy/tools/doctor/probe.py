@@ -1,0 +1,255 @@
+"""An agent that is started to be asked a few things, as an editor would ask them, and then ended.
+
+Every wait is bounded, and so is what is kept of what it says: where an agent is silent, floods, says nothing of the
+protocol or dies, ``NoAnswer`` is raised with the reason. Whatever it started ends with it.
+"""
+
+import contextlib
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+from acp_proxy import __version__
+from acp_proxy.protocol import acp, versions
+from acp_proxy.protocol.framing import LineFramer
+from acp_proxy.protocol.jsonrpc import Message, Notification, Opaque, Request, Response, dump, printable, read_message
+from acp_proxy.run import agent_process as processes
+from acp_proxy.run import process_tree
+
+GRACE_SECONDS = 1.0
+"""From the end of its input to SIGTERM: nothing is under way."""
+_TICK = 0.02
+_LAST_WORDS_SECONDS = 5.0
+"""For the status and the last of stderr, once its output has ended; what ends takes a moment."""
+_HELD_SECONDS = 1.0
+"""For its streams, once it is gone: something that has left its tree may hold them."""
+_READ_BYTES = 64 * 1024
+_READS_AHEAD = 16
+_LINE_BYTES = 64 * 1024 * 1024  # of a line that does not end: more than any agent was seen to say
+_KEPT_LINES = 20
+_KEPT_CHARACTERS = 300
+_METHOD_NOT_FOUND = -32601
+_UNSUPPORTED_VERSION = -32022
+_MANY_REQUESTS = 30
+"""For an agent that asks on and on and reads none of the answers: so many fit into any pipe."""
+
+
+class NoAnswer(Exception):
+    """The text says why there is none, and goes on a sentence that begins with the agent. ``status``: its exit status
+    as in subprocess, if it has ended.
+    """
+
+    def __init__(self, text: str, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Probe:
+    """Use it in a ``with``, which ends the agent."""
+
+    def __init__(self, command: list[str], umask: int = -1, environment: Mapping[str, str] | None = None) -> None:
+        """``umask``: the agent's, where ours is not the user's own. ``environment``: the agent's; None: ours.
+
+        Raises OSError where it cannot be started.
+        """
+        pipe = subprocess.PIPE
+        program: str | None = None
+        arguments: str | list[str] = command
+        if sys.platform == "win32":
+            from acp_proxy.run.windows_agent import startable
+
+            program, arguments = startable(command)
+        self._process = subprocess.Popen(
+            arguments,
+            executable=program,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            bufsize=0,
+            umask=umask,
+            env=environment,
+        )
+        self.stray: deque[str] = deque(maxlen=_KEPT_LINES)
+        """What it wrote to its stdout that is none of the protocol."""
+        self.stderr: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._framer = LineFramer()
+        self._output: queue.Queue[bytes] = queue.Queue(_READS_AHEAD)
+        self._unread: deque[bytes] = deque()
+        self._asked = 0
+        self._refused = 0
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._read_stderr)]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def ask(
+        self, method: str, params: object, seconds: float, hear: Callable[[Notification], None] = lambda told: None
+    ) -> Response:
+        """The answer; ``hear`` gets each notification that comes before it. Raises NoAnswer."""
+        self._asked += 1
+        self._refused = 0
+        self._write({"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params})
+        until = time.monotonic() + seconds
+        while True:
+            while self._unread:
+                message = read_message(self._unread.popleft())
+                match message:
+                    case Response() if message.id == str(self._asked):
+                        return message
+                    case _:
+                        self._heed(message, hear)
+            self._take(until, seconds)
+
+    def initialize(self, client: str, seconds: float) -> Response:
+        """The answer to ``initialize``: in version 2 if the agent refuses version 1. Raises NoAnswer.
+
+        ``client``: the name of this client.
+        """
+        about = {"name": client, "version": __version__}
+        first = {"protocolVersion": acp.VERSION, "clientCapabilities": {}, "clientInfo": about}
+        answer = self.ask(acp.INITIALIZE, first, seconds)
+        if acp.member(answer.error, "code") != _UNSUPPORTED_VERSION:
+            return answer
+        second = {"protocolVersion": versions.SECOND.version, "capabilities": {}, "info": about}
+        return self.ask(acp.INITIALIZE, second, seconds)
+
+    def listen(self, quiet: float, seconds: float, hear: Callable[[Notification], None]) -> None:
+        """Hear what comes until nothing has come for ``quiet`` seconds, or until it ends; at most ``seconds`` long.
+
+        Raises NoAnswer if it writes a line that does not end.
+        """
+        until = time.monotonic() + seconds
+        while True:
+            while self._unread:
+                self._heed(read_message(self._unread.popleft()), hear)
+            now = time.monotonic()
+            try:
+                data = self._output.get(timeout=max(0.0, min(quiet, until - now)))
+            except queue.Empty:
+                return
+            if not data:
+                self._output.put(data)  # the next question finds that it is over
+                return
+            self._unread.extend(self._framer.feed(data))
+            self._check_line()
+            if now > until:
+                return
+
+    def _heed(self, message: Message, hear: Callable[[Notification], None]) -> None:
+        match message:
+            case Request():
+                self._refuse(message)
+            case Notification():
+                hear(message)
+            case Opaque(is_json=False) if message.raw.strip():
+                self.stray.append(_shown(message.raw))
+
+    def _take(self, until: float, seconds: float) -> None:
+        try:
+            data = self._output.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            data = None
+        if data is None or time.monotonic() > until:
+            raise NoAnswer(f"does not answer within {seconds:g} s")
+        if data:
+            self._unread.extend(self._framer.feed(data))
+        elif rest := self._framer.rest():
+            self._unread.append(rest)
+            self._output.put(b"")  # it is over, as we shall see again
+        else:
+            raise self._ended()
+        self._check_line()
+
+    def _check_line(self) -> None:
+        if self._framer.waiting > _LINE_BYTES:
+            raise NoAnswer("writes a line that does not end")
+
+    def _refuse(self, request: Request) -> None:
+        self._refused += 1
+        if self._refused <= _MANY_REQUESTS:
+            refusal = {"code": _METHOD_NOT_FOUND, "message": "Method not found"}
+            self._write({"jsonrpc": "2.0", "id": json.loads(request.id), "error": refusal})
+
+    def _write(self, message: object) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):  # it has ended, as its output will tell
+            self._process.stdin.write(dump(message) + b"\n")
+
+    def _ended(self) -> NoAnswer:
+        until = time.monotonic() + _LAST_WORDS_SECONDS
+        while self._process.poll() is None and time.monotonic() < until:
+            time.sleep(_TICK)
+        self._threads[1].join(max(0.0, until - time.monotonic()))
+        status = self._process.returncode
+        text = "closes its output without an answer" if status is None else processes.how_it_ended(status)
+        return NoAnswer(text, status)
+
+    def _end(self) -> None:
+        """Bounded: the agent and its tree are gone when this returns."""
+        family = process_tree.tree(self._process.pid)
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        for number, seconds in processes.steps(sys.platform, GRACE_SECONDS):
+            if number is not None:
+                process_tree.send(process_tree.alive(family), number)
+            until = time.monotonic() + seconds
+            while (self._process.poll() is None or process_tree.alive(family)) and time.monotonic() < until:
+                self._drop()
+                time.sleep(_TICK)
+            if self._process.returncode is not None and not process_tree.alive(family):
+                break
+        self._close()
+
+    def _drop(self) -> None:
+        """It may be writing, and see its end of file only then."""
+        while True:
+            try:
+                self._output.get_nowait()
+            except queue.Empty:
+                return
+
+    def _close(self) -> None:
+        until = time.monotonic() + _HELD_SECONDS
+        for thread, stream in zip(self._threads, (self._process.stdout, self._process.stderr), strict=True):
+            while thread.is_alive() and time.monotonic() < until:
+                self._drop()
+                thread.join(_TICK)
+            if stream is not None and not thread.is_alive():
+                stream.close()
+
+    # The threads.
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        while data := self._process.stdout.read(_READ_BYTES):
+            self._output.put(data)
+        self._output.put(b"")
+
+    def _read_stderr(self) -> None:
+        assert self._process.stderr is not None
+        framer = LineFramer()
+        while data := self._process.stderr.read(_READ_BYTES):
+            self.stderr.extend(_shown(line) for line in framer.feed(data) if line.strip())
+            if framer.waiting > _LINE_BYTES:
+                framer.rest()
+        if rest := framer.rest():
+            self.stderr.append(_shown(rest))
+
+
+def _shown(line: bytes) -> str:
+    return printable(line[: _KEPT_CHARACTERS * 4].decode("utf-8", "replace").strip())[:_KEPT_CHARACTERS]

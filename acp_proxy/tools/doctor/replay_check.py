@@ -1,0 +1,120 @@
+"""Check whether an agent's load replays everything: its replay of a session against the transcript.
+
+The check asks only for a session of the agent's own with a complete transcript of moderate size, without a failed or
+unfinished turn, in a directory that exists. It costs no tokens and creates no session: an editor that opens an old
+session does the same.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+
+from acp_proxy.comparison.choose_replay import Rule, verdict
+from acp_proxy.comparison.compare import Comparison
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.protocol import acp, proxy_ids
+from acp_proxy.run.replay_thread import compare as compared_with
+from acp_proxy.store.sessions import Archive, Listed, Reading, kept
+from acp_proxy.transcript import file_format
+
+_MAX_BYTES = 16 * 1024 * 1024
+"""Bytes of a transcript: the user waits while it is read."""
+_LOOKED_AT = 20
+_TOLD_OF = 5
+"""The number of newest sessions to report: enough to show a pattern of the agent."""
+
+WHOLE, LOSES, OTHER = "whole", "loses", "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """``loses``: what the agent's replay leaves out, in words."""
+
+    outcome: str
+    loses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LastLoad:
+    """Whose replay the last load of a session showed, ``transcript`` or ``agent``, and why."""
+
+    session: str
+    shown: str
+    why: str
+
+
+def shown_last(store: Archive, agent: str) -> tuple[LastLoad, ...]:
+    """What the last loads of the agent's newest sessions showed, and by which rule. Raises AcpProxyError."""
+    rows = (row for row in store.sessions() if row.agent == agent and row.size <= _MAX_BYTES)
+    found: list[LastLoad] = []
+    for row in islice(rows, _LOOKED_AT):
+        with suppress(OSError, AcpProxyError):
+            note = _last_replay(store.open_listed(row))
+            rule = Rule.numbered(note.get("rule"))
+            if rule is not None and len(found) < _TOLD_OF:
+                found.append(
+                    LastLoad(row.session, acp.text(note, "shown") or "", f"rule {rule.value[0]}: {rule.value[1]}")
+                )
+    return tuple(found)
+
+
+def _last_replay(reading: Reading) -> Mapping[str, object]:
+    """Raises OSError."""
+    last: Mapping[str, object] = {}
+    try:
+        for _, _, raw in reading.raw_lines():
+            for _, note in file_format.notes_in(raw, (file_format.REPLAY,)):
+                last = note
+    finally:
+        reading.close()
+    return last
+
+
+def newest_session(store: Archive, agent: str) -> tuple[Listed, Reading] | None:
+    """The newest session that can test the agent's load, opened. Raises AcpProxyError."""
+    rows = (row for row in store.sessions() if row.agent == agent and _is_suitable(row))
+    for row in islice(rows, _LOOKED_AT):
+        try:
+            reading = store.open_listed(row)
+        except (OSError, AcpProxyError):
+            continue
+        if _is_complete(reading):
+            return row, reading
+        reading.close()
+    return None
+
+
+def _is_complete(reading: Reading) -> bool:
+    try:
+        return reading.is_complete
+    except OSError:
+        return False
+
+
+def _is_suitable(row: Listed) -> bool:
+    is_whole = not row.failed and not row.is_running and not proxy_ids.is_foreign(row.session)
+    return is_whole and row.size <= _MAX_BYTES and row.cwd is not None and os.path.isdir(row.cwd)
+
+
+def compare(reading: Reading, told: list[bytes]) -> Compared:
+    """Compare the agent's replay, as update lines, with a transcript. Raises OSError."""
+    comparison = compared_with(kept(reading), ((line, False) for line in told))
+    rule = verdict(comparison) if comparison is not None else Rule.UNDECIDED
+    if comparison is None or rule is not Rule.LESS:
+        return Compared(WHOLE if rule is Rule.SAME else OTHER)
+    return Compared(LOSES, tuple(_losses(comparison)))
+
+
+def _losses(comparison: Comparison) -> Iterator[str]:
+    past, told = comparison.past, sum(end - start for start, end in comparison.covered)
+    if comparison.users < len(past.users):
+        yield "some of the user's words" if comparison.users else "the user's words"
+    if told < len(past.words):
+        yield "some of the agent's words" if told else "the agent's words"
+    lost = len(past.calls) - len(comparison.called)
+    if lost > 0:
+        yield f"{lost} of {len(past.calls)} tool call{'s' if len(past.calls) > 1 else ''}"
+    if past.thoughts and not comparison.told_thoughts:
+        yield "the agent's thoughts"

@@ -1,0 +1,133 @@
+"""All checks together, with the resulting advice."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from acp_proxy import shell_quote
+from acp_proxy.config import config_file, options
+from acp_proxy.errors import StoreRefused, UsageError
+from acp_proxy.proxy.capabilities import Modes
+from acp_proxy.store.sessions import Archive
+from acp_proxy.tools.doctor import agent_report, store_report
+from acp_proxy.tools.doctor.advice import Todo
+from acp_proxy.tools.doctor.agent_report import Examined, Wish
+from acp_proxy.tools.doctor.store_report import StoreReport
+from acp_proxy.tools.doctor.versions import versions
+from acp_proxy.tools.editors import command_line
+from acp_proxy.tools.editors.config_dirs import Machine
+from acp_proxy.tools.editors.configured import Configuration, ConfiguredAgent, Way, configurations
+from acp_proxy.tools.editors.known_editors import Name
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    store: StoreReport
+    versions: dict[str, str | None]
+    editors: list[Configuration]
+    agent: Examined | None
+    todo: list[Todo]
+
+    @property
+    def is_well(self) -> bool:
+        return not any(todo.is_wrong for todo in self.todo)
+
+
+def diagnose(
+    root: Path, machine: Machine, words: list[str], seconds: float, umask: int, say: Callable[[str], None]
+) -> Diagnosis:
+    """``words``: an agent's command, as ``run_words`` takes it, or none. ``umask``: the user's own umask. Raises
+    UsageError.
+    """
+    kept, todo = store_report.examine(root)
+    found = versions()
+    todo += [Todo(f"{name} is missing. Install acp-proxy again.") for name, version in found.items() if version is None]
+    editors = configurations(machine)
+    todo += _of_editors(editors, root)
+    todo += [Todo(text) for text in config_file.of_user()[1]]
+    given, command = run_words(words or ["agent"], {})
+    try:
+        given, command = run_words(words or ["agent"], dict(machine.environment))
+    except UsageError as problem:
+        todo.append(Todo(f"run exits immediately with status 2: {problem}"))
+    if given["no-record"]:
+        todo.append(
+            Todo(
+                "run records nothing, because of --no-record, ACP_PROXY_NO_RECORD or the configuration file. "
+                "To see which: acp-proxy config",
+                is_wrong=False,
+            )
+        )
+    examined = None
+    if words:
+        examined, more = agent_report.examine(_wish(root, kept, given, command, seconds, umask), say)
+        todo += more
+    return Diagnosis(kept, found, editors, examined, todo)
+
+
+def _wish(root: Path, kept: StoreReport, given: dict[str, str], command: list[str], seconds: float, umask: int) -> Wish:
+    answerers = {name: given[name] for name in ("list", "load", "delete", "resume", "handover")}
+    modes = Modes(**answerers, unstable=bool(given["unstable"]))
+    opened = None
+    if kept.is_there and kept.off is None:
+        with contextlib.suppress(StoreRefused):  # it changed since the check
+            opened = Archive(root, make=False)
+    off = None
+    if given["no-record"]:
+        off = "acp-proxy adds nothing, because it records nothing"
+    elif given["no-synthesize"]:
+        off = "acp-proxy adds nothing, because --no-synthesize is set"
+    elif kept.off is not None:
+        off = "acp-proxy adds nothing, because it cannot record"
+    return Wish(command, modes, given["agent-id"] or None, opened, off, seconds, umask)
+
+
+def run_words(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The options and the agent's command that ``run`` would read, from a command or from a line of an editor's
+    settings. Raises UsageError.
+    """
+    words = command_line.spelled_out(words)
+    if command_line.lacks_run(words):
+        raise UsageError(command_line.MISSING_RUN)
+    behind = command_line.behind_run(words)
+    file, _ = config_file.of_user()
+    return options.parse(["--", *words] if behind is None else behind, environment, file)
+
+
+def _of_editors(editors: list[Configuration], root: Path) -> list[Todo]:
+    todo = []
+    for found in editors:
+        name = found.editor.name
+        if found.problem is not None:
+            todo.append(Todo(f"{found.path} cannot be read: {found.problem}. Correct the file."))
+        for one in found.agents:
+            todo += _of_entry(f'{found.editor.title} starts "{one.name}"', one, name, root)
+    if not any(found.is_proxied or found.problem is not None for found in editors):
+        names = [str(found.editor.name) for found in editors] or ["EDITOR"]
+        text = "No editor on this machine starts an agent through acp-proxy. To print the configuration:"
+        todo.append(Todo(f"{text} acp-proxy editor {names[0]} AGENT", is_wrong=False))
+    return todo
+
+
+def _of_entry(starts: str, one: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Todo]:
+    if one.program is not None and not _is_there(one.program):
+        text = f"{starts} with {one.program}, which does not exist."
+        yield Todo(f"{text} To print the right path: acp-proxy editor {editor} AGENT")
+    if one.missing is not None:
+        text, advice = agent_report.not_found(one.missing)
+        yield Todo(f"{starts} through acp-proxy, but {text}. {advice}")
+    if one.problem is not None:
+        yield Todo(f"{starts} through acp-proxy, which exits immediately with status 2: {one.problem}")
+    elif one.way is Way.PROXIED and not one.is_recorded:
+        why = "because of --no-record, ACP_PROXY_NO_RECORD or the configuration file"
+        yield Todo(f"{starts} through acp-proxy, which records nothing, {why}.", is_wrong=False)
+    elif one.store is not None and one.is_kept_elsewhere(root):
+        at = f"acp-proxy doctor --store {shell_quote.quoted(one.store)}"
+        yield Todo(f"{starts} with another store, which was not checked. To check it: {at}", is_wrong=False)
+
+
+def _is_there(program: str) -> bool:
+    return shutil.which(os.path.expanduser(program)) is not None

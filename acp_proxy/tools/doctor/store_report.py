@@ -1,0 +1,137 @@
+"""Check the store: its place, whether it is usable, and its size. This changes nothing and creates no store.
+
+It is quick: it reads only the beginning of each transcript, while ``sessions verify`` reads all of it. If the store
+does not answer, the check says so after a bounded time.
+"""
+
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from acp_proxy import shell_quote
+from acp_proxy.errors import AcpProxyError, Unreadable
+from acp_proxy.store.sessions import Archive
+from acp_proxy.tools.doctor.advice import Todo
+
+ANSWER_SECONDS = 20.0
+"""Seconds. Rebuilding the index of a large store takes several."""
+_LITTLE_SPACE = 256 * 1024 * 1024
+_BLOCK = 4096
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """``sessions``: None if they cannot be counted. ``off``: why nothing can be recorded now."""
+
+    place: Path
+    is_there: bool
+    mode: int | None = None
+    files: int = 0
+    size: int = 0
+    agents: int = 0
+    sessions: int | None = None
+    unreadable: tuple[tuple[Path, str], ...] = ()
+    free: int | None = None
+    off: str | None = None
+
+
+def examine(root: Path) -> tuple[StoreReport, list[Todo]]:
+    found = in_time(lambda: _examine(root))
+    if found is None:
+        why = "it does not answer"
+        return StoreReport(root, True, off=why), [Todo(f"{root} does not answer. Choose another place with --store.")]
+    return found
+
+
+def in_time(look: Callable[[], T]) -> T | None:
+    """The result; None after a timeout, when the thread is left alone."""
+    found: list[T] = []
+    looking = threading.Thread(target=lambda: found.append(look()), daemon=True)
+    looking.start()
+    looking.join(ANSWER_SECONDS)
+    return found[0] if found else None
+
+
+def _examine(root: Path) -> tuple[StoreReport, list[Todo]]:
+    if not os.path.lexists(root):
+        off = _cannot_be_made(root)
+        return StoreReport(root, False, off=off), [Todo(off)] if off else []
+    try:
+        store = Archive(root, make=False)
+        store.check_writable()  # raises StoreRefused, also before a store is created
+        _write(root)
+    except AcpProxyError as problem:
+        return _refused(root, str(problem))
+    except OSError as problem:
+        return _refused(root, f"{root} cannot be written: {problem.strerror}. Free some space, or repair the disk.")
+    if not store.is_made:
+        return StoreReport(root, False), []
+    files, size = _size(root)
+    free = shutil.disk_usage(root).free
+    todo = []
+    sessions = None
+    try:
+        sessions = len(store.sessions())
+    except Unreadable as problem:
+        todo.append(Todo(f"The index cannot be read ({problem.name}). Run: acp-proxy sessions verify"))
+    found = list(store.unreadable())
+    todo += [Todo(f"{path} cannot be read: {why}. {what_to_do}.") for path, why, what_to_do in found]
+    unreadable = tuple((path, why) for path, why, _ in found)
+    if free < _LITTLE_SPACE:
+        todo.append(Todo(f"The disk of {root} is nearly full. Free some space, or move the store with --store.", False))
+    mode = _mode(root)
+    if mode is not None and mode & 0o077:
+        todo.append(Todo(f"Others can read {root}. Run: {shell_quote.joined(['chmod', '700', str(root)])}"))
+    return StoreReport(root, True, mode, files, size, len(store.agents()), sessions, unreadable, free), todo
+
+
+def _refused(root: Path, why: str) -> tuple[StoreReport, list[Todo]]:
+    return StoreReport(root, True, _mode(root), off=why), [Todo(why)]
+
+
+def _mode(root: Path) -> int | None:
+    """The permissions of the directory; None if they cannot be read, or say nothing, as on Windows."""
+    try:
+        return stat.S_IMODE(os.stat(root).st_mode) if sys.platform != "win32" else None
+    except OSError:
+        return None
+
+
+def _cannot_be_made(root: Path) -> str | None:
+    """Why the directory cannot be created, and what to do."""
+    above = next(path for path in root.absolute().parents if os.path.exists(path))
+    try:
+        _write(above)  # a mode says little: root may write everywhere, but not in /proc
+    except OSError as problem:
+        reason = "it is a file" if above.is_file() else problem.strerror
+        return f"{root} cannot be created: {above} cannot be written ({reason}). Choose another place with --store."
+    return None
+
+
+def _write(root: Path) -> None:
+    """Write a block to the disk. Raises OSError, also for a full disk."""
+    with tempfile.TemporaryFile(dir=root) as file:  # without a name, if the system allows it
+        file.write(bytes(_BLOCK))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _size(root: Path) -> tuple[int, int]:
+    files = size = 0
+    for folder, _, names in os.walk(root):
+        for name in names:
+            try:
+                size += os.lstat(os.path.join(folder, name)).st_size
+            except OSError:  # deleted in the meantime
+                continue
+            files += 1
+    return files, size

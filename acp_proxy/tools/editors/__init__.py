@@ -1,0 +1,1 @@
+"""Where editors are configured on this machine, what is there, what to add."""

@@ -1,0 +1,95 @@
+"""What to paste into an editor's configuration, and where, so that the rest stays unchanged. Pure.
+
+JSON settings are parsed. A program is only searched for the names of the members, so the advice says what to do if they
+belong to something else.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from acp_proxy.tools.editors import jsonc
+from acp_proxy.tools.editors.configured import code
+from acp_proxy.tools.editors.known_editors import Editor, SettingsFiles, Sources
+from acp_proxy.tools.editors.snippets import Snippet
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """``where``: the place, in words. ``also``: more advice about that file."""
+
+    where: str
+    text: str
+    also: tuple[str, ...] = ()
+
+
+def placed(editor: Editor, made: Snippet, path: Path, there: str | OSError | None, *, whole: bool) -> Placed:
+    """``there``: the content of the file; None: it does not exist. ``whole``: print the complete content."""
+    kind = editor.configured
+    if there is None and made.into is not None:
+        return Placed(f"Create {path} and put this into {made.into}", made.whole)
+    if there is None:
+        return Placed(f"Create {path} with this content", made.whole)
+    if isinstance(there, OSError):
+        return _merged(made, f"{path} (it cannot be read: {there.strerror})")
+    if isinstance(kind, Sources):
+        looked_through = "" if whole else code(there, kind.comment)
+        return _in_program(editor, made, f"Put this into {path}", looked_through, kind)
+    return _merged(made, path) if whole else _in_settings(made, kind, path, there)
+
+
+def _merged(made: Snippet, file: str | Path) -> Placed:
+    return Placed(f"Add this to the content of {file}", made.whole)
+
+
+def _in_settings(made: Snippet, kind: SettingsFiles, path: Path, there: str) -> Placed:
+    put, member = f"Put this into {path}", f'"{kind.member}"'
+    if jsonc.says_nothing(there):
+        return Placed(f"Put this into {path}, which is empty", made.whole)
+    try:
+        settings = jsonc.read(there)
+    except ValueError as problem:
+        return _merged(made, f"{path} ({problem})")
+    if not isinstance(settings, dict):
+        return _merged(made, f"{path} (it is not a JSON object)")
+    if kind.member not in settings:
+        return Placed(f"{put}, right behind its outermost {{", made.within(0) + ("," if settings else ""))
+    agents = settings[kind.member]
+    if not isinstance(agents, dict):
+        return Placed(f"{put}, in place of its {member}", made.within(0))
+    if made.title in agents:
+        return Placed(f'{put}, in place of "{made.title}" in its {member}', made.within(1))
+    return Placed(f"{put}, right behind the {{ of its {member}", made.within(1) + ("," if agents else ""))
+
+
+def _in_program(editor: Editor, made: Snippet, put: str, looked_through: str, kind: Sources) -> Placed:
+    if made.into is None:
+        return Placed(f"{put}, at its end", made.whole)
+    begin = re.search(kind.mark, looked_through)
+    theirs = looked_through[begin.end() :] if begin else ""
+    depth = _depth(made.members, theirs)
+    is_apart = made.beside is not None and (depth > 0 or _is_set(made.beside, theirs))
+    also = [f"Next to {made.members[0]}, set: {made.beside}"] if is_apart else []
+    if not depth:
+        text = made.within(0) if is_apart else made.whole
+        return Placed(f"{put}, into {made.into}, next to the existing entries", text, tuple(also))
+    found = ".".join(made.members[:depth])
+    also.append(f"If there is no {found} in it, print the complete content: acp-proxy editor --whole {editor.name} …")
+    which = f"in place of any {made.title} there" if depth == len(made.members) else "next to the existing entries"
+    return Placed(f"{put}, into {found} of {made.into}, {which}", made.within(depth), tuple(also))
+
+
+def _depth(members: tuple[str, ...], theirs: str) -> int:
+    """How many of the members exist, each behind the previous one."""
+    at = 0
+    for depth, member in enumerate(members):
+        found = re.compile(rf"\b{member}\b[\"']?\]?\s*=\s*\{{").search(theirs, at)
+        if found is None:
+            return depth
+        at = found.end()
+    return len(members)
+
+
+def _is_set(assignment: str, theirs: str) -> bool:
+    name = assignment.partition(" ")[0]
+    return re.search(rf"\b{name}\b[\"']?\]?\s*=", theirs) is not None

@@ -1,0 +1,172 @@
+"""``acp-proxy editor``: print the configuration for an editor."""
+
+import os
+import re
+import shutil
+import sys
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from acp_proxy import shell_quote
+from acp_proxy.cli.common import wrong_usage
+from acp_proxy.cli.completion import one_of
+from acp_proxy.cli.wrapping import fitted
+from acp_proxy.config import options
+from acp_proxy.errors import NO_MCP, UsageError
+from acp_proxy.tools.editors.known_editors import Name
+
+_WHOLE = "--whole"
+_VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
+_OF_NEOVIM = (Name.CODECOMPANION, Name.AVANTE, Name.AGENTIC)
+
+
+def _named(word: str) -> Name:
+    if word == "emacs":
+        return Name.AGENT_SHELL
+    if word in ("nvim", "neovim", "vim"):
+        raise typer.BadParameter(f"give the name of your Neovim plugin: {', '.join(_OF_NEOVIM)}.")
+    if word == "toad":
+        raise typer.BadParameter('Toad has no file for other agents. Run: toad acp "acp-proxy run AGENT" DIRECTORY')
+    if word not in list(Name):
+        raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, map(str, Name)))}.")
+    return Name(word)
+
+
+def editor(
+    context: typer.Context,
+    name: Annotated[
+        Name,
+        typer.Argument(
+            metavar="EDITOR",
+            help=f"One of: {', '.join(Name)}.",
+            show_default=False,
+            parser=_named,
+            autocompletion=one_of(list(Name)),
+        ),
+    ],
+    agent: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="AGENT",
+            help="The agent's command. Options of run and variables (NAME=VALUE) may precede it.",
+        ),
+    ],
+    whole: Annotated[bool, typer.Option(_WHOLE, help="Print the complete content, as for a new file.")] = False,
+) -> None:
+    """Print the configuration for your editor.
+
+    With this configuration, the editor starts the agent through acp-proxy. The command prints only the snippet on
+    stdout, for you to paste into the existing file. If there is no file, or with --whole (for scripts), it prints the
+    complete content. On stderr it says which file, where in the file, and what to do next. It edits no file.
+
+    Example: acp-proxy editor zed npx -y @agentclientprotocol/claude-agent-acp
+    """
+    from acp_proxy.store.agents import command_name
+    from acp_proxy.tools.editors.advice import placed
+    from acp_proxy.tools.editors.config_dirs import this_machine
+    from acp_proxy.tools.editors.configured import file_for, text_of  # imported late: no other command needs these
+    from acp_proxy.tools.editors.known_editors import EDITORS
+    from acp_proxy.tools.editors.own_command import ourselves
+    from acp_proxy.tools.editors.snippets import EditorEntry, snippet
+
+    if agent[0] in ("-h", "--help"):
+        typer.echo(context.get_help())
+        raise typer.Exit
+    if agent[0] == _WHOLE:
+        whole, agent = True, agent[1:]
+    with wrong_usage():
+        given, variables, command = _read(["acp-proxy", "editor", name, *([_WHOLE] if whole else [])], agent)
+    we = ourselves(sys.argv[0], sys.executable)
+    made = snippet(name, EditorEntry([*we.words, "run", *given, *command], variables, command_name(command)))
+    path, is_there = file_for(EDITORS[name], this_machine())
+    found = placed(EDITORS[name], made, path, text_of(path) if is_there else None, whole=whole)
+    _say(f"{found.where}:")
+    _say("")
+    typer.echo(found.text)
+    _say("")
+    for text in (*found.also, f"Then: {made.then}", "To check the setup: acp-proxy doctor"):
+        _say(text)
+    if "--recall" not in given:
+        server = shell_quote.joined([*we.words, "mcp"])
+        _say(
+            f"To let an agent look up earlier sessions: put --recall before its command, or give it this MCP server:"
+            f" {server}"
+        )
+    if find_spec("mcp") is None:
+        _say(f"Note: {NO_MCP}")
+    if we.note is not None:
+        _say(f"Note: {' '.join(we.words)}: {we.note}")
+    if shutil.which(command[0]) is None:
+        _say(f"Note: {command[0]} was not found on this machine. Check the agent's command.")
+
+
+def _say(text: str) -> None:
+    typer.echo(fitted(text, sys.stderr), err=True)
+
+
+def _read(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
+    """Options of ``run``, the agent's variables, its command. ``begin``: the words of the command line in front of
+    them, for error messages. Raises UsageError.
+    """
+    if any(not word.isprintable() for word in words):
+        raise UsageError("a word of the command contains a control character. Remove it.")
+    given, variables, command = _parts(begin, words)
+    if os.path.dirname(command[0]):
+        command = [os.path.abspath(command[0]), *command[1:]]  # the editor starts it in another directory
+    return given, variables, command
+
+
+def _parts(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
+    """The parts of a command. If acp-proxy already precedes it, the result has acp-proxy once. Raises UsageError."""
+    from acp_proxy.tools.editors import command_line
+
+    given, command, is_whole = _options_of_run(words)
+    variables, late = {}, list[str]()
+    while command and (found := _VARIABLE.fullmatch(command[0])):
+        variables[found[1]] = found[2]
+        command = command[1:]
+    if not command or not command[0]:
+        raise UsageError(
+            f"the agent's command is missing. Put it after the variables: {shell_quote.joined(begin)} NAME=VALUE AGENT"
+        )
+    if variables and command[0].startswith("-"):
+        late, command, is_late = _options_of_run(command)
+        is_whole |= is_late
+    if late or is_whole:
+        first = [_WHOLE] if is_whole and _WHOLE not in begin else []
+        pairs = [f"{key}={value}" for key, value in variables.items()]
+        line = shell_quote.joined([*begin, *first, *_open(given), *_open(late), *pairs, *command])
+        raise UsageError(f"{_WHOLE} comes first, then options of run, then variables, then the agent. Write: {line}")
+    command = command_line.spelled_out(command)
+    if command_line.lacks_run(command):
+        raise UsageError(command_line.MISSING_RUN)
+    if (behind := command_line.behind_run(command)) is None:
+        return given, variables, command
+    for word in command[: len(command) - len(behind)]:
+        if found := _VARIABLE.fullmatch(word):  # variables behind env
+            variables[found[1]] = found[2]
+    more, others, command = _parts(begin, behind)
+    return [*_open(given), *more], variables | others, command
+
+
+def _options_of_run(words: list[str]) -> tuple[list[str], list[str], bool]:
+    """The options of ``run``, the words behind them, and whether ``--whole``, now removed, was among them. Raises
+    UsageError.
+    """
+    is_whole = False
+    try:
+        _, rest = options.parse(words, {})
+    except UsageError:
+        others = [word for word in words if word != _WHOLE]
+        if others == words:
+            raise
+        words, is_whole = others, True
+        _, rest = options.parse(words, {})
+    return words[: len(words) - len(rest)], rest, is_whole
+
+
+def _open(given: list[str]) -> list[str]:
+    """Options to which more can be added: without ``--`` at their end."""
+    return given[:-1] if given[-1:] == ["--"] else given

@@ -1,0 +1,74 @@
+"""Recognise acp-proxy in a command line: where ``run`` is, and whether it is missing."""
+
+import os
+import re
+import shutil
+from itertools import pairwise
+
+from acp_proxy import shell_quote
+from acp_proxy.errors import UsageError
+
+_PROXY = re.compile(r"acp[-_]proxy(\.exe|\.cmd)?((@|==).*)?", re.IGNORECASE)
+_RUNNER = re.compile(r"(uvx?|pipx|py|python[\d.]*|env|nice|nohup)(\.exe)?", re.IGNORECASE)
+_RUNNER_VERBS = frozenset({"run", "tool"})
+_AGENT_OF_OURS = "mock-agent"
+
+MISSING_RUN = "run is missing. Write: acp-proxy run, then the agent's command"
+
+
+def spelled_out(words: list[str]) -> list[str]:
+    """The words of a complete line, if the user gave one. Raises UsageError."""
+    line = words[0]
+    if len(words) > 1 or len(line.split()) < 2 or os.path.lexists(line) or shutil.which(line) is not None:
+        return words
+    try:
+        return shell_quote.split(line)
+    except ValueError as problem:
+        raise UsageError(f"this is not a valid command line ({problem}): {line}") from problem
+
+
+def behind_run(words: list[str]) -> list[str] | None:
+    """The words behind ``run``, if this command starts an agent through acp-proxy."""
+    for at, (word, next) in enumerate(pairwise(words)):
+        if next == "run" and _is_proxy(word):
+            return words[at + 2 :]
+    return None
+
+
+def lacks_run(words: list[str]) -> bool:
+    """Whether the command starts acp-proxy, directly or by a runner, with neither ``run`` nor ``mock-agent``."""
+    at = _proxy(words)
+    return at is not None and words[at + 1 : at + 2] not in (["run"], [_AGENT_OF_OURS])
+
+
+def may_exist(program: str, path: str | None) -> bool:
+    """Whether ``run`` may find the program. ``path``: the editor's own PATH for it, if it sets one.
+
+    A relative path may exist: it begins in a directory that only the editor knows, or contains the editor's variables.
+    """
+    if os.path.dirname(program) and not program.startswith("~"):
+        return not os.path.isabs(program) or os.path.exists(program)
+    return shutil.which(program, path=path) is not None
+
+
+def _proxy(words: list[str]) -> int | None:
+    """The position of acp-proxy as the program. Behind a runner, a path may be a directory, and a word behind an option
+    may be its value.
+    """
+    if _is_proxy(words[0]):
+        return 0
+    if not _RUNNER.fullmatch(_base(words[0])):
+        return None
+    for at, word in enumerate(words[1:], 1):
+        if not (word.startswith("-") or "=" in word.partition("==")[0] or word in _RUNNER_VERBS):
+            is_value = words[at - 1].startswith("-") and words[at - 1] != "-m"
+            return at if _PROXY.fullmatch(word) and not is_value else None
+    return None
+
+
+def _is_proxy(word: str) -> bool:
+    return _PROXY.fullmatch(_base(word)) is not None
+
+
+def _base(word: str) -> str:
+    return re.split(r"[/\\]", word)[-1]

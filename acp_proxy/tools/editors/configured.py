@@ -1,0 +1,166 @@
+"""The agents in the editors' configurations on this machine, and which of them go through acp-proxy.
+
+Of a configuration it keeps only the agents' names and, for an entry that starts acp-proxy, the program, the options
+of ``run``, and the program behind it if that is missing: the rest may contain secrets. It never raises: a file that
+cannot be read gets a ``problem``.
+"""
+
+import enum
+import errno
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from acp_proxy.config import config_file, options
+from acp_proxy.errors import UsageError
+from acp_proxy.protocol import acp
+from acp_proxy.tools.editors import command_line, jsonc
+from acp_proxy.tools.editors.config_dirs import Machine
+from acp_proxy.tools.editors.known_editors import EDITORS, Editor, SettingsFiles, Sources
+
+_MANY_FILES = 2000
+"""Per editor: nobody writes more by hand."""
+_LARGE = 16 * 1024 * 1024  # bytes of a file
+_NOT_THEIRS = frozenset({"elpa", "straight", "eln-cache", "elpaca", "node_modules", "undo", "sessions", "snippets"})
+"""Directories of plugins that other people wrote."""
+
+_PROXY_IN_TEXT = re.compile(r"acp[-_]proxy")
+
+
+class Way(enum.Enum):
+    """How an editor starts an agent."""
+
+    PROXIED = "through acp-proxy"
+    REFUSED = "by acp-proxy, with arguments that it refuses"
+    DIRECT = "directly"
+    REGISTRY = "from the editor's registry, which allows no prefix"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredAgent:
+    """``program``: the program, if it is acp-proxy. ``problem``: why acp-proxy refuses the entry. ``store``: its value
+    of --store. ``missing``: the program behind ``run``, if it does not exist.
+    """
+
+    name: str
+    way: Way
+    program: str | None = None
+    problem: str | None = None
+    store: str | None = None
+    is_recorded: bool = True
+    missing: str | None = None
+
+    def is_kept_elsewhere(self, root: Path) -> bool:
+        return self.store is not None and os.path.abspath(os.path.expanduser(self.store)) != os.path.abspath(root)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A file, and its agents. ``mentions``: whether a program without named agents mentions acp-proxy. ``problem``: why
+    the file cannot be read.
+    """
+
+    editor: Editor
+    path: Path
+    agents: tuple[ConfiguredAgent, ...] = ()
+    mentions: bool | None = None
+    problem: str | None = None
+
+    @property
+    def is_proxied(self) -> bool:
+        return bool(self.mentions) or any(agent.program is not None for agent in self.agents)
+
+
+def configurations(machine: Machine) -> list[Configuration]:
+    """The configuration of every editor found here."""
+    return [found for editor in EDITORS.values() for found in _of(editor, machine)]
+
+
+def file_for(editor: Editor, machine: Machine) -> tuple[Path, bool]:
+    """The file for an agent's entry (one with agents, else the usual one), and whether it exists."""
+    found = [each.path for each in _of(editor, machine)]
+    kind = editor.configured
+    usual = kind.files(machine) if isinstance(kind, SettingsFiles) else kind.places(machine)
+    there = [*found, *(path for path in usual if path.is_file())]
+    return (there[0], True) if there else (usual[0], False)
+
+
+def _of(editor: Editor, machine: Machine) -> Iterator[Configuration]:
+    kind = editor.configured
+    if isinstance(kind, SettingsFiles):
+        for path in kind.files(machine):
+            if path.exists():
+                yield _settings(editor, kind, path)
+        return
+    for path in _sources(kind, machine):
+        text = text_of(path)
+        if isinstance(text, str) and (said := code(text, kind.comment)) and re.search(kind.mark, said):
+            yield Configuration(editor, path, mentions=_PROXY_IN_TEXT.search(said) is not None)
+
+
+def _settings(editor: Editor, kind: SettingsFiles, path: Path) -> Configuration:
+    text = text_of(path)
+    if isinstance(text, OSError):
+        return Configuration(editor, path, problem=text.strerror or "it cannot be read")
+    try:
+        agents = acp.member(jsonc.read(text), kind.member)
+    except ValueError as problem:
+        return Configuration(editor, path, problem=str(problem))
+    listed = agents.items() if isinstance(agents, dict) else ()
+    return Configuration(editor, path, tuple(_agent(name, entry) for name, entry in listed))
+
+
+def _agent(name: str, entry: object) -> ConfiguredAgent:
+    program = acp.text(entry, "command")
+    if program is None:
+        return ConfiguredAgent(name, Way.REGISTRY)
+    words = [program, *acp.strings(entry, "args")]
+    behind = command_line.behind_run(words)
+    if behind is None:
+        if command_line.lacks_run(words):
+            return ConfiguredAgent(name, Way.REFUSED, program, command_line.MISSING_RUN)
+        return ConfiguredAgent(name, Way.DIRECT)
+    environment = texts(acp.member(entry, "env"))
+    try:
+        file, _ = config_file.of_user({**os.environ, **environment})
+        given, command = options.parse(behind, environment, file)
+    except UsageError as problem:
+        return ConfiguredAgent(name, Way.REFUSED, program, str(problem))
+    missing = None if command_line.may_exist(command[0], environment.get("PATH")) else command[0]
+    return ConfiguredAgent(name, Way.PROXIED, program, None, given["store"] or None, not given["no-record"], missing)
+
+
+def texts(value: object) -> dict[str, str]:
+    return {key: text for key, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
+
+
+def _sources(kind: Sources, machine: Machine) -> list[Path]:
+    """Each file once, in the order of the places."""
+    found: dict[Path, None] = {}
+    for place in kind.places(machine):
+        for path in _below(place, kind.suffix) if place.is_dir() else [place] if place.is_file() else []:
+            if len(found) < _MANY_FILES:
+                found.setdefault(path)
+    return list(found)
+
+
+def _below(directory: Path, suffix: str) -> Iterator[Path]:
+    for folder, folders, files in os.walk(directory):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_THEIRS)
+        yield from (Path(folder, name) for name in sorted(files) if name.endswith(suffix))
+
+
+def text_of(path: Path) -> str | OSError:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGE + 1)
+    except OSError as problem:
+        return problem
+    return data.decode("utf-8", "replace") if len(data) <= _LARGE else OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+
+
+def code(text: str, comment: str) -> str:
+    """The lines that are not comments."""
+    return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith(comment))

@@ -1,0 +1,261 @@
+"""The configuration that makes an editor start an agent through acp-proxy. Pure.
+
+An agent that the editor knows keeps its name there, so that its other settings stay in force. Any other agent gets a
+new name.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from textwrap import indent
+
+from acp_proxy.tools.editors.known_editors import Name
+
+
+@dataclass(frozen=True, slots=True)
+class EditorEntry:
+    """The complete command, acp-proxy first; the agent's variables; the name of the agent by its command."""
+
+    words: list[str]
+    variables: Mapping[str, str]
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """``entry``: the agent's entry, under ``title``. ``members``: its enclosing members, outermost first. ``into``:
+    their container, if it is not the file. ``beside``: text next to the outermost member. ``then``: how to choose the
+    agent.
+    """
+
+    entry: str
+    title: str
+    members: tuple[str, ...]
+    then: str
+    into: str | None = None
+    beside: str | None = None
+    is_json: bool = False
+
+    def within(self, depth: int) -> str:
+        """The text inside the innermost of so many existing members."""
+        text = self.entry
+        for member in reversed(self.members[depth:]):
+            inner = indent(text, _INDENT)
+            text = f"{_quoted(member)}: {{\n{inner}\n}}" if self.is_json else f"{member} = {{\n{inner}\n}},"
+        return text
+
+    @property
+    def whole(self) -> str:
+        """The text for a file without any of it."""
+        text = self.within(0)
+        if self.is_json:
+            return f"{{\n{indent(text, _INDENT)}\n}}"
+        return f"{self.beside}\n{text}" if self.beside is not None else text
+
+
+_INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An agent's display name, and its name in editors. None: the editor does not know it."""
+
+    title: str
+    codecompanion: str | None = None
+    avante: str | None = None
+    agentic: str | None = None
+    agent_shell: str | None = None
+
+
+_CLAUDE = _Known("Claude", "claude_code", "claude-code", "claude-agent-acp", "anthropic-claude")
+_GEMINI = _Known("Gemini", "gemini_cli", "gemini-cli", "gemini-acp", "google-gemini")
+_OPENCODE = _Known("OpenCode", "opencode", "opencode", "opencode-acp", "opencode")
+_VIBE = _Known("Mistral Vibe", "mistral_vibe", None, "mistral-vibe-acp", "mistral")
+_KNOWN = {
+    "claude-agent-acp": _CLAUDE,
+    "claude-code-acp": _CLAUDE,
+    "gemini": _GEMINI,
+    "gemini-cli": _GEMINI,
+    "codex-acp": _Known("Codex", "codex", "codex", "codex-acp", "openai-codex"),
+    "opencode": _OPENCODE,
+    "opencode-ai": _OPENCODE,
+    "copilot": _Known("Copilot", "copilot_acp", None, "copilot-acp", "github"),
+    "goose": _Known("Goose", "goose", "goose", "goose-acp", "goose"),
+    "kimi": _Known("Kimi", "kimi_cli", "kimi-cli", None, "kimi"),
+    "vibe-acp": _VIBE,
+    "mistral-vibe": _VIBE,
+}
+
+
+def snippet(editor: Name, wanted: EditorEntry) -> Snippet:
+    known = _KNOWN.get(wanted.agent, _Known(wanted.agent))
+    return _MAKERS[editor](wanted, known)
+
+
+def _zed(wanted: EditorEntry, known: _Known) -> Snippet:
+    title = f"{known.title} (kept)"
+    then = f'in the agent panel, begin a thread with "{title}". Agents from Zed\'s registry allow no prefix.'
+    return _json("agent_servers", title, {"type": "custom"}, wanted, then)
+
+
+def _jetbrains(wanted: EditorEntry, known: _Known) -> Snippet:
+    title = f"{known.title} (kept)"
+    then = f'in AI Chat, choose "{title}".'
+    return _json("agent_servers", title, {}, wanted, then)
+
+
+def _vscode(wanted: EditorEntry, known: _Known) -> Snippet:
+    title = f"{known.title} (kept)"
+    then = f'in the panel of the extension "ACP Client" (formulahendry.acp-client), choose "{title}".'
+    return _json("acp.agents", title, {}, wanted, then)
+
+
+def _json(member: str, title: str, more: dict[str, object], wanted: EditorEntry, then: str) -> Snippet:
+    value = {**more, "command": wanted.words[0], "args": wanted.words[1:], "env": dict(wanted.variables)}
+    entry = f"{_quoted(title)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
+    return Snippet(entry, title, (member,), then, is_json=True)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+_CODECOMPANION = """\
+{name} = function()
+  return require("codecompanion.adapters").extend({base}, {{
+{more}    commands = {{ default = {command} }},
+{env}  }})
+end,"""
+
+
+def _codecompanion(wanted: EditorEntry, known: _Known) -> Snippet:
+    name, more, env = known.codecompanion, "", ""
+    if name is None:
+        name = re.sub(r"\W", "_", wanted.agent, flags=re.ASCII)
+        more = f"    name = {_lua(name)},\n    formatted_name = {_lua(known.title)},\n"
+    if wanted.variables:  # a plain string might be read as the name of a variable
+        values = (f"[{_lua(key)}] = function() return {_lua(value)} end" for key, value in wanted.variables.items())
+        env = f"    env = {{ {', '.join(values)} }},\n"
+    text = _CODECOMPANION.format(
+        name=(title := f"[{_lua(name)}]"),
+        base=_lua(known.codecompanion or "opencode"),  # the simplest adapter
+        more=more,
+        command=_lua_list(wanted.words),
+        env=env,
+    )
+    then = f":CodeCompanionChat adapter={name}"
+    return Snippet(text, title, ("adapters", "acp"), then, _given_to("codecompanion"))
+
+
+_PROVIDER = """\
+[{name}] = {{
+{more}  command = {command},
+  args = {arguments},
+  env = {{{env}}},
+}},"""
+
+
+def _avante(wanted: EditorEntry, known: _Known) -> Snippet:
+    name = known.avante or wanted.agent
+    return _provider("avante", name, "", wanted, ":AvanteToggle")
+
+
+def _agentic(wanted: EditorEntry, known: _Known) -> Snippet:
+    name = known.agentic or wanted.agent
+    more = f"  name = {_lua(f'{known.title} (kept)')},\n"
+    return _provider("agentic", name, more, wanted, ':lua require("agentic").toggle()')
+
+
+def _provider(plugin: str, name: str, more: str, wanted: EditorEntry, then: str) -> Snippet:
+    pairs = ", ".join(f"[{_lua(key)}] = {_lua(value)}" for key, value in wanted.variables.items())
+    entry = _PROVIDER.format(
+        name=_lua(name),
+        more=more,
+        command=_lua(wanted.words[0]),
+        arguments=_lua_list(wanted.words[1:]),
+        env=f" {pairs} " if pairs else "",
+    )
+    beside = f"provider = {_lua(name)},"
+    return Snippet(entry, f"[{_lua(name)}]", ("acp_providers",), then, _given_to(plugin), beside)
+
+
+def _given_to(plugin: str) -> str:
+    return f'what you give to require("{plugin}").setup (with lazy.nvim: its opts)'
+
+
+_RESUME = """\
+(setq agent-shell-session-restore-verbosity 'full) ; load, so that the conversation is shown
+(setq agent-shell-prefer-session-resume nil) ; the same, for older versions of agent-shell"""
+
+_AGENT_SHELL = """\
+(with-eval-after-load 'agent-shell
+  (add-to-list
+   'agent-shell-agent-configs
+   (agent-shell-make-agent-config
+    :identifier '{name}
+    :mode-line-name {title}
+    :buffer-name {title}
+    :shell-prompt {prompt}
+    :shell-prompt-regexp {regexp}
+    :client-maker
+    (lambda (buffer)
+      (acp-make-client
+       :command {command}
+       :command-params '({arguments})
+       :environment-variables '({variables})
+       :context-buffer buffer)))))"""
+
+
+def _agent_shell(wanted: EditorEntry, known: _Known) -> Snippet:
+    variables = _elisp_list(f"{key}={value}" for key, value in wanted.variables.items())
+    if known.agent_shell is not None:
+        prefix = f"agent-shell-{known.agent_shell}"
+        lines = [f"(setq {prefix}-acp-command\n      '({_elisp_list(wanted.words)}))"]
+        if variables:
+            lines.append(f"(setq {prefix}-environment '({variables}))")
+        text = "\n".join([*lines, _RESUME])
+    else:
+        made = _AGENT_SHELL.format(
+            name=re.sub(r"[^\w-]", "-", wanted.agent, flags=re.ASCII),
+            title=_elisp(known.title),
+            prompt=_elisp(f"{known.title}> "),
+            regexp=_elisp(re.sub(r"[^\w ]", ".", known.title) + "> "),
+            command=_elisp(wanted.words[0]),
+            arguments=_elisp_list(wanted.words[1:]),
+            variables=variables,
+        )
+        text = f"{made}\n{_RESUME}"
+    return Snippet(text, known.title, (), f"M-x agent-shell, and choose {known.title}.")
+
+
+_MAKERS = {
+    Name.ZED: _zed,
+    Name.JETBRAINS: _jetbrains,
+    Name.CODECOMPANION: _codecompanion,
+    Name.AVANTE: _avante,
+    Name.AGENTIC: _agentic,
+    Name.AGENT_SHELL: _agent_shell,
+    Name.VSCODE: _vscode,
+}
+
+
+def _lua(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(one if one.isprintable() else _lua_code(one) for one in escaped) + '"'
+
+
+def _lua_code(character: str) -> str:
+    return "".join(f"\\{byte:03}" for byte in character.encode())
+
+
+def _lua_list(words: Iterable[str]) -> str:
+    return f"{{ {', '.join(_lua(word) for word in words)} }}"
+
+
+def _elisp(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _elisp_list(words: Iterable[str]) -> str:
+    return " ".join(_elisp(word) for word in words)

@@ -1,0 +1,309 @@
+"""``acp-proxy sessions export``: write sessions as documents or as transcripts."""
+
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from acp_proxy import shell_quote
+from acp_proxy.cli import completion, output_files
+from acp_proxy.cli.common import AgentOption, StoreOption, chosen, explained, kept, say_on_stderr, store_of, wrong_usage
+from acp_proxy.cli.progress import advancing
+from acp_proxy.config import options
+from acp_proxy.errors import AcpProxyError, UsageError
+from acp_proxy.store.sessions import Archive, file_name
+from acp_proxy.tools.redact.redact_files import masked_copy
+from acp_proxy.tools.stats.usage import measure_session
+from acp_proxy.views import sanitize
+
+if TYPE_CHECKING:  # imported late: no other command needs them
+    from acp_proxy.redaction.masking import Masking
+    from acp_proxy.store.sessions import Listed, Reading
+    from acp_proxy.tools.export.hide_home import Homes
+    from acp_proxy.views.conversation import OpenChild
+    from acp_proxy.views.document import Choices, Head
+
+_Format = Literal["md", "html", "json", "cast", "jsonl"]
+_Tools = Literal["none", "summary", "full"]
+_JSONL: _Format = "jsonl"
+_SLUG, _IN_WORDS = 40, "LMN"
+"""The characters of a title in a file name, and Unicode's categories of those that belong to a word."""
+_SUFFIXES: dict[str, _Format] = {
+    ".md": "md",
+    ".markdown": "md",
+    ".html": "html",
+    ".htm": "html",
+    ".json": "json",
+    ".cast": "cast",
+    ".jsonl": _JSONL,
+}
+
+
+def export(
+    sessions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SESSION...", help="Ids, beginnings of ids, titles, or: last.", autocompletion=completion.sessions
+        ),
+    ] = None,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    all_sessions: Annotated[bool, typer.Option("--all", help="Export every session, also archived ones.")] = False,
+    form: Annotated[
+        _Format | None, typer.Option("--format", help="The format. Default: the file name's suffix, else md.")
+    ] = None,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="A file; for several sessions a directory, with a file for each. -: stdout (default).",
+        ),
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    web: Annotated[
+        bool, typer.Option("--web", help="Open the HTML page in the browser, from a temporary directory of yours.")
+    ] = False,
+    tools: Annotated[
+        _Tools | None,
+        typer.Option(help="How to show tool calls; summary: one line each. Default: full; in md: summary."),
+    ] = None,
+    thoughts: Annotated[
+        bool | None, typer.Option("--thoughts/--no-thoughts", help="Include the agent's thoughts. Default: not in md.")
+    ] = None,
+    redact: Annotated[
+        str,
+        typer.Option(
+            "--redact",
+            metavar="keys|FILE",
+            help="Mask secrets. keys: known forms of keys; FILE: also your own patterns.",
+        ),
+    ] = "off",
+) -> None:
+    """Export conversations, to share or to keep them.
+
+    md is for pull requests and issues. html is a single page for any screen, light or dark, without scripts or external
+    resources. json is for programs. cast is a terminal recording for asciinema. These four show home directories as ~.
+    jsonl is the transcript, byte for byte, for sessions import. The command replaces no file without --force.
+
+    Example: acp-proxy sessions export last --output session.html
+    """
+    several = all_sessions or len(sessions or ()) > 1
+    output = "" if output == "-" else output
+    with wrong_usage():
+        if sessions and all_sessions:
+            raise UsageError("SESSION and --all exclude each other. Give one of them.")
+        if not sessions and not all_sessions:
+            raise UsageError("no session is given. Name sessions, as in: acp-proxy sessions export last. Or use --all.")
+        if web and (several or output or force or form not in (None, "html")):
+            raise UsageError("--web shows one session as HTML. Leave out --all, --output, --force and --format.")
+        if several and not output:
+            raise UsageError("several sessions need a directory. Use --output DIR.")
+        if several and not _is_directory(output) and (suffix := Path(output).suffix.lower()) in _SUFFIXES:
+            options_for_all = (
+                f"--output {shell_quote.quoted(output[: -len(suffix)])}/ --format {form or _SUFFIXES[suffix]}"
+            )
+            raise UsageError(
+                f"{output} names one file, but each session gets a file of its own. Name a directory: {options_for_all}"
+            )
+        meant = _SUFFIXES.get(Path(output).suffix.lower())
+        if form and meant and form != meant and not several and not _is_directory(output):
+            raise UsageError(f"--format {form} does not fit {output}. Leave out --format, or end the name in .{form}.")
+        chosen_form = "html" if web else form or _form(output, is_directory=several or _is_directory(output))
+        choices = _choices(chosen_form, tools, thoughts)
+        masking = _masking(redact)
+    with explained(), ExitStack() as stack:
+        opened = store_of(store)
+        found = kept(opened, agent) if all_sessions else [chosen(opened, one, agent) for one in sessions or ()]
+        rows = list({(row.agent, row.name): row for row in found}.values())  # a session given twice is written once
+        source, into = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
+        stack.callback(source.warn)
+        if web:
+            _to_browser(source, rows[0])
+        elif not output:
+            with source.opened(rows[0]) as (_, pieces):
+                output_files.to_stdout(pieces)
+        elif several or _is_directory(output):
+            _to_directory(source, rows, into, force=force)
+        else:
+            with source.opened(rows[0]) as (_, pieces):
+                output_files.to_file(into, pieces, force=force)
+            typer.echo(sanitize.line(str(into)))
+
+
+def to_named_file(store: Archive, row: "Listed", output: Path) -> None:
+    """Write a session in the format of the file's suffix. Raises AcpProxyError, OSError."""
+    form = _form(str(output), is_directory=False)
+    with _Source(store, form, _choices(form, None, None), None).opened(row) as (_, pieces):
+        output_files.to_file(output, pieces, force=False)
+
+
+def usual_name(row: "Listed") -> str:
+    """The name of a session's file when several are exported, without the suffix."""
+    return _name(row.title or row.session, row)
+
+
+def _form(output: str, *, is_directory: bool) -> _Format:
+    """The format that a file name means. Raises UsageError."""
+    suffix = "" if is_directory else Path(output).suffix.lower()
+    if suffix and suffix not in _SUFFIXES:
+        raise UsageError(
+            f"{output}: no format has this suffix. Use {', '.join(_SUFFIXES)}, or choose a format with --format."
+        )
+    return _SUFFIXES.get(suffix, "md")
+
+
+def _is_directory(output: str) -> bool:
+    return output.endswith("/") or Path(output).expanduser().is_dir()
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The sessions of a store, in the requested format."""
+
+    store: Archive
+    form: _Format
+    choices: "Choices"
+    masking: "Masking | None"
+    secrets: Counter[str] = field(default_factory=Counter)
+    """The known secrets in what was written: how many of each rule."""
+
+    def warn(self) -> None:
+        """Say which known secrets were written, as exports are shared."""
+        if self.secrets:
+            kinds = ", ".join(f"{name} ({count})" for name, count in self.secrets.most_common())
+            say_on_stderr(
+                f"acp-proxy: the export contains known forms of secrets: {kinds}. To mask them, add: --redact keys. "
+                "To mask them in the store, too: acp-proxy sessions redact"
+            )
+
+    @contextmanager
+    def opened(self, row: "Listed") -> Iterator[tuple[str, Iterable[bytes]]]:
+        """The title to show, and the content to write. Raises OSError, NewerFormat."""
+        from acp_proxy.tools.export.hide_home import Homes
+
+        homes = Homes(row.cwd, os.path.expanduser("~"))
+        with ExitStack() as stack:
+            reading, title = self.store.open_listed(row), row.title
+            stack.callback(reading.close)
+            reading.settle()
+            if self.masking is not None:
+                reading, title = stack.enter_context(masked_copy(self.store, row, reading, self.masking))
+
+            @contextmanager
+            def child(session: str) -> Iterator["Reading | None"]:
+                with self.store.open_child(row, session) as found:
+                    if found is None or self.masking is None:
+                        yield found
+                        return
+                    with masked_copy(self.store, row, found, self.masking) as (copy, _):
+                        yield copy
+
+            yield homes.hidden(title or ""), self._pieces(self._head(row, title, reading), reading, homes, child)
+
+    def _pieces(self, head: "Head", reading: "Reading", homes: "Homes", child: "OpenChild") -> Iterable[bytes]:
+        if self.form == _JSONL:
+            return reading.bytes_from(0)
+        from acp_proxy.tools.export.formats import exported
+
+        return map(str.encode, self._looked(exported(self.form, head, reading, self.choices, homes, child)))
+
+    def _looked(self, pieces: Iterable[str]) -> Iterator[str]:
+        from acp_proxy.redaction.masking import Masking
+
+        known = Masking()
+        for piece in pieces:
+            text = piece.replace("\\", "") if self.form == "md" else piece  # a user's words are escaped in Markdown
+            self.secrets.update(span.rule.name for span in known.find(text))
+            yield piece
+
+    def _head(self, row: "Listed", title: str | None, reading: "Reading") -> "Head":
+        from acp_proxy.views.document import Head
+
+        header = reading.header or reading.remade_header()
+        head = Head(
+            session=row.session,
+            agent=header.agent if header is not None else {"id": row.agent},
+            title=title,
+            cwd=row.cwd,
+            created=header.created_at if header is not None else "",
+            updated=row.updated,
+            origin=header.origin if header is not None else "partial",
+        )
+        if self.form != "html":
+            return head
+        used = measure_session(self.store, row)
+        return replace(head, tokens=used.tokens(used.total), cost=used.total.cost)
+
+
+def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: bool) -> None:
+    """Write each session to its own file. If one cannot be written, go on with the others."""
+    if not rows:
+        typer.echo("There is no session to export. To see all sessions: acp-proxy sessions list", err=True)
+        return
+    output_files.make_directory(into)
+    written, failed = [], []
+    for row in advancing(rows, "Exporting"):
+        try:
+            with source.opened(row) as (title, pieces):
+                path = into / f"{_name(title or row.session, row)}.{source.form}"
+                output_files.to_file(path, pieces, force=force)
+            written.append(path)
+        except (AcpProxyError, OSError) as problem:
+            reason = f"{problem.strerror}. Run: acp-proxy doctor" if isinstance(problem, OSError) else problem
+            failed.append(f"{row.named}: {reason}")
+    for path in written:
+        typer.echo(sanitize.line(str(path)))
+    for text in failed:
+        typer.echo(f"acp-proxy: not exported: {sanitize.line(text)}", err=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _to_browser(source: _Source, row: "Listed") -> None:
+    """The file stays: a browser reads it when it wants to. Raises AcpProxyError, OSError."""
+    import tempfile
+    import webbrowser
+
+    path = Path(tempfile.mkdtemp(prefix="acp-proxy-")) / f"{usual_name(row)}.html"
+    with source.opened(row) as (_, pieces):
+        output_files.to_file(path, pieces, force=False)
+    if not webbrowser.open(path.as_uri()):
+        raise AcpProxyError(f"no browser was found. Open the page yourself: {path}")
+    typer.echo(sanitize.line(str(path)))
+
+
+def _name(title: str, row: "Listed") -> str:
+    """A file name made of the title's words, in any script, and different for every session."""
+    shown = unicodedata.normalize("NFC", title[:_SLUG]).lower()
+    words = "".join(one if unicodedata.category(one)[0] in _IN_WORDS else " " for one in shown).split()
+    unique = file_name(f"{title:<200}{row.agent}/{row.name}").rpartition("-")[2]
+    return "-".join([*words, unique] if words else ["session", unique])
+
+
+def _choices(form: _Format, tools: _Tools | None, thoughts: bool | None) -> "Choices":
+    """Raises UsageError."""
+    from acp_proxy.views.document import Choices
+
+    if form in (_JSONL, "cast") and (tools is not None or thoughts is not None):
+        raise UsageError(f"{form} exports the complete conversation. Use --tools and --thoughts with md, html or json.")
+    is_markdown = form == "md"  # for reviewers: a pull request takes 64 KiB
+    usual: _Tools = "summary" if is_markdown else "full"
+    return Choices(tools or usual, not is_markdown if thoughts is None else thoughts)
+
+
+def _masking(redact: str) -> "Masking | None":
+    """Raises UsageError."""
+    patterns = options.patterns(redact)
+    if patterns is None:
+        return None
+    from acp_proxy.redaction.masking import Masking
+
+    return Masking(patterns)

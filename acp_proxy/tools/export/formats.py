@@ -1,0 +1,44 @@
+"""A conversation as a document: md, html, json or cast.
+
+It yields pieces of text as they are ready, with one turn in memory at a time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from acp_proxy.store.sessions import Reading
+from acp_proxy.tools.export.hide_home import Homes
+from acp_proxy.views import document
+from acp_proxy.views.conversation import ConversationTurn, OpenChild, turns
+from acp_proxy.views.document import Choices, Head
+
+
+def exported(
+    form: str, head: Head, reading: Reading, choices: Choices, homes: Homes, child: OpenChild
+) -> Iterator[str]:
+    """``homes``: the home directories to hide. ``child``: opens the transcripts of subagents. Raises OSError."""
+
+    def told() -> Iterator[ConversationTurn]:
+        return homes.turns(document.selected(turns(reading, head.session, child), choices))
+
+    head = homes.head(head)
+
+    if form == "cast":
+        from acp_proxy.tools.export import cast
+
+        return cast.recording(head, (line.entry for line in reading.lines() if line.entry is not None), homes)
+    if form == "html":
+        from acp_proxy.tools.export.html import page
+
+        contents, models = [], dict[str, None]()
+        for turn in told():
+            contents.append((turn.number, document.first_line(turn)))
+            models |= {turn.model: None} if turn.model else {}
+        return page(replace(head, models=list(models)), contents, told(), choices)
+    if form == "json":
+        from acp_proxy.tools.export import json_document
+
+        return json_document.document(head, told(), choices)
+    from acp_proxy.tools.export import markdown
+
+    return markdown.document_of(head, told(), choices)

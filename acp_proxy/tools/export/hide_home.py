@@ -1,0 +1,142 @@
+"""Hides home directories in an exported conversation: each becomes ``~``, by one rule for every text in it.
+
+A home directory is ``/home/NAME``, ``/Users/NAME``, ``C:\\Users\\NAME``, that of the session's directory, or that of
+the exporting user, wherever it begins a path or a ``file:`` address. Paths of web addresses stay.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby, repeat
+from urllib.parse import quote
+
+from acp_proxy.protocol import acp
+from acp_proxy.views.conversation import ConversationTurn, Item, Note, Other, Plan, Said, Subagent, ToolCall
+from acp_proxy.views.document import Head
+
+_OF_PATH = re.compile(r"(?:/var|/usr|/export)?/home/[^/]+|/Users/[^/]+|/root(?![^/])|[A-Za-z]:[\\/]Users[\\/][^\\/]+")
+"""The home directory that a complete path begins with."""
+_DRIVE = r"/?[A-Za-z](?::|%3[Aa])"
+_FIRST, _SEPARATOR = r"(?:/|\\{1,4}/?)", r"[\\/]{1,4}"  # JSON and programs within a text escape their strings
+_NAME = r"\w(?:[\w.@+%$-]{0,63}\w)?"
+_ABOVE = r"(?:[\\/]{2,8}wsl[\w.$]{0,20}[\\/]{1,4}[\w.-]{1,64}|/var|/usr|/export|/mnt/[a-z]|/[a-z])?"
+_USUAL = rf"(?:{_ABOVE}{_FIRST}(?:home|Users)|{_DRIVE}{_SEPARATOR}(?i:users)){_SEPARATOR}{_NAME}"
+_BEFORE = r"(?:(?<![\w.~%+/\\)\]}>-])|(?<=[\s\"'=]-[A-Z]))"
+"""What precedes a path: nothing that makes it part of a longer path or address, but perhaps an option such as -I."""
+_DATA = re.compile(r"[A-Za-z0-9+/]{1000,}={0,2}")
+"""Base64, such as an image, which would take seconds."""
+_BEHIND = r"(?![\w-]|\.\w)"
+
+
+class Homes:
+    def __init__(self, cwd: str | None, own: str) -> None:
+        """``cwd``: the session's directory. ``own``: the home directory of the user who exports."""
+        begun = _OF_PATH.match(cwd or "")
+        known = sorted({begun[0] if begun else "", own.rstrip("/\\")} - {""}, key=len, reverse=True)
+        long = [_spelled(home) for home in known if len(_parts(home)) > 1]
+        short = [_spelled(home) for home in known if len(_parts(home)) == 1]
+        bounded = "|".join([*(f"{home}{_BEHIND}" for home in short), _USUAL])
+        anywhere = "".join(f"(?<!/){home}{_BEHIND}|" for home in long)
+        all_homes = "|".join([*(f"{home}{_BEHIND}" for home in long), bounded])
+        self._words = ["home", "sers", "SERS", *(_parts(home)[-1] for home in known)]
+        self._pattern = re.compile(rf"(file://[\w.-]{{0,255}})(?:{all_homes})|{anywhere}{_BEFORE}(?:{bounded})")
+
+    def hidden(self, text: str) -> str:
+        if not any(word in text for word in self._words) or _DATA.fullmatch(text):
+            return text
+        return self._pattern.sub(_tilde, text)
+
+    def head(self, head: Head) -> Head:
+        title = self.hidden(head.title) if head.title is not None else None
+        cwd = self.hidden(head.cwd) if head.cwd is not None else None
+        return replace(head, title=title, cwd=cwd, agent=self._members(head.agent))
+
+    def turns(self, turns: Iterable[ConversationTurn]) -> Iterator[ConversationTurn]:
+        for turn in turns:
+            error = self.hidden(turn.error) if turn.error is not None else None
+            yield replace(turn, items=[self._item(item) for item in turn.items], error=error)
+
+    def value(self, value: object) -> object:
+        """A JSON value with every text in it hidden."""
+        return self._value(value)
+
+    def members(self, value: Mapping[str, object]) -> dict[str, object]:
+        """A JSON object with every text in it hidden."""
+        return self._members(value)
+
+    def adjacent(self, texts: list[str]) -> list[str]:
+        """The parts of one text. A path across them is hidden in the part in which it begins."""
+        return self._pieces(texts) if texts else []
+
+    def _item(self, item: Item) -> Item:
+        match item:
+            case Said():
+                return replace(item, blocks=list(self._blocks(item.blocks)))
+            case ToolCall():
+                return replace(item, fields=self._members(item.fields))
+            case Plan():
+                return replace(item, entries=[self._value(entry) for entry in item.entries])
+            case Note():
+                return replace(item, text=self.hidden(item.text))
+            case Other():
+                return replace(item, update=self._members(item.update))
+            case Subagent():
+                return replace(item, title=self.hidden(item.title), items=[self._item(each) for each in item.items])
+
+    def _members(self, value: Mapping[str, object]) -> dict[str, object]:
+        return {self.hidden(name): self._value(member) for name, member in value.items()}
+
+    def _value(self, value: object) -> object:
+        if isinstance(value, str):
+            return self.hidden(value)
+        if isinstance(value, list):
+            return [self._value(item) for item in value]
+        return self._members(value) if isinstance(value, dict) else value
+
+    def _blocks(self, blocks: Sequence[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
+        """The blocks of a message. A path across adjacent texts is hidden in the text in which it begins."""
+        for is_text, near in groupby(blocks, lambda block: acp.text(block, "type") == "text"):
+            alike = list(near)
+            texts = self._pieces([acp.text(block, "text") or "" for block in alike]) if is_text else repeat(None)
+            for block, text in zip(alike, texts, strict=False):
+                others = self._members({name: value for name, value in block.items() if text is None or name != "text"})
+                yield others if text is None else {**others, "text": text}
+
+    def _pieces(self, texts: list[str]) -> list[str]:
+        """The texts of adjacent blocks, hidden as one text."""
+        if len(texts) == 1:
+            return [self.hidden(texts[0])]
+        whole, start = "".join(texts), 0
+        out: list[str] = []
+        found = deque((*match.span(), _tilde(match)) for match in self._pattern.finditer(whole))
+        for text in texts:
+            at, end = start, start + len(text)
+            pieces: list[str] = []
+            while found and found[0][0] < end:
+                first, last, instead = found[0]
+                pieces += [whole[at : max(first, at)], instead if first >= start else ""]
+                at = min(last, end)
+                if last > end:  # the next text continues the path
+                    break
+                found.popleft()
+            out.append("".join([*pieces, whole[at:end]]))
+            start = end
+        return out
+
+
+def _tilde(found: re.Match[str]) -> str:
+    return f"{found[1]}/~" if found[1] is not None else "~"
+
+
+def _parts(home: str) -> list[str]:
+    return [part for part in re.split(r"[\\/]", home) if part]
+
+
+def _spelled(home: str) -> str:
+    """A pattern for a directory, also with other separators, or as part of an address."""
+    parts = _parts(home)
+    is_windows = parts[0][1:] == ":"
+    names = [f"(?:{re.escape(part)}|{re.escape(quote(part))})" for part in (parts[1:] if is_windows else parts)]
+    path = _SEPARATOR.join(names)
+    return f"{_DRIVE}{_SEPARATOR}(?i:{path})" if is_windows else f"{_FIRST}{path}"

@@ -1,0 +1,274 @@
+"""A conversation as a single HTML page: no script, no external resources, for any screen, light or dark.
+
+All text of the transcript is escaped. In addition the page's policy forbids scripts, other styles, frames, forms,
+connections, and images that are not part of the page. It is written turn by turn.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from html import escape
+from pathlib import Path
+
+from acp_proxy import __version__
+from acp_proxy.protocol import acp
+from acp_proxy.tools.export.highlighting import highlighted, highlighted_file
+from acp_proxy.tools.export.markdown_html import html_of, link, words_of
+from acp_proxy.views import diffs, document, tool_calls
+from acp_proxy.views.attachments import image_in
+from acp_proxy.views.conversation import ConversationTurn, Item, Note, Other, Plan, Said, Subagent, ToolCall
+from acp_proxy.views.document import Choices, Head
+from acp_proxy.views.formatting import lasted, money, size, unmarked
+from acp_proxy.views.sanitize import clock_time, day, json_text, one_line, plain, uri_of
+from acp_proxy.views.tool_calls import Diff, Raw
+
+_OPEN_ROWS = 30
+"""Rows of a diff that are visible at first: readers look at changes first, but not at pages of them."""
+_MARKS = {tool_calls.COMPLETED: "✓", tool_calls.FAILED: "✗", None: "·"}
+_STEPS = {"completed": "✓", "in_progress": "▸"}
+_IN_WORDS = tool_calls.KINDS - {"execute"}
+_CODE = re.compile("`[^`]+`")
+_POLICY = "default-src 'none'; img-src data:; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'"
+_END = (
+    f'</main>\n<footer class="foot">Exported from its transcript by acp-proxy {__version__}.</footer>\n'
+    "</div>\n</body>\n</html>\n"
+)
+
+
+def page(
+    head: Head, lines: list[tuple[int, str]], turns: Iterable[ConversationTurn], choices: Choices
+) -> Iterator[str]:
+    """``lines``: the numbers and the topics of the turns."""
+    yield _beginning(head, has_contents=len(lines) > 1)
+    yield _head(head, len(lines))
+    if len(lines) > 1:
+        yield from _contents(lines)
+    yield "<main>\n"
+    paper = _Paper(head, choices)
+    for turn in document.named(turns):
+        yield from paper.turn(turn)
+    yield _END
+
+
+@cache
+def style() -> str:
+    return Path(__file__).with_name("html.css").read_text(encoding="utf-8")
+
+
+def policy() -> str:
+    digest = hashlib.sha256(style().encode()).digest()
+    return _POLICY.format(hash=base64.b64encode(digest).decode())
+
+
+def _beginning(head: Head, *, has_contents: bool) -> str:
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy()}">\n'
+        '<meta http-equiv="x-dns-prefetch-control" content="off">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f'<title>{escape(head.heading)}</title>\n<link rel="icon" href="data:,">\n'
+        f'<style>{style()}</style>\n</head>\n<body>\n<div class="frame{" two" if has_contents else ""}">\n'
+    )
+
+
+def _head(head: Head, count: int) -> str:
+    version = one_line(acp.text(head.agent, "version") or "")[:40]
+    facts = {
+        "Agent": f"{head.name} {version}".strip(),
+        "Directory": one_line(head.cwd or ""),
+        "Begun": f"{day(head.created)} {clock_time(head.created)} UTC" if day(head.created) else "",
+        "Turns": str(count),
+        "Model": ", ".join(map(one_line, head.models)),
+        "Tokens": f"{head.tokens:,}" if head.tokens is not None else "",
+        "Cost": money(head.cost),
+    }
+    rows = "".join(
+        f'<div><dt>{name}</dt><dd dir="auto">{escape(told)}</dd></div>' for name, told in facts.items() if told
+    )
+    return f'<header class="head">\n<h1 dir="auto">{escape(head.heading)}</h1>\n<dl>{rows}</dl>\n</header>\n'
+
+
+def _contents(lines: list[tuple[int, str]]) -> Iterator[str]:
+    yield '<nav class="contents" aria-label="Contents">\n<details open><summary>Contents</summary>\n<ol>\n'
+    for number, line in lines:
+        yield f'<li><a href="#turn-{number}"><span>{number}</span><bdi>{escape(line)}</bdi></a></li>\n'
+    yield "</ol>\n</details>\n</nav>\n"
+
+
+class _Paper:
+    """Renders the turns of one conversation."""
+
+    def __init__(self, head: Head, choices: Choices) -> None:
+        self._cwd = head.cwd
+        self._agent = escape(head.name)
+        self._choices = choices
+        self._day = day(head.created)
+        self._tells_models = len(head.models) > 1
+
+    def turn(self, turn: ConversationTurn) -> Iterator[str]:
+        id = f"turn-{turn.number}"
+        yield f'<section class="turn" id="{id}" aria-labelledby="{id}-head">\n<h2 id="{id}-head">'
+        yield f'<a href="#{id}">Turn {turn.number}</a>{self._facts(turn)}</h2>\n'
+        for item in turn.items:
+            yield self._item(item)
+        ending = document.ending(turn)
+        yield f"{_notice(ending) if ending else ''}</section>\n"
+
+    def _facts(self, turn: ConversationTurn) -> str:
+        """The turn's model, how long it took, and when it began."""
+        model = one_line(turn.model) if turn.model and self._tells_models else ""
+        facts = [escape(model), lasted(turn.at, turn.ended), self._time(turn.at)]
+        told = " · ".join(filter(None, facts))
+        return f" <span>{told}</span>" if told else ""
+
+    def _time(self, stamp: str) -> str:
+        if not day(stamp):
+            return ""
+        told = clock_time(stamp) if day(stamp) == self._day else f"{day(stamp)} {clock_time(stamp)}"
+        self._day = day(stamp)
+        return f'<time datetime="{escape(stamp)}">{told}</time>'
+
+    def _item(self, item: Item) -> str:
+        if isinstance(item, Said):
+            return self._said(item)
+        if isinstance(item, ToolCall):
+            return self._call(item)
+        if isinstance(item, Plan):
+            return _plan(item)
+        if isinstance(item, Subagent):
+            return _folded(f"Subagent: {one_line(item.title)}", "".join(map(self._item, item.items)))
+        return _notice(document.note(item)) if isinstance(item, Note) else _other(item)
+
+    def _said(self, item: Said) -> str:
+        words = _blocks(item.blocks, breaks=item.speaker == "user")
+        if item.speaker == "thought":
+            return f'<details class="thought"><summary>Thought</summary><div class="said">{words}</div></details>\n'
+        who = "User" if item.speaker == "user" else self._agent
+        return f'<div class="said {item.speaker}"><p class="hidden">{who}:</p>\n{words}</div>\n'
+
+    def _call(self, call: ToolCall) -> str:
+        status = tool_calls.status(call)
+        parts = tool_calls.parts(call)
+        changes = [part for part in parts if isinstance(part, Diff)]
+        line = self._line(call, changes)
+        body = (
+            "".join(self._part(part, tool_calls.title(call)) for part in parts) if self._choices.tools == "full" else ""
+        )
+        if not body:
+            return f'<div class="call {status or ""}"><div class="line">{line}</div></div>\n'
+        is_short = bool(changes) and sum(len(change.rows) for change in changes) <= _OPEN_ROWS
+        return (
+            f'<details class="call {status or ""}"{" open" if is_short else ""}><summary class="line">{line}</summary>'
+            f'\n<div class="body">{body}</div></details>\n'
+        )
+
+    def _line(self, call: ToolCall, changes: list[Diff]) -> str:
+        """A call in one line: its status, title, location, and size of the change."""
+        status, kind, title = tool_calls.status(call), tool_calls.kind(call), self._short(_title(call))
+        places = [place for place in map(self._short, tool_calls.paths(call)[:3]) if place.split(":")[0] not in title]
+        out = _mark(_MARKS.get(status, "…"), (status or "unknown").replace("_", " "), "mark")
+        if kind is not None and not title.lower().startswith(kind.replace("_", " ")):
+            out += f'<span class="kind">{kind.replace("_", " ")}</span> '
+        out += f'<span class="what" dir="auto">{escape(" ".join([title, *places]))}</span>'
+        return f"{out} {_counted(changes)}" if changes else out
+
+    def _part(self, part: tool_calls.Part, title: str) -> str:
+        if isinstance(part, Diff):
+            path = self._short(part.path)
+            label = "" if path in title else f'<p class="label">{escape(path)}{" (new)" if part.is_new else ""}</p>\n'
+            return label + _diff(part)
+        if isinstance(part, Raw):
+            label = f'<p class="label">{part.name}</p>\n' if part.name == "input" else ""
+            return label + highlighted(part.text, part.language)
+        return _blocks([part.block])
+
+    def _short(self, text: str) -> str:
+        """Paths relative to the session's directory."""
+        text = one_line(text)
+        inside = f"{self._cwd.rstrip('/')}/" if self._cwd and self._cwd.rstrip("/") else None
+        return text.replace(inside, "") if inside else text
+
+
+def _title(call: ToolCall) -> str:
+    """Its title in words. A command keeps the marks of the shell."""
+    title = tool_calls.title(call)
+    is_words = tool_calls.kind(call) in _IN_WORDS or _CODE.fullmatch(title) is not None
+    return unmarked(title) if is_words else title
+
+
+def _blocks(blocks: Iterable[Mapping[str, object]], *, breaks: bool = False) -> str:
+    return "".join(
+        html_of(each, breaks=breaks) if isinstance(each, str) else _block(each)
+        for each in document.texts_and_others(blocks)
+    )
+
+
+def _block(block: Mapping[str, object]) -> str:
+    """A block that is not text: an image, a resource, or a placeholder."""
+    kind, address = acp.text(block, "type"), one_line(uri_of(block))
+    resource = acp.member(block, "resource")
+    name = one_line(acp.text(block, "title") or acp.text(block, "name") or address)
+    if (image := image_in(block)) is not None:
+        alt = escape(name or f"image, {size(image.size)}")
+        return f'<img src="data:image/{image.kind};base64,{image.data}" alt="{alt}">\n'
+    if kind == "resource" and (text := acp.text(resource, "text")) is not None:
+        words = highlighted_file(plain(text), address)
+        return _folded(name, words)
+    if kind == "resource_link":
+        return f'<p class="thing" dir="auto">{link(address, name or "link")}</p>\n'
+    data = acp.text(block, "data") or acp.text(resource, "blob") or ""
+    told = ", ".join(filter(None, (name, one_line(acp.text(block, "mimeType") or ""), size(len(data) * 3 // 4))))
+    return f'<p class="thing" dir="auto">[{escape(one_line(kind or "content"))}: {escape(told)}]</p>\n'
+
+
+def _diff(change: Diff) -> str:
+    classes = {"+": "plus", "-": "minus", "@": "hunk", " ": ""}
+    rows = "".join(
+        f'<span class="{classes[row.kind]}">{"" if row.kind == "@" else row.kind}{escape(row.text)}\n</span>'
+        for row in change.rows
+    )
+    return f'<pre class="diff" tabindex="0"><code>{rows or "<span>no change</span>"}</code></pre>\n'
+
+
+def _plan(plan: Plan) -> str:
+    steps = ""
+    for entry in plan.entries:
+        status = acp.text(entry, "status") or "pending"
+        told = status if status in ("completed", "in_progress") else "pending"
+        steps += (
+            f'<li class="{told}">{_mark(_STEPS.get(told, "○"), told.replace("_", " "), "mark")}'
+            f'<span dir="auto">{words_of(one_line(acp.text(entry, "content") or ""))}</span></li>'
+        )
+    return f'<div class="plan"><p>Plan</p><ul>{steps}</ul></div>\n'
+
+
+def _notice(words: str) -> str:
+    return f'<p class="notice" dir="auto">{escape(words)}</p>\n'
+
+
+def _other(item: Other) -> str:
+    kind = one_line(acp.update_kind(item.update) or "update")
+    return _folded(kind, highlighted(json_text(dict(item.update), indent=2), "json"))
+
+
+def _folded(name: str, body: str) -> str:
+    """``body`` is HTML."""
+    line = f'<span class="what" dir="auto">{escape(name)}</span>'
+    return f'<details class="call"><summary class="line">{line}</summary>\n<div class="body">{body}</div></details>\n'
+
+
+def _mark(sign: str, words: str, name: str) -> str:
+    """A sign, with words for screen readers."""
+    return f'<span class="{name}" aria-hidden="true">{sign}</span><span class="hidden">{words}: </span>'
+
+
+def _counted(changes: list[Diff]) -> str:
+    """The number of added and of removed lines."""
+    counted = [diffs.counts(change.rows) for change in changes]
+    added, removed = sum(plus for plus, _ in counted), sum(minus for _, minus in counted)
+    minus = "\N{MINUS SIGN}"
+    return f'<span class="count"><span class="plus">+{added}</span> <span class="minus">{minus}{removed}</span></span>'

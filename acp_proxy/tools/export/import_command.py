@@ -1,0 +1,80 @@
+"""``acp-proxy sessions import``: import exported transcripts into a store."""
+
+import errno
+import os
+import sys
+from pathlib import Path
+from typing import IO, Annotated
+
+import typer
+
+from acp_proxy.cli.common import StoreOption, explained, store_of
+from acp_proxy.cli.progress import advancing
+from acp_proxy.errors import AcpProxyError, NotImported
+from acp_proxy.tools.export.import_file import import_transcript
+from acp_proxy.views import sanitize
+
+_STDIN = "-"
+
+
+def take_in(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Transcripts: .jsonl, or compressed: .jsonl.zst. -: stdin."),
+    ],
+    store: StoreOption = "",
+    damaged: Annotated[
+        bool, typer.Option("--damaged", help="Also import files with damaged lines. sessions repair can repair them.")
+    ] = False,
+) -> None:
+    """Import exported transcripts, byte for byte.
+
+    You can list, show and load them like sessions recorded here. The command refuses files that are not transcripts,
+    and transcripts of a later version. It never replaces a session that already exists. The exit status is 1 if it
+    refused a file.
+
+    From another machine: ssh HOST acp-proxy sessions export last --format jsonl | acp-proxy sessions import -
+
+    Example: acp-proxy sessions import session.jsonl
+    """
+    said: list[str] = []
+    refused: list[str] = []
+    unlisted: list[str] = []
+    with explained():
+        opened = store_of(store, make=True)
+        for file in advancing(files, "Importing"):
+            try:
+                taken = import_transcript(opened, _given(file), damaged=damaged)
+            except (AcpProxyError, OSError) as problem:
+                reason = _reason(problem, opened.root) if isinstance(problem, OSError) else problem
+                refused.append(f"{'stdin' if file == _STDIN else file}: {str(reason).removesuffix('.')}.")
+                continue
+            what = "imported" if taken.is_new else "here already"
+            said.append(f"{taken.session}  {taken.agent}  {what}")
+            if taken.is_new and not taken.prompts:
+                unlisted.append(taken.session)
+    for text in said:
+        typer.echo(sanitize.line(text))
+    for text in unlisted:
+        typer.echo(f"{sanitize.line(text)} contains no conversation. Lists do not show it.", err=True)
+    for text in refused:
+        typer.echo(f"acp-proxy: not imported: {sanitize.line(text)}", err=True)
+    if refused:
+        raise typer.Exit(1)
+
+
+def _given(file: str) -> Path | IO[bytes]:
+    """Raises NotImported."""
+    if file != _STDIN:
+        return Path(file).expanduser()
+    if (stdin := getattr(sys.stdin, "buffer", None)) is None:
+        raise NotImported("closed. Pipe a transcript into it, or name a file")
+    return stdin  # type: ignore[no-any-return]
+
+
+def _reason(problem: OSError, root: Path) -> str:
+    if os.path.isdir(problem.filename or ""):  # Windows reports it as a refusal
+        return "it is a directory. Name the files in it"
+    full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
+    todo = f"Free some space in {root}" if full else "Check the file's name and permissions"
+    return f"{problem.strerror}. {todo}"

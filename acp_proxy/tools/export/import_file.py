@@ -1,0 +1,276 @@
+"""Imports an exported transcript into the store, byte for byte.
+
+Refuses whatever is doubtful: a file that is not a transcript, is damaged or of a later version, or is of a session that
+already exists with other content. The file gets its name once it is complete and on disk, and never replaces another.
+Its path is made from generated names, never from text in the header. A stream is read once, into an unnamed temporary
+file in the store.
+
+Nobody here knows who wrote a file, so its notes do not say for which session the agent is asked: if they name another
+id, a note at its end says that the agent has none for it yet.
+"""
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+from acp_proxy import shell_quote
+from acp_proxy.errors import NotImported, Unreadable
+from acp_proxy.protocol import acp, timestamps
+from acp_proxy.store import delete, journal
+from acp_proxy.store.layout import Layout
+from acp_proxy.store.sessions import Archive
+from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript.compressed import Compressed, pieces, written
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_names import ASIDE, file_name, is_ours, unfinished
+from acp_proxy.transcript.long_lines import cut_short
+from acp_proxy.transcript.reader import NEW_ID, Reading
+from acp_proxy.transcript.summary import Summary
+
+_FRAME = b"\x28\xb5\x2f\xfd"
+"""The first bytes of a zstd frame."""
+_LONGEST_HEADER = 1024 * 1024
+"""Bytes: a header has a few ids, paths and names. A first line longer than this is not a header."""
+_LONGEST_NAME = 100
+"""Characters of a folder's name: more than any name made here has."""
+_AT_ONCE = _LONGEST_HEADER
+"""Bytes read from a stream at a time; the first read contains the header."""
+_RUN = "import"
+"""The ``run`` of the note at the end."""
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An imported session.
+
+    ``prompts``: its number of turns, as a list counts them. ``is_new``: False if the same transcript was already there.
+    """
+
+    agent: str
+    session: str
+    prompts: int
+    is_new: bool
+
+
+class Source:
+    """An open file that may be a transcript, plain or compressed."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        """Raises NotImported if it is not a regular file, or far larger than what is on disk; OSError."""
+        fd = file.fileno()
+        if not stat.S_ISREG(os.fstat(fd).st_mode):  # a device may never end
+            raise NotImported("it is neither a file nor a pipe. Save its content to a file, and import that")
+        try:
+            self._compressed = Compressed(fd) if private_files.read_at(fd, len(_FRAME), 0) == _FRAME else None
+            private_files.check_space(fd)
+        except private_files.TooLarge as problem:
+            raise NotImported(problem.text) from problem
+        self.read: Callable[[int, int], bytes]
+        self.read = self._compressed.read if self._compressed is not None else partial(private_files.read_at, fd)
+        self.size = self._compressed.size if self._compressed is not None else os.fstat(fd).st_size
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether its compressed data is damaged, as far as it was read."""
+        return self._compressed is not None and self._compressed.is_damaged
+
+
+def import_transcript(store: Archive, given: Path | IO[bytes], *, damaged: bool = False) -> Taken:
+    """Import an exported transcript from a file or a stream.
+
+    ``damaged``: accept it even if some of its lines cannot be read. Raises NotImported, NewerFormat, OSError.
+    """
+    taken = _take_in(store.layout, given, store.layout.make_folder, timestamps.stamp(time.time()), damaged=damaged)
+    if taken.is_new:
+        with suppress(Unreadable):  # then its mark stays
+            store.add_to_index(taken.agent, file_name(taken.session), can_wait=True)
+    return taken
+
+
+def _take_in(
+    layout: Layout, given: Path | IO[bytes], prepare: Callable[[Path], None], stamp: str, *, damaged: bool
+) -> Taken:
+    """Import a transcript.
+
+    ``given``: a path, or a stream. ``prepare``: creates an agent's folder. ``stamp``: the time of the import.
+    ``damaged``: accept it even if some of its lines cannot be read.
+
+    Raises NotImported, NewerFormat, OSError.
+    """
+    with _opened(layout, given) as file:
+        source = Source(file)
+        header = _header(source)
+        prompts, names_ids = _checked(source, header, damaged=damaged)
+        agent, name = folder(header), file_name(header.session)
+        into = layout.transcript(agent, name)
+        prepare(into.parent)
+        with private_files.alone_in(into.parent, wait=True):  # nobody removes the unfinished file, or compresses it
+            known = layout.journal(agent)
+            if header.session in known.deleted():
+                with known.alone():
+                    if header.session in known.deleted():
+                        delete.finish(layout, agent, header.session)  # a crash may have interrupted the delete
+            elif layout.exists(agent, name):
+                _compare(source, into, header)
+                return Taken(agent, header.session, prompts, is_new=False)
+            _write(layout, agent, into, header, source, stamp, names_ids=names_ids)
+    return Taken(agent, header.session, prompts, is_new=True)
+
+
+def folder(header: Header) -> str:
+    """The agent's folder: the one the session came from, if acp-proxy made that name; else named after the agent."""
+    told = acp.text(header.agent, "id") or acp.text(header.agent, "name") or "agent"
+    return told if is_ours(told) and ASIDE not in told and len(told) <= _LONGEST_NAME else file_name(told)
+
+
+@contextmanager
+def _opened(layout: Layout, given: Path | IO[bytes]) -> Iterator[IO[bytes]]:
+    """Yields a file that can be read more than once: a stream is copied. Raises NotImported, NewerFormat, OSError."""
+    with ExitStack() as stack:
+        file = stack.enter_context(given.open("rb")) if isinstance(given, Path) else given
+        if file is given or stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+            copy = stack.enter_context(TemporaryFile(dir=layout.root, buffering=0))  # removed even if we are killed
+            _copy(file, copy)
+            file = copy
+        yield file
+
+
+def _copy(stream: IO[bytes], into: IO[bytes]) -> None:
+    at = 0
+    while data := stream.read(_AT_ONCE):
+        private_files.write_at(into.fileno(), data, at)
+        if not at:
+            _header(Source(into))  # refuse early: another stream may never end
+        at += len(data)
+
+
+def examined(source: Source) -> tuple[Header, int]:
+    """A transcript's header and its number of turns. Raises NotImported, NewerFormat."""
+    header = _header(source)
+    return header, _checked(source, header, damaged=False)[0]
+
+
+def _header(source: Source) -> Header:
+    """Raises NotImported, NewerFormat."""
+    line, newline, _ = source.read(min(source.size, _LONGEST_HEADER), 0).partition(b"\n")
+    header = file_format.decode_header(line)
+    if header is None or not newline:
+        raise NotImported(
+            "it is not a transcript: its first line is not a header. Only exports with --format jsonl can be imported, "
+            "as they are or compressed with zstd"
+        )
+    return header
+
+
+def _checked(source: Source, header: Header, *, damaged: bool) -> tuple[int, bool]:
+    """The number of turns, and whether notes may name other ids of the session. Raises NotImported if the compression
+    is damaged, or a line unless ``damaged``: what is left in such lines may be notes."""
+    summary, names_ids = Summary.begun(header), False
+    for number, line in enumerate(cut_short(source.read, source.size), 1):
+        entry = file_format.decode_entry(line, header.version) if number > 1 and line is not None else None
+        if entry is None and number > 1 and not damaged and (line is None or not line.isspace()):
+            raise NotImported(f"line {number} is not an entry of a transcript. To import the file anyway: --damaged")
+        if entry is not None:
+            summary.add(entry)
+            names_ids |= acp.text(entry.note, "type") in NEW_ID
+        elif number > 1:
+            names_ids |= line is None or any(file_format.notes_in(line, NEW_ID))
+    if source.is_damaged:
+        raise NotImported("its compressed data is damaged. Import an intact copy")
+    return summary.prompts, names_ids
+
+
+def _compare(source: Source, into: Path, header: Header) -> None:
+    """Check that the existing transcript equals the source, or continues it. Raises NotImported, OSError."""
+    here = Reading(into)
+    try:
+        if not all(_same(source, here.bytes_from(0))):
+            raise NotImported(
+                f"session {header.session} already exists, with other content. "
+                f"To replace it, delete it first: acp-proxy sessions delete {_typed(header.session)}"
+            )
+    finally:
+        here.close()
+
+
+def _typed(session: str) -> str:
+    """The session as a command-line argument, whatever its id contains."""
+    return shell_quote.quoted(
+        session if shell_quote.is_typable(session) and not session.startswith("-") else file_name(session)
+    )
+
+
+def _same(source: Source, here: Iterator[bytes]) -> Iterator[bool]:
+    """Compares piece by piece; the source may end first."""
+    at = 0
+    for data in here:
+        other = source.read(min(len(data), source.size - at), at)
+        yield data.startswith(other)
+        at += len(other)
+        if at >= source.size:
+            return
+    yield at == source.size
+
+
+def _write(
+    layout: Layout, agent: str, into: Path, header: Header, source: Source, stamp: str, *, names_ids: bool
+) -> None:
+    """Write the file and give it its name. Raises NotImported, OSError."""
+    known = layout.journal(agent)
+    note = {"type": file_format.CONTINUED, "agent": agent, "session": header.session}
+    end = file_format.encode_note(stamp, _RUN, note) if names_ids else b""
+    with on_disk(into, source, end) as new, known.alone():
+        if header.session in known.deleted():
+            known.append(journal.LIFTED, header.session, stamp)
+        layout.mark(agent, into.stem)
+        give_name(new, into)
+
+
+@contextmanager
+def on_disk(into: Path, source: Source, end: bytes = b"") -> Iterator[Path]:
+    """Yields a new file with the source's content, which can get the name ``into``; else it is removed afterwards.
+    ``end``: a line that follows.
+
+    Call it only while holding the lock on its folder. Raises NotImported, OSError.
+    """
+    new = unfinished(into)
+    fd = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    try:
+        try:
+            if end and source.read(1, source.size - 1) != b"\n":
+                end = b"\n" + end
+            size = written(fd, chain(pieces(source.read, source.size), [end] if end else []))
+        finally:
+            os.close(fd)  # Windows cannot rename an open file
+        if size != source.size + len(end):
+            raise NotImported("it became shorter while it was being read. Try again")
+        yield new
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def give_name(new: Path, into: Path) -> None:
+    """Give the file its name if that is free. Raises NotImported, OSError.
+
+    Without hard links, another process may still take the name between the check and the rename.
+    """
+    try:
+        os.link(new, into)
+    except FileExistsError as problem:
+        raise NotImported("the session has just been started here. Try again") from problem
+    except FileNotFoundError as problem:
+        raise NotImported("the session was deleted in the meantime. Try again") from problem
+    except OSError as problem:
+        if problem.errno not in _NO_LINKS or os.path.lexists(into):
+            raise
+        new.replace(into)

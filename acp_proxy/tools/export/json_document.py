@@ -1,0 +1,58 @@
+"""A conversation as one JSON document, for programs. docs/export.md describes its content.
+
+It is printable ASCII, written turn by turn.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from acp_proxy.views.conversation import ConversationTurn, Item, Note, Plan, Said, Subagent, ToolCall
+from acp_proxy.views.document import Choices, Head
+from acp_proxy.views.sanitize import json_text
+
+VERSION = 1
+_SUMMARY = frozenset({"title", "kind", "status", "locations"})
+
+
+def document(head: Head, turns: Iterable[ConversationTurn], choices: Choices) -> Iterator[str]:
+    session = {
+        "sessionId": head.session,
+        "agent": dict(head.agent),
+        "title": head.title,
+        "cwd": head.cwd,
+        "createdAt": head.created or None,
+        "updatedAt": head.updated or None,
+        "origin": head.origin,
+    }
+    yield f'{{"acp-conversation":{VERSION},\n"session":{json_text(session)},\n"turns":['
+    separator = "\n"
+    for turn in turns:
+        yield separator + json_text(_turn(turn, choices))
+        separator = ",\n"
+    yield "\n]}\n"
+
+
+def _turn(turn: ConversationTurn, choices: Choices) -> dict[str, object]:
+    return {
+        "number": turn.number,
+        "startedAt": turn.at or None,
+        "stopReason": turn.stop,
+        "error": turn.error,
+        "items": [_item(item, choices) for item in turn.items],
+    }
+
+
+def _item(item: Item, choices: Choices) -> dict[str, object]:
+    if isinstance(item, Said):
+        return {"type": item.speaker, "messageId": item.id, "content": [dict(block) for block in item.blocks]}
+    if isinstance(item, ToolCall):
+        whole = choices.tools == "full"
+        fields = {name: value for name, value in item.fields.items() if whole or name in _SUMMARY}
+        return {**fields, "type": "tool_call" if item.is_new else "tool_call_update", "toolCallId": item.id}
+    if isinstance(item, Plan):
+        return {"type": "plan", "entries": item.entries}
+    if isinstance(item, Note):
+        return {"type": "note", "kind": item.kind, "text": item.text}
+    if isinstance(item, Subagent):
+        items = [_item(each, choices) for each in item.items]
+        return {"type": "subagent", "sessionId": item.id, "title": item.title, "items": items}
+    return {"type": "update", "update": dict(item.update)}

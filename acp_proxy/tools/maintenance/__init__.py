@@ -1,0 +1,1 @@
+"""Verify, repair, prune and compress the whole store."""

@@ -1,0 +1,84 @@
+"""``acp-proxy sessions compress``: compress large transcripts that nobody uses."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from acp_proxy.cli import values as cli_values
+from acp_proxy.cli.common import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, store_of
+from acp_proxy.cli.progress import advancing
+from acp_proxy.views import formatting, sanitize
+
+if TYPE_CHECKING:  # imported late: other commands need no zstd
+    from acp_proxy.store.sessions import Made
+
+
+def compress(
+    sessions: SessionsArgument = None,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    older_than: Annotated[
+        str,
+        typer.Option(
+            "--older-than", metavar="AGE", help="Only transcripts not written to for this long: 90m, 12h, 7d."
+        ),
+    ] = "7d",
+    min_size: Annotated[
+        str, typer.Option("--min-size", metavar="SIZE", help="Only transcripts of at least this size: 64K, 1M.")
+    ] = "256K",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be saved; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Compress large transcripts that nobody has used for a while.
+
+    You can read them as before. acp-proxy decompresses a transcript when its session continues. You can run this
+    command while agents are running: it skips transcripts in use, and transcripts larger than 128 MiB.
+
+    Example: acp-proxy sessions compress --dry-run
+    """
+    from acp_proxy.store.sessions import Terms
+
+    made: list[Made] = []
+    failed: list[str] = []
+    with explained():
+        terms = Terms(
+            min_size=cli_values.size("--min-size", min_size),
+            older_than=cli_values.seconds("--older-than", older_than),
+            dry=dry_run,
+        )
+        opened = store_of(store, change=not dry_run)
+        rows = kept(opened, agent) if agent else None
+        if sessions:
+            rows = [chosen(opened, each, agent) for each in sessions]
+        for folder, name in advancing(opened.compressible(rows), "Compressing"):
+            try:
+                one = opened.compress(folder, name, terms)
+            except OSError as problem:
+                failed.append(f"{folder}/{name}: {problem.strerror}")
+                continue
+            if one is not None:
+                made.append(one)
+        known = {(row.agent, row.name): row for row in opened.sessions()} if made and not as_json else {}
+    before, after = sum(one.before for one in made), sum(one.after for one in made)
+    if as_json:
+        values = [
+            {"agent": one.agent, "transcript": one.name, "bytesBefore": one.before, "bytes": one.after} for one in made
+        ]
+        told = {"dryRun": dry_run, "transcripts": values, "bytesBefore": before, "bytes": after}
+        typer.echo(json.dumps(told, indent=2))
+    else:
+        for one in made:  # after the progress bar
+            row = known.get((one.agent, one.name))
+            shown = f"{row.named}  {row.title or '(no title)'}" if row is not None else f"{one.agent}/{one.name}"
+            typer.echo(sanitize.line(f"{shown}: {_figures(one.before, one.after)}"))
+        what = "would be compressed" if dry_run else "compressed"
+        typer.echo(f"{len(made)} {what}" + (f": {_figures(before, after)}" if made else "."))
+    for text in failed:
+        typer.echo(f"acp-proxy: not compressed: {text}. Fix this problem, then run the command again.", err=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _figures(before: int, after: int) -> str:
+    return f"{formatting.size(before)} to {formatting.size(after)}, {before / after:.1f} times smaller"

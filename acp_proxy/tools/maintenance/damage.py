@@ -1,0 +1,153 @@
+"""Finds the damaged parts of a file of lines: stretches between intact entries.
+
+Pure, apart from the lines passed in; memory is bounded by the longest line. Whatever parses counts as intact: there are
+no checksums, so a changed letter within a text is not noticed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.store.journal import events_in
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.salvage import Intact
+
+TORN_END = "torn end"
+TORN = "torn entry"
+NUL = "NUL bytes"
+NO_ENTRY = "not an entry"
+ANOTHERS = "line of another program"
+UNKNOWN = "unknown entry"
+SECOND_HEADER = "second header"
+BROKEN_HEADER = "broken header"
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """An intact entry next to damage. ``line``: counted from 1. ``at``: its time. ``what``: a description."""
+
+    line: int
+    at: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Damaged bytes, without the final newline.
+
+    ``line``: of its beginning, counted from 1. ``offset``, ``length``: in bytes. ``kinds``: of damage, in order.
+    ``behind``: an intact entry precedes it on the same line. ``before``: one follows it on the same line.
+    ``begins``: the file begins with it, where the header should be. ``ends``: the file ends with it, without a newline.
+    """
+
+    line: int
+    offset: int
+    length: int
+    kinds: tuple[str, ...]
+    behind: bool = False
+    before: bool = False
+    begins: bool = False
+    ends: bool = False
+    last: Beside | None = None
+    """The intact entry before it."""
+    next: Beside | None = None
+    """The intact entry after it."""
+
+    @property
+    def end(self) -> int:
+        """The offset after it."""
+        return self.offset + self.length
+
+
+@dataclass(slots=True)
+class Scan:
+    """Turns lines into stretches.
+
+    ``read``: finds the intact entries of a line. ``name``: describes one, given its line's number from 0.
+    """
+
+    read: Callable[[bytes], Sequence[Intact[Any]]]
+    name: Callable[[int, Any], Beside]
+    _last: Beside | None = field(default=None, init=False)
+    _open: Stretch | None = field(default=None, init=False)
+
+    def stretches(self, lines: Iterable[tuple[int, int, bytes]]) -> Iterator[Stretch]:
+        """The stretches in these lines (number from 0, offset, bytes).
+
+        Damaged lines with nothing intact between them form one.
+        """
+        for number, offset, line in lines:
+            yield from self._line(number, offset, line)
+        if self._open is not None:
+            yield self._open
+            self._open = None
+
+    def _line(self, number: int, offset: int, line: bytes) -> Iterator[Stretch]:
+        if line.isspace():
+            return
+        size, at, intact = len(line.rstrip(b"\n")), 0, number == 0 and offset > 0  # the header comes before it
+        for piece in self.read(line):
+            if line[at : piece.start].strip():
+                self._damaged(number, offset, line, at, piece.start, intact, before=True)
+            beside = self.name(number, piece.value)
+            if self._open is not None:
+                yield replace(self._open, next=beside)
+                self._open = None
+            self._last, at, intact = beside, piece.end, True
+        if line[at:size].strip():
+            self._damaged(number, offset, line, at, size, intact, before=False)
+
+    def _damaged(self, number: int, offset: int, line: bytes, start: int, end: int, behind: bool, before: bool) -> None:
+        ends = not before and not line.endswith(b"\n")
+        kind = TORN_END if ends and line[start:end].strip(b"\0") else _kind(line[start:end])
+        if self._open is None:
+            begins = offset + start == 0
+            self._open = Stretch(
+                number + 1, offset + start, end - start, (kind,), behind, begins=begins, last=self._last
+            )
+        kinds = self._open.kinds if kind in self._open.kinds else (*self._open.kinds, kind)
+        self._open = replace(self._open, length=offset + end - self._open.offset, kinds=kinds, before=before, ends=ends)
+
+
+def of_transcript(reading: Reading) -> Iterator[Stretch]:
+    """The damaged stretches, including a broken header; a missing header is not one."""
+    version = reading.header.version if reading.header is not None else file_format.VERSION
+    scan = Scan(lambda line: file_format.entries_in(line, version), _beside)
+    for stretch in scan.stretches(reading.raw_lines()):
+        yield replace(stretch, kinds=(BROKEN_HEADER,)) if stretch.begins else stretch
+
+
+def of_journal(lines: Iterable[tuple[int, bytes]]) -> Iterator[Stretch]:
+    """The damaged stretches of a journal. ``lines``: the offset of each line's end, and its bytes."""
+    numbered = ((number, end - len(line), line) for number, (end, line) in enumerate(lines))
+    return Scan(events_in, lambda number, _: Beside(number + 1, "", "event")).stretches(numbered)
+
+
+def named(entry: Entry) -> str:
+    """What an entry is, in a few words."""
+    if entry.note is not None:
+        return f"note {acp.text(entry.note, 'type') or ''}".rstrip()
+    who = entry.peer.value if entry.peer is not None else ""
+    if entry.of is not None:
+        return f"{who} answers {entry.of}"
+    update = acp.member(acp.member(entry.value, "params"), "update")
+    return f"{who} {acp.update_kind(update) or acp.text(entry.value, 'method') or 'message'}"
+
+
+def _beside(number: int, entry: Entry) -> Beside:
+    return Beside(number + 1, entry.at, named(entry))
+
+
+def _kind(data: bytes) -> str:
+    if data.count(0) * 2 > len(data):
+        return NUL
+    try:
+        value = jsonrpc.parse(data)
+    except (ValueError, RecursionError):
+        return TORN if data.lstrip().startswith(b'{"at":"') else NO_ENTRY
+    if isinstance(value, dict) and "acp-transcript" in value:
+        return SECOND_HEADER
+    return UNKNOWN if isinstance(value, dict) and {"at", "run", "from"} <= value.keys() else ANOTHERS

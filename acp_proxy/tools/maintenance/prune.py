@@ -1,0 +1,163 @@
+"""Chooses the sessions to prune, and deletes each as a whole; never one that somebody has open.
+
+Each limit is a promise about what remains, so a session goes if any limit requires it. Choosing is pure.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from acp_proxy.errors import errno_name
+from acp_proxy.store import delete
+from acp_proxy.store.index_update import Catalog
+from acp_proxy.store.layout import Layout
+from acp_proxy.store.queries import everything
+from acp_proxy.store.sessions import Archive
+from acp_proxy.store.soft_deleted import current, kept
+from acp_proxy.transcript.file_names import aside, compressed, short_copy
+
+IN_USE = "in use"
+"""The reason for not pruning a session that is open, or was changed since it was chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may remain.
+
+    ``before``: nothing last used before this time. ``keep``: at most so many sessions. ``size``: at most so many bytes.
+    """
+
+    before: str | None = None
+    keep: int | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A session that may be pruned.
+
+    ``at``: when it was last used, or soft-deleted. ``size``: bytes on disk. ``counts``: it has a turn.
+    """
+
+    agent: str
+    name: str
+    session: str
+    at: str
+    size: int
+    title: str | None
+    counts: bool = True
+    is_kept: bool = False
+    """It is soft-deleted."""
+    written: tuple[int, int] | None = None
+    """Modification time and size of its file, if known. If they differ later, it is not pruned."""
+
+    @property
+    def named(self) -> str:
+        """What selects it on a command line."""
+        if self.is_kept:
+            return self.session
+        return short_copy(self.agent, self.name, self.session) or self.session + aside(self.name)
+
+
+def beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Those of the candidates, given newest first, that exceed the limits; in the same order."""
+    count = size = 0
+    gone = []
+    for candidate in candidates:
+        count += candidate.counts
+        size += candidate.size
+        is_old = limits.before is not None and candidate.at < limits.before
+        is_many = limits.keep is not None and (count > limits.keep or (count == limits.keep and not candidate.counts))
+        is_much = limits.size is not None and size > limits.size
+        if is_old or is_many or is_much:
+            gone.append(candidate)
+    return gone
+
+
+def find_candidates(store: Archive, *, deleted: bool = False) -> list[Candidate]:
+    """The sessions that may be pruned, newest first; ``deleted``: the soft-deleted ones instead.
+
+    Raises OSError, Unreadable.
+    """
+    return (_of_kept if deleted else _of_listed)(store.layout, store.catalog)
+
+
+def _of_listed(layout: Layout, catalog: Catalog) -> list[Candidate]:
+    """Every session, newest first. Raises OSError, Unreadable."""
+    rows = catalog.ask(everything, *layout.agents())
+    sizes = {agent: layout.sizes(agent) for agent in layout.agents()}
+    return [
+        Candidate(
+            row.agent,
+            row.name,
+            row.session,
+            row.updated,
+            size,
+            row.title,
+            counts=row.prompts > 0,
+            written=_written(layout.transcript(row.agent, row.name)),
+        )
+        for row in current(layout, rows)
+        if (size := sizes.get(row.agent, {}).get(row.name)) is not None
+    ]
+
+
+def _of_kept(layout: Layout, catalog: Catalog) -> list[Candidate]:
+    """The soft-deleted sessions, last deleted first. Raises OSError, Unreadable."""
+    catalog.ask(lambda index: None, *layout.agents())  # brings the index up to date, so it has nothing of them
+    sizes = {agent: layout.sizes(agent) for agent in layout.agents()}
+    return [
+        Candidate(each.agent, each.name, each.session, each.at, size, each.title, is_kept=True)
+        for each in kept(layout)
+        if (size := sizes.get(each.agent, {}).get(each.name)) is not None
+    ]
+
+
+def prune_sessions(
+    store: Archive, candidates: Iterable[Candidate], *, soft: bool, is_here: bool = True
+) -> Iterator[tuple[Candidate, str | None]]:
+    """Delete sessions one by one. Yields each with the reason it was not deleted, or None.
+
+    ``is_here``: other machines with the same history keep them. The index is updated at the end. Raises Unreadable if
+    that fails; the next list then does it.
+    """
+    layout = store.layout
+    gone: dict[str, list[str]] = {}
+    try:
+        for candidate in candidates:
+            trouble = _delete(layout, candidate, soft=soft, is_here=is_here)
+            if trouble is None:
+                gone.setdefault(candidate.agent, []).append(candidate.name)
+            yield candidate, trouble
+    finally:
+        for agent, names in gone.items():
+            layout.journal(agent).sync()
+            store.catalog.forget(agent, names)
+
+
+def _delete(layout: Layout, candidate: Candidate, *, soft: bool, is_here: bool) -> str | None:
+    """The reason for not deleting it: ``IN_USE`` or an errno's name; None if it was deleted."""
+    agent, session, name = candidate.agent, candidate.session, candidate.name
+    path = layout.kept(agent, name) if candidate.is_kept else layout.transcript(agent, name)
+    try:
+        with layout.journal(agent).alone(), delete.unused(path) as is_unused:  # keeps others from decompressing it
+            if not is_unused or (candidate.written is not None and _written(path) != candidate.written):
+                return IN_USE
+            if candidate.is_kept:
+                delete.remove_kept(layout, agent, session, name, is_here=is_here)
+            else:
+                delete.remove(layout, agent, session, name, soft=soft, is_unused=True, is_here=is_here)
+    except OSError as problem:
+        return errno_name(problem)
+    return None
+
+
+def _written(path: Path) -> tuple[int, int] | None:
+    """Modification time and size of a transcript's file; None if it does not exist."""
+    for form in (path, compressed(path)):
+        with suppress(FileNotFoundError):
+            found = os.stat(form)
+            return found.st_mtime_ns, found.st_size
+    return None

@@ -1,0 +1,157 @@
+"""``acp-proxy sessions prune``: delete old sessions, or too many. Nothing else ever prunes."""
+
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from acp_proxy.cli import values
+from acp_proxy.cli.common import AgentOption, JsonOption, StoreOption, YesOption, agreed, explained, short_ids, store_of
+from acp_proxy.cli.pager import screen
+from acp_proxy.cli.progress import advancing
+from acp_proxy.errors import Unreadable, UsageError
+from acp_proxy.protocol import timestamps
+from acp_proxy.store.sessions import Archive, called, meant
+from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, beyond, find_candidates, prune_sessions
+from acp_proxy.views import formatting, sanitize
+
+_SHOWN = 20
+"""Sessions listed before the question: more do not help to decide. --dry-run shows all."""
+
+
+def prune(
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="AGE", help="Delete sessions not used for this long: 90d, 12w."),
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", metavar="N", min=0, help="Keep the N newest sessions; delete the rest.")
+    ] = None,
+    max_size: Annotated[
+        str | None,
+        typer.Option("--max-size", metavar="SIZE", help="Delete the oldest sessions until the rest fits: 5GB, 500M."),
+    ] = None,
+    deleted: Annotated[
+        bool,
+        typer.Option("--deleted", help="Only soft-deleted sessions, by the time of the delete. Without a limit: all."),
+    ] = False,
+    soft: Annotated[bool, typer.Option("--soft", help="Let sessions restore bring them back.")] = False,
+    everywhere: Annotated[
+        bool, typer.Option("--everywhere", help="With acp-proxy sync, delete them on all machines, not only here.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be deleted; delete nothing.")] = False,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete old sessions, or too many, permanently. It asks first.
+
+    prune deletes a session if at least one limit applies to it. With --agent, the limits apply to the sessions of that
+    agent only. It skips sessions that an agent is running now, or has continued since the question. The age of a
+    session counts from its last message. Sizes are file sizes, without the index.
+
+    Example: acp-proxy sessions prune --older-than 90d --keep 500 --max-size 5GB --dry-run
+    """
+    with explained():
+        is_for_all = deleted and older_than is None and keep is None and max_size is None
+        limits = _limits(older_than, 0 if is_for_all else keep, max_size)
+        if deleted and soft:
+            raise UsageError("--deleted and --soft exclude each other. Give one of them.")
+        if as_json and not (dry_run or yes):
+            raise UsageError("--json cannot ask. Add --dry-run or --yes.")
+        opened = store_of(store, change=not dry_run)
+        if everywhere and not _is_synchronized(opened):
+            typer.echo("This store is not synchronized: --everywhere changes nothing.", err=True)
+        candidates = find_candidates(opened, deleted=deleted)
+        agents = meant({*opened.agents(), *(each.agent for each in candidates)}, agent)
+        chosen = beyond(limits, [each for each in candidates if each.agent in agents])
+        if dry_run or not chosen:
+            if dry_run and not as_json:
+                _show(opened, chosen)
+            _tell(chosen, {}, as_json, dry_run=dry_run)
+            return
+        if not yes:
+            _show(opened, chosen[:_SHOWN], err=True)
+            more = f" ({len(chosen) - _SHOWN} of them not shown)" if len(chosen) > _SHOWN else ""
+            these = "this" if len(chosen) == 1 else "these"
+            agreed(f"Delete {these} {_figures(chosen)}{more}{' softly' if soft else ' permanently'}?")
+        trouble = _pruned(opened, chosen, soft=soft, is_here=not everywhere)
+    _tell(chosen, trouble, as_json, dry_run=False)
+    if soft and not as_json:
+        typer.echo("To bring one back: acp-proxy sessions restore", err=True)
+    if set(trouble.values()) - {IN_USE}:
+        raise typer.Exit(1)
+
+
+def _is_synchronized(store: Archive) -> bool:
+    from acp_proxy.tools.sync.membership import JoinedStore  # imported late: few need it
+
+    return JoinedStore(store.root).is_joined
+
+
+def _limits(older_than: str | None, keep: int | None, max_size: str | None) -> Limits:
+    """An empty value is an error, not a missing option. Raises UsageError."""
+    if older_than is None and keep is None and max_size is None:
+        raise UsageError(
+            "prune needs a limit. Give --older-than, --keep or --max-size (or --deleted, which needs none)."
+        )
+    age = values.seconds("--older-than", older_than) if older_than is not None else None
+    before = timestamps.stamp(max(time.time() - age, 0.0)) if age is not None else None
+    return Limits(before, keep, values.size("--max-size", max_size) if max_size is not None else None)
+
+
+def _pruned(store: Archive, chosen: Sequence[Candidate], *, soft: bool, is_here: bool) -> dict[tuple[str, str], str]:
+    """The sessions that were not deleted, by agent and name, with the reason."""
+    trouble: dict[tuple[str, str], str] = {}
+    try:
+        for candidate, why in prune_sessions(store, advancing(chosen, "Deleting"), soft=soft, is_here=is_here):
+            if why is not None:
+                trouble[candidate.agent, candidate.name] = why
+    except Unreadable:
+        typer.echo("The index cannot be written now. The next list removes the sessions from it.", err=True)
+    return trouble
+
+
+def _tell(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as_json: bool, *, dry_run: bool) -> None:
+    done = [each for each in chosen if (each.agent, each.name) not in trouble]
+    if as_json:
+        left = [_for_programs(each) | {"reason": trouble[each.agent, each.name]} for each in chosen if each not in done]
+        value = {"dryRun": dry_run, "sessions": [_for_programs(each) for each in done], "left": left}
+        typer.echo(sanitize.json_text(value | {"bytes": sum(each.size for each in done)}, indent=2))
+        return
+    typer.echo(f"{_figures(done)} would be deleted." if dry_run else f"{_figures(done)} deleted.")
+    for each in chosen:
+        why = trouble.get((each.agent, each.name))
+        if why is not None:
+            what = "is in use; not deleted" if why == IN_USE else f"not deleted ({why}). Run: acp-proxy doctor"
+            typer.echo(sanitize.line(f"acp-proxy: {each.named}: {what}"), err=True)
+
+
+def _show(store: Archive, chosen: Sequence[Candidate], *, err: bool = False) -> None:
+    from acp_proxy.views.candidates import SessionRow, lines
+
+    ids = short_ids(store, chosen)
+    shown = [SessionRow(each.at, each.agent, ids[each.named], each.title, each.size) for each in chosen]
+    target = screen()
+    for text in lines(shown, target.width if target.is_terminal else None):
+        typer.echo(text, err=err)
+
+
+def _figures(chosen: Sequence[Candidate]) -> str:
+    count = f"{len(chosen)} session{'' if len(chosen) == 1 else 's'}"
+    return f"{count}, {formatting.size(sum(each.size for each in chosen))}" if chosen else count
+
+
+def _for_programs(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "sessionId": candidate.session,
+        "agent": candidate.agent,
+        "agentName": called(candidate.agent),
+        "title": candidate.title,
+        "updatedAt": None if candidate.is_kept else candidate.at,
+        "deletedAt": candidate.at if candidate.is_kept else None,
+        "bytes": candidate.size,
+        "transcript": candidate.name,
+    }

@@ -1,0 +1,471 @@
+"""Checks everything in a store: what is wrong, where, and what fixes it. Changes nothing.
+
+Safe while proxies run: a line that one is writing is waited for, and an index that lacks an unfinished turn is not
+damaged. Nor is what the next list or search makes anew: the whole store may have been copied, or a file added. Memory
+is bounded by the longest line and by the names in one directory.
+"""
+
+import os
+import sqlite3
+import stat
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from acp_proxy.errors import NewerFormat, errno_name
+from acp_proxy.protocol import acp, timestamps
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store import index_update, open_session
+from acp_proxy.store import layout as store_layout
+from acp_proxy.store.index import Index, parsed, row_of, trusting
+from acp_proxy.store.index_update import Catalog
+from acp_proxy.store.layout import JOURNAL, Layout
+from acp_proxy.store.sessions import Archive
+from acp_proxy.tools.maintenance import damage, mend
+from acp_proxy.tools.maintenance.damage import Stretch
+from acp_proxy.tools.maintenance.mend import fitting, remade
+from acp_proxy.transcript import file_names, private_files
+from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.file_names import plain
+from acp_proxy.transcript.reader import Reading, cut
+from acp_proxy.transcript.summary import Summary
+
+# --- Compares the index with a transcript. Raises OSError, ``sqlite3.Error``.
+
+
+def agrees(index: Index, agent: str, name: str, reading: Reading) -> bool:
+    """Whether a transcript's row is correct and lacks no turn.
+
+    The inode only says from where on to read the next time: a copy of the whole store has others.
+    """
+    columns = "session, listed, updated, info, open, created, size, lines, state, used"
+    query = f"SELECT {columns} FROM transcripts WHERE agent = ? AND name = ?"
+    found = next(iter(index.select(query, (agent, name))), None)
+    header = reading.header or reading.remade_header()
+    if header is None or found is None:
+        return header is None and found is None
+    with trusting():
+        size = parsed(found[3])["size"]
+    summary, lines, upto = Summary.begun(header), 0, found[6]
+
+    def is_so(shown: Summary) -> bool:
+        row = row_of(name, header, summary, shown, reading.inode, size, upto, lines)
+        return tuple(row[key] for key in columns.split(", ")) == tuple(found)
+
+    first, shown, agrees, lacks_turn = 0, summary, False, False
+    for line in reading.lines():
+        if line.end <= upto:
+            lines = line.number + 1
+            if line.entry is not None:
+                summary.add(line.entry)
+            continue
+        if shown is summary:
+            first, shown, agrees = line.number, deepcopy(summary), is_so(summary)
+        if line.entry is None:
+            continue
+        lacks_turn |= line.whole and _begins_turn(line.entry)
+        if line.number == first:  # the row may include it from before its newline was written
+            shown.add(line.entry)
+            if is_so(shown):
+                agrees, lacks_turn = True, False
+    return not lacks_turn and (agrees or (shown is summary and is_so(summary)))
+
+
+def _begins_turn(entry: Entry) -> bool:
+    return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
+
+
+T = TypeVar("T")
+
+REPAIR, BY_HAND, NOTHING = "repair", "by hand", "nothing"
+"""What to do about a finding: run ``sessions repair``, act by hand, or nothing."""
+
+MODE, FOREIGN, UNREADABLE, NEWER, LEFTOVER = "mode", "foreign file", "cannot be read", "newer format", "leftover"
+NO_HEADER, EMPTY, JOURNAL_DAMAGE = "missing header", "empty", "damaged journal"
+COMPRESSED_DAMAGE, UNFINISHED_FORK = "damaged compression", "unfinished fork"
+INDEX_MISSING, INDEX_BROKEN, INDEX_BEHIND = "missing index", "broken index", "index behind"
+WORDS_BROKEN, WORDS_BEHIND = "broken search table", "search table behind"
+UNSEEN = "not looked at"
+
+_FOR_OTHERS = 0o077
+_OURS = frozenset({"transcripts", "unindexed", "backups", "deleted", "format", "compressed", "index.sqlite3", "search"})
+_OURS |= {"sync"}
+_SIDE_FILES = frozenset({"index.sqlite3-wal", "index.sqlite3-shm"})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be.
+
+    ``kind``: one of the kinds above, or a stretch's. ``text``: what that means, for the user. ``todo``: what to do.
+    ``name``: of the transcript, if it is about one. ``stretch``: the damaged bytes.
+    """
+
+    path: Path
+    kind: str
+    text: str
+    todo: str = REPAIR
+    agent: str = ""
+    name: str = ""
+    stretch: Stretch | None = None
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether something has to be done about it."""
+        return self.todo != NOTHING
+
+
+class Advancing(Protocol):
+    """Passes the items on one by one, and may report progress; ``what``: a label."""
+
+    def __call__(self, items: Sequence[T], what: str, /) -> Iterable[T]: ...
+
+
+def untold(items: Sequence[T], what: str) -> Iterable[T]:
+    """An ``Advancing`` that reports nothing."""
+    return items
+
+
+def verify_store(
+    store: Archive, *transcripts: tuple[str, str], advancing: Advancing | None = None
+) -> Iterator[Finding]:
+    """Problems in these transcripts (agent, name), or in the whole store if none are given. Changes nothing.
+
+    ``advancing`` wraps the items to report progress. Raises OSError.
+    """
+    inspection = Inspection(store.layout, advancing or untold)
+    return inspection.some(transcripts) if transcripts else inspection.all()
+
+
+class Inspection:
+    """Checks one store."""
+
+    def __init__(self, layout: Layout, advancing: Advancing = untold) -> None:
+        self._layout = layout
+        self._advancing = advancing
+
+    def all(self) -> Iterator[Finding]:
+        """Findings in the whole store. Raises OSError if the store's own directories cannot be read."""
+        if not self._layout.is_made:
+            return
+        yield from self._root()
+        for agent in self._layout.agents():
+            folder = self._layout.transcripts / agent
+            yield from _mode(folder)
+            for path in self._advancing(sorted(folder.iterdir()), "Reading transcripts"):
+                yield from self._file(agent, path)
+            yield from self._marks(agent)
+            yield from self._kept(agent)
+        if not self._layout.has_databases:
+            yield from self._unseen()
+            return
+        yield from self._index(self._layout.all_names())
+        yield from self._search()
+
+    def some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+        """Findings in these transcripts, and in the index and search tables about them."""
+        for agent, name in self._advancing(transcripts, "Reading transcripts"):
+            path = self._layout.transcript(agent, name)
+            yield from self._file(agent, path if os.path.lexists(path) else file_names.compressed(path))
+        if not self._layout.has_databases:
+            yield from self._unseen()
+            return
+        yield from self._index(transcripts)
+        for digit in sorted({file_names.digit(name) for _, name in transcripts}):
+            for path in self._layout.words(digit):
+                yield from self._words(path, frozenset(transcripts), set())
+
+    # --- directories
+
+    def _root(self) -> Iterator[Finding]:
+        for path in sorted(self._layout.root.iterdir()):
+            if path.name in _OURS or (path.name in _SIDE_FILES and self._layout.index.exists()):
+                if path != self._layout.index or path.is_file():
+                    yield from _mode(path)
+            elif path.name in _SIDE_FILES:
+                yield Finding(path, LEFTOVER, "belongs to an index that does not exist; SQLite removes it", NOTHING)
+            else:
+                yield _foreign(path)
+        for path in sorted(self._layout.transcripts.iterdir()):
+            if not path.is_dir():
+                yield _foreign(path)
+
+    def _marks(self, agent: str) -> Iterator[Finding]:
+        folder = self._layout.unindexed / agent
+        if folder.exists() and not folder.is_dir():
+            yield Finding(folder, FOREIGN, "is where a directory must be. Move it away", BY_HAND, agent)
+        try:
+            gone = {file_names.file_name(session) for session in self._layout.journal(agent).deleted()}
+        except OSError:
+            gone = set()
+        for name in self._layout.marked(agent):  # a deleted session's mark waits for the index to forget it
+            if name not in gone and not self._layout.exists(agent, name):
+                yield Finding(folder / name, LEFTOVER, "marks a transcript that does not exist", NOTHING, agent)
+
+    def _kept(self, agent: str) -> Iterator[Finding]:
+        """Checks soft-deleted transcripts, which may be restored."""
+        folder = self._layout.deleted / agent
+        if folder.is_dir():
+            yield from _mode(folder)
+            for path in sorted(folder.iterdir()):
+                yield from self._file(agent, path)
+
+    # --- files
+
+    def _file(self, agent: str, path: Path) -> Iterator[Finding]:
+        name = file_names.transcript_in(path.name)
+        if name is None and path.name != JOURNAL + file_names.SUFFIX:
+            yield _unfinished(agent, path)
+            return
+        is_compressed = name is not None and path.name.endswith(file_names.COMPRESSED_SUFFIX)
+        if is_compressed and os.path.lexists(path.with_suffix("")):
+            yield Finding(path, LEFTOVER, _LEFT, NOTHING, agent)
+            return
+        try:
+            if not stat.S_ISREG(os.lstat(path).st_mode):
+                yield Finding(path, FOREIGN, "is where a file must be, but is not one. Move it away", BY_HAND, agent)
+                return
+            yield from _mode(path)
+            yield from self._transcript(agent, name, path) if name is not None else self._journal(agent, path)
+        except FileNotFoundError:
+            return  # deleted in the meantime
+        except NewerFormat as problem:
+            yield Finding(path, NEWER, str(problem), BY_HAND, agent, name or path.stem)
+        except OSError as problem:
+            text = ". ".join(private_files.explain_unreadable(path, problem)[1:])
+            yield Finding(path, UNREADABLE, text, BY_HAND, agent, name or path.stem)
+
+    def _transcript(self, agent: str, name: str, path: Path) -> Iterator[Finding]:
+        reading = Reading(file_names.plain(path))
+        try:
+            reading.settle()
+            header = remade(reading) if reading.header is None else None
+            is_known = reading.header is not None or header is not None
+            begun = False
+            if reading.size == 0 and reading.compressed is None:
+                yield Finding(path, EMPTY, "nothing was ever written to it", NOTHING, agent, name)
+                return
+            for stretch in damage.of_transcript(reading):
+                begun = begun or stretch.begins
+                text, todo = _MEANING.get(stretch.kinds[0], "cannot be read, and is left out"), REPAIR
+                if not is_known:
+                    text, todo = "the file does not contain its session's id. Delete the file, or keep it", BY_HAND
+                elif stretch.begins and header is not None and not fitting(header, stretch):
+                    text, todo = _PARTIAL, NOTHING
+                elif stretch.begins:
+                    text = _PARTIAL
+                yield Finding(path, stretch.kinds[0], text, todo, agent, name, stretch)
+            if reading.header is None and not begun and reading.size:
+                todo = NOTHING if is_known else BY_HAND
+                yield Finding(
+                    path, NO_HEADER, _PARTIAL if is_known else "it does not contain its session's id", todo, agent, name
+                )
+            if reading.compressed is not None and reading.compressed.is_damaged:
+                yield Finding(path, COMPRESSED_DAMAGE, _CUT, REPAIR if is_known else BY_HAND, agent, name)
+        finally:
+            reading.close()
+
+    def _journal(self, agent: str, path: Path) -> Iterator[Finding]:
+        fd = private_files.open_private(path, os.O_RDONLY)
+        try:
+            for stretch in damage.of_journal(cut(partial(private_files.read_at, fd), 0, os.fstat(fd).st_size)):
+                text = "a delete, or the end of one, may be forgotten"
+                yield Finding(path, JOURNAL_DAMAGE, text, REPAIR, agent, "", stretch)
+        finally:
+            private_files.close(fd)
+
+    def _unseen(self) -> Iterator[Finding]:
+        """Reports what cannot be checked: SQLite needs to lock files, and to write, at least side files."""
+        for path in (self._layout.index, self._layout.search):
+            if os.path.lexists(path):
+                yield Finding(path, UNSEEN, _UNUSED, NOTHING)
+
+    # --- the index
+
+    def _index(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+        """Checks the index. It may lack marked transcripts."""
+        path = self._layout.index
+        try:
+            if not os.path.lexists(path):
+                if not all(self._layout.is_marked(agent, name) for agent, name in transcripts):
+                    yield Finding(path, INDEX_MISSING, "the next list makes it from the transcripts", NOTHING)
+                return
+            private_files.check_database(path)
+            index = Index(path)
+            try:
+                if not index.is_sound():
+                    yield Finding(path, INDEX_BROKEN, "is rebuilt from the transcripts")
+                    return
+                behind = self._behind(index, {agent for agent, _ in transcripts}) if not index.is_new else None
+                stale = 0
+                for agent, name in self._advancing(transcripts, "Comparing the list"):
+                    if self._agrees(index, agent, name) or self._agrees(index, agent, name):
+                        continue
+                    if behind is None or (agent, name) in behind:
+                        stale += 1
+                        continue
+                    text = "the list differs from the transcript"
+                    yield Finding(path, INDEX_BEHIND, text, REPAIR, agent, name)
+                if stale:
+                    text = f"{_transcripts(stale)} changed since the last list; the next one reads that"
+                    yield Finding(path, INDEX_BEHIND, text, NOTHING)
+            finally:
+                index.close()
+        except sqlite3.OperationalError as problem:
+            yield Finding(path, UNREADABLE, f"{problem}. If this persists, run: acp-proxy doctor", BY_HAND)
+        except sqlite3.DatabaseError as problem:
+            yield Finding(path, INDEX_BROKEN, f"{problem}: it is rebuilt from the transcripts")
+        except OSError as problem:
+            yield Finding(path, FOREIGN, f"{errno_name(problem)}: move it away; lists are slow without it", BY_HAND)
+
+    def _behind(self, index: Index, agents: Iterable[str]) -> set[tuple[str, str]]:
+        """The transcripts that the next list reads, even without a mark."""
+        changes = [index_update.look(self._layout, index, agent) for agent in agents]
+        return {(each.agent, name) for each in changes for name in each.come}
+
+    def _agrees(self, index: Index, agent: str, name: str) -> bool:
+        try:
+            reading = Reading(self._layout.transcript(agent, name))
+        except (OSError, NewerFormat):
+            return True  # checking the file reports this
+        try:
+            return agrees(index, agent, name, reading) or self._layout.is_marked(agent, name)
+        except OSError:
+            return True
+        finally:
+            reading.close()
+
+    # --- full text
+
+    def _search(self) -> Iterator[Finding]:
+        try:
+            found = sorted(self._layout.search.iterdir())
+        except FileNotFoundError:  # nobody has searched yet
+            return
+        except NotADirectoryError:
+            yield Finding(self._layout.search, FOREIGN, "is where a directory must be. Move it away", BY_HAND)
+            return
+        tables = {path for digit in "0123456789abcdef" for path in self._layout.words(digit)}
+        gone = set[tuple[str, str]]()
+        for path in found:
+            if path in tables and store_layout.is_emptied(path):
+                continue  # the next search removes it
+            if path in tables:
+                yield from _mode(path)
+                yield from self._words(path, None, gone)
+            elif path.with_name(path.name.removesuffix("-wal").removesuffix("-shm")) in tables:
+                yield from _mode(path)
+            else:
+                yield _foreign(path)
+        if gone:
+            text = f"{_transcripts(len(gone))} removed since the last search; the next one rebuilds its tables"
+            yield Finding(self._layout.search, WORDS_BEHIND, text, NOTHING)
+
+    def _words(
+        self, path: Path, chosen: frozenset[tuple[str, str]] | None, gone: set[tuple[str, str]]
+    ) -> Iterator[Finding]:
+        """Checks a search table, for the chosen transcripts or for all in it. ``gone``: gets those that were removed
+        since."""
+        from acp_proxy.tools.search.fts_table import WordTable, agrees
+
+        try:
+            words = WordTable(path)
+            try:
+                words.check()
+                for agent, name, *_ in list(words.extents()):
+                    is_meant = chosen is None or (agent, name) in chosen
+                    if not is_meant or agrees(words, (agent, name), self._layout.transcript(agent, name)):
+                        continue
+                    if self._layout.exists(agent, name):
+                        yield Finding(path, WORDS_BEHIND, _OTHER_WORDS, REPAIR, agent, name)
+                    else:
+                        gone.add((agent, name))
+            finally:
+                words.close()
+        except sqlite3.OperationalError as problem:
+            yield Finding(path, UNREADABLE, f"{problem}. If this persists, delete it: {_ANEW}", BY_HAND)
+        except sqlite3.DatabaseError as problem:
+            yield Finding(path, WORDS_BROKEN, f"{problem}: {_ANEW}")
+        except FileNotFoundError:
+            return  # removed in the meantime
+        except OSError as problem:
+            yield Finding(path, FOREIGN, f"{errno_name(problem)}: delete it; {_ANEW}", BY_HAND)
+
+
+_MEANING = {
+    damage.TORN_END: "the last line was not completely written, and is left out",
+    damage.TORN: "was not completely written, and is left out",
+    damage.SECOND_HEADER: "has no content of its own, and is left out",
+}
+_CUT = "what comes after the damage cannot be read. If nothing can be read, delete the file, or keep it"
+_ANEW = "the next search rebuilds it"
+_OTHER_WORDS = f"its text differs from the transcript's; {_ANEW}"
+_UNUSED = "is not used while the store cannot be written, or its file system has no locks"
+_LEFT = "a crash left it; the next sessions compress removes it"
+_COPYING = "its past is being copied, or a crash interrupted that; listing or opening the session completes it"
+_PARTIAL = "the session is read without it, as an incomplete one"
+
+
+def _transcripts(count: int) -> str:
+    return "1 transcript was" if count == 1 else f"{count} transcripts were"
+
+
+def _unfinished(agent: str, path: Path) -> Finding:
+    """A finding about a file that is not a transcript, but may become one or a form of one."""
+    if file_names.transcript_in(path.name.removesuffix(file_names.UNFINISHED)) is not None:
+        return Finding(path, LEFTOVER, _LEFT, NOTHING, agent)
+    if path.name.endswith(file_names.FORKED_SUFFIX) and file_names.is_ours(
+        path.name.removesuffix(file_names.FORKED_SUFFIX)
+    ):
+        return Finding(path, UNFINISHED_FORK, _COPYING, NOTHING, agent)
+    return _foreign(path)
+
+
+def _foreign(path: Path) -> Finding:
+    return Finding(path, FOREIGN, "does not belong to acp-proxy, and is left alone", NOTHING)
+
+
+def _mode(path: Path) -> Iterator[Finding]:
+    mode = os.lstat(path).st_mode
+    if sys.platform != "win32" and mode & _FOR_OTHERS and not stat.S_ISLNK(mode):
+        yield Finding(path, MODE, f"others may use it ({stat.S_IMODE(mode):04o})")
+
+
+# --- Repairs findings: each the whole file of a finding, or what the index says of it.
+
+
+def repair_finding(store: Archive, finding: Finding) -> Path | None:
+    """Repair the whole file of a finding. Returns the path of its backup copy, or None if no file was changed.
+
+    Raises OSError, AcpProxyError.
+    """
+    layout, catalog, stamp = store.layout, store.catalog, timestamps.stamp(time.time())
+    if finding.kind == MODE:
+        private_files.make_private(finding.path)
+    elif finding.path.parent == layout.search:
+        layout.remove_words(finding.path)
+    elif finding.path == layout.index and finding.name:
+        catalog.renew(finding.agent, [finding.name])
+    elif finding.path == layout.index:
+        catalog.rebuild()
+    elif finding.name:
+        return _transcript(layout, catalog, finding, stamp)
+    else:
+        copy = layout.backup(finding.agent, finding.path.stem, stamp)
+        return copy if mend.mend_journal(finding.path, copy) else None
+    return None
+
+
+def _transcript(layout: Layout, catalog: Catalog, finding: Finding, stamp: str) -> Path | None:
+    path = plain(finding.path)
+    decompressed = open_session.make_plain(layout, finding.agent, path)
+    copy = layout.backup(finding.agent, finding.name, stamp)
+    is_mended = mend.mend_transcript(path, copy) > 0
+    if is_mended or decompressed:
+        catalog.renew(finding.agent, [finding.name])
+    return copy if is_mended else None

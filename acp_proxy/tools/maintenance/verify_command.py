@@ -1,0 +1,137 @@
+"""``acp-proxy sessions verify`` and ``repair``: find and repair damage in the store."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from acp_proxy.cli.common import AgentOption, SessionsArgument, StoreOption, chosen, explained, store_of
+from acp_proxy.cli.progress import advancing
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.store.sessions import Archive
+from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
+from acp_proxy.views import sanitize
+
+if TYPE_CHECKING:  # imported late: no other command needs them
+    from acp_proxy.tools.maintenance.damage import Beside
+    from acp_proxy.tools.maintenance.verify import Finding
+
+
+def verify(
+    sessions: SessionsArgument = None,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Check the store for damage. This changes nothing.
+
+    For each damaged place, it shows the file, the position, and the entries before and after it. The exit status is 1
+    if there is damage. You can run it while agents are running.
+
+    Example: acp-proxy sessions verify
+    """
+    damaged = 0
+    with explained():
+        opened = store_of(store)
+        for finding in verify_store(opened, *_wanted(opened, sessions, agent), advancing=advancing):
+            damaged += finding.is_damage
+            if as_json:
+                typer.echo(json.dumps(_for_programs(finding)))
+            else:
+                _say(opened, finding)
+    if damaged:
+        typer.echo(f"{damaged} damaged. To repair: acp-proxy sessions repair", err=True)
+        raise typer.Exit(1)
+    if not as_json:
+        typer.echo("No damage found.")
+
+
+def repair(
+    sessions: SessionsArgument = None,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    dry: Annotated[bool, typer.Option("--dry-run", help="Show what would be repaired; change nothing.")] = False,
+) -> None:
+    """Repair damaged files. It copies each file first, and keeps every intact byte of it.
+
+    You can run it while agents are running. The exit status is 1 if some damage needs your action.
+
+    Example: acp-proxy sessions repair --dry-run
+    """
+    from acp_proxy.tools.maintenance.verify import BY_HAND, REPAIR
+
+    left = mended = 0
+    with explained():
+        opened = store_of(store, change=not dry)
+        for _, found in groupby(
+            verify_store(opened, *_wanted(opened, sessions, agent), advancing=advancing), _repaired_at_once
+        ):
+            first: Finding | None = None
+            for finding in found:
+                if finding.is_damage:
+                    _say(opened, finding)
+                left += finding.todo == BY_HAND
+                first = first or (finding if finding.todo == REPAIR else None)
+            if first is not None:
+                done = dry or _mend(opened, first)
+                left, mended = left + (not done), mended + done
+    typer.echo(f"{mended} can be repaired. Nothing was changed." if dry else f"{mended} repaired.")
+    if left:
+        typer.echo(f"{left} cannot be repaired automatically. The lines above say what to do.", err=True)
+        raise typer.Exit(1)
+
+
+def _repaired_at_once(finding: "Finding") -> tuple[Path, str, str, bool]:
+    """What one repair mends: two agents may have a session with the same id."""
+    from acp_proxy.tools.maintenance.verify import MODE
+
+    return finding.path, finding.agent, finding.name, finding.kind == MODE
+
+
+def _wanted(store: Archive, wanted: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
+    rows = [chosen(store, one, agent) for one in wanted or ()]
+    return [(row.agent, row.name) for row in rows]
+
+
+def _mend(store: Archive, finding: "Finding") -> bool:
+    try:
+        copy = repair_finding(store, finding)
+    except (AcpProxyError, OSError) as problem:
+        typer.echo(f"  not repaired: {sanitize.line(str(problem))}", err=True)
+        return False
+    typer.echo(f"  repaired; copy of the old file: {sanitize.line(str(copy))}" if copy is not None else "  repaired")
+    return True
+
+
+def _say(store: Archive, finding: "Finding") -> None:
+    path = finding.path.relative_to(store.root) if finding.path.is_relative_to(store.root) else finding.path
+    about = f" ({finding.agent}/{finding.name})" if finding.name and finding.path.stem != finding.name else ""
+    typer.echo(sanitize.line(f"{path}{about}: {finding.kind}: {finding.text}"))
+    stretch = finding.stretch
+    if stretch is not None:
+        kinds = ", ".join(stretch.kinds)
+        typer.echo(f"  line {stretch.line}, byte {stretch.offset}, {stretch.length} bytes: {kinds}")
+        between = f"  between {_beside(stretch.last, 'the beginning')} and {_beside(stretch.next, 'the end')}"
+        typer.echo(sanitize.line(between))
+
+
+def _beside(entry: "Beside | None", otherwise: str) -> str:
+    return f"line {entry.line} ({entry.at} {entry.what})" if entry is not None else otherwise
+
+
+def _for_programs(finding: "Finding") -> dict[str, Any]:
+    """One object per line: the list of damage may not fit into memory."""
+    return {
+        "file": str(finding.path),
+        "agent": finding.agent or None,
+        "transcript": finding.name or None,
+        "kind": finding.kind,
+        "text": finding.text,
+        "isDamage": finding.is_damage,
+        "mend": finding.todo,
+        "where": asdict(finding.stretch) if finding.stretch is not None else None,
+    }

@@ -1,0 +1,141 @@
+"""An ACP agent that plays back the sessions and turns of transcripts.
+
+It answers requests in order. Each prompt is played by a task; prompts of one session run one after the other. At the
+end of its input it answers all earlier requests, without pauses, and exits.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+
+import anyio
+from anyio.abc import TaskGroup
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.acp import InvalidParams
+from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Request, RequestId, Response
+from acp_proxy.tools.mock_agent.connection import Connection
+from acp_proxy.tools.mock_agent.matching import Match, Matching
+from acp_proxy.tools.mock_agent.prompt import Playing, PlayingSecond
+from acp_proxy.tools.mock_agent.requests import Capabilities, Methods, RequestRefused
+from acp_proxy.tools.mock_agent.sessions import PlayedSession, PlayedSessions
+
+_PARSE_ERROR = -32700
+_GRACE = 2.0
+"""Seconds for a client that closed its side to read the rest: far more than a write takes."""
+
+
+def run(sessions: Sequence[PlayedSession], *, match: Match, speed: float, capabilities: Capabilities) -> None:
+    """Serve on stdin and stdout until the input ends or the reader leaves. Never returns: exits with status 0.
+
+    ``match``: how to choose the turn for a prompt. ``speed``: see ``Playing``. ``capabilities``: what to announce.
+    """
+
+    async def serve() -> None:
+        found = PlayedSessions(sessions)
+        await MockAgent(Methods(found, capabilities), Matching(found.turns, match), speed).serve()
+
+    try:
+        anyio.run(serve)
+    except* BrokenPipeError:
+        pass
+    os._exit(0)  # immediately: a thread may block forever in a read or a write
+
+
+class MockAgent:
+    """The agent on one connection."""
+
+    def __init__(self, methods: Methods, matching: Matching, speed: float) -> None:
+        self._connection = Connection()
+        self._methods = methods
+        self._matching = matching
+        self._speed = speed
+        self._playing: list[Playing] = []
+        self._turns: dict[str, anyio.Lock] = {}
+
+    async def serve(self) -> None:
+        """Serve the input. Raises BrokenPipeError, in a group."""
+        async with anyio.create_task_group() as tasks:
+            async for line in self._connection.lines():
+                await self._take(jsonrpc.read_message(line), tasks)
+            late = threading.Timer(_GRACE, os._exit, [0])
+            late.daemon = True
+            late.start()
+
+    async def _take(self, message: Message, tasks: TaskGroup) -> None:
+        match message:
+            case Request():
+                await self._asked(message, tasks)
+            case Notification():
+                self._told(message)
+            case Response():
+                self._connection.take(message)
+            case Batch(messages=messages) if messages:
+                for each in messages:
+                    await self._take(each, tasks)
+            case Opaque() if not _is_json(message):
+                await self._refuse(RequestId("null"), _PARSE_ERROR, "Parse error")
+            case _:
+                await self._refuse(RequestId("null"), jsonrpc.INVALID_REQUEST, "Invalid request")
+
+    def _told(self, message: Notification) -> None:
+        match message.method:
+            case acp.CANCEL:
+                self._cancel(lambda playing: playing.session.id == acp.session_id(message.params))
+            case acp.CANCEL_REQUEST:
+                id = jsonrpc.dump(acp.member(message.params, "requestId"))
+                self._cancel(lambda playing: playing.request.id.encode() == id)
+
+    def _cancel(self, chosen: Callable[[Playing], bool]) -> None:
+        for playing in self._playing:
+            if chosen(playing):
+                playing.scope.cancel()
+
+    async def _asked(self, request: Request, tasks: TaskGroup) -> None:
+        try:
+            if request.method == acp.PROMPT:
+                self._prompted(request, tasks)
+                return
+            reply = self._methods.reply(request)
+        except RequestRefused as refusal:
+            await self._refuse(request.id, refusal.code, str(refusal))
+        except InvalidParams as problem:
+            await self._refuse(request.id, jsonrpc.INVALID_PARAMS, f"Invalid params: {problem}")
+        else:
+            if request.method == acp.DELETE:
+                self._cancel(lambda playing: playing.session.id == acp.session_id(request.params))
+            await self._connection.write(
+                b"".join([*reply.before, jsonrpc.result(request.id, reply.result), *reply.behind])
+            )
+
+    def _prompted(self, request: Request, tasks: TaskGroup) -> None:
+        session = self._methods.prompted(request.params)
+        play = PlayingSecond if self._methods.is_second else Playing
+        playing = play(self._connection, session, request, self._speed)
+        self._playing.append(playing)
+        tasks.start_soon(self._play, playing)
+
+    async def _play(self, playing: Playing) -> None:
+        try:
+            async with self._turns.setdefault(playing.session.id, anyio.Lock()):
+                turn = self._matching.find(acp.member(playing.request.params, "prompt"), playing.session.id)
+                if turn is not None:
+                    await playing.play(turn)
+                else:
+                    await playing.say(self._matching.unknown())
+        finally:
+            self._playing.remove(playing)
+
+    async def _refuse(self, id: RequestId, code: int, message: str) -> None:
+        await self._connection.write(jsonrpc.error(id, code, message))
+
+
+def _is_json(message: Opaque) -> bool:
+    """Whether the line is JSON, although not a message."""
+    if message.is_json:
+        return True
+    try:
+        jsonrpc.parse(message.raw)
+    except (ValueError, RecursionError):
+        return False
+    return True

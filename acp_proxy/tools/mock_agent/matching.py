@@ -1,0 +1,97 @@
+"""Chooses the recorded turn for a prompt. Pure: the same prompts in the same order get the same turns.
+
+``exact``: the same words, except for white space.
+``nearest``: the same words; else, ignoring case, turns whose prompt begins with these words or is their beginning; else
+the most similar prompt (difflib's ratio, at least ``_NEAR``).
+``next``: the turns in order, whatever the prompt says.
+
+The session's own turns come first. If several turns have the same words, each prompt gets the next one of them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Literal
+
+from acp_proxy.protocol import acp
+from acp_proxy.tools.mock_agent.steps import RecordedTurn
+
+Match = Literal["exact", "nearest", "next"]
+
+_NEAR = 0.6  # the cutoff of difflib.get_close_matches
+_COMPARED = 2000  # characters: the comparison is quadratic, and prompts differ earlier
+_SHOWN, _SHOWN_WIDTH = 20, 100
+
+
+class Matching:
+    """The turns to play, and how often each session has played them."""
+
+    def __init__(self, turns: Sequence[RecordedTurn], match: Match) -> None:
+        self._turns = turns
+        self._match = match
+        self._played: Counter[tuple[str, str]] = Counter()
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return [text_of(turn.prompt) for turn in self._turns]
+
+    def find(self, prompt: object, session: str) -> RecordedTurn | None:
+        """The turn to play now in this session; None if there is none."""
+        own = sorted(range(len(self._turns)), key=lambda number: self._turns[number].session != session)
+        words = "" if self._match == "next" else self._known(text_of(prompt))
+        if words is None:
+            return None
+        found = own if self._match == "next" else [number for number in own if self._texts[number] == words]
+        count = self._played[session, words]
+        if self._match == "next" and count >= len(found):
+            return None
+        self._played[session, words] += 1
+        return self._turns[found[count % len(found)]]
+
+    def unknown(self) -> str:
+        """The answer to a prompt without a turn."""
+        if not self._turns:
+            return "There is nothing to play: these files contain no prompt. Start mock-agent with other files."
+        if self._match == "next":
+            return f"This session has played all {len(self._turns)} recorded turns. Start a new session."
+        known = list(dict.fromkeys(self._texts))
+        shown = [f"- {_shortened(text)}" for text in known[:_SHOWN]]
+        more = [f"- and {len(known) - _SHOWN} more"] if len(known) > _SHOWN else []
+        return "\n".join(
+            [f"No recorded prompt matches this one (--match {self._match}). Use one of these:", *shown, *more]
+        )
+
+    def _known(self, text: str) -> str | None:
+        """The recorded words that match these."""
+        if text in self._texts:
+            return text
+        if self._match == "exact":
+            return None
+        words, alike = _compared(text), {_compared(known): known for known in reversed(self._texts)}
+        near = [
+            known
+            for known in reversed(alike)
+            if words and known and (known.startswith(words) or words.startswith(known))
+        ]
+        near = near or get_close_matches(words, alike, n=1, cutoff=_NEAR)
+        return alike[near[0]] if near else None
+
+
+def text_of(prompt: object) -> str:
+    """The text of a prompt's blocks, with white space folded; without text, the types of its blocks."""
+    blocks = prompt if isinstance(prompt, list) else []
+    texts = [acp.text(block, "text") or "" for block in blocks if acp.text(block, "type") == "text"]
+    if not any(texts):
+        texts = [
+            f"[{acp.text(block, 'name') or acp.text(block, 'uri') or acp.text(block, 'type')}]" for block in blocks
+        ]
+    return " ".join(" ".join(texts).split())
+
+
+def _compared(text: str) -> str:
+    return text[:_COMPARED].casefold()
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN_WIDTH else text[: _SHOWN_WIDTH - 1] + "…"

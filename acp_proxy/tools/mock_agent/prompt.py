@@ -1,0 +1,224 @@
+"""Answers one prompt: plays a recorded turn step by step, at its own pace or faster.
+
+Sent lines become part of the session. Lines without a pause between them leave in one write.
+"""
+
+import anyio
+import anyio.lowlevel
+
+from acp_proxy.protocol import acp, jsonrpc, versions
+from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
+from acp_proxy.replay.v2 import Restating, renamed
+from acp_proxy.tools.mock_agent.connection import Connection
+from acp_proxy.tools.mock_agent.sessions import RUN, PlayedSession
+from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Keep, RecordedTurn, Send
+from acp_proxy.tools.mock_agent.turn_player import Course, Verdict, retold
+from acp_proxy.transcript.file_format import FIRST, Entry
+
+_BATCH = 64 * 1024  # bytes; a cancel takes effect between batches
+
+
+class Playing:
+    """The answer to one prompt."""
+
+    def __init__(self, connection: Connection, session: PlayedSession, request: Request, speed: float) -> None:
+        """``speed``: times faster than recorded; 0: as fast as possible."""
+        self.session = session
+        self.request = request
+        self.scope = anyio.CancelScope()
+        """Cancels the turn."""
+        self._connection = connection
+        self._speed = speed
+        self._course = Course(session.id)
+        self._out: list[tuple[bytes, Entry]] = []
+        self._asked: dict[int, tuple[Ask, RequestId]] = {}
+        self._answered = False
+
+    async def play(self, turn: RecordedTurn) -> None:
+        """Play a turn. If ``scope`` is cancelled, the turn ends with the stop reason ``cancelled``."""
+        self._begin(turn.at)
+        with self.scope:
+            for step in turn.steps:
+                await self._step(step)
+            await self._flush()
+        if not self._answered:
+            self._out.clear()
+            await self._answer(jsonrpc.result(self.request.id, {"stopReason": "cancelled"}), turn.at)
+
+    async def say(self, text: str) -> None:
+        """Answer with this text."""
+        at = self.session.summary.last or ""
+        self._begin(at)
+        update = {"sessionUpdate": acp.AGENT_CHUNK, "content": {"type": "text", "text": text}}
+        self._send(jsonrpc.notification(acp.UPDATE, {"sessionId": self.session.id, "update": update}), at)
+        await self._answer(jsonrpc.result(self.request.id, {"stopReason": "end_turn"}), at)
+
+    async def _step(self, step: Send | Keep | Ask | Await | Answer) -> None:
+        match step:
+            case Send():
+                await self._pause(step.wait)
+                self._retell(step.entry, self._course.line(step))
+            case Keep():
+                self._out.append((b"", step.entry))
+            case Ask():
+                await self._pause(step.wait)
+                self._ask(step)
+            case Await():
+                await self._hear(step)
+            case Answer():
+                await self._pause(step.wait)
+                at = step.entry.at if step.entry is not None else self.session.summary.last or ""
+                await self._answer(self._ending(step), at)
+        if sum(len(line) for line, _ in self._out) > _BATCH:
+            await self._flush()
+
+    def _ask(self, step: Ask) -> None:
+        id = self._connection.question()
+        line = self._question(step, id)
+        if line is not None:
+            self._asked[step.number] = step, id
+            self._out.append((line, retold(step.entry, line)))
+
+    def _question(self, step: Ask, id: RequestId) -> bytes | None:
+        return self._course.question(step, id)
+
+    def _ending(self, step: Answer) -> bytes:
+        return self._course.answer(step, self.request.id)
+
+    async def _hear(self, step: Await) -> None:
+        asked = self._asked.pop(step.number, None)
+        if asked is None:
+            return
+        await self._flush()
+        verdict = self._course.answered(asked[0], step, await self._connection.answer(asked[1]))
+        if verdict is Verdict.CANCELLED:
+            self.scope.cancel()
+            await anyio.lowlevel.checkpoint()
+        elif verdict is Verdict.REFUSED and (line := self._course.failed(asked[0])) is not None:
+            self._send(line, asked[0].entry.at)
+
+    # Sending.
+
+    def _begin(self, at: str) -> None:
+        raw = self.request.raw
+        self.session.take(Entry(at, RUN, Peer.CLIENT, None, raw, jsonrpc.look(raw)))
+
+    def _retell(self, entry: Entry, line: bytes | None) -> None:
+        if line is not None:
+            self._out.append((line, retold(entry, line)))
+
+    def _send(self, line: bytes, at: str, of: str | None = None) -> None:
+        """Send a line of our own."""
+        self._out.append((line, retold(Entry(at, RUN, Peer.AGENT, of), line)))
+
+    async def _answer(self, line: bytes, at: str) -> None:
+        self._send(line, at, acp.PROMPT)
+        await self._flush()
+        self._answered = True
+
+    async def _pause(self, seconds: float) -> None:
+        """There is no pause after the answer: late updates follow at once, however late they came."""
+        if self._speed and not self._answered and (seconds := seconds / self._speed) > 0:
+            await self._flush()
+            await self._connection.pause(seconds)
+
+    async def _flush(self) -> None:
+        """Write complete lines, even if the turn is cancelled meanwhile. They become part of the session."""
+        await anyio.lowlevel.checkpoint()
+        out, self._out = self._out, []
+        for _, entry in out:
+            self.session.take(entry)
+        if lines := b"".join(line for line, _ in out):
+            with anyio.CancelScope(shield=True):
+                await self._connection.write(lines)
+
+
+# --- Answers one prompt in protocol version 2.
+#
+# The prompt is accepted and repeated at once, and the agent's state ends the turn. Updates recorded in version 2 are
+# sent as they came, others in the forms of version 2. Ids get a prefix, since a turn may be played twice in a session.
+
+
+SECOND = versions.SECOND.version
+
+
+class PlayingSecond(Playing):
+    """The answer to one prompt, in version 2."""
+
+    def __init__(self, connection: Connection, session: PlayedSession, request: Request, speed: float) -> None:
+        super().__init__(connection, session, request, speed)
+        self._restating = Restating(session.id)
+        self._name = ""
+
+    def _begin(self, at: str) -> None:
+        self.session.played += 1
+        self._name = f"mock-{self.session.played}"
+        raw, blocks = self.request.raw, acp.member(self.request.params, "prompt")
+        self.session.take(Entry(at, RUN, Peer.CLIENT, None, raw, jsonrpc.look(raw), protocol=SECOND))
+        accepted = jsonrpc.result(self.request.id, {"messageId": self._name})
+        self._put(self._update({"sessionUpdate": acp.STATE, "state": "running"}), at)
+        self._put(accepted, at, acp.PROMPT)
+        self._put(self._update({"sessionUpdate": "user_message", "messageId": self._name, "content": blocks}), at)
+
+    def _retell(self, entry: Entry, line: bytes | None) -> None:
+        if line is None or acp.update_kind(acp.update_of(line)) == acp.CURRENT_MODE:
+            return
+        lines = [line] if entry.protocol == SECOND else self._restating.all([line])
+        [said] = renamed(lines, f"{self._name}-")
+        self._out.append((said, retold(entry.but(protocol=SECOND), said)))
+
+    def _send(self, line: bytes, at: str, of: str | None = None) -> None:
+        self._retell(Entry(at, RUN, Peer.AGENT, of), line)
+
+    def _question(self, step: Ask, id: RequestId) -> bytes | None:
+        line = super()._question(step, id)
+        if line is None:
+            return None
+        params = acp.member(jsonrpc.look(line), "params")
+        call = acp.member(params, "toolCall" if step.entry.protocol == FIRST else "subject")
+        if step.entry.protocol != FIRST:
+            call = acp.member(call, "toolCall")
+        asked: dict[str, object] = {"sessionId": self.session.id, "options": acp.member(params, "options")}
+        asked["title"] = acp.text(params, "title") or acp.text(call, "title") or "May I go on?"
+        if isinstance(call, dict):
+            asked["subject"] = {
+                "type": "tool_call",
+                "toolCall": self._called(call, is_first=step.entry.protocol == FIRST),
+            }
+        return jsonrpc.request(id, acp.REQUEST_PERMISSION, asked)
+
+    def _called(self, call: dict[str, object], *, is_first: bool) -> object:
+        line = self._update({"sessionUpdate": "tool_call_update", **call})
+        [said] = renamed(Restating(self.session.id).all([line]) if is_first else [line], f"{self._name}-")
+        told = acp.update_of(said)
+        return (
+            {name: value for name, value in told.items() if name != "sessionUpdate"} if isinstance(told, dict) else {}
+        )
+
+    def _ending(self, step: Answer) -> bytes:
+        if step.entry is not None and step.entry.protocol == SECOND and step.entry.of is None:
+            return self._course.told(step.entry) or self._idle({})
+        return super()._ending(step)
+
+    async def _answer(self, line: bytes, at: str) -> None:
+        said = jsonrpc.look(line)
+        if acp.text(said, "method") is None:
+            error, result = acp.member(said, "error"), acp.member(said, "result")
+            more = (
+                {"stopReason": acp.text(result, "stopReason")}
+                if error is None
+                else {"stopReason": "error", "error": error}
+            )
+            line = self._idle({name: value for name, value in more.items() if value is not None})
+        self._put(line, at)
+        await self._flush()
+        self._answered = True
+
+    def _put(self, line: bytes, at: str, of: str | None = None) -> None:
+        self._out.append((line, retold(Entry(at, RUN, Peer.AGENT, of, protocol=SECOND), line)))
+
+    def _update(self, update: dict[str, object]) -> bytes:
+        return jsonrpc.notification(acp.UPDATE, {"sessionId": self.session.id, "update": update})
+
+    def _idle(self, more: dict[str, object]) -> bytes:
+        return self._update({"sessionUpdate": acp.STATE, "state": "idle", **more})

@@ -1,0 +1,193 @@
+"""Answers all requests to the mock agent except prompts. Pure, except that this changes the sessions.
+
+Raises ``RequestRefused`` and ``InvalidParams`` for errors.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from acp_proxy import __version__
+from acp_proxy.protocol import acp, jsonrpc, versions
+from acp_proxy.protocol.acp import InvalidParams
+from acp_proxy.protocol.jsonrpc import Request
+from acp_proxy.tools.mock_agent.sessions import PlayedSession, PlayedSessions
+from acp_proxy.tools.mock_agent.turn_player import Course, retold
+from acp_proxy.transcript.file_format import Entry
+
+Capabilities = Literal["resume-only", "none", "full"]
+
+NAME = "acp-proxy-mock-agent"
+METHOD_NOT_FOUND = -32601
+
+_OFFERED: dict[Capabilities, tuple[str, ...]] = {
+    "full": (acp.LOAD, acp.LIST, acp.RESUME, acp.DELETE),
+    "resume-only": (acp.RESUME,),
+    "none": (),
+}
+_ANY_PROMPT = {"image": True, "audio": True, "embeddedContext": True}
+_ANY_SERVER = {"http": True, "sse": True}
+"""The mock does not inspect what a client sends, so no value is too long."""
+
+
+class RequestRefused(Exception):
+    """The request is answered with this error."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass
+class Reply:
+    """A result, and the lines to send before and after it."""
+
+    result: dict[str, object]
+    before: list[bytes] = field(default_factory=list)
+    behind: list[bytes] = field(default_factory=list)
+
+
+class Methods:
+    """Answers requests about ``sessions``; ``capabilities``: the optional methods on offer."""
+
+    def __init__(self, sessions: PlayedSessions, capabilities: Capabilities) -> None:
+        self._sessions = sessions
+        self._offered = _OFFERED[capabilities]
+        self._kinds: frozenset[str] = frozenset()
+        self.is_second = False
+        """Whether the client speaks version 2."""
+        always: dict[str, Callable[[object], Reply]] = {
+            acp.INITIALIZE: self._initialize,
+            acp.NEW: self._new,
+            acp.SET_MODE: self._set_mode,
+            acp.SET_CONFIG_OPTION: self._set_config_option,
+        }
+        optional = {acp.LIST: self._list, acp.LOAD: self._load, acp.RESUME: self._resume, acp.DELETE: self._delete}
+        self._all = always | {method: serve for method, serve in optional.items() if method in self._offered}
+
+    def reply(self, request: Request) -> Reply:
+        """The answer to a request. Raises Refused, InvalidParams."""
+        meant = versions.SECOND.meant(request) if self.is_second else request
+        serve = self._all.get(meant.method) if isinstance(meant, Request) else None
+        if serve is None or (self.is_second and request.method == acp.LOAD):
+            raise RequestRefused(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        return serve(request.params)
+
+    def prompted(self, params: object) -> PlayedSession:
+        """The session of a prompt, which must be open. Raises Refused, InvalidParams."""
+        session = self._opened(params)
+        blocks = acp.member(params, "prompt")
+        if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+            raise InvalidParams("prompt must be an array of blocks")
+        return session
+
+    def _initialize(self, params: object) -> Reply:
+        version = acp.member(params, "protocolVersion")
+        if type(version) is not int:
+            raise InvalidParams("protocolVersion must be an integer")
+        about = {"name": NAME, "title": "Mock agent", "version": __version__}
+        if version >= versions.SECOND.version:
+            return self._initialize_second(about)
+        self._kinds = acp.optional_kinds(acp.member(params, "clientCapabilities"))
+        capabilities = {
+            "loadSession": acp.LOAD in self._offered,
+            "promptCapabilities": _ANY_PROMPT,
+            "mcpCapabilities": _ANY_SERVER,
+            "sessionCapabilities": {method.split("/")[1]: {} for method in self._offered if method != acp.LOAD},
+        }
+        result = {"protocolVersion": acp.VERSION, "agentCapabilities": capabilities}
+        return Reply({**result, "agentInfo": about, "authMethods": []})
+
+    def _initialize_second(self, about: object) -> Reply:
+        self.is_second = True
+        self._sessions.speak_second()
+        del self._all[acp.SET_MODE]
+        self._all |= {acp.LIST: self._list, acp.LOAD: self._load, acp.RESUME: self._resume, acp.CLOSE: self._close}
+        deletes: dict[str, object] = {"delete": {}} if acp.DELETE in self._offered else {}
+        session = {"prompt": {name: {} for name in _ANY_PROMPT}, **deletes}
+        return Reply({"protocolVersion": versions.SECOND.version, "info": about, "capabilities": {"session": session}})
+
+    def _new(self, params: object) -> Reply:
+        session = self._sessions.new(_directory(params), acp.strings(params, "additionalDirectories"))
+        course, behind = Course(session.id), []
+        for entry in self._sessions.announced:
+            if (line := course.told(entry)) is not None and not (self.is_second and _is_mode(entry)):
+                behind.append(line)
+                session.take(retold(entry, line))
+        return Reply({"sessionId": session.id} | self._state(session), behind=behind)
+
+    def _list(self, params: object) -> Reply:
+        cwd = acp.optional_text(params, "cwd")
+        if cwd is not None and not acp.is_absolute(cwd):
+            raise InvalidParams("cwd must be an absolute path")
+        if acp.optional_text(params, "cursor") is not None:
+            raise RequestRefused(jsonrpc.INVALID_PARAMS, "Invalid cursor")
+        return Reply({"sessions": self._sessions.listed(cwd)})
+
+    def _load(self, params: object) -> Reply:
+        session = self._open(params)
+        before, behind = session.told_in_second() if self.is_second else session.told(self._kinds)
+        return Reply(self._state(session), before, behind)
+
+    def _resume(self, params: object) -> Reply:
+        session = self._open(params)
+        idle = versions.SECOND.idle(session.id) if self.is_second else None
+        behind = session.told_in_second()[1] if self.is_second else session.told()[1]
+        return Reply(self._state(session), [idle] if idle is not None else [], behind)
+
+    def _close(self, params: object) -> Reply:
+        self._opened(params).is_open = False
+        return Reply({})
+
+    def _state(self, session: PlayedSession) -> dict[str, object]:
+        """What an answer says about modes, which version 2 does not have, and options."""
+        state = session.state.result()
+        return {name: value for name, value in state.items() if not (self.is_second and name == "modes")}
+
+    def _delete(self, params: object) -> Reply:
+        self._sessions.delete(acp.required_text(params, "sessionId"))
+        return Reply({})
+
+    def _set_mode(self, params: object) -> Reply:
+        mode = acp.required_text(params, "modeId")
+        if not self._opened(params).state.set_mode(mode):
+            raise InvalidParams(f"no mode {mode!r} is recorded")
+        return Reply({})
+
+    def _set_config_option(self, params: object) -> Reply:
+        id, state = acp.required_text(params, "configId"), self._opened(params).state
+        if not state.set_option(id, acp.member(params, "value")):
+            raise InvalidParams(f"no option {id!r} with this value is recorded")
+        return Reply({"configOptions": state.options})
+
+    def _open(self, params: object) -> PlayedSession:
+        _directory(params)
+        session = self._known(params)
+        session.is_open = True
+        return session
+
+    def _opened(self, params: object) -> PlayedSession:
+        session = self._known(params)
+        if not session.is_open:
+            raise RequestRefused(
+                jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session.id} (it has not been opened)"
+            )
+        return session
+
+    def _known(self, params: object) -> PlayedSession:
+        id = acp.required_text(params, "sessionId")
+        session = self._sessions.known(id)
+        if session is None:
+            raise RequestRefused(jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {id}")
+        return session
+
+
+def _is_mode(entry: Entry) -> bool:
+    return acp.update_kind(acp.member(acp.member(entry.value, "params"), "update")) == acp.CURRENT_MODE
+
+
+def _directory(params: object) -> str:
+    cwd = acp.required_text(params, "cwd")
+    if not acp.is_absolute(cwd):
+        raise InvalidParams("cwd must be an absolute path")
+    return cwd

@@ -1,0 +1,154 @@
+"""The mock agent's sessions: recorded and new ones. They are in memory, for one process.
+
+A session is a list of entries, recorded or played since. Lists and loads are made from them as in the proxy. The same
+requests produce the same bytes: ids are counted, and times are the recorded ones.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from acp_proxy.protocol import acp, jsonrpc, versions
+from acp_proxy.replay.replayer import Telling
+from acp_proxy.replay.v2 import EitherVersion, Verbatim, handovers
+from acp_proxy.store.sessions import Summary
+from acp_proxy.tools.mock_agent.state import PlayedState
+from acp_proxy.tools.mock_agent.steps import RecordedTurn, cut, is_prompt
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry, Header
+from acp_proxy.transcript.v2_as_v1 import Retelling
+
+RUN = "mock00"
+"""The run of this connection's entries, among the recorded runs."""
+_NEW = "mock-session-"
+
+
+@dataclass
+class PlayedSession:
+    """A session. ``is_open``: a client has opened it in this process, so it may be prompted."""
+
+    header: Header
+    summary: Summary
+    state: PlayedState = field(default_factory=PlayedState)
+    entries: list[Entry] = field(default_factory=list)
+    recorded: list[Entry] = field(default_factory=list)
+    """The entries of the transcript; those of version 2 are retold in ``entries``, unless a client speaks that."""
+    played: int = 0
+    """How many prompts were played."""
+    is_open: bool = False
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.header.session
+
+    def take(self, entry: Entry) -> None:
+        """Add an entry."""
+        self.entries.append(entry)
+        self.summary.add(entry)
+        self.state.take(entry)
+
+    def info(self) -> dict[str, object]:
+        """The entry of a list."""
+        found: dict[str, object] = {"title": self.summary.title, "updatedAt": self.summary.updated}
+        known = {name: value for name, value in found.items() if value is not None}
+        return {"sessionId": self.id, "cwd": self.summary.cwd or "/", **known}
+
+    def told(self, kinds: frozenset[str] = frozenset()) -> tuple[list[bytes], list[bytes]]:
+        """The replay for a load: the lines before the answer, and those after it.
+
+        ``kinds``: the optional kinds of updates that the client supports.
+        """
+        telling = Telling(self.id, run=RUN, also=frozenset(self.header.forked_from), kinds=kinds)
+        lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
+        return [*lines, *telling.end()], [*telling.states(), *self._named()]
+
+    def told_in_second(self) -> tuple[list[bytes], list[bytes]]:
+        """The same for a client of version 2."""
+        also = frozenset(self.header.forked_from)
+        first = Telling(self.id, run=RUN, also=also, kinds=acp.OPTIONAL_KINDS)
+        telling = EitherVersion(self.id, first, Verbatim(self.id, run=RUN, also=also))
+        telling.handovers = handovers(self.entries)
+        lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
+        return [*lines, *telling.end(), versions.SECOND.idle(self.id) or b""], self._named()
+
+    def _named(self) -> list[bytes]:
+        if not (info := self.summary.info()):
+            return []
+        update = {"sessionUpdate": acp.SESSION_INFO, **info}
+        return [jsonrpc.notification(acp.UPDATE, {"sessionId": self.id, "update": update})]
+
+
+def recorded(header: Header, entries: Iterable[Entry]) -> PlayedSession:
+    """The session of a transcript. Turns of version 2 are also read as turns of version 1, for clients of that."""
+    session, retelling = PlayedSession(header, Summary.begun(header)), Retelling(at_once=True)
+    for entry in entries:
+        session.recorded.append(entry)
+        is_first = entry.protocol == file_format.FIRST and retelling.is_idle
+        for told in [entry] if is_first else retelling.add(entry):
+            session.take(told)
+    return session
+
+
+class PlayedSessions:
+    """All sessions of the agent."""
+
+    def __init__(self, found: Sequence[PlayedSession]) -> None:
+        self._all = {session.id: session for session in found}
+        self._recorded = frozenset(self._all)
+        self._made = 0
+        self.turns: list[RecordedTurn] = [turn for session in found for turn in cut(session.id, session.entries)]
+        self.announced: list[Entry] = [*_announced(found[0].entries)] if found else []
+        """The first updates of a new session, such as commands: those of the first transcript."""
+        self._state = next((state for session in found if (state := _begun(session.entries)).is_known), PlayedState())
+
+    def speak_second(self) -> None:
+        """The client speaks version 2: play what was recorded in it as it came."""
+        for session in self._all.values():
+            session.entries = list(session.recorded)
+        self.turns[:] = [turn for session in self._all.values() for turn in cut(session.id, session.entries)]
+
+    def new(self, cwd: str, directories: list[str]) -> PlayedSession:
+        """A session with the modes and options of the first recorded session that had any."""
+        self._made += 1
+        while (id := f"{_NEW}{self._made}") in self._all:
+            self._made += 1
+        header = Header(id, cwd, file_format.RECORDED, "", directories)
+        self._all[id] = PlayedSession(header, Summary.begun(header), self._state.copy(), is_open=True)
+        return self._all[id]
+
+    def known(self, id: str) -> PlayedSession | None:
+        """The session with this id, or None."""
+        return self._all.get(id)
+
+    def delete(self, id: str) -> None:
+        """Delete a session, if it exists."""
+        self._all.pop(id, None)
+
+    def listed(self, cwd: str | None) -> list[dict[str, object]]:
+        """The recorded and the prompted sessions, newest first; ``cwd``: only those of this directory."""
+        shown = [each for each in self._all.values() if each.summary.prompts or each.id in self._recorded]
+        shown.sort(key=lambda session: session.summary.updated or "", reverse=True)
+        rows = [session.info() for session in shown]
+        return [row for row in rows if cwd is None or _same(str(row["cwd"]), cwd)]
+
+
+def _announced(entries: Iterable[Entry]) -> Iterable[Entry]:
+    for entry in entries:
+        if is_prompt(entry):
+            return
+        update = acp.member(acp.member(entry.value, "params"), "update")
+        if acp.text(entry.value, "method") == acp.UPDATE and not acp.is_conversation(acp.update_kind(update)):
+            yield entry
+
+
+def _begun(entries: Iterable[Entry]) -> PlayedState:
+    """The modes and options of their first announcement."""
+    state = PlayedState()
+    for entry in entries:
+        if entry.note is not None and not state.is_known:
+            state.take(entry)
+    return state
+
+
+def _same(one: str, other: str) -> bool:
+    return one.rstrip("/") == other.rstrip("/")

@@ -1,0 +1,198 @@
+"""The turns of a transcript, cut into steps for playback.
+
+Pure; never raises. A turn begins with a prompt and contains everything up to the next one, including late updates after
+its answer. Each step keeps its entry: playback sends the recorded bytes. Entries that cannot be played (notes, messages
+of the client) are left out.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from acp_proxy.protocol import acp, jsonrpc, timestamps, v2_updates, versions
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry
+
+_OWN = frozenset({acp.STATE, acp.USER_CHUNK, v2_updates.USER})
+"""Kinds of version 2 that the mock agent sends by itself: its state, and the repeated prompt."""
+NO_END = "The recording of this turn has no end."
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """An update. ``wait``: seconds since the previous step. ``call``: the id of its tool call, if any."""
+
+    wait: float
+    entry: Entry
+    call: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """A recorded note about a terminal: not sent, but needed for a later load."""
+
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A permission request.
+
+    ``wait``: seconds since the previous step. ``number``: counted within the turn. ``call``: the id of its tool call.
+    ``kinds``: what each option means (``allow_once``, …), by its id.
+    """
+
+    wait: float
+    entry: Entry
+    number: int
+    call: str | None
+    kinds: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """The client's answer to the request with this number. ``result``: None if it was not recorded."""
+
+    number: int
+    result: object
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The end of the turn. ``entry``: None if no answer was recorded; ``problem`` says why."""
+
+    wait: float
+    entry: Entry | None
+    problem: str = NO_END
+
+
+Step = Send | Keep | Ask | Await | Answer
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTurn:
+    """A recorded turn. ``session``: its id. ``prompt``: the user's blocks. Exactly one step is an Answer."""
+
+    session: str
+    at: str
+    prompt: object
+    steps: tuple[Step, ...]
+
+
+def cut(session: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
+    """The turns of a session's transcript."""
+    found: list[_OpenTurn] = []
+    open_turns: dict[tuple[str, bytes], _OpenTurn] = {}
+    for entry in entries:
+        if is_prompt(entry):
+            found.append(_OpenTurn(entry))
+            open_turns[_key(entry)] = found[-1]
+        elif entry.of == acp.PROMPT and entry.peer is Peer.AGENT:
+            if not _accepts(entry) and (turn := open_turns.pop(_key(entry), None)) is not None:
+                turn.end(entry)
+        elif _is_idle(entry):
+            for key in [key for key in open_turns if key[0] == entry.run]:
+                open_turns.pop(key).end(entry)
+        elif found:
+            found[-1].add(entry)
+    return [turn.whole(session) for turn in found]
+
+
+def _accepts(entry: Entry) -> bool:
+    """Whether an answer to a prompt only accepts it, as in version 2."""
+    return entry.protocol == versions.SECOND.version and acp.member(entry.value, "error") is None
+
+
+def _is_idle(entry: Entry) -> bool:
+    """Whether the agent says that nothing is under way, which ends a turn of version 2."""
+    update = acp.member(acp.member(entry.value, "params"), "update")
+    is_second = entry.peer is Peer.AGENT and entry.protocol == versions.SECOND.version
+    return is_second and versions.SECOND.state(update) in (versions.IDLE, versions.FAILED)
+
+
+def is_prompt(entry: Entry) -> bool:
+    """Whether an entry is a prompt of the client."""
+    return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
+
+
+@dataclass(slots=True)
+class _OpenTurn:
+    """A turn being read. Its answer may come after the next prompt; other entries then belong to that prompt."""
+
+    prompt: Entry
+    steps: list[Step] = field(default_factory=list)
+    last: str = ""
+    asked: dict[tuple[str, bytes], Ask] = field(default_factory=dict)
+    ended: bool = False
+
+    def __post_init__(self) -> None:
+        self.last = self.prompt.at
+
+    def add(self, entry: Entry) -> None:
+        method, value = acp.text(entry.value, "method"), entry.value
+        if entry.note is not None:
+            self._note(entry, entry.note)
+        elif entry.raw is None or b"\n" in entry.raw:
+            return
+        elif entry.peer is Peer.AGENT and method == acp.UPDATE:
+            update = acp.member(acp.member(value, "params"), "update")
+            if entry.protocol == versions.SECOND.version and acp.update_kind(update) in _OWN:
+                return
+            self.steps.append(Send(self._waited(entry), entry, acp.text(update, "toolCallId")))
+        elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
+            self._ask(entry)
+        elif entry.peer is Peer.CLIENT and entry.of == acp.REQUEST_PERMISSION:
+            self._waited(entry)  # playback does not repeat the user's pause
+            if (ask := self.asked.pop(_key(entry), None)) is not None:
+                self.steps.append(Await(ask.number, acp.member(value, "result")))
+        else:
+            self._waited(entry)
+
+    def end(self, entry: Entry) -> None:
+        if not self.ended:
+            self.ended = True
+            self.steps.append(Answer(self._waited(entry), entry))
+
+    def whole(self, session: str) -> RecordedTurn:
+        unanswered = {ask.number for ask in self.asked.values()}
+        steps: list[Step] = []
+        for step in self.steps:
+            steps.append(step)
+            if isinstance(step, Ask) and step.number in unanswered:
+                steps.append(Await(step.number, None))
+        if not self.ended:
+            steps.append(Answer(0.0, None))
+        return RecordedTurn(
+            session, self.prompt.at, acp.member(acp.member(self.prompt.value, "params"), "prompt"), tuple(steps)
+        )
+
+    def _ask(self, entry: Entry) -> None:
+        params = acp.member(entry.value, "params")
+        found = acp.member(params, "options")
+        options = {acp.text(option, "optionId"): acp.text(option, "kind") for option in _items(found)}
+        kinds = {id: kind or "" for id, kind in options.items() if id is not None}
+        about = params if entry.protocol == file_format.FIRST else acp.member(params, "subject")
+        call = acp.text(acp.member(about, "toolCall"), "toolCallId")
+        ask = Ask(self._waited(entry), entry, sum(isinstance(step, Ask) for step in self.steps), call, kinds)
+        self.asked[_key(entry)] = ask
+        self.steps.append(ask)
+
+    def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
+        if note.get("type") == file_format.TERMINAL:
+            self.steps.append(Keep(entry))
+        elif note.get("type") == file_format.FAILED and not self.ended and entry.run == self.prompt.run:
+            self.ended = True
+            self.steps.append(Answer(self._waited(entry), None, acp.text(note, "message") or NO_END))
+
+    def _waited(self, entry: Entry) -> float:
+        waited, self.last = timestamps.between(self.last, entry.at), entry.at
+        return waited
+
+
+def _items(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _key(entry: Entry) -> tuple[str, bytes]:
+    """Identifies a request within a transcript."""
+    return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))

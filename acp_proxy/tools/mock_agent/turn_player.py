@@ -1,0 +1,106 @@
+"""Plays a turn in one session: the lines of its steps, and what the client's answers change.
+
+Pure. Lines are the recorded bytes, with the id of this session. If an answer differs from the recorded one, the turn
+follows the recording as far as possible:
+
+- refused now, allowed in the recording: the tool call fails, its later updates are left out, and the turn continues;
+- cancelled now, not in the recording: the turn ends;
+- anything else: the turn continues as recorded, so a call that was refused then also fails now.
+"""
+
+import enum
+from collections.abc import Mapping
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import RequestId
+from acp_proxy.replay import tool_calls, update_lines
+from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Send
+from acp_proxy.transcript.file_format import Entry
+
+_CANCELLED = "cancelled"
+
+
+class Verdict(enum.Enum):
+    """The effect of an answer on the turn."""
+
+    AS_RECORDED = enum.auto()
+    REFUSED = enum.auto()
+    CANCELLED = enum.auto()
+
+
+class Course:
+    """One turn in one session."""
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self._refused: set[str | None] = set()
+
+    def line(self, step: Send) -> bytes | None:
+        """The line of an update. None: its call was refused here, or the line cannot be sent."""
+        return None if step.call in self._refused else self.told(step.entry)
+
+    def question(self, step: Ask, id: RequestId) -> bytes | None:
+        """The request under a new id. None: not asked, because its call was already refused."""
+        return _under(self.told(step.entry), id) if step.call not in self._refused else None
+
+    def answer(self, step: Answer, id: RequestId) -> bytes:
+        """The end of the turn: the answer to the request with this id."""
+        told = _under(step.entry.raw, id) if step.entry is not None else None
+        return told + b"\n" if told is not None else jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, step.problem)
+
+    def answered(self, ask: Ask, recorded: Await, result: object) -> Verdict:
+        """What the client's answer changes. ``result``: the answer; None for an error. ``recorded``: the old one."""
+        verdict = _verdict(ask.kinds, _outcome(recorded.result), _outcome(result))
+        if verdict is Verdict.REFUSED and ask.call is not None:
+            self._refused.add(ask.call)
+        return verdict
+
+    def failed(self, ask: Ask) -> bytes | None:
+        """The update that marks a refused call as failed."""
+        return (
+            tool_calls.updated(self._session, ask.call, {"status": tool_calls.FAILED}, {})
+            if ask.call is not None
+            else None
+        )
+
+    def told(self, entry: Entry) -> bytes | None:
+        """A recorded line with this session's id; None if that is impossible."""
+        if entry.raw is None or (id := acp.session_id(acp.member(entry.value, "params"))) is None:
+            return None
+        try:
+            return (entry.raw if id == self._session else update_lines.retold(entry.raw, self._session)) + b"\n"
+        except (ValueError, KeyError):
+            return None
+
+
+def _under(raw: bytes | None, id: RequestId) -> bytes | None:
+    try:
+        return acp.with_id(raw, id) if raw is not None else None
+    except (ValueError, KeyError):
+        return None
+
+
+def retold(entry: Entry, line: bytes) -> Entry:
+    """The entry of such a line. It keeps its run, which identifies its terminals."""
+    return entry.but(raw=line.rstrip(b"\n"), value=jsonrpc.look(line))
+
+
+def _verdict(kinds: Mapping[str, str], recorded: str | None, given: str | None) -> Verdict:
+    if given is not None and given == recorded:
+        return Verdict.AS_RECORDED
+    if given == _CANCELLED:
+        return Verdict.CANCELLED
+    if _allows(kinds, given) or not (recorded is None or _allows(kinds, recorded)):
+        return Verdict.AS_RECORDED
+    return Verdict.REFUSED
+
+
+def _outcome(result: object) -> str | None:
+    """The chosen option (with a prefix that no other outcome has), or the other outcome."""
+    outcome = acp.member(result, "outcome")
+    kind, option = acp.text(outcome, "outcome"), acp.text(outcome, "optionId")
+    return f"={option}" if kind == "selected" and option is not None else kind
+
+
+def _allows(kinds: Mapping[str, str], outcome: str | None) -> bool:
+    return outcome is not None and kinds.get(outcome.removeprefix("="), "").startswith("allow")

@@ -1,0 +1,1 @@
+"""The MCP server by which an agent looks up earlier sessions."""

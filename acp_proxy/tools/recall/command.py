@@ -1,0 +1,52 @@
+"""``acp-proxy mcp``: an MCP server with which an agent looks up earlier sessions."""
+
+import signal
+from typing import Annotated
+
+import typer
+
+from acp_proxy.cli import values
+from acp_proxy.cli.common import StoreOption, directory, explained, store_of
+from acp_proxy.cli.pager import is_attended
+from acp_proxy.errors import NO_MCP, AcpProxyError, UsageError
+
+
+def mcp(
+    store: StoreOption = "",
+    cwd: Annotated[
+        str, typer.Option("--cwd", metavar="DIR", help="Show sessions of this directory. Default: where it is started.")
+    ] = "",
+    everywhere: Annotated[bool, typer.Option("--everywhere", help="Show sessions of all directories.")] = False,
+) -> None:
+    """Let an agent look up earlier sessions, as an MCP server.
+
+    An agent starts this server, which speaks MCP on stdin and stdout, and only reads. It shows what the user and any
+    agent said in earlier sessions of one directory, or of the work tree around it. acp-proxy run --recall gives it to
+    an agent. More: docs/recall.md.
+
+    Example: acp-proxy mcp --cwd .
+    """
+    if cwd and everywhere:
+        raise typer.BadParameter("--cwd and --everywhere exclude each other. Give one of them.")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with explained():
+        root = store_of(store).root
+        if is_attended():
+            raise AcpProxyError("mcp is started by an agent. To give it to one: acp-proxy run --recall AGENT")
+        try:
+            from acp_proxy.tools.recall.server import server
+        except ImportError as problem:
+            raise AcpProxyError(NO_MCP) from problem
+        from acp_proxy.tools.recall.lookup import Lookup
+        from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, around
+
+        scope = EVERYWHERE if everywhere else around(directory(cwd or ".", here=False) or "")
+        server(Lookup(root, scope, moment)).run()
+
+
+def moment(text: str) -> str:
+    """Raises UsageError."""
+    try:
+        return values.since(text)
+    except typer.BadParameter as problem:
+        raise UsageError(problem.message) from None

@@ -1,0 +1,1 @@
+"""Masks secrets in stored files."""

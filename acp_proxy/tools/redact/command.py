@@ -1,0 +1,212 @@
+"""``acp-proxy sessions redact``: mask secrets in recorded transcripts."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from acp_proxy.cli.common import (
+    AgentOption,
+    SessionsArgument,
+    StoreOption,
+    YesOption,
+    agreed,
+    chosen,
+    explained,
+    kept,
+    short_ids,
+    store_of,
+)
+from acp_proxy.cli.output_files import make_directory, taken_by
+from acp_proxy.cli.pager import is_attended
+from acp_proxy.cli.progress import advancing
+from acp_proxy.config import config_file, options
+from acp_proxy.errors import NewerFormat, Unreadable, UsageError
+from acp_proxy.store.sessions import SUFFIX, Archive, Listed
+from acp_proxy.tools.redact.redact_files import redact_stored
+from acp_proxy.views import sanitize, session_lines
+
+if TYPE_CHECKING:  # imported late: no other command needs it
+    from acp_proxy.redaction.masking import Masking
+
+_SHOWN = 20
+"""Sessions listed before the question. --dry-run shows all."""
+
+Counts = dict[Path, Counter[str]]
+"""The number of secrets of each kind, by file."""
+
+PatternsOption = Annotated[
+    str,
+    typer.Option(
+        "--redact",
+        metavar="keys|FILE",
+        envvar="ACP_PROXY_REDACT",
+        help="What to mask. keys: known forms of keys; FILE: also your own patterns, one per line. Default: keys.",
+    ),
+]
+
+
+def redact(
+    sessions: SessionsArgument = None,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    patterns: PatternsOption = "",
+    backup: Annotated[
+        str, typer.Option("--backup", metavar="DIR", help="Keep the originals, which contain the secrets, in DIR.")
+    ] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be masked; change nothing.")] = False,
+    yes: YesOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Mask secrets in recorded transcripts, permanently. It asks first.
+
+    The command masks every text that has the form of a key, also if a message spreads it over several chunks. Without
+    --backup, the original is gone. You can run it while sessions are running, and more than once. Copies and forks of
+    a session have its words, so they are masked with it, and so is what it was copied from.
+
+    Example: acp-proxy sessions redact --dry-run
+    """
+    from acp_proxy.redaction.masking import Masking  # imported late: no other command needs it
+
+    with explained():
+        wanted = patterns or config_file.checked().get("redact", "keys")
+        masking = Masking(options.patterns(wanted) or [])
+        if as_json and not (dry_run or yes):
+            raise UsageError("--json cannot ask. Add --dry-run or --yes.")
+        if not (dry_run or yes or is_attended()):
+            raise UsageError("redact cannot ask, because stdin is not a terminal. Add --dry-run or --yes.")
+        opened = store_of(store, change=not dry_run)
+        chosen_rows = kept(opened, agent) if agent else None
+        if sessions:
+            chosen_rows = [chosen(opened, each, agent, whole=yes) for each in sessions]
+        originals = _directory(backup, opened.root) if backup and not dry_run else None
+        relatives = opened.relatives(chosen_rows) if chosen_rows is not None else set()
+        paths = opened.redactable(chosen_rows, relatives)
+        redacting = _Redacting(opened, masking)
+        if yes and not dry_run:
+            found = redacting.mask(paths, originals)
+        else:
+            found = redacting.count(paths)
+            if found and not dry_run:
+                _ask(redacting.lines(found), _total(found, redacting.looked_at, is_done=False), originals)
+                found = redacting.mask(list(found), originals)
+        if not dry_run:
+            # Even if nothing was found: an earlier run may have been interrupted here.
+            opened.renew(chosen_rows, relatives)
+        total = _total(found, redacting.looked_at, is_done=not dry_run)
+        if as_json:
+            files = redacting.for_programs(found)
+            kept_in = str(originals) if originals is not None else None
+            typer.echo(json.dumps({"dryRun": dry_run, "files": files, "backup": kept_in}, indent=2))
+        else:
+            for text in [*(redacting.lines(found) if dry_run or yes else ()), total]:
+                typer.echo(text)
+            if originals is not None and found:
+                typer.echo(sanitize.line(f"The originals are in {originals}. They contain the secrets."))
+    for text in redacting.failed:
+        typer.echo(f"acp-proxy: not redacted: {text}. Fix this problem, then run the command again.", err=True)
+    if redacting.failed:
+        raise typer.Exit(1)
+
+
+class _Redacting:
+    """Counts and masks secrets, file by file. ``failed``: a line for each file with a problem."""
+
+    def __init__(self, store: Archive, masking: "Masking") -> None:
+        self._store = store
+        self._masking = masking
+        self.looked_at = 0
+        self.failed: list[str] = []
+
+    def count(self, paths: Sequence[Path]) -> Counts:
+        """The secrets in these files; those without any are left out."""
+        return self._each(paths, "Searching", dry=True)
+
+    def mask(self, paths: Sequence[Path], originals: Path | None) -> Counts:
+        """Mask the secrets. ``originals``: a directory for the files as they were. Raises NotWritable."""
+        if originals is not None:
+            make_directory(originals)
+        return self._each(paths, "Masking", dry=False, originals=originals)
+
+    def _each(self, paths: Sequence[Path], doing: str, *, dry: bool, originals: Path | None = None) -> Counts:
+        found: Counts = {}
+        for path in advancing(paths, doing):
+            try:
+                found[path] = redact_stored(self._store, path, self._masking, dry=dry, backup=originals)
+            except FileNotFoundError:
+                continue  # deleted meanwhile
+            except (OSError, NewerFormat) as problem:
+                reason = problem.strerror if isinstance(problem, OSError) else str(problem).removesuffix(".")
+                self.failed.append(f"{path.relative_to(self._store.root)}: {reason}")
+        self.looked_at = max(self.looked_at, len(found))
+        return {path: counts for path, counts in found.items() if counts}
+
+    def lines(self, found: Counts) -> list[str]:
+        """For each file: its session, without secrets in the title, or the file's name; and the counts by kind."""
+        listed = {path: self._without_secrets(row) for path, row in self._listed(found).items()}
+        ids = short_ids(self._store, list(listed.values())) if listed else {}
+        names = dict(zip(listed, session_lines.candidates(list(listed.values()), ids) if listed else (), strict=True))
+        return [
+            f"{names.get(path) or sanitize.line(str(path.relative_to(self._store.root)))}: "
+            + ", ".join(f"{count} x {rule}" for rule, count in sorted(counts.items()))
+            for path, counts in found.items()
+        ]
+
+    def for_programs(self, found: Counts) -> list[dict[str, Any]]:
+        listed = self._listed(found)
+        return [
+            {"file": str(path), "sessionId": listed[path].session if path in listed else None, "masked": dict(counts)}
+            for path, counts in found.items()
+        ]
+
+    def _listed(self, found: Counts) -> dict[Path, Listed]:
+        """The sessions of those of the files that are listed sessions' transcripts."""
+        if not found:
+            return {}
+        with suppress(Unreadable):  # files are then called by their names
+            transcripts = self._store.root / "transcripts"
+            known = {transcripts / row.agent / f"{row.name}{SUFFIX}": row for row in self._store.newest()}
+            return {path: known[path] for path in found if path in known}
+        return {}
+
+    def _without_secrets(self, row: Listed) -> Listed:
+        from acp_proxy.redaction.secret_rules import MARK  # imported late, as above
+
+        title = row.title or ""
+        if title.endswith("…"):  # the last word may be the beginning of a secret
+            title = f"{title.rpartition(' ')[0]}…"
+        for span in reversed(self._masking.find(title)):
+            title = title[: span.start] + MARK + title[span.end :]
+        return row.but(title=title)
+
+
+def _directory(given: str, root: Path) -> Path:
+    """The directory for the originals. Raises UsageError, NotWritable."""
+    path = Path(given).expanduser().absolute()
+    if path.resolve().is_relative_to(root.resolve()):
+        raise UsageError(f"{path} is in the store, which would then still contain the secrets. Give another directory.")
+    with taken_by(path):
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(f"{path} exists, and is not an empty directory. Give another directory.")
+    return path
+
+
+def _ask(lines: Sequence[str], total: str, originals: Path | None) -> None:
+    """Show what was found, and ask whether to mask it."""
+    for text in lines[:_SHOWN]:
+        typer.echo(text, err=True)
+    if len(lines) > _SHOWN:
+        typer.echo(f"and {len(lines) - _SHOWN} more, which --dry-run shows", err=True)
+    typer.echo(total, err=True)
+    what = f"The originals will be in {originals}." if originals else "There will be no backup; --backup DIR makes one."
+    typer.echo(sanitize.line(what), err=True)
+    agreed("Mask these secrets permanently?")
+
+
+def _total(found: Counts, looked_at: int, *, is_done: bool) -> str:
+    total = sum(counts.total() for counts in found.values())
+    return f"{total} {'masked' if is_done else 'would be masked'}, in {len(found)} of {looked_at} files."

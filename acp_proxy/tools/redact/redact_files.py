@@ -1,0 +1,182 @@
+"""Masks secrets in stored files, in place, while other processes may append to them.
+
+A file is never moved, replaced or shortened, and only the bytes of secrets change, so appending never has to wait; a
+second run changes nothing. The original is kept only if the user names a directory for it. What is appended meanwhile
+is masked too, as far as it is there when the end is reached. A compressed file is decompressed first.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from acp_proxy.protocol.framing import LineFramer
+from acp_proxy.redaction.masking import MaskedSpan, Masking, changed
+from acp_proxy.redaction.split_secrets import Spread
+from acp_proxy.store import fork, open_session
+from acp_proxy.store.journal import Event, events_in
+from acp_proxy.store.sessions import Archive, Listed
+from acp_proxy.transcript import file_format, file_names, private_files
+from acp_proxy.transcript.private_files import JOURNAL_FILE, alone_in, make_directory, open_private, read_at, write_at
+from acp_proxy.transcript.reader import Line, Reading, to_read
+from acp_proxy.transcript.summary import Summary
+from acp_proxy.transcript.titles import mask_title
+
+_READ_SIZE = 64 * 1024
+
+
+def redact_stored(
+    store: Archive, path: Path, masking: Masking, *, dry: bool, backup: Path | None = None
+) -> Counter[str]:
+    """Mask secrets in one file; ``dry``: only count them. Returns the number of matches by rule.
+
+    A compressed file is decompressed if it contains secrets. ``backup``: a directory for the original of a file that
+    changes, under the same path as in the store. Raises OSError, NewerFormat.
+    """
+    layout = store.layout
+    if path.is_relative_to(layout.transcripts):
+        fork.finish(layout, path.parent.name, path.stem)
+    if dry:
+        return redact_file(path, masking, dry=True)
+    original = backup / path.relative_to(layout.root) if backup is not None else None
+    with alone_in(path.parent, wait=True):  # keeps others from compressing it
+        if not os.path.lexists(path):
+            found = redact_file(path, masking, dry=True)
+            if not found:
+                return found
+            if path.is_relative_to(layout.backups):  # backups are compressed only if damaged, and cannot be masked
+                if original is not None:
+                    _keep(file_names.compressed(path), file_names.compressed(original))
+                file_names.compressed(path).unlink()
+                return found
+            open_session.make_plain(layout, path.parent.name, path)
+        found = redact_file(path, masking, dry=False, original=original)
+        if path.name == JOURNAL_FILE:  # even if nothing was found: an earlier run may have been interrupted here
+            for name in layout.journal(path.parent.name).state().titles:  # the search tables have them too
+                layout.forget_words(name)
+        return found
+
+
+def redact_file(path: Path, masking: Masking, *, dry: bool, original: Path | None = None) -> Counter[str]:
+    """Mask secrets in a plain file; ``dry``: only count them, in a file of any form. Returns the matches by rule.
+
+    ``original``: a new file for the content before the first change. Raises OSError, NewerFormat.
+    """
+    found: Counter[str] = Counter()
+    kept = 0
+    fd, compressed = to_read(path) if dry else (open_private(path, os.O_RDWR), None)
+    try:
+        for change in _changes(compressed.read if compressed is not None else partial(read_at, fd), masking):
+            found[change.rule] += change.counts
+            if not dry:
+                if original is not None and kept < change.at + len(change.new):
+                    kept = _keep_on(fd, original, kept)
+                write_at(fd, change.new, change.at)
+        if found and not dry:
+            private_files.sync(fd)
+    finally:
+        os.close(fd)
+    return found
+
+
+def _keep(path: Path, original: Path) -> None:
+    fd = open_private(path, os.O_RDONLY)
+    try:
+        _keep_on(fd, original, 0)
+    finally:
+        private_files.close(fd)
+
+
+def _keep_on(fd: int, original: Path, since: int) -> int:
+    """Copy what a file has after the offset ``since``, up to its end; on disk when this returns the end's offset.
+
+    So a line that is appended while the file is being masked is kept, too, before it changes. Raises OSError.
+    """
+    make_directory(original.parent)
+    out = open_private(original, os.O_WRONLY | (0 if since else os.O_CREAT | os.O_EXCL))
+    try:
+        while data := read_at(fd, _READ_SIZE, since):
+            write_at(out, data, since)
+            since += len(data)
+        private_files.sync(out)
+    finally:
+        os.close(out)
+    return since
+
+
+@contextmanager
+def masked_copy(
+    store: Archive, listed: Listed, reading: Reading, masking: Masking
+) -> Iterator[tuple[Reading, str | None]]:
+    """Yields a masked copy of a session's transcript, and its masked title; the copy is removed afterwards.
+
+    Raises OSError, NewerFormat.
+    """
+    title = store.state(listed.agent).titles.get(listed.name)
+    with TemporaryDirectory(prefix="acp-proxy-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder) / reading.path.name
+        fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        with os.fdopen(fd, "wb") as file:
+            file.writelines(reading.bytes_from(0))
+        redact_file(path, masking, dry=False)
+        copy = Reading(path)
+        try:
+            yield copy, _title(copy) if title is None else mask_title(title, masking.lines)
+        finally:
+            copy.close()
+
+
+def masked_bytes(data: bytes, masking: Masking) -> bytes:
+    """A whole transcript with secrets masked."""
+    return changed(data, _changes(lambda size, at: data[at : at + size], masking))
+
+
+def _title(reading: Reading) -> str | None:
+    """The title that a list would show, made from the masked text.
+
+    A title that was cut may contain so little of a secret that no rule finds it.
+    """
+    summary = Summary()
+    for line in reading.streams():
+        if isinstance(line, Line) and line.entry is not None:
+            summary.add(line.entry)
+    return summary.title
+
+
+def _changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterator[MaskedSpan]:
+    spread, at = Spread(masking), 0
+    for line in _lines(read):
+        if not at:
+            file_format.decode_header(line)  # raises NewerFormat: it is unknown which values a later version needs
+        changes = _outside_events(line, masking.changes(line))
+        yield from (replace(change, at=at + change.at) for change in changes)
+        yield from spread.add(changed(line, changes), at)
+        at += len(line)
+    yield from spread.end()
+
+
+def _outside_events(line: bytes, changes: list[MaskedSpan]) -> list[MaskedSpan]:
+    """The changes of a journal's line that leave its events what they are, but for their titles.
+
+    A pattern of the user's may match the name of a transcript.
+    """
+
+    def events(data: bytes) -> list[Event]:
+        return [piece.value.but(title=None) for piece in events_in(data)]
+
+    if not changes or not (before := events(line)):
+        return changes
+    return [change for change in changes if events(changed(line, [change])) == before]
+
+
+def _lines(read: Callable[[int, int], bytes]) -> Iterator[bytes]:
+    framer, at = LineFramer(), 0
+    while data := read(_READ_SIZE, at):
+        at += len(data)
+        yield from framer.feed(data)
+    if rest := framer.rest():
+        yield rest

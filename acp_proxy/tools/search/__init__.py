@@ -1,0 +1,1 @@
+"""The search tables, and the queries on them."""

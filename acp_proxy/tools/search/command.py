@@ -1,0 +1,204 @@
+"""``acp-proxy sessions search``: find the conversation with these words."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from acp_proxy.cli import values
+from acp_proxy.cli.common import (
+    INTERRUPTED,
+    AgentOption,
+    StoreOption,
+    command,
+    directory,
+    explained,
+    same_store,
+    say_on_stderr,
+    short_ids,
+    store_of,
+    wrong_usage,
+)
+from acp_proxy.cli.list_sessions import nothing
+from acp_proxy.cli.pager import Screen, paged, screen
+from acp_proxy.cli.progress import MOMENT, ProgressBar, advanced
+from acp_proxy.errors import AcpProxyError, Unreadable
+from acp_proxy.store.sessions import Archive
+from acp_proxy.tools.search.search import search_store
+from acp_proxy.views import sanitize
+
+if TYPE_CHECKING:  # imported late: no other command needs them
+    from acp_proxy.tools.search.search import Hit
+
+_NO_ROOM = ("ENOSPC", "EDQUOT")
+
+
+def search(
+    context: typer.Context,
+    words: Annotated[
+        list[str], typer.Argument(metavar="WORDS...", help='Words, "a phrase", or the beginning of a word: begin*')
+    ],
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in exactly this directory.")] = "",
+    here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory or below.")] = False,
+    since: Annotated[
+        str,
+        typer.Option("--since", metavar="WHEN", help="Only turns since then: 30m, 12h, 7d, 2w, yesterday, 2026-11-01."),
+    ] = "",
+    until: Annotated[
+        str, typer.Option("--until", metavar="WHEN", help="Only turns that began by then; a day counts whole.")
+    ] = "",
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions, newest first.")
+    ] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Find the turns that contain all of these words.
+
+    The order does not matter. The search covers prompts, messages of the agent, and titles of tool calls and sessions,
+    but not thoughts or tool output. It ignores case and accents. An argument with spaces is a phrase. The newest
+    results come first. If the output is not a terminal, each line has id, turn, title, agent, directory, time and text,
+    separated by tabs. The exit status is 1 if nothing matches.
+
+    A search reads what no search has read yet, the newest sessions first, until it has its results. On a terminal, each
+    result appears as soon as no newer one can come. You may interrupt it.
+
+    Example: acp-proxy sessions search login "session cookie" --since 30d
+    """
+    from acp_proxy.tools.search import results
+    from acp_proxy.tools.search.query import question as asked
+    from acp_proxy.tools.search.search import Sought
+
+    with wrong_usage():
+        question = asked(words)
+        earliest, latest = values.between(since, until)
+    with explained():
+        where = directory(cwd, here=here)
+        opened = store_of(store)
+        agents = opened.agents(agent)
+        sought = Sought(
+            question,
+            agents,
+            where,
+            earliest or None,
+            limit,
+            each=0 if as_json else 3,
+            until=latest or None,
+            below=here,
+        )
+        target, options = screen(), same_store(context, store)
+
+        def show(hits: "list[Hit]") -> None:
+            sys.stdout.writelines(_texts(store_of(store), hits, target, options))
+            sys.stdout.flush()
+
+        with _interruptible(opened), _with_room(opened), advanced("Reading new transcripts", MOMENT) as bar:
+            early = _EarlyHits(bar, show)
+            by_early = (early.progress, early.tell) if target.is_terminal and not as_json else (bar,)
+            result = search_store(opened, sought, *by_early)
+        if as_json:
+            typer.echo(sanitize.json_text([results.for_programs(hit) for hit in result.hits], indent=2))
+        elif early.has_shown:
+            show(early.waiting)
+        elif result.hits:
+            with paged(target) as say:
+                for text in _texts(opened, result.hits, target, options):
+                    say(text)
+        if not result.hits:
+            is_empty = next(opened.newest(), None) is None
+            say_on_stderr(nothing(opened, narrowed=False) if is_empty else _nothing(words, options))
+            raise typer.Exit(1)
+        if not result.is_all and not as_json:
+            say_on_stderr(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.")
+
+
+class _EarlyHits:
+    """Shows results while transcripts are still read, if that takes more than a moment.
+
+    ``waiting``: those that were not shown.
+    """
+
+    def __init__(self, bar: ProgressBar, show: "Callable[[list[Hit]], None]") -> None:
+        self.waiting: list[Hit] = []
+        self.has_shown = False
+        self._bar = bar
+        self._show = show
+        self._known = set[tuple[str, str]]()
+
+    def progress(self, done: int, total: int) -> None:
+        self._bar(done, total)
+        self._go_on()
+
+    def tell(self, hit: "Hit") -> bool:
+        key = hit.session.agent, hit.session.name
+        if key not in self._known:  # else the search began again
+            self._known.add(key)
+            self.waiting.append(hit)
+            self._go_on()
+        return True
+
+    def _go_on(self) -> None:
+        if self._bar.has_begun and self.waiting:
+            self._bar.hide()
+            self._show(self.waiting)
+            self.waiting, self.has_shown = [], True
+
+
+def _texts(store: Archive, hits: "list[Hit]", target: Screen, options: list[str]) -> Iterator[str]:
+    from acp_proxy.tools.search import results
+
+    if not target.is_terminal:
+        for hit in hits:
+            yield "".join(f"{text}\n" for text in results.values(hit))
+        return
+    now, home = datetime.now().astimezone(), os.path.expanduser("~")
+    look = results.SearchLook(target.width, target.is_dressed, target.colours, now, home)
+    ids = short_ids(store, [hit.session for hit in hits])
+    for hit in hits:
+        yield results.shown(hit, _command(store, hit, ids[hit.session.named], options), look)
+
+
+def _nothing(words: list[str], options: list[str]) -> str:
+    """What to do if nothing is found: words match as a whole, unless the user asks for their beginnings."""
+    single = " ".join(words).split()
+    if all(word.endswith("*") for word in single) or '"' in "".join(single):
+        return "Nothing matches. Try fewer words."
+    beginnings = command("sessions search", [f"{word.rstrip('*')}*" for word in single], *options)
+    return f"Nothing matches. Try fewer words, or their beginnings, as in: {sanitize.line(beginnings)}"
+
+
+def _command(store: Archive, hit: "Hit", id: str, options: list[str]) -> str:
+    """The command that shows this result, for the user to copy."""
+    row = hit.session
+    turn = ["--turn", str(hit.turns[0])] if hit.turns else []
+    has_others = any(store.knows(agent, row.session) for agent in store.agents() if agent != row.agent)
+    return command("sessions show", [id], *turn, *(["--agent", row.agent] if has_others else []), *options)
+
+
+@contextmanager
+def _with_room(store: Archive) -> Iterator[None]:
+    """Explain a full disk: sessions can still be read, only the search cannot. Raises AcpProxyError."""
+    try:
+        yield
+    except Unreadable as problem:
+        if problem.name not in _NO_ROOM:
+            raise
+        raise AcpProxyError(
+            f"the disk of {store.root} is too full for the search tables. Free some space and search again; "
+            "list and show work without them."
+        ) from problem
+
+
+@contextmanager
+def _interruptible(store: Archive) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = " The next search continues where this one stopped." if store.only_read is None else ""
+        typer.echo(f"Interrupted.{kept}", err=True)
+        raise typer.Exit(INTERRUPTED) from None

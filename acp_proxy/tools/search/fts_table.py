@@ -1,0 +1,366 @@
+"""A search table: the text of every turn of one sixteenth of the transcripts, selected by the last digit of their name.
+
+A table is an SQLite file with FTS5. It is removed as a whole when one of its sessions is deleted, masked or repaired,
+because SQLite keeps copies of deleted data in split pages, and FTS5 keeps deleted words in its segments until they are
+merged. The next search rebuilds it.
+
+Text may be added only to a file that was opened before the text was read: then whoever removed the text has removed the
+file too. Raises ``sqlite3.Error``, OSError.
+"""
+
+import errno
+import os
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.protocol import timestamps
+from acp_proxy.store import layout as store_layout
+from acp_proxy.store.layout import Layout
+from acp_proxy.tools.search import query
+from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, Turns, TurnStart
+from acp_proxy.transcript import private_files
+from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.titles import masks_shortened
+
+SCHEMA = 2
+_BUSY_SECONDS = 5.0
+_TRANSCRIPT_BITS = 24
+_TRANSCRIPT = (1 << _TRANSCRIPT_BITS) - 1
+"""A turn is numbered by the second in which it began and its transcript's id: 16 million ids per table are enough."""
+_LATEST = (1 << 63) - 1  # above every such number
+_EXCERPT = 24
+"""Words of an excerpt: two lines in a terminal."""
+_LONGEST = 240
+"""Characters of an excerpt, since some words are as long as a file."""
+
+_BETWEEN = " · "
+"""Shown between messages, or titles of tool calls."""
+
+_TABLES = f"""
+CREATE TABLE transcripts(
+  id INTEGER PRIMARY KEY, agent TEXT NOT NULL, name TEXT NOT NULL, created TEXT NOT NULL, inode INTEGER NOT NULL,
+  size INTEGER NOT NULL, place_offset INTEGER NOT NULL, place_line INTEGER NOT NULL, place_turns INTEGER NOT NULL,
+  UNIQUE(agent, name));
+CREATE TABLE turns(
+  transcript INTEGER NOT NULL, number INTEGER NOT NULL, at TEXT NOT NULL, doc INTEGER NOT NULL,
+  PRIMARY KEY(transcript, number)) WITHOUT ROWID;
+CREATE VIRTUAL TABLE said USING fts5(text, tokenize = "unicode61 remove_diacritics 2", columnsize = 0);
+PRAGMA user_version = {SCHEMA};
+"""
+
+_SEEN = "created, inode, size, place_offset, place_line, place_turns, id"
+
+Key = tuple[str, str]
+"""A transcript: its agent's folder and its name."""
+Extent = tuple[str, str, str, int, int]
+"""How far a transcript was read: agent, name, header's time, the file's inode, bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedTranscript:
+    """What a table has of a transcript.
+
+    ``created``: the header's time. ``inode``: the file's. ``size``: bytes read. ``place``: where its last turn begins.
+    ``id``: the transcript's in this table.
+    """
+
+    created: str
+    inode: int
+    size: int = 0
+    place: TurnStart = BEGINNING
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnText:
+    """A turn's text. Number 0 is the session's title."""
+
+    number: int
+    at: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What to add for a transcript: its title and the ``turns`` after the first ``kept`` ones.
+
+    ``before``: what the table had when the transcript was read; None: nothing. ``seen``: what it has with the addition.
+    """
+
+    key: Key
+    before: IndexedTranscript | None
+    seen: IndexedTranscript
+    kept: int
+    turns: list[TurnText]
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A part of a matching turn. ``turn``: its number. ``marks``: start and end of each match in ``text``."""
+
+    turn: int
+    at: str
+    text: str
+    marks: list[tuple[int, int]]
+
+
+class WordTable:
+    """A connection to a search table, or with None to one in memory."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Raises FileNotFoundError if the file is removed at this moment; ``sqlite3.Error``, OSError."""
+        self.path = path
+        if path is None:
+            self._database = sqlite3.connect(":memory:", isolation_level=None)
+            self._database.executescript(_TABLES)
+            return
+        private_files.check_database(path)
+        with _there(path):
+            self._database = self._opened(path)
+
+    def _opened(self, path: Path) -> sqlite3.Connection:
+        there = private_files.database_uri(path, "mode=rw")  # does not recreate a removed file
+        database = sqlite3.connect(there, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
+        try:
+            database.execute("PRAGMA synchronous = NORMAL")
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            if version != SCHEMA:
+                raise sqlite3.DatabaseError(f"of another version: {version}")
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def close(self) -> None:
+        self._database.close()
+
+    def extents(self) -> Iterator[Extent]:
+        """How far each transcript was read; the index gives the same values if nothing changed."""
+        return self._database.execute("SELECT agent, name, created, inode, size FROM transcripts")
+
+    def seen(self, key: Key) -> IndexedTranscript | None:
+        """What the table has of a transcript; None: nothing."""
+        row = self._database.execute(f"SELECT {_SEEN} FROM transcripts WHERE agent = ? AND name = ?", key).fetchone()
+        return _seen(*row) if row is not None else None
+
+    def put(self, batch: Iterable[Work]) -> None:
+        """Add to transcripts in one transaction; skips those that another process has changed in the meantime."""
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            for work in batch:
+                self._put(work)
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def found(self, question: str, since: str | None, until: str | None) -> list[int]:
+        """The numbers of the turns that match, newest first; ``of`` gives a turn's transcript."""
+        earliest = seconds(since) << _TRANSCRIPT_BITS if since is not None else 0
+        latest = seconds(until) << _TRANSCRIPT_BITS if until is not None else _LATEST
+        rows = self._database.execute(
+            "SELECT rowid FROM said WHERE said MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC",
+            (question, earliest, latest),
+        )
+        return [row for (row,) in rows]
+
+    def key(self, transcript: int) -> Key:
+        """The transcript with this id in the table."""
+        row = self._database.execute("SELECT agent, name FROM transcripts WHERE id = ?", (transcript,)).fetchone()
+        return row[0], row[1]
+
+    def numbers(self, transcript: int) -> dict[int, int]:
+        """A transcript's turns: what ``found`` calls them, and their number in the transcript."""
+        return dict(self._database.execute("SELECT doc, number FROM turns WHERE transcript = ?", (transcript,)))
+
+    def excerpt(self, question: str, doc: int) -> Excerpt | None:
+        """An excerpt of a turn that ``found`` returned; None if the turn has changed."""
+        row = self._database.execute(
+            "SELECT snippet(said, 0, ?, ?, '…', ?), number, at FROM said JOIN turns ON doc = said.rowid"
+            " WHERE said MATCH ? AND said.rowid = ? AND transcript = ?",
+            (query.BEGIN, query.END, _EXCERPT, question, doc, of(doc)),
+        ).fetchone()
+        return Excerpt(row[1], row[2], *_unmarked(row[0])) if row is not None else None
+
+    def turns(self, key: Key) -> list[TurnText]:
+        """All turns of a transcript, with their text."""
+        rows = self._database.execute(
+            "SELECT number, at, text FROM transcripts JOIN turns ON transcript = id JOIN said ON said.rowid = doc"
+            " WHERE agent = ? AND name = ? ORDER BY number",
+            key,
+        )
+        return [TurnText(*row) for row in rows]
+
+    def check(self) -> None:
+        """Raises ``sqlite3.DatabaseError`` if SQLite finds the table damaged."""
+        if self._database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            raise sqlite3.DatabaseError("it is damaged")
+        self._database.execute("INSERT INTO said(said) VALUES ('integrity-check')")
+
+    def _put(self, work: Work) -> None:
+        if self.seen(work.key) != work.before:
+            return
+        seen, place = work.seen, work.seen.place
+        extent = seen.created, seen.inode, seen.size, place.offset, place.line, place.turns
+        if work.before is None:
+            values = (None, *work.key, *extent)
+            id = self._database.execute(f"INSERT INTO transcripts VALUES ({_marks(values)})", values).lastrowid or 0
+        else:
+            id = work.before.id
+            self._database.execute(
+                "UPDATE transcripts SET created = ?, inode = ?, size = ?, place_offset = ?, place_line = ?,"
+                " place_turns = ? WHERE id = ?",
+                (*extent, id),
+            )
+        self._remove(id, work.kept)
+        self._add(id, work.turns)
+
+    def _remove(self, transcript: int, kept: int) -> None:
+        """Remove the title, and all turns after the first ``kept``."""
+        docs = self._database.execute(
+            "SELECT doc FROM turns WHERE transcript = ? AND (number > ? OR number = 0)", (transcript, kept)
+        ).fetchall()
+        self._database.executemany("DELETE FROM said WHERE rowid = ?", docs)
+        self._database.execute(
+            "DELETE FROM turns WHERE transcript = ? AND (number > ? OR number = 0)", (transcript, kept)
+        )
+
+    def _add(self, transcript: int, turns: list[TurnText]) -> None:
+        """Add turns. Their numbers order them by time, so that a query finds the newest first without other data."""
+        taken = {doc for (doc,) in self._database.execute("SELECT doc FROM turns WHERE transcript = ?", (transcript,))}
+        for turn in turns:
+            doc = (seconds(turn.at) << _TRANSCRIPT_BITS) + transcript
+            while doc in taken:
+                doc += 1 << _TRANSCRIPT_BITS
+            taken.add(doc)
+            self._database.execute("INSERT INTO said(rowid, text) VALUES (?, ?)", (doc, turn.text))
+            self._database.execute("INSERT INTO turns VALUES (?, ?, ?, ?)", (transcript, turn.number, turn.at, doc))
+
+
+def text_of(turn: SearchedTurn) -> str:
+    """A turn's text as a table has it."""
+    return query.separated(masks_shortened(turn.text))
+
+
+def agrees(words: WordTable, key: Key, path: Path) -> bool:
+    """Whether the table has the transcript's text, as far as it was read."""
+    seen, told = words.seen(key), {turn.number: turn.text for turn in words.turns(key)}
+    try:
+        reading = Reading(path)
+    except FileNotFoundError:
+        return seen is None or words.seen(key) is None
+    except (OSError, NewerFormat):
+        return True  # verifying the file reports this
+    with closing(reading):
+        if seen is None:
+            return True
+        header = reading.header or reading.remade_header()
+        if header is None or (header.created_at, reading.inode) != (seen.created, seen.inode):
+            return True  # the next search reads it again
+        if reading.size < seen.size:  # as above: it was restored from a backup
+            return True
+        reading.size = seen.size
+        said = {turn.number: text_of(turn) for turn in Turns(BEGINNING).read(reading)}
+    last = max(said, default=0)  # the table may have more of it: a line without its newline
+    whole = {number: text for number, text in said.items() if text and number != last}
+    return (
+        whole == {number: text for number, text in told.items() if 0 < number < last}
+        and told.get(last, "").startswith(said.get(last, ""))
+        and max(told, default=0) <= last + 1
+    )
+
+
+def of(doc: int) -> int:
+    """The transcript of a turn, by what ``WordTable.found`` calls the turn."""
+    return doc & _TRANSCRIPT
+
+
+def when(doc: int) -> int:
+    """The second in which a turn began; later if several began in one."""
+    return doc >> _TRANSCRIPT_BITS
+
+
+def table(layout: Layout, digit: str) -> Path | None:
+    """The path of a digit's table, created if it is missing; None if SQLite can use no file in the store.
+
+    If two processes created one at the same moment, the first by name stays.
+    """
+    if not layout.has_databases:
+        return None
+    kept = None
+    for path in layout.words(digit):
+        if kept is None and not store_layout.is_emptied(path):
+            kept = path
+        else:
+            with suppress(PermissionError):  # on Windows, while another process uses it; the next search tries again
+                layout.remove_words(path)
+    return kept or _made(layout.new_words(digit))
+
+
+def _made(path: Path) -> Path:
+    """Create a table under another name first, so that nobody opens an incomplete one."""
+    new = path.with_suffix(".new")
+    private_files.close(private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    try:
+        with _there(new), closing(sqlite3.connect(new, isolation_level=None)) as database:
+            database.execute("PRAGMA synchronous = OFF")  # after a power loss it is rebuilt
+            database.execute("PRAGMA journal_mode = WAL")
+            database.executescript(_TABLES)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    return path
+
+
+@contextmanager
+def _there(path: Path) -> Iterator[None]:
+    """Turns any SQLite error into FileNotFoundError if the file was removed."""
+    try:
+        yield
+    except sqlite3.Error as problem:
+        if not path.exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from problem
+        raise
+
+
+def _seen(created: str, inode: int, size: int, offset: int, line: int, turns: int, id: int) -> IndexedTranscript:
+    return IndexedTranscript(created, inode, size, TurnStart(offset, line, turns), id)
+
+
+def seconds(at: str) -> int:
+    """A time in a transcript as ``when`` gives it; 0 if it is none."""
+    normal = timestamps.normalized(at)
+    return max(0, int(datetime.fromisoformat(normal).timestamp())) if normal is not None else 0
+
+
+def _marks(values: tuple[object, ...]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _unmarked(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """An excerpt as one line, and the positions of its matches."""
+    text = query.joined(text).replace(query.BETWEEN, _BETWEEN)
+    pieces = re.split(f"[{query.BEGIN}{query.END}]", " ".join(text.split()))
+    marks, at = [], 0
+    for number, piece in enumerate(pieces):
+        if number % 2:
+            marks.append((at, at + len(piece)))
+        at += len(piece)
+    return _cut("".join(pieces), marks)
+
+
+def _cut(text: str, marks: list[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
+    """At most ``_LONGEST`` characters; a third of them before the first match."""
+    if len(text) <= _LONGEST:
+        return text, marks
+    start = max(0, min(marks[0][0] - _LONGEST // 3, len(text) - _LONGEST)) if marks else 0
+    end = start + _LONGEST
+    shown = ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
+    shift = start - bool(start)
+    return shown, [(begins - shift, min(ends, end) - shift) for begins, ends in marks if start <= begins < end]

@@ -1,0 +1,106 @@
+"""The results of a search: for a terminal, as lines for programs, or as JSON.
+
+Titles, ids and messages come from other people: their text cannot control a terminal.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from acp_proxy.store.sessions import called
+from acp_proxy.tools.search.fts_table import Excerpt
+from acp_proxy.tools.search.search import Hit
+from acp_proxy.views import formatting, session_lines
+from acp_proxy.views.sanitize import RUNNING, line
+
+if TYPE_CHECKING:  # imported late: pipes do not need it
+    from rich.text import Text
+
+_FOUND = "bold red"
+_INDENT = "  "
+_NARROWEST = 20  # columns of text: narrower terminals wrap by themselves
+_LISTED = 10  # further turns to list
+
+
+@dataclass(frozen=True, slots=True)
+class SearchLook:
+    """``is_dressed``: words may be emphasised, in ``colours`` or without. ``home``: the directory shown as ``~``."""
+
+    width: int
+    is_dressed: bool
+    colours: bool
+    now: datetime
+    home: str = ""
+
+
+def shown(hit: Hit, command: str, look: SearchLook) -> str:
+    """A session, its excerpts, the command that opens the first one, and an empty line."""
+    from rich.console import Console
+    from rich.text import Text
+
+    row, into = hit.session, StringIO()
+    console = Console(
+        file=into,
+        width=look.width,
+        force_terminal=True,
+        color_system="standard" if look.is_dressed else None,
+        no_color=not look.colours,
+        legacy_windows=False,
+        emoji=False,
+        markup=False,
+        highlight=False,
+    )
+    console.print(Text(line(row.title or "(no title)"), style="bold"))
+    about = (
+        called(line(row.agent)),
+        formatting.from_home(line(row.cwd or ""), look.home),
+        formatting.ago(hit.at, look.now),
+        RUNNING if row.is_running else "",
+    )
+    console.print(Text(" · ".join(filter(None, about)), style="dim"))
+    places = [_excerpt(excerpt) for excerpt in hit.excerpts]
+    if more := hit.turns[len(hit.excerpts) :]:
+        places.append(Text(f"and {_numbers(more)}"))
+    for place in places:
+        for text in place.wrap(console, max(look.width - len(_INDENT), _NARROWEST)):
+            text.rstrip()
+            console.print(Text(_INDENT).append(text), soft_wrap=True)
+    console.print(Text(_INDENT).append(line(command), style="cyan"), soft_wrap=True)
+    console.print()
+    return into.getvalue()
+
+
+def values(hit: Hit) -> Iterator[str]:
+    """A line for each excerpt: id, turn (0: the title), title, agent, directory, time, text."""
+    row = hit.session
+    for one in hit.excerpts:
+        texts = (row.in_full, str(one.turn), row.title or "", row.agent, row.cwd or "", one.at, one.text)
+        yield "\t".join(line(text) for text in texts)
+
+
+def for_programs(hit: Hit) -> dict[str, Any]:
+    found = [
+        {"turn": one.turn or None, "at": one.at, "text": one.text, "marks": [list(mark) for mark in one.marks]}
+        for one in hit.excerpts
+    ]
+    return session_lines.for_programs(hit.session) | {"found": found}
+
+
+def _excerpt(excerpt: Excerpt) -> "Text":
+    from rich.text import Text
+
+    text = Text().append(f"turn {excerpt.turn}  " if excerpt.turn else "title  ", style="green")
+    said, at = line(excerpt.text), 0
+    for start, end in excerpt.marks:
+        text.append(said[at:start])
+        text.append(said[start:end], style=_FOUND)
+        at = end
+    return text.append(said[at:])
+
+
+def _numbers(turns: list[int]) -> str:
+    shown = ", ".join(str(turn) for turn in turns[:_LISTED])
+    what = "turn" if len(turns) == 1 else "turns"
+    return f"{what} {shown}" + (f" and {len(turns) - _LISTED} more" if len(turns) > _LISTED else "")

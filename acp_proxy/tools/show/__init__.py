@@ -1,0 +1,1 @@
+"""One session in a terminal: read, followed, or as it streamed."""

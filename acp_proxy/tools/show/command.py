@@ -1,0 +1,210 @@
+"""``acp-proxy sessions show``: show a conversation, formatted or raw."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from acp_proxy.cli import output_files
+from acp_proxy.cli.common import INTERRUPTED, AgentOption, SessionArgument, StoreOption, chosen, explained, store_of
+from acp_proxy.cli.pager import Screen, paged, screen
+from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave
+from acp_proxy.store.sessions import Archive, Listed, Reading
+from acp_proxy.views import formatting, sanitize
+from acp_proxy.views.attachments import attachments
+from acp_proxy.views.conversation import Begun, Ended, OpenChild, Part, numbered, parts
+from acp_proxy.views.passages import Passage, passages
+
+_TURNS = re.compile(r"(-?[1-9][0-9]{0,8})(-([1-9][0-9]{0,8})?)?")
+
+
+def show(
+    session: SessionArgument,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    turn: Annotated[
+        str, typer.Option("--turn", metavar="N", help="Only this turn or these turns: 3, 2-5, 7-, or -1 for the last.")
+    ] = "",
+    full: Annotated[bool, typer.Option("--full", help="Include all input and output of tool calls.")] = False,
+    extract: Annotated[
+        Path | None, typer.Option("--extract", metavar="DIR", help="Save images and files to DIR instead.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on while its turn is running; Ctrl-C ends this. Shown as by replay.")
+    ] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the transcript, byte for byte.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each message as a line of JSON.")] = False,
+) -> None:
+    """Show a conversation: the messages and the tool calls.
+
+    Each tool call is one line, with its changes to files and, if it failed, with the reason. If the output is not a
+    terminal, it is plain text with the original Markdown. On a terminal, --raw replaces control characters.
+
+    --follow shows words as they come, whichever process records them, until the turn or that process ends.
+
+    Example: acp-proxy sessions show last --turn -1
+    """
+    if raw + as_json + (extract is not None) > 1 or ((raw or as_json) and full) or (raw and turn):
+        raise typer.BadParameter(
+            "--raw and --json cannot be combined with each other or with --full or --extract, nor --raw with --turn"
+        )
+    if follow and (raw or as_json or full or extract is not None):
+        raise typer.BadParameter("--follow cannot be combined with --raw, --json, --full or --extract")
+
+    wanted = _wanted(turn)
+    with explained():
+        opened = store_of(store)
+        row = chosen(opened, session, agent)
+        reading, child = opened.open_listed(row), partial(opened.open_child, row)
+        try:
+            if follow:
+                _follow(opened, row, reading, wanted)
+            elif extract is not None:
+                extract_attachments(of_turns(reading, row.session, wanted, child), extract)
+            elif raw:
+                print_raw(reading, screen())
+            elif as_json:
+                print_messages(reading, screen(), wanted)
+            else:
+                print_conversation(row, of_turns(reading, row.session, wanted, child), screen(), full=full)
+        finally:
+            reading.close()
+
+
+def _follow(store: Archive, row: Listed, reading: Reading, wanted: tuple[int, int | None]) -> None:
+    from acp_proxy.tools.show.follow import Following
+
+    try:
+        typer.echo(Following(store, row, reading, wanted).run(), err=True)
+    except KeyboardInterrupt:
+        typer.echo("\x1b[0m")  # typer removes it if the output is not a terminal
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _wanted(text: str) -> tuple[int, int | None]:
+    """The first and the last turn; negative numbers count from the end."""
+    match = _TURNS.fullmatch(text)
+    if not text:
+        return 1, None
+    if match is None or (match[2] and text.startswith("-")):
+        raise typer.BadParameter(f"{text!r} is not a turn. Give one like 3, 2-5, 7- or -1.", param_hint="'--turn'")
+    first = int(match[1])
+    return first, int(match[3]) if match[3] else None if match[2] else first
+
+
+# --- The forms of a conversation that ``show`` can print: text, raw bytes, JSON, or its images as files.
+
+
+Wanted = tuple[int, int | None]
+"""The first and the last turn; negative numbers count from the end."""
+
+
+def print_conversation(row: Listed, shown: Iterator[Part], target: Screen, *, full: bool, stays: bool = False) -> None:
+    """``stays``: see ``paged``."""
+    when = formatting.local(row.updated) if target.is_dressed else None  # like the times of the turns
+    title, _, rest = sanitize.heading(row, when).partition("\n")
+    with paged(target, stays=stays) as say:
+        say(f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n")
+        told = _look(target)
+        for passage in passages(shown, full=full):
+            for text in told(passage):
+                say(text)
+
+
+def _look(target: Screen) -> Callable[[Passage], Iterator[str]]:
+    if target.is_dressed:
+        from acp_proxy.views.rich_text import Dressed
+
+        return Dressed(target.room, colours=target.colours).told
+    from acp_proxy.views.plain_text import PassagePrinter
+
+    return PassagePrinter().told
+
+
+def print_messages(reading: Reading, target: Screen, wanted: Wanted) -> None:
+    """Print each message of these turns as a line of JSON; without a choice, also what came before the first turn."""
+    first, last = wanted
+    if wanted != (1, None):
+        count = max((number for number, _ in numbered(reading.lines())), default=0)
+        first, last = (count + first + 1,) * 2 if first < 0 else wanted
+        if not 1 <= first <= min(count, count if last is None else last):
+            raise _no_such_turn(count)
+    with paged(target) as say:
+        for number, line in numbered(reading.lines()):
+            if last is not None and number > last:
+                break
+            if line.entry is not None and line.entry.value is not None and (number >= first or wanted == (1, None)):
+                say(f"{sanitize.json_text(line.entry.value)}\n")
+
+
+def print_raw(reading: Reading, target: Screen) -> None:
+    if not target.is_terminal:
+        output_files.to_stdout(reading.bytes_from(0))
+        return
+    with paged(target) as say:
+        say(sanitize.printable(reading.first[: reading.header_size].decode("utf-8", "replace")))
+        for _, _, line in reading.raw_lines():
+            say(sanitize.printable(line.decode("utf-8", "replace")))
+
+
+def extract_attachments(shown: Iterator[Part], folder: Path) -> None:
+    saved = turn = number = 0
+    for part in shown:
+        if isinstance(part, Begun):
+            turn, number = part.number, 0
+        for found in attachments(part) if not isinstance(part, Begun | Ended) else ():
+            number += 1
+            path, data = folder / f"turn-{turn}-{number}{found.ending}", found.bytes()
+            if data is None:
+                typer.echo(f"Not saved: the {found.kind} {path.stem} is damaged", err=True)
+                continue
+            _save(path, data)
+            saved += 1
+            typer.echo(str(path))
+    if not saved:
+        raise NothingToSave(
+            "nothing was saved: these turns contain no images or files. Choose other turns with --turn."
+        )
+
+
+def _save(path: Path, data: bytes) -> None:
+    """Save a file; replace none. Raises NothingToSave, NotWritable, OSError."""
+    if path.is_file() and path.read_bytes() == data:
+        return
+    output_files.make_directory(path.parent)
+    try:
+        output_files.to_file(path, [data], force=False)
+    except AlreadyThere:
+        raise NothingToSave(f"{path} already exists. Choose another directory.") from None
+
+
+def of_turns(reading: Reading, session: str, wanted: Wanted, child: OpenChild) -> Iterator[Part]:
+    """The parts of these turns. Raises NoSuchTurn before the first part. ``child``: opens subagents' transcripts."""
+    first, last = wanted
+    if first < 0:
+        count = sum(isinstance(part, Begun) for part in parts(reading, session))
+        first = last = count + first + 1
+    found = _between(parts(reading, session, child), first, last)
+    begun = next(found, None)
+    if begun is None and wanted != (1, None):
+        count = sum(isinstance(part, Begun) for part in parts(reading, session))
+        raise _no_such_turn(count)
+    return chain(() if begun is None else (begun,), found)
+
+
+def _no_such_turn(count: int) -> NoSuchTurn:
+    return NoSuchTurn(f"there is no such turn: the conversation has {count}. Give a smaller number with --turn.")
+
+
+def _between(all_parts: Iterable[Part], first: int, last: int | None) -> Iterator[Part]:
+    number = 0
+    for part in all_parts:
+        number = part.number if isinstance(part, Begun) else number
+        if last is not None and number > last:
+            return
+        if number >= max(first, 1):
+            yield part

@@ -1,0 +1,85 @@
+"""``sessions show --follow``: a conversation as it is recorded, by whichever process, until its turn ends."""
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from acp_proxy.cli.pager import screen
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.sessions import Archive, Line, Listed, Reading, Summary
+from acp_proxy.views import sanitize
+
+if TYPE_CHECKING:  # importing rich takes as long as everything else
+    from acp_proxy.views.streaming import StreamedText
+
+_PAUSE_SECONDS = 0.1  # soon for a reader, and cheap: an fstat each time
+
+
+class Following:
+    """``wanted``: the first and the last turn to show; negative numbers count from the end of what is there now."""
+
+    def __init__(self, store: Archive, row: Listed, reading: Reading, wanted: tuple[int, int | None]) -> None:
+        from rich.console import Console
+
+        from acp_proxy.views.streaming import Streaming
+
+        self._console = Console(highlight=False)
+        self._rewrites = self._console.is_terminal and not self._console.is_dumb_terminal
+        self._streaming = Streaming(screen().room if self._rewrites else None)
+        self._store = store
+        self._row = row
+        self._reading = reading
+        first, last = wanted
+        if first < 0:
+            count = sum(line.entry is not None and _is_prompt(line) for line in reading.lines())
+            first = last = max(count + first + 1, 1)
+        self._first, self._last = first, last
+        self._turn = 0
+        self._place = 0, 0
+        self._summary = Summary()
+
+    def run(self) -> str:
+        """Show what is there and what comes, until no turn is running. Returns why it ended."""
+        self._console.file.write(sanitize.heading(self._row) + "\n")
+        self._more()
+        was_running = bool(self._summary.open)
+        while self._summary.open:
+            is_open = self._store.is_open(self._row)  # before the rest is read, which a process writes before it ends
+            self._reading.measure()
+            self._more()
+            if not is_open:
+                break
+            time.sleep(_PAUSE_SECONDS)
+        self._write(self._streaming.end())
+        if self._summary.open:
+            return "The process that ran the turn has ended."
+        return "The turn has ended." if was_running else "No turn is running."
+
+    def _more(self) -> None:
+        """Show the whole lines that were not read yet."""
+        start, number = self._place
+        for line in self._reading.lines(start, number):
+            if not line.whole:
+                break
+            self._place = line.end, line.number + 1
+            if line.entry is not None:
+                self._summary.add(line.entry)
+                self._turn += _is_prompt(line)
+                pieces = self._streaming.take(line.entry)
+                if self._turn >= self._first and (self._last is None or self._turn <= self._last):
+                    self._write(pieces)
+
+    def _write(self, pieces: "list[StreamedText]") -> None:
+        from rich.text import Text
+
+        for piece in pieces:
+            if piece.again:
+                self._console.file.write("\r\x1b[2K" if self._rewrites else "\n")
+            self._console.print(Text(piece.text, piece.look), end="", soft_wrap=True)
+        sys.stdout.flush()
+
+
+def _is_prompt(line: Line) -> bool:
+    entry = line.entry
+    return entry is not None and entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT

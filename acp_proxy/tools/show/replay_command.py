@@ -1,0 +1,299 @@
+"""``acp-proxy replay``: show a conversation as it streamed."""
+
+import os
+import re
+import select
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+
+from acp_proxy.cli import common
+from acp_proxy.cli.common import INTERRUPTED, AgentOption, StoreOption, explained
+from acp_proxy.cli.pager import screen
+from acp_proxy.cli.wrapping import fitted
+from acp_proxy.protocol import acp, timestamps
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.sessions import Line, Reading
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry, Header
+from acp_proxy.views import formatting, sanitize
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from acp_proxy.tools.show.live import LiveText
+    from acp_proxy.views.streaming import StreamedText
+
+
+# --- Single key presses, without echo, while a conversation is on the terminal.
+#
+# The terminal's modes are set back on every exit: at the end, at Ctrl-C, or at a signal that ends the process. Where
+# stdin is not a terminal, or cannot be read this way (Windows), there are no keys, only waiting.
+
+
+PAUSE, NEXT, PREVIOUS, QUIT = "pause", "next", "previous", "quit"
+
+_KEY_NAMES = {
+    b" ": PAUSE,
+    b"n": NEXT,
+    b"\x1b[C": NEXT,
+    b"\x1bOC": NEXT,
+    b"p": PREVIOUS,
+    b"\x1b[D": PREVIOUS,
+    b"\x1bOD": PREVIOUS,
+}
+_KEY_NAMES |= {b"q": QUIT, b"\x04": QUIT}
+_KEY = re.compile(rb"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
+_ENDING = ("SIGTERM", "SIGHUP")
+_READ_SIZE = 1024
+
+
+class Keyboard:
+    def __init__(self, *, wanted: bool) -> None:
+        self._wanted = wanted
+        self._fd: int | None = None
+        self._modes: list[Any] = []
+        self._waiting: deque[str] = deque()
+        self._handlers: dict[int, Any] = {}
+
+    @property
+    def is_there(self) -> bool:
+        return self._fd is not None
+
+    def __enter__(self) -> Self:
+        if self._wanted and os.name == "posix" and sys.stdin.isatty():
+            import termios
+
+            self._fd = sys.stdin.fileno()
+            self._modes = termios.tcgetattr(self._fd)
+            for name in _ENDING:
+                self._handle(name, _end)
+            self._handle("SIGCONT", lambda *_: self._listen())  # the shell used the terminal in the meantime
+            self._listen()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._fd is not None:
+            import termios
+
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, self._modes)
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+
+    def wait(self, seconds: float | None) -> str | None:
+        """The next key with a meaning; None at the timeout. Without a timeout, wait for a key."""
+        if self._fd is None:
+            time.sleep(seconds or 0)
+            return None
+        until = time.monotonic() + seconds if seconds is not None else None
+        while not self._waiting:
+            left = max(until - time.monotonic(), 0.0) if until is not None else None
+            if not select.select([self._fd], [], [], left)[0]:
+                return None
+            data = os.read(self._fd, _READ_SIZE)
+            found = (_KEY_NAMES.get(key) for key in _KEY.findall(data))
+            self._waiting.extend([key for key in found if key is not None] if data else [QUIT])
+        return self._waiting.popleft()
+
+    def _listen(self) -> None:
+        import termios
+        import tty
+
+        if self._fd is not None:
+            tty.setcbreak(self._fd, termios.TCSADRAIN)
+
+    def _handle(self, name: str, handler: Any) -> None:
+        number = getattr(signal, name)
+        self._handlers[number] = signal.signal(number, handler)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+_KEYS = "space: pause  n: next  p: previous  q: quit"
+MAX_PAUSE = 2.0  # seconds: long enough to be seen as a pause
+
+
+def replay(
+    session: common.RecordingArgument,
+    speed: Annotated[
+        float, typer.Option(metavar="TIMES", min=0, help="Play this many times faster. 0: show everything at once.")
+    ] = 1.0,
+    max_pause: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="The longest pause, before --speed applies.")
+    ] = MAX_PAUSE,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+) -> None:
+    """Watch a conversation as it streamed.
+
+    The words appear at their original pace; pauses last at most two seconds. Keys: space pauses and continues, n or →
+    skips to the next turn (in the last one, to the end), p or ← returns to the previous turn, q quits. The last line
+    shows the turn and the keys. Ctrl-C ends the command with status 130. If the output is not a terminal, it is plain
+    text, and there are no keys. Recorded text cannot control the terminal.
+
+    Example: acp-proxy replay last --speed 4
+    """
+    with explained(), common.opened(session, store, agent) as (reading, header):
+        try:
+            _show(reading, header, speed, max_pause)
+        except KeyboardInterrupt:
+            typer.echo("\x1b[0m")  # typer removes it if the output is not a terminal
+            raise typer.Exit(INTERRUPTED) from None
+
+
+def _show(reading: Reading, header: Header, speed: float, max_pause: float) -> None:
+    about = (header.session, header.cwd, formatting.local(header.created_at))
+    typer.echo(fitted(sanitize.line("  ".join(filter(None, about))), sys.stderr), err=True)
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    with Keyboard(wanted=console.is_terminal) as keys:
+        if keys.is_there and console.is_dumb_terminal:
+            typer.echo(_KEYS, err=True)
+        _Show(console, reading, keys, speed, max_pause).run()
+
+
+class _Show:
+    """One playback. A position in the transcript is an offset and a line number."""
+
+    def __init__(self, console: "Console", reading: Reading, keys: Keyboard, speed: float, max_pause: float) -> None:
+        from acp_proxy.views.streaming import Streaming
+
+        self._console = console
+        self._live: LiveText | None = None
+        target = screen()
+        if console.is_terminal and not console.is_dumb_terminal:
+            from acp_proxy.tools.show import live
+
+            self._live = live.LiveText(target.room, console.height, colours=not console.no_color)
+        self._streaming = Streaming(target.room if self._live is not None else None)
+        self._count = _count(reading) if self._live is not None else 0
+        self._reading = reading
+        self._keys = keys
+        self._speed = speed
+        self._max_pause = max_pause
+        self._turns: list[tuple[int, int]] = []
+        """The position of each turn seen so far."""
+        self._at = 0
+        """The number of turns that have begun."""
+
+    def run(self) -> None:
+        place: tuple[int, int] | None = (0, 0)
+        try:
+            while place is not None:
+                place = self._from(place)
+            self._write(self._streaming.end())
+        finally:
+            self._draw()
+
+    def _from(self, place: tuple[int, int]) -> tuple[int, int] | None:
+        """Show the rest, to the end or to a jump. The result is the position of the jump."""
+        before, is_skipping = "", False
+        for start, line in self._lines(place):
+            entry = line.entry
+            if entry is None:
+                continue
+            is_prompt = _is_prompt(entry)
+            if is_skipping and not is_prompt:
+                self._skip(entry)
+                continue
+            key = None if is_skipping else self._wait(timestamps.between(before or entry.at, entry.at))
+            before = entry.at
+            if key == QUIT:
+                return None
+            if key == PREVIOUS and self._at:
+                return self._back()
+            is_skipping = key == NEXT and not is_prompt
+            if is_prompt:
+                self._begin((start, line.number))
+            if is_skipping:
+                self._write(self._streaming.end())
+                self._skip(entry)
+            else:
+                self._write(self._streaming.take(entry))
+        return None
+
+    def _skip(self, entry: Entry) -> None:
+        """Read without showing: later entries may refer to these."""
+        self._streaming.take(entry)
+        self._streaming.end()
+
+    def _back(self) -> tuple[int, int]:
+        """The position of the previous turn, or of the first one."""
+        self._at = max(self._at - 2, 0)
+        self._write(self._streaming.end())
+        self._streaming.back_to(self._at + 1)
+        return self._turns[self._at]
+
+    def _lines(self, place: tuple[int, int]) -> Iterator[tuple[int, Line]]:
+        """The lines from a position on, each with its own position."""
+        start, number = place
+        for line in self._reading.lines(start, number):
+            yield start, line
+            start = line.end
+
+    def _begin(self, place: tuple[int, int]) -> None:
+        if self._at == len(self._turns):
+            self._turns.append(place)
+        self._at += 1
+
+    def _wait(self, seconds: float) -> str | None:
+        pause = max(0.0, min(seconds, self._max_pause) / self._speed if self._speed else 0.0)  # this turns NaN into 0
+        if pause:
+            self._draw(self._status())
+        key = self._keys.wait(pause)
+        while key == PAUSE:
+            self._draw(self._status(is_paused=True))
+            key = self._keys.wait(None)
+            if key == PAUSE:
+                return None
+        return key
+
+    def _status(self, *, is_paused: bool = False) -> str:
+        keys = (_KEYS.replace("pause", "continue") if is_paused else _KEYS) if self._keys.is_there else ""
+        where = f"Turn {self._at} of {self._count}{', paused' if is_paused else ''}" if self._at else ""
+        return "  ".join(filter(None, (where, keys)))
+
+    def _draw(self, status: str = "") -> None:
+        if self._live is None:
+            return
+        self._live.resize(screen().room, self._console.height)
+        if text := self._live.drawn(status):
+            self._console.file.write(text)
+            sys.stdout.flush()
+
+    def _write(self, pieces: "list[StreamedText]") -> None:
+        if self._live is not None:
+            self._live.take(pieces)
+            if self._live.is_full:
+                self._draw(self._status())
+            return
+        from rich.text import Text
+
+        for piece in pieces:
+            if piece.again:
+                self._console.file.write("\n")
+            self._console.print(Text(piece.text, piece.look), end="", soft_wrap=True)
+        if pieces:
+            sys.stdout.flush()
+
+
+def _count(reading: Reading) -> int:
+    """The number of prompts; only lines that may be one are parsed."""
+    lines = (line for _, _, line in reading.raw_lines() if acp.PROMPT.encode() in line)
+    entries = (piece.value for line in lines for piece in file_format.entries_in(line))
+    return sum(_is_prompt(entry) for entry in entries)
+
+
+def _is_prompt(entry: Entry) -> bool:
+    return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT

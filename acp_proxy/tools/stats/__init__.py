@@ -1,0 +1,1 @@
+"""Turns, tokens and sizes by agent, month, day and project."""

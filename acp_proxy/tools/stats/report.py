@@ -1,0 +1,199 @@
+"""The usage by agent and month, or by something else: one line for each, or JSON."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.bar import Bar
+from rich.cells import cell_len
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from acp_proxy.store.sessions import called
+from acp_proxy.tools.stats.usage import AgentUsed, Used, grouped, totals
+from acp_proxy.views import formatting, sanitize
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """An amount with its tokens. ``name``: of what it is; ``key``, ``value``: the same for programs."""
+
+    name: str
+    key: str
+    value: str
+    used: Used
+    tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """What ``sessions stats`` shows. ``sections``: rows by agent, or without an agent (an empty name)."""
+
+    sections: Mapping[str, Sequence[UsageRow]]
+    total: UsageRow
+
+    @property
+    def used(self) -> dict[str, list[UsageRow]]:
+        """The sections, without bytes that belong to no session, such as those of titles: the total has them."""
+        kept = {
+            name: [row for row in each if row.value or row.used.sessions or row.used.turns]
+            for name, each in self.sections.items()
+        }
+        return {name: each for name, each in kept.items() if each}
+
+
+def report(agents: Mapping[str, AgentUsed], by: str, home: str = "") -> UsageReport:
+    """``by``: month, day, project or agent. Months and days are newest first; others begin with the most turns."""
+    total = UsageRow("all", "", "", *totals(agents))
+    if by == "month":
+        return UsageReport({folder: _months(agent) for folder, agent in agents.items()}, total)
+    if by == "agent":
+        rows = [
+            UsageRow(agent_name(folder), "agent", folder, agent.total, agent.tokens(agent.total))
+            for folder, agent in agents.items()
+        ]
+    else:
+        key = "day" if by == "day" else "cwd"
+        rows = [UsageRow(_group(name, home), key, name, *amounts) for name, amounts in grouped(agents).items()]
+    rows.sort(key=lambda row: (row.value if by == "day" else "", row.used.turns, row.used.bytes), reverse=True)
+    return UsageReport({"": rows}, total)
+
+
+def lines(shown: UsageReport) -> Iterator[str]:
+    """One line for each row, with a name for every figure."""
+    for folder, each in shown.used.items():
+        for row in each:
+            yield _line(agent_name(folder) if folder else row.name, row.name if folder else "", row.used, row.tokens)
+    yield _line("all", "", shown.total.used, shown.total.tokens)
+
+
+def for_programs(agents: Mapping[str, AgentUsed], by: str) -> dict[str, object]:
+    shown = report(agents, by)
+    total = {"total": _values(shown.total.used, shown.total.tokens)}
+    if by == "month":
+        each = [
+            _of_agent(folder, agent.total, agent.tokens(agent.total))
+            | {"months": [_row(row) for row in _months(agent)]}
+            for folder, agent in agents.items()
+        ]
+        return {"agents": each, **total}
+    rows = shown.sections[""]
+    if by == "agent":
+        return {"agents": [_of_agent(row.value, row.used, row.tokens) for row in rows], **total}
+    return {f"{by}s": [_row(row) for row in rows], **total}
+
+
+def _of_agent(folder: str, used: Used, tokens: int | None) -> dict[str, object]:
+    return {"agent": folder, "agentName": called(folder), "total": _values(used, tokens)}
+
+
+def _row(row: UsageRow) -> dict[str, object]:
+    return {row.key: row.value or None, **_values(row.used, row.tokens)}
+
+
+def _months(agent: AgentUsed) -> list[UsageRow]:
+    found = sorted(agent.groups.items(), reverse=True)
+    return [UsageRow(month, "month", month, used, agent.tokens(used)) for month, used in found]
+
+
+def _group(name: str, home: str) -> str:
+    return sanitize.line(formatting.from_home(name, home)) or "(no directory)"
+
+
+def _line(name: str, month: str, used: Used, tokens: int | None) -> str:
+    parts = [name, month, _counted(used.sessions, "session"), _counted(used.turns, "turn")]
+    parts += [_counted(tokens, "token")] if tokens is not None else []
+    parts += [f"{used.context} in context"] if used.context is not None else []
+    parts += [money(used)] if used.cost else []
+    return "  ".join(part for part in [*parts, formatting.size(used.bytes)] if part)
+
+
+def _values(used: Used, tokens: int | None) -> dict[str, object]:
+    return {
+        "sessions": used.sessions,
+        "turns": used.turns,
+        "tokens": tokens,
+        "contextTokens": used.context,
+        "cost": {currency: round(amount, 6) for currency, amount in sorted(used.cost.items())},
+        "bytes": used.bytes,
+    }
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def money(used: Used) -> str:
+    """The cost, in every currency."""
+    return sanitize.line(formatting.money(used.cost))
+
+
+def agent_name(folder: str) -> str:
+    """An agent's name for people."""
+    return sanitize.line(called(folder))
+
+
+# --- The usage as a table with bars, for a terminal.
+
+
+_WIDEST_BAR, _SHORTEST_BAR = 20, 4
+_GAP = 2  # columns between the figures and the bars
+_WIDEST_NAME = 24  # columns: leaves room for bars on a usual terminal
+_MONTH_WIDTH = len("  2026-11")
+_WIDEST = 1000  # columns: wider than any table
+_NOTHING = "-"
+_COLUMNS = ("sessions", "turns", "tokens", "context", "cost", "size")
+
+
+def printed(shown: UsageReport, console: Console) -> None:
+    """A table for people, with bars for the turns, and the total."""
+    room = console.width - Measurement.get(console, console.options.update_width(_WIDEST), _table(shown)).minimum
+    if room >= 0:
+        console.print(_table(shown, bar_width=min(room - _GAP, _WIDEST_BAR)))
+        return
+    for line in lines(shown):  # never cut: half a number is another number
+        console.print(line, markup=False, highlight=False)
+
+
+def _table(shown: UsageReport, bar_width: int = 0) -> Table:
+    """Without bars if there is no room for the shortest one."""
+    rows = [row for each in shown.used.values() for row in each]
+    told = {id(row): _figures(row.used, row.tokens) for row in [*rows, shown.total]}
+    most = max((row.used.turns for row in rows), default=0)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("", min_width=_MONTH_WIDTH)  # the only column that shrinks
+    for at, name in enumerate(_COLUMNS):
+        wide = max(cell_len(each[at]) for each in told.values())
+        table.add_column(name, justify="right", no_wrap=True, min_width=wide)
+    for folder, each in shown.used.items():
+        if folder:
+            table.add_row(Text(agent_name(folder), style="bold", no_wrap=True, overflow="ellipsis"))
+        for row in each:
+            bar = Bar(max(most, 1), 0, row.used.turns, width=bar_width, color="cyan")
+            label = Text(f"  {row.name}" if folder else _shortened(row.name), no_wrap=True)
+            table.add_row(label, *told[id(row)], *([bar] if bar_width >= _SHORTEST_BAR else []))
+    table.add_row(Text("all", style="bold"), *told[id(shown.total)])
+    return table
+
+
+def _shortened(name: str) -> str:
+    """A name that leaves room for the figures; a directory keeps its end."""
+    if cell_len(name) <= _WIDEST_NAME:
+        return name
+    while cell_len(name) >= _WIDEST_NAME:
+        name = name[1:]
+    return f"…{name[max(name.find('/'), 0) :]}"
+
+
+def _figures(used: Used, tokens: int | None) -> list[str]:
+    counted = (used.sessions, used.turns, tokens, used.context)
+    return [*(_short(each) for each in counted), money(used) or _NOTHING, formatting.size(used.bytes)]
+
+
+def _short(number: int | None) -> str:
+    if number is None:
+        return _NOTHING
+    if number < 10_000:
+        return f"{number:,}"
+    return f"{number / 1e3:.0f}k" if number < 1_000_000 else f"{number / 1e6:,.1f}M"

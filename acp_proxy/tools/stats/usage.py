@@ -1,0 +1,209 @@
+"""What sessions used, by agent and month, day or project: turns, tokens, cost, bytes.
+
+Sums up what the index knows of each session (``usage``); only a transcript that is not in the index is read. Months
+and days are those of the machine's time zone.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from typing import Any, Literal
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.store.index import Index, Listed, parsed, trusting
+from acp_proxy.store.layout import Layout
+from acp_proxy.store.sessions import Archive
+from acp_proxy.store.soft_deleted import folded
+from acp_proxy.transcript.private_files import explain_unreadable
+from acp_proxy.transcript.reader import Reading
+
+By = Literal["month", "day", "project"]
+UseState = Mapping[str, Any]
+"""``Use.state``: with 100,000 sessions, making a ``Use`` of each would take seconds."""
+Grouping = Callable[[UseState, str], str]
+"""The group of a quarter of an hour of a session's use."""
+_KNOWN = "SELECT name, used, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
+_FORMS = {"month": "%Y-%m", "day": "%Y-%m-%d"}
+
+
+@dataclass(slots=True)
+class Used:
+    """An amount of use.
+
+    ``turn_tokens``, ``session_tokens``: the tokens in answers to prompts, read as of the turn and as of the session;
+    None: there are none.
+    ``context``: tokens added to contexts; None: not reported. ``cost``: by currency. ``bytes``: of the files.
+    """
+
+    sessions: int = 0
+    turns: int = 0
+    turn_tokens: int | None = None
+    session_tokens: int | None = None
+    context: int | None = None
+    cost: dict[str, float] = field(default_factory=dict)
+    bytes: int = 0
+
+    def add(self, other: "Used") -> None:
+        """Add another amount to this one."""
+        self.sessions += other.sessions
+        self.turns += other.turns
+        self.turn_tokens = _sum(self.turn_tokens, other.turn_tokens)
+        self.session_tokens = _sum(self.session_tokens, other.session_tokens)
+        self.context = _sum(self.context, other.context)
+        for currency, amount in other.cost.items():
+            self.cost[currency] = self.cost.get(currency, 0.0) + amount
+        self.bytes += other.bytes
+
+
+@dataclass(slots=True)
+class AgentUsed:
+    """One agent's use.
+
+    ``groups``: by month, such as ``2026-11``, or by day or project. ``is_per_turn``: the usage in the agent's answers
+    is of the turn alone.
+    """
+
+    groups: dict[str, Used] = field(default_factory=dict)
+    sessions: int = 0
+    is_per_turn: bool = False
+
+    def add(self, use: UseState, size: int, group: Grouping) -> None:
+        """Add a session with files of ``size`` bytes. One that was never prompted counts only by its bytes."""
+        spent = [(group(use, quarter), amounts) for quarter, amounts in use["quarters"].items()]
+        prompted = {name for name, amounts in spent if amounts[0]}
+        if prompted:
+            self.sessions += 1
+            self.is_per_turn |= use["is_per_turn"]
+            for name, (turns, turn_tokens, session_tokens, context, cost) in spent:
+                used = self._group(name)
+                used.turns += turns
+                if turn_tokens is not None:
+                    used.turn_tokens = (used.turn_tokens or 0) + turn_tokens
+                    used.session_tokens = (used.session_tokens or 0) + session_tokens
+                if context is not None:
+                    used.context = (used.context or 0) + context
+                if cost is not None:
+                    for currency, amount in cost.items():
+                        used.cost[currency] = used.cost.get(currency, 0.0) + amount
+        for name in prompted:
+            self.groups[name].sessions += 1
+        self._group(group(use, use["last"])).bytes += size
+
+    @property
+    def total(self) -> Used:
+        """A session that continued in another month or on another day counts in both, but once in the total."""
+        total = Used()
+        for used in self.groups.values():
+            total.add(used)
+        total.sessions = self.sessions
+        return total
+
+    def tokens(self, used: Used) -> int | None:
+        """The tokens of one of its amounts, in the way the agent counts them; None: not reported."""
+        return used.turn_tokens if self.is_per_turn else used.session_tokens
+
+    def _group(self, name: str) -> Used:
+        used = self.groups.get(name)
+        if used is None:
+            used = self.groups[name] = Used()
+        return used
+
+
+def measure_usage(store: Archive, agent: str = "", by: By = "month") -> tuple[dict[str, AgentUsed], list[str]]:
+    """What all sessions used, by agent, and a line of text for each transcript that could not be read.
+
+    ``agent``: an agent as the user writes it; empty: all. Raises OSError, Unreadable.
+    """
+    layout, agents = store.layout, store.agents(agent)
+    group: Grouping = _project if by == "project" else _by_time(by)
+
+    def summed(index: Index) -> tuple[dict[str, AgentUsed], list[str]]:
+        found: dict[str, AgentUsed] = {}
+        failed = []
+        for agent in agents:
+            plain = set[str]()
+            sizes = layout.sizes(agent, plain)
+            used = AgentUsed()
+            with trusting():
+                for name, state, size in index.each(_KNOWN, (agent,)):
+                    used.add(parsed(state), sizes.pop(name, 0) + (size if name in plain else 0), group)
+                    plain.discard(name)
+            for name in plain | sizes.keys():
+                if layout.exists(agent, name):
+                    try:
+                        use, size = _read(layout, agent, name)
+                        used.add(use, sizes.get(name, 0) + (size if name in plain else 0), group)
+                    except (OSError, NewerFormat) as problem:
+                        path, why, what_to_do = explain_unreadable(layout.transcript(agent, name), problem)
+                        failed.append(f"{path}: {why}. {what_to_do}")
+            if used.groups:
+                found[agent] = used
+        return found, failed
+
+    return store.catalog.ask(summed, *agents)
+
+
+def measure_session(store: Archive, listed: Listed) -> AgentUsed:
+    """What a session used, without its bytes. Raises Unreadable."""
+
+    def told(index: Index) -> AgentUsed:
+        used = AgentUsed()
+        for (state,) in index.select(
+            "SELECT used FROM transcripts WHERE agent = ? AND name = ?", (listed.agent, listed.name)
+        ):
+            with trusting():
+                used.add(parsed(state), 0, _project)
+        return used
+
+    return store.catalog.ask(told)
+
+
+def _read(layout: Layout, agent: str, name: str) -> tuple[UseState, int]:
+    """The use of a transcript, and its size."""
+    reading = Reading(layout.transcript(agent, name))
+    try:
+        return folded(reading).use.state(), reading.size
+    finally:
+        reading.close()
+
+
+def _project(use: UseState, quarter: str) -> str:
+    return str(use["project"])
+
+
+def _by_time(by: Literal["month", "day"]) -> Grouping:
+    form = _FORMS[by]
+
+    @cache
+    def local(quarter: str) -> str:
+        try:
+            return datetime.fromisoformat(f"{quarter}+00:00").astimezone().strftime(form)
+        except (ValueError, OverflowError):  # a damaged transcript
+            return quarter[: len("2026-11-20" if by == "day" else "2026-11")]
+
+    return lambda use, quarter: local(quarter)
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else one + other
+
+
+def totals(agents: Mapping[str, AgentUsed]) -> tuple[Used, int | None]:
+    """The sum of all agents, and their tokens."""
+    total, tokens = Used(), None
+    for agent in agents.values():
+        total.add(agent.total)
+        tokens = _sum(tokens, agent.tokens(agent.total))
+    return total, tokens
+
+
+def grouped(agents: Mapping[str, AgentUsed]) -> dict[str, tuple[Used, int | None]]:
+    """The groups of all agents together: each group's sum and its tokens."""
+    found: dict[str, tuple[Used, int | None]] = {}
+    for agent in agents.values():
+        for name, used in agent.groups.items():
+            total, tokens = found.get(name, (Used(), None))
+            total.add(used)
+            found[name] = total, _sum(tokens, agent.tokens(used))
+    return found

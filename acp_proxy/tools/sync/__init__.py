@@ -1,0 +1,1 @@
+"""The same history on several machines."""

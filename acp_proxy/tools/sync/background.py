@@ -1,0 +1,107 @@
+"""The process that exchanges sessions while nobody looks: ``python -m acp_proxy.tools.sync.background STORE``.
+
+``run`` starts it at its own start, after turns and after lists. Of one store's processes, one does a round and one
+waits, until a minute has passed since the last round began: so the last turn before an editor is closed is sent, too.
+All others end at once. If the shared place does not answer, it tries again, less and less often.
+
+File locks keep them apart, so one that is killed leaves nothing behind.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.run.start_sync import FOLDER, LOCK, WAITING, note_trouble
+from acp_proxy.store.store import PRIVATE_UMASK, locked, open_private
+
+_EVERY = 60.0
+"""Seconds between the beginnings of two rounds."""
+_PAUSES = (60.0, 120.0, 300.0, *[600.0] * 24)
+"""Seconds before each further attempt: about four hours in all."""
+_NICE = 10
+_DESCRIPTORS = 4096
+"""Below this number, all descriptors are closed that the editor passed on to its agents."""
+
+
+def main(root: Path) -> None:
+    """Do a round for the store at ``root``, unless another process waits to do so."""
+    _become_nobodys_child()
+    os.closerange(3, _DESCRIPTORS)
+    os.umask(PRIVATE_UMASK)
+    os.chdir(root.anchor)  # on Windows, a directory in which a process runs can be neither removed nor renamed
+    exchange(root, time.sleep)
+
+
+def exchange(root: Path, sleep: Callable[[float], None]) -> None:
+    """See the module."""
+    folder = root / FOLDER
+    for pause in (0.0, *_PAUSES):
+        with ExitStack() as waiting:
+            if not _is_first(folder, waiting):
+                return
+            sleep(max(pause, _rest(folder)))
+            if _is_over(root, waiting.close):
+                return
+
+
+def _become_nobodys_child() -> None:
+    """Editors end an agent with all its children, and its process group."""
+    if sys.platform != "win32":
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+        os.nice(_NICE)
+
+
+def _is_first(folder: Path, waiting: ExitStack) -> bool:
+    """Begin to wait, until ``waiting`` is closed. False: another process does."""
+    try:
+        fd = open_private(folder / WAITING, os.O_RDWR | os.O_CREAT)
+    except FileNotFoundError:  # the store was removed
+        return False
+    waiting.callback(os.close, fd)
+    try:
+        locked(fd)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _rest(folder: Path) -> float:
+    """Seconds until the next round may begin."""
+    try:
+        since = time.time() - (folder / LOCK).stat().st_mtime
+    except OSError:
+        return 0.0
+    return min(max(_EVERY - since, 0.0), _EVERY)
+
+
+def _is_over(root: Path, begun: Callable[[], None]) -> bool:
+    """Do a round. ``begun``: called when another process may begin to wait. False: another attempt may help."""
+    from acp_proxy.tools.sync.interfaces import Unavailable
+    from acp_proxy.tools.sync.membership import JoinedStore, NotJoined  # heavier than what waits
+    from acp_proxy.tools.sync.object_store import key_in, logs_of
+
+    joined = JoinedStore(root)
+    try:
+        settings = joined.settings()
+        if not settings.manual:
+            logs = logs_of(settings.url, key_in(settings.key_file))
+            joined.synchronize(logs, patience=None, begun=begun)
+    except NotJoined:  # since it was started
+        return True
+    except (Unavailable, OSError) as problem:
+        note_trouble(root / FOLDER, str(problem))
+        return False
+    except Exception as problem:  # noqa: BLE001 - nobody sees a traceback
+        bug = "" if isinstance(problem, AcpProxyError) else f"internal error: {type(problem).__name__}: "
+        note_trouble(root / FOLDER, f"{bug}{problem}")
+    return True
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

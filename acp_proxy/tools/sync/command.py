@@ -1,0 +1,479 @@
+"""``acp-proxy sync``: the same history on several machines."""
+
+import itertools
+import os
+import secrets
+import socket
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+
+from acp_proxy.cli.app import Group, LazyCommand
+from acp_proxy.cli.common import JsonOption, StoreOption, YesOption, agreed, explained, store_of
+from acp_proxy.cli.progress import advancing
+from acp_proxy.errors import AcpProxyError, NewerFormat, UsageError
+from acp_proxy.redaction.masking import Masking
+from acp_proxy.store.sessions import Archive, Listed, called, is_windows
+from acp_proxy.tools.redact.redact_files import redact_stored
+from acp_proxy.tools.sync.interfaces import Unavailable
+from acp_proxy.tools.sync.membership import JoinedStore, Membership, SyncStatus
+from acp_proxy.tools.sync.object_store import key_in, logs_of, need
+from acp_proxy.views import formatting, sanitize
+
+if TYPE_CHECKING:
+    from acp_proxy.tools.sync.encryption import HistoryKey
+    from acp_proxy.tools.sync.object_store import SealedLogs
+
+
+class SyncGroup(Group):
+    table: ClassVar = {
+        "init": LazyCommand("acp_proxy.tools.sync.command", "init"),
+        "join": LazyCommand("acp_proxy.tools.sync.command", "join"),
+        "now": LazyCommand("acp_proxy.tools.sync.command", "now"),
+        "status": LazyCommand("acp_proxy.tools.sync.command", "status"),
+        "map": LazyCommand("acp_proxy.tools.sync.command", "map_directory"),
+        "forget-machine": LazyCommand("acp_proxy.tools.sync.command", "forget_machine"),
+        "rekey": LazyCommand("acp_proxy.tools.sync.command", "rekey"),
+        "leave": LazyCommand("acp_proxy.tools.sync.command", "leave"),
+    }
+
+
+app = typer.Typer(
+    name="sync",
+    help="Keep the same history on several machines.",
+    cls=SyncGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+# --- ``acp-proxy sync now``, ``status``, ``map`` and ``leave``.
+
+
+_TROUBLES = {
+    "changed": "its file was changed in another way than by redaction. To share it again: acp-proxy sessions export, "
+    "delete and import it",
+    "damaged": "its file is damaged. Run: acp-proxy sessions repair",
+    "too large": "a part of it is larger than 256 MiB",
+}
+DeletesOption = Annotated[bool, typer.Option("--deletes", help="Delete on all machines, even more than 100 sessions.")]
+
+
+def now(deletes: DeletesOption = False, store: StoreOption = "") -> None:
+    """Exchange sessions with the other machines.
+
+    A session that is open here gets its turns when it is closed or loaded.
+
+    Example: acp-proxy sync now
+    """
+    with explained():
+        joined = JoinedStore(store_of(store, change=True).root)
+        settings = joined.settings()
+        synchronized(joined, logs_of(settings.url, key_in(settings.key_file)), deletes=deletes)
+
+
+def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
+    """Show what waits, which machines there are, and what went wrong.
+
+    Example: acp-proxy sync status
+    """
+    with explained():
+        joined = JoinedStore(store_of(store).root)
+        settings = joined.settings()
+        standing = joined.standing()
+    if as_json:
+        machines = [
+            {"name": name, "records": read, "trouble": trouble or None} for name, read, trouble in standing.machines
+        ]
+        troubled = [{"agent": agent, "transcript": name, "reason": why} for agent, name, why in standing.troubled]
+        value = {
+            "url": settings.url,
+            "keyFile": settings.key_file,
+            "manual": settings.manual,
+            "machine": standing.machine,
+            "last": standing.last or None,
+            "sent": standing.sent,
+            "received": standing.received,
+            "waiting": standing.waiting,
+            "deletesToConfirm": standing.deletes,
+            "machines": machines,
+            "sessionsLeftAlone": troubled,
+            "trouble": standing.trouble or None,
+        }
+        typer.echo(sanitize.json_text(value, indent=2))
+        return
+    lines = [f"place     {settings.url}", f"key       {settings.key_file}", f"machine   {standing.machine}"]
+    often = "only with: acp-proxy sync now" if settings.manual else "by itself, at most once a minute"
+    lines.append(f'when      {often} (to change that: "manual" in {joined.settings_file})')
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(standing.last)) if standing.last else "never"
+    lines += [f"last      {when}", f"records   {standing.sent} sent, {standing.received} received"]
+    lines += [
+        f"other     {name}: {counted(read, 'record')}{_after(trouble)}" for name, read, trouble in standing.machines
+    ]
+    lines += _advice(standing)
+    for line in lines:
+        typer.echo(sanitize.line(line))
+
+
+def map_directory(
+    theirs: Annotated[
+        str, typer.Argument(metavar="THEIRS", help="A directory of another machine.", show_default=False)
+    ],
+    ours: Annotated[str, typer.Argument(metavar="OURS", help="The same project's directory here.", show_default=False)],
+    store: StoreOption = "",
+) -> None:
+    """Show a directory of another machine as one here.
+
+    Directories below the other user's home need no command: they are shown below yours. A new mapping counts for
+    sessions that come later.
+
+    Example: acp-proxy sync map /srv/project /home/me/project
+    """
+    with explained():
+        if not (theirs.startswith("/") or is_windows(theirs)):
+            raise UsageError(f"{theirs} is not an absolute path. Write it as the other machine shows it")
+        joined = JoinedStore(store_of(store, change=True).root)
+        place = os.path.abspath(os.path.expanduser(ours))
+        joined.place(theirs, place)
+    typer.echo("From now on, sessions of that directory are shown in this one.")
+    if not os.path.isdir(place):
+        typer.echo(sanitize.line(f"Note: there is no directory {place} on this machine yet."), err=True)
+
+
+def leave(yes: YesOption = False, store: StoreOption = "") -> None:
+    """Stop sharing. Sessions here, on other machines and in the shared place stay as they are.
+
+    Example: acp-proxy sync leave
+    """
+    with explained():
+        joined = JoinedStore(store_of(store, change=True).root)
+        settings = joined.settings()
+        if not yes:
+            agreed(f"Stop sharing with {settings.url}?")
+        joined.leave()
+    typer.echo(sanitize.line(f"Stopped. The key is still in {settings.key_file}."))
+
+
+def synchronized(joined: JoinedStore, logs: "SealedLogs", *, deletes: bool = False, forgets: str = "") -> None:
+    """Do one round, and say what it did. Raises AcpProxyError, OSError."""
+    counts = joined.synchronize(logs, deletes=deletes, forgets=forgets)
+    typer.echo(f"{counted(counts.received, 'record')} received, {counts.sent} sent.")
+    for line in _advice(joined.standing()):
+        typer.echo(sanitize.line(line), err=True)
+
+
+def _advice(standing: SyncStatus) -> list[str]:
+    lines = []
+    if standing.waiting:
+        lines.append(f"{counted(standing.waiting, 'session')} will get turns when closed or loaded here.")
+    if standing.deletes:
+        lines.append(
+            f"{standing.deletes} deleted sessions are still on other machines. To delete them there, too: "
+            "acp-proxy sync now --deletes"
+        )
+    lines += [f"{agent}/{name}: {_TROUBLES.get(why, why)}." for agent, name, why in standing.troubled]
+    lines += [f"The log of {name} cannot be read further: {why}." for name, _, why in standing.machines if why]
+    if standing.trouble:
+        lines.append(f"The last attempt failed: {standing.trouble}")
+    return lines
+
+
+def counted(number: int, what: str) -> str:
+    """Such as ``2 sessions``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _after(trouble: str) -> str:
+    return f" ({trouble})" if trouble else ""
+
+
+# --- ``acp-proxy sync rekey`` and ``forget-machine``: after a machine was lost.
+
+
+NewUrlArgument = Annotated[
+    str, typer.Argument(metavar="[URL]", help="The new place. Default: beside the old one.", show_default=False)
+]
+NewKeyOption = Annotated[
+    str, typer.Option("--key-file", metavar="FILE", help="The new key. Default: a new file beside the old one.")
+]
+EmptyOption = Annotated[bool, typer.Option("--empty", help="Then delete everything at the old place.")]
+MachineArgument = Annotated[str, typer.Argument(metavar="NAME", help="As sync status shows it.", show_default=False)]
+
+
+def rekey(
+    url: NewUrlArgument = "",
+    key_file: NewKeyOption = "",
+    empty: EmptyOption = False,
+    yes: YesOption = False,
+    store: StoreOption = "",
+) -> None:
+    """Go on with another key, for example because a laptop was lost.
+
+    Whoever has the old key can read what is shared until now, if they reach it: so first change the credentials of the
+    storage. Run sync now on every machine if you can. Then this command makes a new key, and shares all sessions anew,
+    encrypted with it. It prints what to do on the other machines. Nothing is lost or doubled.
+
+    Until all have done that, and have synchronized once more, delete, prune and redact nothing: it may come back.
+
+    Example: acp-proxy sync rekey
+    """
+    with explained():
+        joined = JoinedStore(store_of(store, change=True).root)
+        old = joined.settings()
+        from acp_proxy.tools.sync.encryption import HistoryKey
+
+        new, key = url or old.url, HistoryKey.new()
+        path = Path(key_file).expanduser().absolute() if key_file else _beside(Path(old.key_file))
+        if path.exists():
+            raise UsageError(f"{path} exists. Name another file with --key-file")
+        logs_of(new, key).check(secrets.token_hex(8))
+        if not yes:
+            agreed(f"Share all sessions anew at {new}, with a new key?")
+        last_round(joined, old)
+        key.write(path)
+        moved(joined, replace(old, url=new, key_file=str(path)), key)
+        if empty:
+            logs_of(old.url, key_in(old.key_file)).empty()
+    for line in _advice_after_rekey(old, new, path, is_empty=empty):
+        typer.echo(sanitize.line(line))
+
+
+def forget_machine(name: MachineArgument, store: StoreOption = "") -> None:
+    """Ask no more for news of a machine that is lost or was thrown away.
+
+    What came from it stays. If it comes back, it goes on under a new id, and nothing that was said on it is lost. Its
+    key still opens everything: if somebody else may have it, use sync rekey.
+
+    Example: acp-proxy sync forget-machine old-laptop
+    """
+    with explained():
+        joined = JoinedStore(store_of(store, change=True).root)
+        settings = joined.settings()
+        logs = logs_of(settings.url, key_in(settings.key_file))
+        joined.synchronize(logs)  # to read its log to the end, and to know its name
+        synchronized(joined, logs, forgets=joined.machine(name))
+    typer.echo(sanitize.line(f"{name} is forgotten, on the other machines with their next sync. Its sessions stay."))
+
+
+def last_round(joined: JoinedStore, old: Membership) -> None:
+    """Exchange what is new with a place that is left; it may be out of reach already."""
+    try:
+        joined.synchronize(logs_of(old.url, key_in(old.key_file)))
+    except (AcpProxyError, OSError) as problem:
+        why = (
+            f"The old place is out of reach, and what others have sent there since the last sync comes later: {problem}"
+        )
+        typer.echo(sanitize.line(why), err=True)
+
+
+def moved(joined: JoinedStore, settings: Membership, key: "HistoryKey") -> None:
+    """Move to the place in these settings, and share everything there. Raises AcpProxyError, OSError."""
+    joined.change(replace(settings, history=key.history))
+    synchronized(joined, logs_of(settings.url, key))
+
+
+def _beside(path: Path) -> Path:
+    stem = path.stem.rpartition("-")[0] if path.stem.rpartition("-")[2].isdigit() else path.stem
+    return next(each for n in itertools.count(2) if not (each := path.with_name(f"{stem}-{n}{path.suffix}")).exists())
+
+
+def _advice_after_rekey(old: Membership, new: str, path: Path, *, is_empty: bool) -> list[str]:
+    lines = [
+        f"The new key is in {path}. Keep a copy.",
+        f"On every other machine, copy that file there, then: acp-proxy sync join {new} --key-file {path}",
+    ]
+    if not is_empty:
+        lines.append(
+            f"The old place still has everything, for the old key. When all machines have joined, delete {_folder(old)}"
+        )
+    return lines
+
+
+def _folder(old: Membership) -> str:
+    """The directory or prefix of a history."""
+    return f"{old.url.rstrip('/')}/{old.history or key_in(old.key_file).history}"
+
+
+# --- ``acp-proxy sync init`` and ``join``: make this store part of a history.
+
+
+_IS_JOINED = "this store is synchronized already. To stop that: acp-proxy sync leave"
+_SHOWN = 20
+"""Agents and directories whose sessions are counted one by one."""
+UrlArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="URL",
+        help="s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY.",
+        show_default=False,
+    ),
+]
+KeyFileOption = Annotated[
+    str, typer.Option("--key-file", metavar="FILE", help="The key. Default: sync.key in your configuration directory.")
+]
+NameOption = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="What other machines call this one. Default: its host name.")
+]
+OnlyAgentOption = Annotated[
+    str, typer.Option("--agent", metavar="NAME", help="Share only sessions of agents whose name has this word.")
+]
+OnlyCwdOption = Annotated[
+    str, typer.Option("--cwd", metavar="DIR", help="Share only sessions of this directory, or of one below it.")
+]
+ManualOption = Annotated[bool, typer.Option("--manual", help="Exchange sessions only with sync now.")]
+RedactOption = Annotated[bool, typer.Option("--redact", help="First mask the secrets in these sessions, permanently.")]
+
+
+def init(
+    url: UrlArgument,
+    key_file: KeyFileOption = "",
+    name: NameOption = "",
+    agent: OnlyAgentOption = "",
+    cwd: OnlyCwdOption = "",
+    redact: RedactOption = False,
+    manual: ManualOption = False,
+    yes: YesOption = False,
+    store: StoreOption = "",
+) -> None:
+    """Begin a history that several machines share.
+
+    The command makes a key, shows which sessions would leave this machine and which secrets are in them, and asks. All
+    that it writes to URL is encrypted with the key. Credentials for URL come from the environment, such as
+    AWS_ACCESS_KEY_ID. On every other machine, copy the key file there, and run sync join.
+
+    Example: acp-proxy sync init file:///mnt/nas/acp-proxy
+    """
+    with explained():
+        opened = store_of(store, make=True, change=True)
+        joined = JoinedStore(opened.root)
+        if joined.is_joined:
+            raise UsageError(_IS_JOINED)
+        need()
+        from acp_proxy.tools.sync.encryption import HistoryKey
+
+        path, key = _key_place(key_file, opened), HistoryKey.new()
+        if path.exists():
+            raise UsageError(
+                f"{path} exists: it is the key of a history. To take part in that: acp-proxy sync join {url}. "
+                "For a new history, name another file with --key-file"
+            )
+        logs_of(url, key).check(secrets.token_hex(8))
+        settings = replace(_settings(opened, url, path, agent, cwd), manual=manual)
+        _show(opened, joined, settings, redact=redact, yes=yes)
+        key.write(path)
+        _joined(joined, settings, key, name, begins=True)
+    typer.echo(sanitize.line(f"The key is in {path}. Without it, what is at {url} cannot be read: keep a copy."))
+    typer.echo(sanitize.line(f"On another machine, put that file into the same place, then: acp-proxy sync join {url}"))
+
+
+def join(
+    url: UrlArgument,
+    key_file: KeyFileOption = "",
+    name: NameOption = "",
+    agent: OnlyAgentOption = "",
+    cwd: OnlyCwdOption = "",
+    redact: RedactOption = False,
+    manual: ManualOption = False,
+    yes: YesOption = False,
+    store: StoreOption = "",
+) -> None:
+    """Take part in a history that another machine began.
+
+    Copy the key file from that machine first. The command shows which sessions would leave this machine and which
+    secrets are in them, and asks. Then it brings the sessions of the other machines here.
+
+    After sync rekey on one machine, this brings the others to the new place, with their options as they are.
+
+    Example: acp-proxy sync join file:///mnt/nas/acp-proxy
+    """
+    with explained():
+        opened = store_of(store, make=True, change=True)
+        joined = JoinedStore(opened.root)
+        need()
+        from acp_proxy.tools.sync.encryption import HistoryKey
+
+        path = _key_place(key_file, opened)
+        key = HistoryKey.read(path)
+        if not logs_of(url, key).machines():
+            raise UsageError(f"there is no history with this key at {url}. Check the URL, and that {path} is its key")
+        if joined.is_joined:
+            _move(joined, url, path, key, yes=yes)
+            return
+        settings = replace(_settings(opened, url, path, agent, cwd), manual=manual)
+        _show(opened, joined, settings, redact=redact, yes=yes)
+        _joined(joined, settings, key, name, begins=False)
+
+
+def _move(joined: JoinedStore, url: str, path: Path, key: "HistoryKey", *, yes: bool) -> None:
+    old = joined.settings()
+    if old.history == key.history:
+        raise UsageError(_IS_JOINED)
+    if not yes:
+        agreed(f"Leave {old.url}, and share all sessions at {url}?")
+    last_round(joined, old)
+    moved(joined, replace(old, url=url, key_file=str(path)), key)
+
+
+def _key_place(given: str, opened: Archive) -> Path:
+    """Raises UsageError."""
+    import platformdirs
+
+    usual = Path(platformdirs.user_config_dir("acp-proxy", appauthor=False)) / "sync.key"
+    path = Path(given).expanduser().absolute() if given else usual
+    if path.resolve().is_relative_to(opened.root.resolve()):
+        raise UsageError(f"{path} is in the store. The key must be elsewhere: name another file with --key-file")
+    return path
+
+
+def _settings(opened: Archive, url: str, path: Path, agent: str, cwd: str) -> Membership:
+    agents = tuple(opened.agents(agent)) if agent else ()
+    if agent and not agents:
+        raise UsageError(f"no agent has the name {agent!r}. To see all agents: acp-proxy sessions list")
+    return Membership(url, str(path), agents, (os.path.abspath(cwd),) if cwd else ())
+
+
+def _show(opened: Archive, joined: JoinedStore, settings: Membership, *, redact: bool, yes: bool) -> None:
+    """Show what would leave this machine, and ask. Raises OSError."""
+    leaving = joined.leaving(settings)
+    rows = [row for row in opened.newest() if (row.agent, row.name) in leaving]
+    masking = Masking()
+    found = _secrets(opened, rows, masking, dry=True)
+    size = formatting.size(sum(row.size for row in rows))
+    typer.echo(f"{counted(len(rows), 'session')} ({size}) would leave this machine, encrypted.", err=True)
+    where = Counter(f"{called(row.agent)}{f' in {row.cwd}' if row.cwd else ''}" for row in rows).most_common()
+    for place, count in where[:_SHOWN]:
+        typer.echo(sanitize.line(f"  {count} of {place}"), err=True)
+    if rest := sum(count for _, count in where[_SHOWN:]):
+        typer.echo(f"  {rest} of other agents or directories", err=True)
+    if found:
+        kinds = ", ".join(f"{count} x {rule}" for rule, count in sorted(found.items()))
+        what = "They are masked first" if redact else "--redact masks them first"
+        typer.echo(f"Secrets in them: {kinds}. {what}.", err=True)
+    if not yes:
+        agreed("Share them?")
+    if redact and found:
+        _secrets(opened, rows, masking, dry=False)
+        opened.renew(rows)
+
+
+def _secrets(opened: Archive, rows: list[Listed], masking: Masking, *, dry: bool) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for path in advancing(opened.redactable(rows) if rows else [], "Searching" if dry else "Masking"):
+        try:
+            found += redact_stored(opened, path, masking, dry=dry)
+        except (FileNotFoundError, NewerFormat):
+            continue
+    return found
+
+
+def _joined(joined: JoinedStore, settings: Membership, key: "HistoryKey", name: str, *, begins: bool) -> None:
+    machine = name or socket.gethostname().partition(".")[0] or "machine"
+    joined.join(replace(settings, history=key.history), machine, begins=begins)
+    try:
+        synchronized(joined, logs_of(settings.url, key))
+    except Unavailable as problem:
+        raise AcpProxyError(f"{problem}. This machine has joined all the same. Later: acp-proxy sync now") from problem

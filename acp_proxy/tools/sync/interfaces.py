@@ -1,0 +1,100 @@
+"""What the merge works with: the logs of all machines, and the sessions of this one. Tests have both in memory."""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.tools.sync.store_access import Move, Part, SeenFile
+from acp_proxy.transcript.file_format import Header
+
+__all__ = ["BadRecord", "Logs", "Move", "Part", "SeenFile", "Sessions", "Unavailable"]
+
+
+class Unavailable(AcpProxyError):
+    """The shared place did not answer, or not as it should. Trying again later may help."""
+
+
+class BadRecord(AcpProxyError):
+    """A record of a log cannot be opened: it was not sealed with this key, for this place in the log."""
+
+
+class Logs(Protocol):
+    """The logs of all machines. Every method raises Unavailable; then what was written may be there or not.
+
+    ``history``: the id of the history.
+    """
+
+    history: str
+
+    def machines(self) -> list[str]:
+        """The ids of all machines that have a log."""
+
+    def get(self, machine: str, number: int) -> bytes | None:
+        """A record; None if there is none. Raises BadRecord."""
+
+    def create(self, machine: str, number: int, data: bytes) -> bool:
+        """Write a record, unless there is one: then return False."""
+
+    def replace(self, machine: str, number: int, data: bytes) -> None:
+        """Write a record in place of another."""
+
+
+class Sessions(Protocol):
+    """The sessions of this machine, by agent and transcript name. Positions and sizes are of the entries, without the
+    header. Raises OSError."""
+
+    def agents(self) -> list[str]:
+        """The agents' folders."""
+
+    def files(self) -> Iterable[SeenFile]:
+        """All sessions, soft-deleted ones included."""
+
+    def look(self, agent: str, name: str) -> tuple[str, Header] | None:
+        """The uid and the header of a session; None if there is none, or no readable header."""
+
+    def moves(self, agent: str, since: int) -> tuple[list[Move], int]:
+        """What was deleted and renamed since an earlier call, in order; and what to pass the next time."""
+
+    def labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
+        """The user's titles by name, and the names that are archived."""
+
+    def is_hidden(self, name: str) -> bool:
+        """Whether this is the name of a soft-deleted session."""
+
+    def is_open(self, agent: str, name: str) -> bool:
+        """Whether somebody has it open to append."""
+
+    def size(self, agent: str, name: str) -> int:
+        """The size of its entries; 0 if it is gone."""
+
+    def read(self, agent: str, name: str, at: int, size: int) -> bytes:
+        """Some of its entries; fewer at its end."""
+
+    def create(self, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
+        """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id
+        is taken, it gets another, and the old one as its parent's. The header says what was recorded elsewhere."""
+
+    def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
+        """Add to a session of this size. If it is open or has changed, return False; the next load tries again.
+        ``elsewhere``: what of it was recorded on other machines."""
+
+    def withdraw(self) -> None:
+        """Forget what ``extend`` left to the next load of each session."""
+
+    def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
+        """Overwrite parts of entries."""
+
+    def delete(self, agent: str, name: str, uid: str) -> None:
+        """Delete a session for good, unless the name is another session's now."""
+
+    def hide(self, agent: str, name: str, is_hidden: bool) -> str:
+        """Soft-delete or restore a session. Returns its new name."""
+
+    def set_title(self, agent: str, name: str, title: str | None) -> None:
+        """Set the user's title."""
+
+    def set_archived(self, agent: str, name: str, is_archived: bool) -> None:
+        """Archive or unarchive a session."""
+
+    def title_of(self, agent: str, name: str) -> str:
+        """The title that a list shows."""

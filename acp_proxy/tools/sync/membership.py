@@ -1,0 +1,302 @@
+"""A store that is part of a history: its settings, in the store's directory ``sync``, and one round at a time."""
+
+import json
+import ntpath
+import os
+import posixpath
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from acp_proxy.errors import AcpProxyError, UsageError
+from acp_proxy.run.start_sync import FOLDER, LOCK, SETTINGS, forget_trouble, note_trouble, trouble
+from acp_proxy.tools.sync import records
+from acp_proxy.tools.sync.context import Counts, Desk
+from acp_proxy.tools.sync.interfaces import Logs, Unavailable
+from acp_proxy.tools.sync.push import held
+from acp_proxy.tools.sync.rejoin import move
+from acp_proxy.tools.sync.rounds import forget, synchronize
+from acp_proxy.tools.sync.segment_cut import LARGEST, has_prompt
+from acp_proxy.tools.sync.state_db import Remembered
+from acp_proxy.tools.sync.store_access import Shared, is_windows, locked, new_uid, open_private
+from acp_proxy.transcript.file_format import Header
+
+_STATE = "state.sqlite3"
+_PATIENCE = 30.0
+"""Seconds that a command waits for a round that another process does."""
+_TICK = 0.05
+_SHOWN = 8
+"""Letters of a machine's id, for people."""
+
+
+class NotJoined(AcpProxyError):
+    """The store belongs to no history."""
+
+
+class Busy(AcpProxyError):
+    """Another process synchronizes this store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """``url``: the shared place. ``agents``, ``directories``: only sessions of these, if there are any. ``places``:
+    directories of other machines, and what they are here. ``manual``: only ``sync now`` does anything. ``history``: its
+    id, so that nobody uses another's logs by mistake."""
+
+    url: str
+    key_file: str
+    agents: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    places: dict[str, str] = field(default_factory=dict)
+    manual: bool = False
+    history: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncStatus:
+    """What ``status`` shows.
+
+    ``machine``: this one's name. ``last``: when the last round came to its end, Unix time; 0: never. ``sent``,
+    ``received``: records. ``deletes``: how many wait for a confirmation. ``waiting``: sessions that are open here and
+    will get turns. ``machines``: the name of each other machine, its records that were read, and its trouble.
+    ``troubled``: sessions that are left alone (agent, name, why). ``trouble``: what went wrong last.
+    """
+
+    machine: str
+    last: int
+    sent: int
+    received: int
+    deletes: int
+    waiting: int
+    machines: list[tuple[str, int, str]]
+    troubled: list[tuple[str, str, str]]
+    trouble: str
+
+
+class JoinedStore:
+    """The part of a store that belongs to sync."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._folder = root / FOLDER
+        self.settings_file = self._folder / SETTINGS
+
+    @property
+    def is_joined(self) -> bool:
+        return self.settings_file.exists()
+
+    def settings(self) -> Membership:
+        """Raises NotJoined."""
+        try:
+            value = json.loads(self.settings_file.read_text("utf-8"))
+            lists = {name: tuple(value[name]) for name in ("agents", "directories")}
+            return Membership(**(value | lists))
+        except FileNotFoundError as problem:
+            raise NotJoined(
+                "this store is not synchronized. To begin: acp-proxy sync init URL; "
+                "on a second machine: acp-proxy sync join URL"
+            ) from problem
+        except (ValueError, TypeError, KeyError) as problem:
+            raise NotJoined(
+                f"{self.settings_file} is damaged. Run acp-proxy sync leave, then acp-proxy sync join URL"
+            ) from problem
+
+    def join(self, settings: Membership, machine: str, *, begins: bool = False) -> None:
+        """Make the store part of a history. ``machine``: this machine's name, for people. ``begins``: it is the first.
+        Raises OSError."""
+        if self.is_joined:
+            raise AcpProxyError("this store is synchronized already. To stop that: acp-proxy sync leave")
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        with self._remembered() as kept:
+            kept.set(machine=new_uid(), name=machine)
+            if begins:  # a record that says nothing: others find the history, also if there is no session yet
+                kept.post("blank", records.encode(records.Blank("", "", ""), machine))
+            kept.commit()
+        self.change(settings)
+
+    def change(self, settings: Membership) -> None:
+        """Write the settings. Raises OSError."""
+        new = self._folder / f"{SETTINGS}.new"
+        fd = open_private(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            json.dump(asdict(settings), file, indent=2)
+        new.replace(self.settings_file)
+
+    def place(self, theirs: str, ours: str) -> None:
+        """Show the sessions of another machine's directory as those of one here."""
+        settings = self.settings()
+        self.change(replace(settings, places=settings.places | {theirs: ours}))
+
+    def leave(self) -> None:
+        """Forget everything about the history. Sessions and the shared place stay as they are. Raises OSError, Busy."""
+        self.settings()
+        with self._alone():
+            for name in (SETTINGS, _STATE, f"{_STATE}-journal"):
+                (self._folder / name).unlink(missing_ok=True)
+            forget_trouble(self._folder)
+
+    def synchronize(
+        self,
+        logs: Logs,
+        *,
+        deletes: bool = False,
+        forgets: str = "",
+        patience: float | None = _PATIENCE,
+        begun: Callable[[], None] = lambda: None,
+    ) -> Counts:
+        """Do one round. If the settings name another history since the last one, begin anew in that. Raises
+        AcpProxyError, OSError.
+
+        ``deletes``: publish even many deletes. ``forgets``: the id of a machine to forget. ``patience``: seconds
+        to wait for another process's round; None: as long as it takes. ``begun``: called when that is over.
+        """
+        self.settings()
+        with self._alone(patience), self._remembered() as kept:
+            settings = self.settings()
+            if settings.history not in ("", logs.history):
+                raise Busy("this store has moved to another shared place. Try again")
+            if kept.text("history") not in ("", logs.history):
+                move(kept, new_uid())
+                deletes = True  # those of the place before
+            kept.set(history=logs.history)
+            begun()
+            os.utime(self._folder / LOCK)
+            desk = Desk(logs, Shared(self._root), kept, time.time, new_uid)
+            desk.home = os.path.expanduser("~")
+            desk.localized = lambda header, home: localized(header, home, settings)
+            desk.shares = lambda agent, header: is_shared(agent, header, settings)
+            try:
+                return self._round(desk, forgets, deletes=deletes)
+            except (AcpProxyError, OSError) as problem:
+                note_trouble(self._folder, str(problem))
+                raise
+
+    def machine(self, name: str) -> str:
+        """The id of another machine. ``name``: its name, or the beginning of its id. Raises UsageError."""
+        with self._remembered(only_reads=True) as kept:
+            own, others = kept.text("name"), kept.machines()
+        named = [other for other in others if other[2] == name]
+        found = named or [other for other in others if name and other[0].startswith(name)]
+        if len(found) == 1:
+            return found[0][0]
+        if found:
+            ids = ", ".join(f"{id[:_SHOWN]} ({read} records)" for id, read, _, _ in found)
+            raise UsageError(f"{len(found)} machines are called {name}: {ids}. Write the id of one")
+        if name == own:
+            raise UsageError(f"{name} is this machine. To stop sharing here: acp-proxy sync leave")
+        known = ", ".join(called or id[:_SHOWN] for id, _, called, _ in others) or "none"
+        raise UsageError(f"no other machine is called {name}. Known are: {known}")
+
+    def _round(self, desk: Desk, forgets: str, *, deletes: bool) -> Counts:
+        try:
+            counts = forget(desk, forgets) if forgets else synchronize(desk, deletes=deletes)
+        except sqlite3.Error as problem:
+            raise Unavailable(f"{self._folder / _STATE} cannot be used: {problem}") from problem
+        received = desk.kept.number("received") + counts.received
+        desk.kept.set(received=received, waiting=counts.waiting)
+        desk.kept.commit()
+        forget_trouble(self._folder)
+        return counts
+
+    def leaving(self, settings: Membership) -> set[tuple[str, str]]:
+        """The sessions that would leave this machine with these settings: their agents and names. Raises OSError."""
+        shared, found = Shared(self._root), set()
+        for file in shared.files():
+            looked = None if shared.is_hidden(file.name) else shared.look(file.agent, file.name)
+            if looked is None or not is_shared(file.agent, looked[1], settings):
+                continue
+            if has_prompt(shared.read(file.agent, file.name, 0, LARGEST), looked[1]):
+                found.add((file.agent, file.name))
+        return found
+
+    def standing(self) -> SyncStatus:
+        """Raises NotJoined, Unavailable."""
+        self.settings()
+        with self._remembered(only_reads=True) as kept:
+            machines = [(name or machine[:_SHOWN], read, trouble) for machine, read, name, trouble in kept.machines()]
+            troubled = [(line.agent, line.name, line.trouble) for line in kept.lines() if line.trouble]
+            return SyncStatus(
+                kept.text("name"),
+                kept.number("last"),
+                kept.number("sent"),
+                kept.number("received"),
+                held(kept),
+                kept.number("waiting"),
+                machines,
+                troubled,
+                trouble(self._folder),
+            )
+
+    @contextmanager
+    def _alone(self, patience: float | None = _PATIENCE) -> Iterator[None]:
+        """Wait until no other process does a round. Raises Busy."""
+        fd = open_private(self._folder / LOCK, os.O_RDWR | os.O_CREAT)
+        try:
+            until = time.monotonic() + (patience or 0.0)
+            while True:
+                try:
+                    locked(fd, wait=patience is None)
+                    break
+                except BlockingIOError as problem:
+                    if time.monotonic() >= until:
+                        raise Busy("another process is synchronizing this store. Try again later") from problem
+                time.sleep(_TICK)
+            yield
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _remembered(self, *, only_reads: bool = False) -> Iterator[Remembered]:
+        path = self._folder / _STATE
+        with suppress(FileExistsError):
+            os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        try:
+            kept = Remembered(str(path), only_reads=only_reads)
+        except sqlite3.Error as problem:
+            raise Unavailable(f"{path} cannot be used: {problem}. Run: acp-proxy sync leave") from problem
+        try:
+            yield kept
+        finally:
+            kept.close()
+
+
+def localized(header: Header, home: str, settings: Membership) -> Header:
+    """The header of another machine's session, with its directory as it is here. ``home``: its user's."""
+    if header.cwd is None:
+        return header
+    for theirs, ours in sorted(settings.places.items(), key=lambda place: -len(place[0])):
+        if (rest := _below(header.cwd, theirs)) is not None:
+            return header.but(cwd=_inside(ours, rest))
+    rest = _below(header.cwd, home) if home else None
+    return header if rest is None else header.but(cwd=_inside(os.path.expanduser("~"), rest))
+
+
+def is_shared(agent: str, header: Header, settings: Membership) -> bool:
+    """Whether a session may leave this machine."""
+    is_agent = not settings.agents or agent in settings.agents
+    cwd = header.cwd or ""
+    return is_agent and (
+        not settings.directories or any(_below(cwd, each) is not None for each in settings.directories)
+    )
+
+
+def _below(cwd: str, directory: str) -> str | None:
+    """What follows the directory in a path, with slashes; empty if it is the directory, None if it is not in it."""
+    cwd, directory = _slashed(cwd), _slashed(directory).rstrip("/")
+    before, rest = cwd[: len(directory)], cwd[len(directory) :]
+    is_same = before.lower() == directory.lower() if is_windows(cwd) else before == directory
+    return rest.strip("/") if is_same and rest[:1] in ("", "/") else None
+
+
+def _slashed(path: str) -> str:
+    return path.replace("\\", "/") if is_windows(path) else path
+
+
+def _inside(directory: str, rest: str) -> str:
+    """The directory that ``rest`` names in another one."""
+    if not rest:
+        return directory
+    return ntpath.join(directory, rest.replace("/", "\\")) if is_windows(directory) else posixpath.join(directory, rest)

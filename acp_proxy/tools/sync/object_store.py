@@ -1,0 +1,181 @@
+"""The shared place: an object store or a folder, through obstore. One object for each record, sealed.
+
+Every failure of the engine becomes ``Unavailable``.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+from obstore.store import LocalStore, from_url
+
+from acp_proxy.errors import AcpProxyError, UsageError
+from acp_proxy.tools.sync.encryption import HistoryKey
+from acp_proxy.tools.sync.errors import explain
+from acp_proxy.tools.sync.interfaces import Unavailable
+
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig
+
+    from acp_proxy.tools.sync.encryption import HistoryKey
+
+
+_SCHEMES = ("s3", "gs", "az", "file")
+_RETRY: "RetryConfig" = {"max_retries": 3, "retry_timeout": timedelta(seconds=30)}
+"""The engine's own patience would be three minutes for each request."""
+_DIGITS = 10
+"""Digits of a number in an object's name."""
+_Result = TypeVar("_Result")
+
+
+class SealedLogs:
+    """See ``interfaces.Logs``. ``requests``: how many were made."""
+
+    def __init__(self, url: str, key: HistoryKey) -> None:
+        """Raises UsageError."""
+        self._url = _understood(url)
+        self._key = key
+        self.history = key.history
+        self.requests = 0
+
+    @cached_property
+    def _store(self) -> "LocalStore":
+        if self._url.scheme == "file":
+            return LocalStore(_folder(self._url))
+        return from_url(self._url.geturl(), retry_config=_RETRY)  # type: ignore[return-value]
+
+    def machines(self) -> list[str]:
+        found = self._ask(lambda: obstore.list_with_delimiter(self._store, prefix=self._key.history))
+        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
+
+    def get(self, machine: str, number: int) -> bytes | None:
+        def get() -> bytes | None:
+            try:
+                return bytes(obstore.get(self._store, self._path(machine, number)).bytes())
+            except (NotFoundError, FileNotFoundError):
+                return None
+
+        sealed = self._ask(get)
+        return self._key.open(machine, number, sealed) if sealed is not None else None
+
+    def create(self, machine: str, number: int, data: bytes) -> bool:
+        sealed = self._key.seal(machine, number, data)
+
+        def create() -> bool:
+            try:
+                obstore.put(self._store, self._path(machine, number), sealed, mode="create")
+            except (AlreadyExistsError, FileExistsError):
+                return False
+            return True
+
+        return self._ask(create)
+
+    def replace(self, machine: str, number: int, data: bytes) -> None:
+        sealed = self._key.seal(machine, number, data)
+        self._ask(lambda: obstore.put(self._store, self._path(machine, number), sealed, mode="overwrite"))
+
+    def check(self, probe: str) -> None:
+        """Test that a record is written only once. Makes the directory of a new place. Raises Unavailable."""
+        if self._url.scheme == "file":
+            with _engine("file"):
+                os.makedirs(_folder(self._url), exist_ok=True)
+        path = f"{self._key.history}-{probe}"
+
+        def create() -> bool:
+            try:
+                obstore.put(self._store, path, b"test", mode="create")
+            except (AlreadyExistsError, FileExistsError):
+                return False
+            return True
+
+        first, again = self._ask(create), self._ask(create)
+        with suppress(Unavailable):  # it may be that nothing can be deleted here
+            self._ask(lambda: obstore.delete(self._store, path))
+        if not first or again:
+            raise Unavailable(
+                "this place overwrites objects that exist, although it is told not to. Use another engine, or a newer "
+                "version of it"
+            )
+
+    def empty(self) -> None:
+        """Delete everything. Raises Unavailable."""
+        with _engine(self._url.scheme):
+            paths = [each["path"] for found in obstore.list(self._store, prefix=self._key.history) for each in found]
+            obstore.delete(self._store, paths)
+
+    def _path(self, machine: str, number: int) -> str:
+        return f"{self._key.history}/{machine}/{number:0{_DIGITS}}"
+
+    def _ask(self, act: Callable[[], _Result]) -> _Result:
+        self.requests += 1
+        with _engine(self._url.scheme):
+            return act()
+
+
+def _understood(url: str) -> SplitResult:
+    """Raises UsageError."""
+    parts = urlsplit(url)
+    is_place = parts.scheme in _SCHEMES and bool(parts.netloc)
+    if parts.scheme == "file":
+        is_place = parts.path.startswith("/") and (not parts.netloc or sys.platform == "win32")
+    if not is_place or parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError(
+            "this URL is none that acp-proxy knows, or it contains a password or options. "
+            "Write s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY; "
+            "credentials come from the environment"
+        )
+    return parts
+
+
+def _folder(url: SplitResult) -> str:
+    """The folder that a file URL names, on Windows with a drive or on another machine."""
+    if sys.platform == "win32":
+        from urllib.request import url2pathname  # loads much
+
+        return url2pathname(f"//{url.netloc}{url.path}" if url.netloc else url.path)
+    return unquote(url.path)
+
+
+@contextmanager
+def _engine(scheme: str) -> Iterator[None]:
+    try:
+        yield
+    except (BaseError, OSError, NotImplementedError) as problem:
+        raise Unavailable(f"the shared place cannot be used: {explain(str(problem), scheme)}") from problem
+
+
+# --- Opens the shared place, with the packages that only sync needs.
+
+
+def need() -> None:
+    """Raises AcpProxyError if the packages are not installed."""
+    missing = [name for name in ("nacl", "obstore") if find_spec(name) is None]
+    if missing:
+        raise AcpProxyError(
+            f"sync needs more packages ({', '.join(missing)}). Install acp-proxy with them: "
+            "in a clone, uv tool install '.[sync]', or pip install '.[sync]'"
+        )
+
+
+def logs_of(url: str, key: "HistoryKey") -> "SealedLogs":
+    """The logs at a URL. Raises AcpProxyError."""
+    need()
+
+    return SealedLogs(url, key)
+
+
+def key_in(path: str) -> "HistoryKey":
+    """The key in a file. Raises AcpProxyError."""
+    need()
+    from acp_proxy.tools.sync.encryption import HistoryKey
+
+    return HistoryKey.read(Path(path))

@@ -1,0 +1,265 @@
+"""The records of a machine's log, and their bytes. Pure.
+
+A record is one line of JSON, then data. A session's history is a tree of segments: ``parent`` is the segment before, or
+the session's uid (``tree``) for a first one. Reading raises only ``NotARecord``.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Header
+
+TITLE, ARCHIVED, HIDDEN = "title", "archived", "hidden"
+"""What a ``Label`` sets: the user's title, whether the session is archived, whether it is soft-deleted."""
+_FIELDS = frozenset({TITLE, ARCHIVED, HIDDEN})
+_MOST = 2**53
+"""Larger numbers are not exact in JSON."""
+
+
+class NotARecord(ValueError):
+    """These bytes are not a record of a known kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    """Whole turns of one session.
+
+    ``tree``: the session's uid. ``header``: of the session, with its uid; its id is what the entries name.
+    """
+
+    tree: str
+    parent: str
+    agent: str
+    header: Header
+    data: bytes
+
+    @property
+    def id(self) -> str:
+        """Made from the content, so that a copy of a machine that publishes the same turns says nothing new."""
+        told = hashlib.sha256(f"{self.tree}\n{self.parent}\n".encode())
+        told.update(self.data)
+        return told.hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A title, or whether a session is archived or soft-deleted, from the segment ``anchor`` on.
+
+    ``stamp``: milliseconds, larger than every stamp that the machine had seen. ``by``: the machine's id, which decides
+    between equal stamps.
+    """
+
+    tree: str
+    anchor: str
+    field: str
+    value: str | bool | None
+    stamp: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """Everything from the segment ``root`` on is deleted for good; the whole session if that is its uid.
+
+    ``beside``: segments of the session that the author knew, and that stay.
+    """
+
+    tree: str
+    root: str
+    beside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Bytes of a segment that a redaction replaced: offsets in its data, and what is there now."""
+
+    tree: str
+    segment: str
+    spans: tuple[tuple[int, bytes], ...]
+
+    @property
+    def id(self) -> str:
+        """Made from the content. Where two masks overlap, the order of their ids decides on every machine."""
+        return hashlib.sha256(repr((self.segment, self.spans)).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The log of this machine ends with this number, and is asked for no more. If several say so, the largest counts.
+
+    The user has forgotten the machine; or it has come back under a new id, and says where its old log really ends.
+    """
+
+    machine: str
+    number: int
+
+    tree = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """What is left of a segment or a label whose session was deleted. ``id``: the segment's; empty for a label."""
+
+    tree: str
+    id: str
+    parent: str
+
+
+Record = SegmentRecord | Label | Dead | Mask | Blank | LogEnd
+
+
+def encode(said: Record, machine: str, id: str = "", *, home: str = "") -> bytes:
+    """The bytes of a record. ``machine``: the name of the machine that writes it. ``id``: of a segment whose data was
+    masked since. ``home``: its user's home directory."""
+    head: dict[str, object] = {"machine": machine, "tree": said.tree}
+    if home:
+        head["home"] = home
+    data = b""
+    match said:
+        case SegmentRecord():
+            header = file_format.encode_header(said.header).decode()
+            head |= {"kind": "segment", "id": id or said.id, "parent": said.parent, "agent": said.agent}
+            head["header"] = header
+            data = said.data
+        case Label():
+            head |= {"kind": "title", "anchor": said.anchor, "field": said.field, "value": said.value}
+            head |= {"stamp": said.stamp, "by": said.by}
+        case Dead():
+            head |= {"kind": "dead", "root": said.root, "beside": list(said.beside)}
+        case Mask():
+            spans = [[at, new.decode("latin-1")] for at, new in said.spans]
+            head |= {"kind": "mask", "segment": said.segment, "spans": spans}
+        case Blank():
+            head |= {"kind": "blank", "id": said.id, "parent": said.parent}
+        case LogEnd():
+            head |= {"kind": "ended", "log": said.machine, "number": said.number}
+    return jsonrpc.dump(head) + b"\n" + data
+
+
+def decode(data: bytes) -> tuple[Record, str, str]:
+    """The record, the name of its machine, and the segment's id. Raises NotARecord."""
+    line, newline, rest = data.partition(b"\n")
+    try:
+        head = jsonrpc.parse(line)
+    except (ValueError, RecursionError) as problem:
+        raise NotARecord from problem
+    if not newline or not isinstance(head, dict):
+        raise NotARecord
+    machine, id = _text(head, "machine"), ""
+    kind = _text(head, "kind")
+    tree = _text(head, "tree")
+    said: Record
+    if kind == "segment":
+        id = _text(head, "id")
+        header = _header(_text(head, "header").encode())
+        said = SegmentRecord(tree, _text(head, "parent"), _text(head, "agent"), header, rest)
+        _check(said)
+    elif kind == "title":
+        said = Label(
+            tree, _text(head, "anchor"), _text(head, "field"), _value(head), _number(head, "stamp"), _text(head, "by")
+        )
+        if said.field not in _FIELDS or isinstance(said.value, str) != (said.field == TITLE and said.value is not None):
+            raise NotARecord
+    elif kind == "dead":
+        said = Dead(tree, _text(head, "root"), tuple(acp.strings(head, "beside")))
+    elif kind == "mask":
+        said = Mask(tree, _text(head, "segment"), _spans(head.get("spans")))
+    elif kind == "blank":
+        said = Blank(tree, _text(head, "id"), _text(head, "parent"))
+        id = said.id
+    elif kind == "ended":
+        said = LogEnd(_text(head, "log"), _number(head, "number"))
+    else:
+        raise NotARecord
+    return said, machine, id
+
+
+def home_of(data: bytes) -> str:
+    """The home directory that a record names; empty if it names none."""
+    return acp.text(jsonrpc.look(data.partition(b"\n")[0]), "home") or ""
+
+
+def masked(data: bytes, masks: list[Mask]) -> bytes:
+    """A segment's data with these masks, which must always come in the same order."""
+    out = bytearray(data)
+    for mask in masks:
+        for at, new in mask.spans:
+            if at + len(new) <= len(out):
+                out[at : at + len(new)] = new
+    return bytes(out)
+
+
+def spans_of(before: bytes, after: bytes) -> tuple[tuple[int, bytes], ...] | None:
+    """Where two texts of one length differ; None if more than values was changed: another length, or other lines."""
+    ours, theirs = before.split(b"\n"), after.split(b"\n")
+    if [len(line) for line in ours] != [len(line) for line in theirs]:
+        return None
+    spans, at = [], 0
+    for old, new in zip(ours, theirs, strict=True):
+        if old != new:
+            differ = [place for place, (one, other) in enumerate(zip(old, new, strict=True)) if one != other]
+            spans.append((at + differ[0], new[differ[0] : differ[-1] + 1]))
+        at += len(old) + 1
+    return tuple(spans)
+
+
+def _check(said: SegmentRecord) -> None:
+    """Every line must be an entry of the session. Raises NotARecord."""
+    if said.data and not said.data.endswith(b"\n"):
+        raise NotARecord
+    ids = {said.header.session, *said.header.forked_from}
+    for line in said.data.split(b"\n")[:-1]:
+        entry = file_format.decode_entry(line, said.header.version)
+        if entry is None and not (line == b"" or line.isspace()):
+            raise NotARecord
+        named = acp.session_id(acp.member(entry.value, "params")) if entry is not None else None
+        if named is not None and named not in ids:
+            raise NotARecord
+
+
+def _header(line: bytes) -> Header:
+    try:
+        header = file_format.decode_header(line.rstrip(b"\n"))
+    except NewerFormat as problem:
+        raise NotARecord from problem
+    if header is None:
+        raise NotARecord
+    return header
+
+
+def _text(head: dict[str, object], key: str) -> str:
+    value = head.get(key)
+    if not isinstance(value, str):
+        raise NotARecord
+    return value
+
+
+def _value(head: dict[str, object]) -> str | bool | None:
+    value = head.get("value")
+    if value is not None and not isinstance(value, str | bool):
+        raise NotARecord
+    return value
+
+
+def _number(head: dict[str, object], key: str) -> int:
+    value = head.get(key)
+    if type(value) is not int or not 0 <= value < _MOST:
+        raise NotARecord
+    return value
+
+
+def _spans(value: object) -> tuple[tuple[int, bytes], ...]:
+    spans = []
+    for each in value if isinstance(value, list) else []:
+        match each:
+            case [int(at), str(new)] if at >= 0:
+                try:
+                    spans.append((at, new.encode("latin-1")))
+                except UnicodeEncodeError as problem:
+                    raise NotARecord from problem
+            case _:
+                raise NotARecord
+    return tuple(spans)

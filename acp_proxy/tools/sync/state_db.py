@@ -1,0 +1,316 @@
+"""What this machine remembers: its place in each log, the trees, and which file shows which line. SQLite.
+
+A change is durable with ``commit``. Everything before it is forgotten after a crash, and done again.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from acp_proxy.tools.sync.records import TITLE, Label, Mask
+from acp_proxy.tools.sync.session_tree import Node, Tree
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS logs (machine TEXT PRIMARY KEY, read INTEGER, name TEXT, trouble TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ends (machine TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS nodes (id TEXT PRIMARY KEY, tree TEXT, parent TEXT, machine TEXT, number INTEGER,
+    size INTEGER, skip INTEGER, digest TEXT, is_blank INTEGER) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS nodes_of_tree ON nodes (tree);
+CREATE TABLE IF NOT EXISTS trees (uid TEXT PRIMARY KEY, agent TEXT, header BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS deaths (tree TEXT, root TEXT, beside TEXT, PRIMARY KEY (tree, root)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS labels (tree TEXT, anchor TEXT, field TEXT, value, stamp INTEGER, machine TEXT,
+    PRIMARY KEY (tree, anchor, field)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS masks (id TEXT, part INTEGER, tree TEXT, segment TEXT, at INTEGER, new BLOB,
+    PRIMARY KEY (id, part)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS masks_of_segment ON masks (segment);
+CREATE TABLE IF NOT EXISTS lines (uid TEXT PRIMARY KEY, tree TEXT, tip TEXT, agent TEXT, name TEXT, stamp TEXT,
+    title TEXT, is_archived INTEGER, is_hidden INTEGER, is_pruned INTEGER, has_news INTEGER, trouble TEXT)
+    WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS lines_of_tree ON lines (tree);
+CREATE INDEX IF NOT EXISTS lines_by_name ON lines (agent, name);
+CREATE TABLE IF NOT EXISTS outbox (place INTEGER PRIMARY KEY, kind TEXT, record BLOB);
+CREATE TABLE IF NOT EXISTS rewriting (machine TEXT, number INTEGER, PRIMARY KEY (machine, number)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS records (machine TEXT, number INTEGER, tree TEXT, segment TEXT,
+    PRIMARY KEY (machine, number)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS records_of_tree ON records (tree);
+CREATE TABLE IF NOT EXISTS unsettled (tree TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A session here: the line of a tree that its file shows.
+
+    ``uid``: the file's own, which differs from the tree's in a fork. ``tip``: the last segment in the file, or the
+    tree's uid. ``name``: the transcript's; empty if it has no file now. ``stamp``: of the file when it was last read.
+    ``title``, ``is_archived``, ``is_hidden``: as last seen or set. ``is_pruned``: deleted on this machine only.
+    ``has_news``: its file may have more than the segments. ``trouble``: why it is left alone.
+    """
+
+    uid: str
+    tree: str
+    tip: str
+    agent: str
+    name: str = ""
+    stamp: str = ""
+    title: str | None = None
+    is_archived: bool = False
+    is_hidden: bool = False
+    is_pruned: bool = False
+    has_news: bool = True
+    trouble: str = ""
+
+
+class Remembered:
+    """The database. Only one process changes it at a time."""
+
+    def __init__(self, path: str, *, only_reads: bool = False) -> None:
+        """``only_reads``: another process may be changing it. Raises sqlite3.Error."""
+        self.database = sqlite3.connect(path, isolation_level=None)
+        self.database.execute("PRAGMA synchronous = FULL")
+        self.database.execute("PRAGMA secure_delete = ON")
+        self.database.executescript(_TABLES)
+        self.database.execute("BEGIN" if only_reads else "BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Make everything so far durable."""
+        self.database.execute("COMMIT")
+        self.database.execute("BEGIN IMMEDIATE")
+
+    def close(self) -> None:
+        """Forget what was not committed."""
+        self.database.rollback()
+        self.database.close()
+
+    # --- facts
+
+    def text(self, name: str, default: str = "") -> str:
+        found = self.database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return str(found[0]) if found is not None else default
+
+    def number(self, name: str) -> int:
+        return int(self.text(name, "0"))
+
+    def pending(self) -> bytes | None:
+        """The record that is being written to this machine's log."""
+        found = self.database.execute("SELECT value FROM facts WHERE name = 'pending'").fetchone()
+        return found[0] if found is not None else None
+
+    def set(self, **facts: object) -> None:
+        """Set facts; None forgets one."""
+        for name, value in facts.items():
+            if value is None:
+                self.database.execute("DELETE FROM facts WHERE name = ?", (name,))
+            else:
+                self.database.execute("REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+    # --- logs
+
+    def logs(self) -> dict[str, int]:
+        """The number of the last record that was read, by machine."""
+        return dict(self.database.execute("SELECT machine, read FROM logs"))
+
+    def machines(self) -> list[tuple[str, int, str, str]]:
+        """Each foreign machine whose log goes on: its id, how many records were read, its name, and the trouble with
+        its log."""
+        ended = "SELECT machine FROM ends"
+        return self.database.execute(
+            f"SELECT machine, read, name, trouble FROM logs WHERE machine NOT IN ({ended}) ORDER BY name"
+        ).fetchall()
+
+    def ends(self) -> dict[str, int]:
+        """The last numbers of logs that have ended, by machine."""
+        return dict(self.database.execute("SELECT machine, number FROM ends"))
+
+    def put_end(self, machine: str, number: int) -> None:
+        """Keep the end of a log, if it is the largest number that was said."""
+        most = max(number, self.ends().get(machine, 0))
+        self.database.execute("REPLACE INTO ends VALUES (?, ?)", (machine, most))
+
+    def read_until(self, machine: str, number: int, name: str = "") -> None:
+        found = self.database.execute("SELECT name FROM logs WHERE machine = ?", (machine,)).fetchone()
+        name = name or (found[0] if found is not None else "")
+        self.database.execute("REPLACE INTO logs VALUES (?, ?, ?, '')", (machine, number, name))
+
+    def in_trouble(self, machine: str, trouble: str) -> None:
+        self.database.execute("UPDATE logs SET trouble = ? WHERE machine = ?", (trouble, machine))
+
+    def name_of(self, machine: str) -> str:
+        found = self.database.execute("SELECT name FROM logs WHERE machine = ?", (machine,)).fetchone()
+        return found[0] if found is not None else ""
+
+    # --- trees
+
+    def tree(self, uid: str) -> Tree:
+        rows = self.database.execute(
+            "SELECT id, parent, machine, number, size, skip, digest, is_blank FROM nodes WHERE tree = ?", (uid,)
+        )
+        found = {row[0]: Node(*row) for row in rows}
+        nodes = {id: node for id, node in found.items() if node.skip >= 0}
+        rows = self.database.execute("SELECT root, beside FROM deaths WHERE tree = ?", (uid,))
+        deaths = {root: tuple(beside.split()) for root, beside in rows}
+        return Tree(uid, nodes, deaths, {id: node for id, node in found.items() if node.skip < 0})
+
+    def put_node(self, tree: str, node: Node) -> None:
+        self.database.execute(
+            "REPLACE INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (node.id, tree, node.parent, node.machine, node.number, node.size, node.skip, node.digest, node.is_blank),
+        )
+
+    def has_node(self, id: str) -> bool:
+        return self.database.execute("SELECT 1 FROM nodes WHERE id = ?", (id,)).fetchone() is not None
+
+    def headed(self, uid: str, agent: str, header: bytes) -> None:
+        """Keep a tree's agent and header, unless they are known."""
+        self.database.execute("INSERT OR IGNORE INTO trees VALUES (?, ?, ?)", (uid, agent, header))
+
+    def head(self, uid: str) -> tuple[str, bytes] | None:
+        """A tree's agent and header."""
+        row = self.database.execute("SELECT agent, header FROM trees WHERE uid = ?", (uid,)).fetchone()
+        return (row[0], row[1]) if row is not None else None
+
+    def bury(self, tree: str, root: str, beside: tuple[str, ...]) -> bool:
+        """Keep a death; False if it is known."""
+        done = self.database.execute("INSERT OR IGNORE INTO deaths VALUES (?, ?, ?)", (tree, root, " ".join(beside)))
+        return done.rowcount > 0
+
+    def note_record(self, machine: str, number: int, tree: str, segment: str = "") -> None:
+        """Keep where a record with words in it lies, to blank or mask it later. ``segment``: if it is one."""
+        self.database.execute("REPLACE INTO records VALUES (?, ?, ?, ?)", (machine, number, tree, segment))
+
+    def rewrite(self, tree: str, segment: str | None = None) -> None:
+        """The records of this segment, or all records of the tree, must be written again: blank, or masked."""
+        only = "" if segment is None else " AND segment = ?"
+        given = (tree,) if segment is None else (tree, segment)
+        self.database.execute(
+            f"INSERT OR IGNORE INTO rewriting SELECT machine, number FROM records WHERE tree = ?{only}", given
+        )
+
+    def unsettled(self) -> list[str]:
+        """The trees of which something was read that the files do not show yet, and those with news in their files."""
+        more = "SELECT tree FROM lines WHERE (has_news OR name = '') AND NOT is_pruned"
+        found = self.database.execute(f"SELECT tree FROM unsettled UNION {more} ORDER BY 1")
+        return [tree for (tree,) in found]
+
+    def touch(self, tree: str) -> None:
+        self.database.execute("INSERT OR IGNORE INTO unsettled VALUES (?)", (tree,))
+
+    def settled(self, tree: str) -> None:
+        self.database.execute("DELETE FROM unsettled WHERE tree = ?", (tree,))
+
+    # --- labels and masks
+
+    def labels(self, tree: str) -> dict[str, dict[str, Label]]:
+        """The labels that count, by field and anchor."""
+        found: dict[str, dict[str, Label]] = {}
+        rows = self.database.execute("SELECT anchor, field, value, stamp, machine FROM labels WHERE tree = ?", (tree,))
+        for anchor, field, value, stamp, by in rows:
+            value = value if field == TITLE else bool(value)
+            found.setdefault(field, {})[anchor] = Label(tree, anchor, field, value, stamp, by)
+        return found
+
+    def put_label(self, label: Label) -> None:
+        """Keep a label if it is the latest."""
+        old = self.database.execute(
+            "SELECT stamp, machine FROM labels WHERE tree = ? AND anchor = ? AND field = ?",
+            (label.tree, label.anchor, label.field),
+        ).fetchone()
+        if old is None or tuple(old) < (label.stamp, label.by):
+            values = label.tree, label.anchor, label.field, label.value, label.stamp, label.by
+            self.database.execute("REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?)", values)
+
+    def put_mask(self, mask: Mask) -> None:
+        for part, (at, new) in enumerate(mask.spans):
+            values = mask.id, part, mask.tree, mask.segment, at, new
+            self.database.execute("INSERT OR IGNORE INTO masks VALUES (?, ?, ?, ?, ?, ?)", values)
+
+    def masks(self, segment: str) -> list[Mask]:
+        """The masks of a segment, in an order that is the same on every machine."""
+        rows = self.database.execute("SELECT tree, at, new FROM masks WHERE segment = ? ORDER BY id, part", (segment,))
+        return [Mask(tree, segment, ((at, new),)) for tree, at, new in rows]
+
+    # --- lines
+
+    def lines(self, tree: str = "") -> list[Shown]:
+        """The sessions here, or those of one tree."""
+        where, given = ("WHERE tree = ?", (tree,)) if tree else ("", ())
+        rows = self.database.execute(f"SELECT * FROM lines {where} ORDER BY uid", given)
+        return [_shown(row) for row in rows]
+
+    def line(self, uid: str) -> Shown | None:
+        row = self.database.execute("SELECT * FROM lines WHERE uid = ?", (uid,)).fetchone()
+        return _shown(row) if row is not None else None
+
+    def named(self, agent: str, name: str) -> Shown | None:
+        row = self.database.execute("SELECT * FROM lines WHERE agent = ? AND name = ?", (agent, name)).fetchone()
+        return _shown(row) if row is not None else None
+
+    def named_after(self, agent: str, name: str) -> list[Shown]:
+        """The session with this name, and those with this name and something after a ``~``."""
+        rows = self.database.execute(
+            "SELECT * FROM lines WHERE agent = ? AND (name = ? OR (name > ? AND name < ?))",
+            (agent, name, f"{name}~", f"{name}~~"),
+        )
+        return [_shown(row) for row in rows]
+
+    def put_line(self, line: Shown) -> Shown:
+        values = (
+            *(line.uid, line.tree, line.tip, line.agent, line.name, line.stamp, line.title, line.is_archived),
+            *(line.is_hidden, line.is_pruned, line.has_news, line.trouble),
+        )
+        self.database.execute("REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        return line
+
+    def unseen(self, tree: str) -> None:
+        """The files of a tree must be compared with its segments again."""
+        self.database.execute("UPDATE lines SET has_news = 1 WHERE tree = ?", (tree,))
+
+    def drop_line(self, uid: str) -> None:
+        self.database.execute("DELETE FROM lines WHERE uid = ?", (uid,))
+
+    # --- another shared place
+
+    def buried(self) -> list[str]:
+        """The trees that were deleted as a whole."""
+        return [tree for (tree,) in self.database.execute("SELECT tree FROM deaths WHERE root = tree ORDER BY tree")]
+
+    def whole_labels(self) -> list[Label]:
+        """The labels that count for whole sessions."""
+        trees = self.database.execute("SELECT DISTINCT tree FROM labels WHERE anchor = tree ORDER BY tree").fetchall()
+        return [found[tree] for (tree,) in trees for found in self.labels(tree).values() if tree in found]
+
+    def begin_anew(self, machine: str) -> None:
+        """Forget all segments and logs, but neither the sessions here nor what is to be written."""
+        for table in ("logs", "ends", "nodes", "trees", "masks", "rewriting", "records", "unsettled"):
+            self.database.execute(f"DELETE FROM {table}")
+        self.database.execute("DELETE FROM deaths WHERE root != tree")
+        self.database.execute("DELETE FROM labels WHERE anchor != tree")
+        self.database.execute("UPDATE lines SET tip = tree, has_news = NOT is_pruned, trouble = ''")
+        self.set(machine=machine, sent=0, received=0, waiting=0, last=0)
+        self.set(pending=None, **{"pending line": None, "must read": None})
+
+    # --- what is to be written
+
+    def post(self, kind: str, record: bytes) -> None:
+        """A record for this machine's log."""
+        self.database.execute("INSERT INTO outbox (kind, record) VALUES (?, ?)", (kind, record))
+
+    def outbox(self) -> list[tuple[int, str, bytes]]:
+        return self.database.execute("SELECT place, kind, record FROM outbox ORDER BY place").fetchall()
+
+    def posted(self, place: int) -> None:
+        self.database.execute("DELETE FROM outbox WHERE place = ?", (place,))
+
+    def rewriting(self) -> Iterator[tuple[str, int]]:
+        yield from self.database.execute("SELECT machine, number FROM rewriting").fetchall()
+
+    def rewritten(self, machine: str, number: int) -> None:
+        self.database.execute("DELETE FROM rewriting WHERE machine = ? AND number = ?", (machine, number))
+
+
+def _shown(row: tuple[Any, ...]) -> Shown:
+    uid, tree, tip, agent, name, stamp, title, *flags, trouble = row
+    is_archived, is_hidden, is_pruned, has_news = map(bool, flags)
+    return Shown(uid, tree, tip, agent, name, stamp, title, is_archived, is_hidden, is_pruned, has_news, trouble)

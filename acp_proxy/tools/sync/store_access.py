@@ -1,0 +1,206 @@
+"""The store's interface for sync: what changed in it, and changes that other machines made.
+
+Sessions are given by their agent's folder and transcript name. Positions and sizes are of a transcript's entries,
+without its header.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from acp_proxy.errors import NewerFormat, Unreadable
+from acp_proxy.store import delete as store_delete
+from acp_proxy.store import journal, remote_turns, soft_deleted
+from acp_proxy.store.opened import Opened
+from acp_proxy.store.remote_turns import Part
+from acp_proxy.store.same_directory import is_windows
+from acp_proxy.tools.export.import_file import folder
+from acp_proxy.transcript import file_names, private_files
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.private_files import lock, open_private, read_at
+from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.summary import Summary
+
+__all__ = ["Move", "Part", "SeenFile", "Shared", "Summary", "is_windows", "locked", "new_uid", "open_private"]
+
+new_uid, locked = file_names.new_uid, lock
+_UNTITLED = "Untitled"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """A session's file. ``name``: the transcript's. ``stamp``: changes whenever the file does."""
+
+    agent: str
+    name: str
+    stamp: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A session was soft-deleted or restored, so it has another name; or deleted for good (``to`` is empty).
+
+    ``is_here``: only this machine deletes it. ``uid``: of its transcript; empty if that is not known.
+    """
+
+    name: str
+    to: str = ""
+    is_here: bool = False
+    uid: str = ""
+
+
+class Shared(Opened):
+    """A store whose sessions other machines have, too. Raises OSError."""
+
+    def files(self) -> Iterator[SeenFile]:
+        """All sessions, soft-deleted ones included."""
+        for agent in self.agents():
+            for name in (*self.layout.names(agent), *self.layout.kept_names(agent)):
+                if (stamp := self._stamp(self.layout.place(agent, name))) is not None:
+                    yield SeenFile(agent, name, stamp)
+
+    def look(self, agent: str, name: str) -> tuple[str, Header] | None:
+        """The uid and the header of a session; None if there is none, or no readable header."""
+        try:
+            with closing(Reading(self.layout.place(agent, name))) as reading:
+                return (reading.uid, reading.header) if reading.header is not None else None
+        except (OSError, NewerFormat):
+            return None
+
+    def moves(self, agent: str, since: int) -> tuple[list[Move], int]:
+        """What was deleted and renamed since an earlier call, in order; and what to pass the next time."""
+        try:
+            fd = open_private(self.layout.transcript(agent, "state"), os.O_RDONLY)
+        except FileNotFoundError:
+            return [], 0
+        try:
+            size = os.fstat(fd).st_size
+            data = read_at(fd, size - since, since) if size >= since else b""
+        finally:
+            private_files.close(fd)
+        if size < since:  # it was repaired: what was deleted meanwhile is not known
+            return [], size
+        whole = data.rfind(b"\n") + 1
+        found = []
+        for line in data[:whole].split(b"\n"):
+            found += [move for piece in journal.events_in(line) if (move := _move(piece.value)) is not None]
+        return found, since + whole
+
+    def labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
+        """The user's titles by name, and the names that are archived."""
+        state = self.state(agent)
+        return state.titles, frozenset(state.archived)
+
+    def is_hidden(self, name: str) -> bool:
+        """Whether this is the name of a soft-deleted session."""
+        return file_names.is_kept(name)
+
+    def is_open(self, agent: str, name: str) -> bool:
+        """Whether somebody has it open to append."""
+        with store_delete.unused(self.layout.place(agent, name)) as is_unused:
+            return not is_unused
+
+    def size(self, agent: str, name: str) -> int:
+        """The size of its entries; 0 if it is gone."""
+        try:
+            with closing(Reading(self.layout.place(agent, name))) as reading:
+                return max(reading.size - reading.entries_at, 0)
+        except FileNotFoundError:
+            return 0
+
+    def read(self, agent: str, name: str, at: int, size: int) -> bytes:
+        """Some of its entries; fewer at its end."""
+        with closing(Reading(self.layout.place(agent, name))) as reading:
+            reading.size = min(reading.size, reading.entries_at + at + size)
+            return b"".join(reading.bytes_from(reading.entries_at + at))
+
+    def create(self, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
+        """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id
+        is taken, it gets another, and the old one as its parent's. The header says what was recorded elsewhere."""
+        return remote_turns.create(self.layout, self.folder(agent), header, data, is_ours=is_ours)
+
+    def folder(self, agent: str) -> str:
+        """The agent's folder here. A name that acp-proxy cannot have made is never used as one."""
+        return folder(Header("", None, "", "", agent={"id": agent}))
+
+    def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
+        """Add to a session of this size. If it is open or has changed, return False; the next load tries again.
+        ``elsewhere``: what of it was recorded on other machines."""
+        looked = self.look(agent, name)
+        if looked is None or remote_turns.grow(self.layout, agent, name, size, data, looked[0], elsewhere):
+            return looked is not None
+        remote_turns.keep_turns(self.layout, agent, name, size, data, looked[0], elsewhere)
+        return False
+
+    def withdraw(self) -> None:
+        """Forget what ``extend`` left to the next load of each session."""
+        remote_turns.withdraw(self.layout)
+
+    def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
+        """Overwrite parts of entries."""
+        remote_turns.overwrite(self.layout, agent, name, spans)
+        if not file_names.is_kept(name):
+            with suppress(Unreadable):
+                self.catalog.renew(agent, [name])
+
+    def delete(self, agent: str, name: str, uid: str) -> None:
+        """Delete a session for good, unless the name is another session's now."""
+        with self.layout.journal(agent).alone():
+            looked = self.look(agent, name)
+            if looked is None or looked[0] != uid:
+                return
+            session = looked[1].session
+            if file_names.is_kept(name):
+                store_delete.remove_kept(self.layout, agent, session, name)
+            else:
+                store_delete.remove(self.layout, agent, session, name, soft=False)
+            self.layout.journal(agent).sync()
+        with suppress(Unreadable):
+            self.catalog.forget(agent, [name])
+
+    def hide(self, agent: str, name: str, is_hidden: bool) -> str:
+        """Soft-delete or restore a session. Returns its new name."""
+        looked = self.look(agent, name)
+        if looked is None:
+            return name
+        uid, session = looked[0], looked[1].session
+        if not is_hidden:
+            return store_delete.restore(self.layout, agent, session, name)
+        store_delete.remove(self.layout, agent, session, name, soft=True)
+        with suppress(Unreadable):
+            self.catalog.forget(agent, [name])
+        kept = (each for each in self.layout.kept_of(agent, name) if (self.look(agent, each) or ("",))[0] == uid)
+        return next(kept, name)
+
+    def set_title(self, agent: str, name: str, title: str | None) -> None:
+        """Set the user's title."""
+        if (looked := self.look(agent, name)) is not None:
+            store_delete.set_title(self.layout, agent, looked[1].session, name, title)
+
+    def set_archived(self, agent: str, name: str, is_archived: bool) -> None:
+        """Archive or unarchive a session."""
+        if (looked := self.look(agent, name)) is not None:
+            store_delete.set_archived(self.layout, agent, looked[1].session, name, is_archived)
+
+    def title_of(self, agent: str, name: str) -> str:
+        """The title that a list shows."""
+        with closing(Reading(self.layout.place(agent, name))) as reading:
+            return self.state(agent).titles.get(name) or soft_deleted.folded(reading).title or _UNTITLED
+
+    def _stamp(self, path: Path) -> str | None:
+        for form in (path, file_names.compressed(path)):
+            with suppress(FileNotFoundError):
+                found = os.stat(form)
+                return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
+        return None
+
+
+def _move(event: journal.Event) -> Move | None:
+    if event.kind == journal.DELETED:
+        name = file_names.file_name(event.session)
+        return Move(name, event.transcript or "", event.is_here, event.uid or "")
+    if event.to is not None:
+        return Move(event.name, event.to, event.is_here, event.uid or "")
+    return None

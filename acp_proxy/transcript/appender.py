@@ -1,0 +1,231 @@
+"""A session's transcript, opened to append to.
+
+Each append is one ``write`` with O_APPEND, so lines of several processes do not interleave. After a torn line, the next
+append starts on a new line. Raises only OSError.
+"""
+
+import contextlib
+import errno
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.transcript import file_format, file_names, private_files
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.private_files import append_all, lock, open_private, read_at
+from acp_proxy.transcript.reader import Reading, header_of
+
+_IDENTITY_SIZE = 4096  # bytes of a header: enough for its id and its time
+_TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to finish a header or a long line
+_WRITES = 20  # checks of a torn end, one per pause: a write takes less time than that
+
+
+class Transcript:
+    """An open transcript that several processes may append to."""
+
+    def __init__(self, path: Path, header: Header | None = None) -> None:
+        """Open the file; with a ``header``, create it if it is missing.
+
+        Raises OSError; FileNotFoundError if the file does not exist and there is no header, if it is compressed, or if
+        it was renamed or removed while being opened.
+        """
+        self.path = path
+        self.beginning: Reading | None = None
+        """For a fork whose copy is not complete: the parent's transcript to copy from (``fork.finish``)."""
+        self._fd = _to_append(path, create=header is not None)
+        self._is_written = False
+        try:
+            found = os.fstat(self._fd)
+        except OSError:
+            self.close()
+            raise
+        self._inode = found.st_dev, found.st_ino
+        self.is_in_line = self._torn = False
+        """``is_in_line``: a long line has begun and not ended (``append_piece``)."""
+        self.is_begun = False
+        """Whether this object wrote the header; if not, the file had one already."""
+        self._header = b""
+        try:
+            self._share(header)
+            if not self.is_begun and not self.has_its_name():  # another process held the lock to compress it until now
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        except OSError:
+            self._is_written = False  # the caller hears of this problem
+            self.close()
+            raise
+
+    def append(self, data: bytes) -> None:
+        """Write whole lines.
+
+        Raises OSError. What was written by then stays, and the next append closes the torn line with a newline.
+        """
+        if self._torn:
+            data = b"\n" + data
+        self._torn = self._is_written = True
+        if self.is_in_line:
+            self._end_line()
+        append_all(self._fd, data)
+        self._torn = False
+
+    @property
+    def identity(self) -> bytes:
+        """Identifies this file for ``is_known_as``: its device and inode, and its header's beginning.
+
+        The header is needed because an inode may be reused after a delete.
+        """
+        return b"%d %d " % self._inode + (self._header or self._beginning())
+
+    def is_known_as(self, identity: bytes, *, decompressed: bool = False) -> bool:
+        """Whether this is the file that had this identity.
+
+        ``decompressed``: the file was just made again from its compressed form, so its inode is new. A broken header
+        matches any, because a repair may have changed it.
+        """
+        *inode, beginning = identity.split(b" ", 2)
+        if not decompressed and inode != [b"%d" % number for number in self._inode]:
+            return False
+        now = self._beginning()
+        return now == beginning or not now or not beginning
+
+    def _beginning(self) -> bytes:
+        """The start of the header, without the newline; empty if the header is broken."""
+        line, newline, _ = read_at(self._fd, _IDENTITY_SIZE, 0).partition(b"\n")
+        try:
+            return line if not newline or header_of(line, self.path)[1] else b""
+        except NewerFormat:
+            return line
+
+    def append_piece(self, data: bytes, *, last: bool) -> None:
+        """Write a piece of one long line. Raises OSError.
+
+        Call ``claim`` before the first piece, so that no other process writes into the line.
+        """
+        if self._torn and not self.is_in_line:
+            data = b"\n" + data
+        self._torn = self.is_in_line = True
+        self.append_bytes(data)
+        if last:
+            self._torn = False
+            self._end_line()
+
+    def claim(self) -> bool:
+        """Lock the file so that nobody else can open it to append before the last piece is written.
+
+        Returns False if another process has it open. Raises OSError.
+        """
+        try:
+            return lock(self._fd)
+        except BlockingIOError:  # the attempt released the shared lock
+            self._share(None)
+            return False
+
+    def append_bytes(self, data: bytes | memoryview) -> None:
+        """Write a part of one or more lines. Raises OSError."""
+        self._is_written = True
+        append_all(self._fd, data)
+
+    def has_its_name(self) -> bool:
+        """Whether the path still leads to this file: another process may have deleted or renamed it."""
+        for form in _forms(self.path):
+            with contextlib.suppress(FileNotFoundError):
+                found = os.stat(form)
+                return (found.st_dev, found.st_ino) == self._inode
+        return False
+
+    def sync(self) -> None:
+        """Return once everything written is on disk. Raises OSError."""
+        private_files.sync(self._fd)
+
+    def close(self) -> None:
+        """Close the file, which cannot be used any more. Raises OSError if what was written through it may be lost."""
+        fd, self._fd = self._fd, -1
+        try:
+            os.close(fd)
+        except OSError as problem:
+            if self._is_written and problem.errno != errno.EINTR:
+                raise
+
+    def _end_line(self) -> None:
+        self.is_in_line = False
+        self._share(None)
+
+    def _share(self, header: Header | None) -> None:
+        """Take the shared lock that every appending process holds, once the file has a header. Raises OSError.
+
+        If the file is empty and ``header`` is given, one process writes it under the exclusive lock.
+        """
+        for _ in range(_TRIES):
+            if header is not None and not os.fstat(self._fd).st_size:
+                with contextlib.suppress(BlockingIOError):
+                    lock(self._fd)
+                    self._begin(header)
+            try:
+                lock(self._fd, shared=True)
+            except BlockingIOError:  # another process is writing the header or a long line
+                time.sleep(_PAUSE_SECONDS)
+                continue
+            if self.is_begun:  # do not read the end: the disk may allow writes but not reads
+                return
+            if os.fstat(self._fd).st_size or header is None:
+                self._torn = self._ends_torn()
+                return
+            time.sleep(_PAUSE_SECONDS)
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(self.path))
+
+    def _ends_torn(self) -> bool:
+        """Whether the file ends without a newline, for longer than another process's write takes."""
+        for _ in range(_WRITES):
+            size = os.fstat(self._fd).st_size
+            if not size or read_at(self._fd, 1, size - 1) == b"\n":
+                return False
+            time.sleep(_PAUSE_SECONDS)
+        return True
+
+    def _begin(self, header: Header) -> None:
+        if os.fstat(self._fd).st_size:
+            return
+        line = file_format.encode_header(header if header.uid else header.but(uid=file_names.new_uid()))
+        try:
+            self.append(line)
+        except OSError:
+            os.ftruncate(self._fd, 0)  # so that the next attempt can write a whole header
+            raise
+        self.is_begun, self._header = True, line.rstrip(b"\n")[:_IDENTITY_SIZE]
+
+
+def _to_append(path: Path, *, create: bool) -> int:
+    """Open a transcript to append; ``create``: create it unless it exists in compressed form. Raises OSError."""
+    flags = os.O_RDWR | os.O_APPEND
+    for form in _forms(path):
+        with contextlib.suppress(FileNotFoundError):
+            return open_private(form, flags)
+    if not create or os.path.lexists(file_names.compressed(path)):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return open_private(path, flags | os.O_CREAT)
+
+
+def sync(path: Path) -> bool:
+    """Return once everything written to a transcript is on disk. Returns False if it cannot be opened now.
+
+    Raises OSError: what was written may be lost (FileNotFoundError: there is none, or it is compressed).
+    """
+    try:
+        fd = _to_append(path, create=False)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return False
+    try:
+        private_files.sync(fd)
+    finally:
+        private_files.close(fd)
+    return True
+
+
+def _forms(path: Path) -> Iterator[Path]:
+    """The places to look for a plain transcript. Its own name comes twice: a fork may get it between two looks."""
+    yield path
+    yield file_names.forked(path)
+    yield path

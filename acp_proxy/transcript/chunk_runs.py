@@ -1,0 +1,197 @@
+"""Reads many similar lines of a transcript at once: the chunks of a streamed message.
+
+Most lines of a transcript differ from the line before only in time and text. Such lines are recognised by their bytes
+and their texts are parsed together. A line that is not certainly of this kind is left to ``record``, which reads any
+line. Nothing here raises.
+"""
+
+import re
+import struct
+from collections.abc import Iterator
+from itertools import compress, count, repeat
+from operator import itemgetter, ne
+
+import orjson
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry
+
+_SPOKEN = (acp.AGENT_CHUNK, acp.THOUGHT_CHUNK)
+_TEXT = b'"text":'
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_JOINT = b"x"
+"""Separates texts that are parsed together: it completes no escape, surrogate pair or character cut off before it."""
+_FEW, _MANY = 16, 1024
+"""Lines examined at once. After a short stream only few, since other lines often follow."""
+_HEAD_LIMIT = 1024
+"""The most bytes before a text. Each of up to a thousand lines takes that much memory while they are compared, however
+short it is. A line without extra members from the agent needs a quarter of it."""
+_WIDTH = 24
+_TIME = len(file_format.ENTRY_START), len(file_format.ENTRY_START) + _WIDTH
+"""The offsets of the time in a line."""
+_IN_TIMES = b"0123456789-:.TZ"
+_WORD = 8
+_LEAD = -_TIME[0] % _WORD
+_TIME_WORDS = range((_LEAD + _TIME[0]) // _WORD, (_LEAD + _TIME[1]) // _WORD)
+"""The words that hold the time when a line's beginning is laid out in words of eight bytes."""
+
+
+class Stream:
+    """Consecutive lines of a transcript that differ only in time and text."""
+
+    def __init__(self, lines: list[bytes], texts: bytes, pattern: "_Pattern") -> None:
+        """``texts``: the JSON strings of the lines without their quotes, each followed by a newline."""
+        self.lines = lines
+        self._texts = texts
+        self._pattern = pattern
+
+    @property
+    def count(self) -> int:
+        """The number of lines."""
+        return len(self.lines)
+
+    @property
+    def size(self) -> int:
+        """The size of the lines in bytes."""
+        return len(self._texts) + self.count * self._pattern.around
+
+    @property
+    def at(self) -> str:
+        """The time of the last line."""
+        return self.lines[-1][slice(*_TIME)].decode()
+
+    @property
+    def text(self) -> str:
+        """All texts joined."""
+        text: str = orjson.loads(b'"%b"' % self._texts.replace(b"\n", b""))
+        return text
+
+    @property
+    def each_text(self) -> list[str]:
+        """The text of each line."""
+        texts: list[str] = orjson.loads(b'["%b"]' % self._texts[:-1].replace(b"\n", b'","'))
+        return texts
+
+    @property
+    def messages(self) -> bytes:
+        """The messages in the lines, byte for byte, each ending in a newline."""
+        before, after = self._pattern.before, self._pattern.after
+        return b"".join((before, self._texts[:-1].replace(b"\n", after + before), after))
+
+    def entries(self) -> Iterator[Entry]:
+        """The entry of each line."""
+        for line in self.lines:
+            if (entry := file_format.decode_entry(line)) is not None:
+                yield entry
+
+
+class Streams:
+    """Finds streams for a reader that reads all other lines one by one.
+
+    The reader must set ``last`` to each line that it reads itself, and its entry; ``stream`` looks for lines like it.
+    """
+
+    def __init__(self) -> None:
+        self.last: tuple[bytes, Entry | None] = b"", None
+        self._pattern: _Pattern | None = None
+        self._looked_at = b""
+        self._many = _FEW
+
+    def stream(self, lines: list[bytes], at: int) -> Stream | None:
+        """The lines from index ``at`` on that are like ``last``, or None if the first of them is not.
+
+        Each line ends in its newline. More lines like it may follow the returned ones.
+        """
+        line, entry = self.last
+        if line is not self._looked_at:
+            self._looked_at = line
+            self._pattern = _pattern(line, entry, lines[at]) if entry is not None else None
+        if self._pattern is None or not self._pattern.begins(lines[at]):
+            return None
+        looked_at = lines[at : at + self._many]
+        found = self._pattern.stream(looked_at)
+        is_whole = found is not None and found.count == len(looked_at)
+        self._many = min(2 * self._many, _MANY) if is_whole else max(self._many // 2, _FEW)
+        return found
+
+
+class _Pattern:
+    """The bytes that all lines of a stream share: everything but time and text."""
+
+    def __init__(self, line: bytes, text: tuple[int, int], message: int) -> None:
+        """``text``: the offsets of the text between its quotes. ``message``: the offset of the message."""
+        start, end = text
+        self._head, self._tail = line[_TIME[1] : start], line[end:]
+        self._form = f"{_LEAD}x{start}s{-(_LEAD + start) % _WORD}x"
+        self._blank = struct.pack(self._form, b"".join((file_format.ENTRY_START, b" " * _WIDTH, self._head)))
+        self._heads, self._ends = itemgetter(slice(_TIME[1], start)), itemgetter(slice(start, None))
+        self.around = len(line) - (end - start) - len(b"\n")
+        """The size in bytes of a line without its text and newline."""
+        self.before, self.after = line[message:start], line[end:-2] + b"\n"
+
+    def begins(self, line: bytes) -> bool:
+        return line.startswith(self._head, _TIME[1])
+
+    def stream(self, lines: list[bytes]) -> Stream | None:
+        """The first lines that have these bytes; None if there are none, or if they cannot safely be read together."""
+        if not self._are_heads(lines):
+            differ = map(ne, map(self._heads, lines), repeat(self._head))
+            lines = lines[: next(compress(count(), differ), 0)]
+            if not lines or not self._are_heads(lines):
+                return None
+        joined = b"".join(map(self._ends, lines))
+        texts = joined.replace(self._tail, b"\n")
+        if len(joined) - len(texts) != len(lines) * (len(self._tail) - 1):
+            whole = next(number for number, end in enumerate(map(self._ends, lines)) if not end.endswith(self._tail))
+            return self.stream(lines[:whole]) if whole else None
+        try:
+            orjson.loads(b'"%b"' % texts.replace(b"\n", _JOINT))
+        except ValueError:
+            return None
+        return Stream(lines, texts, self)
+
+    def _are_heads(self, lines: list[bytes]) -> bool:
+        """Whether all lines begin with these bytes. Their beginnings are packed into one buffer without their times,
+        and compared at once."""
+        number, width, times = len(lines), len(self._blank) // _WORD, b""
+        heads = bytearray(struct.pack(self._form * number, *lines))
+        words, blanks = memoryview(heads).cast("Q"), memoryview(b" " * _WORD * number).cast("Q")
+        for place in _TIME_WORDS:
+            times += words[place::width].tobytes()
+            words[place::width] = blanks
+        return heads == self._blank * number and not times.translate(None, _IN_TIMES)
+
+
+def _pattern(line: bytes, entry: Entry, following: bytes) -> _Pattern | None:
+    """The pattern of an entry's line, or None if it is not a chunk of text or the following line differs from it."""
+    if entry.raw is None or entry.peer is not Peer.AGENT or len(entry.at) != _WIDTH:
+        return None
+    start = line.rfind(_TEXT) + len(_TEXT)
+    if not len(_TEXT) <= start <= _HEAD_LIMIT or not following.startswith(line[_TIME[1] : start], _TIME[1]):
+        return None
+    string = _STRING.match(line, start)
+    whole = file_format.encode_message(entry.at, entry.run, entry.peer, entry.raw, protocol=entry.protocol)
+    if string is None or line != whole:
+        return None
+    message = len(line) - len(b"}\n") - len(entry.raw)
+    # The string found is the chunk's text if putting another string in its place changes the text that is read.
+    other = "" if _spoken(entry.value) else "-"
+    probe = b"".join((line[message:start], jsonrpc.dump(other), line[string.end() : -2]))
+    return _Pattern(line, (start + 1, string.end() - 1), message) if _spoken(_value(probe)) == other else None
+
+
+def _spoken(message: object) -> str | None:
+    """The text of an agent message or thought chunk, or None."""
+    update = acp.member(acp.member(message, "params"), "update")
+    if acp.text(message, "method") != acp.UPDATE or acp.update_kind(update) not in _SPOKEN:
+        return None
+    return acp.text(acp.member(update, "content"), "text")
+
+
+def _value(raw: bytes) -> object:
+    try:
+        return jsonrpc.parse_text(raw)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,397 @@
+"""Encodes and decodes the transcript's format, version 1: a header line, then one line per entry.
+
+An entry embeds a message's original bytes, and decoding returns exactly those. A damaged header or entry decodes to
+None; only a header of a later version raises ``NewerFormat``. docs/transcript-format.md describes the format.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.protocol import acp, json_splice, jsonrpc, proxy_ids
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.value import Value
+from acp_proxy.transcript import salvage
+from acp_proxy.transcript.salvage import Intact
+
+VERSION = 1
+FIRST = 1
+"""The protocol's version of a line whose entry names none."""
+RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
+
+OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "terminal"
+HANDOVER, ALIAS, REPLAY, COPIED, CONTINUED = "handover", "alias", "replay", "copied", "continued"
+ADOPTED, CAUGHT_UP = "adopted", "caught-up"
+"""The values of a note's ``type``."""
+
+HEADER_START = b'{"acp-transcript":'
+ANEW = "anew"
+"""The member of an ``opened`` note that says that the agent opened a new session instead."""
+NOTE_MARK = b'"note":{"type":"'
+"""Bytes that every note contains. A message may contain them too: only ``notes_in`` says where a note is."""
+
+# The first bytes of an entry with a message. They are trusted; the message after them may contain the same keys.
+_TEXT = rb'"([ !#-\[\]-~]*)"'
+_ENVELOPE = re.compile(
+    rb'\{"at":'
+    + _TEXT
+    + rb',"run":'
+    + _TEXT
+    + rb',"from":"(client|agent)",(?:"of":'
+    + _TEXT
+    + rb',)?(?:"v":(\d),)?"message":'
+)
+_NOTE = re.compile(rb'\{"at":' + _TEXT + rb',"run":' + _TEXT + rb',"from":"proxy",("note":\{"type":"([a-z-]*)")')
+ENTRY_START = b'{"at":"'
+"""The first bytes of every entry, to find entries in a damaged line."""
+_ENTRY_START = re.compile(re.escape(ENTRY_START))
+_RUN = re.compile(rb'\{"at":' + _TEXT + rb',"run":' + _TEXT)
+IN_PIECES = 1024 * 1024
+"""Bytes of a line that may have been recorded in pieces, as it came: then nobody knew whether it is JSON."""
+
+UPGRADES: dict[int, Callable[[dict[str, object]], dict[str, object]]] = {}
+"""Maps a version to the function that turns an entry of that version into one of the next version."""
+
+
+class Header(Value):
+    """The first line. ``origin``: ``recorded``, ``imported`` or ``partial``. ``created_at``: a time as text, or empty.
+
+    ``directories``: additional ones, beside ``cwd``. ``agent``: ``id``, ``name`` and ``version``.
+    """
+
+    session: str
+    cwd: str | None
+    origin: str
+    created_at: str
+    directories: list[str]
+    agent: Mapping[str, object]
+    forked_from: list[str]
+    """The session ids of the parent, its parent and so on: entries copied into a fork still name them."""
+    version: int
+    uid: str
+    """Random text that no other transcript has; empty in files that are older than it."""
+    elsewhere: list[tuple[int, int, str]]
+    """The parts that were recorded on other machines: offsets in the entries, and the machine's name. In order."""
+    foreign_directories: list[str]
+    """Directories in which the session was opened on other machines, where they are not the same ones as here."""
+    branch_of: str
+    """The uid of the session of which this is a branch, because two machines continued it; else empty."""
+
+    def __init__(
+        self,
+        session: str,
+        cwd: str | None,
+        origin: str,
+        created_at: str,
+        directories: list[str] | None = None,
+        agent: Mapping[str, object] | None = None,
+        forked_from: list[str] | None = None,
+        version: int = VERSION,
+        uid: str = "",
+        elsewhere: list[tuple[int, int, str]] | None = None,
+        foreign_directories: list[str] | None = None,
+        branch_of: str = "",
+    ) -> None:
+        more = directories or [], agent or {}, forked_from or [], version, uid
+        shared = elsewhere or [], foreign_directories or [], branch_of
+        super().__init__(session, cwd, origin, created_at, *more, *shared)
+
+    @property
+    def machine(self) -> str:
+        """The name of the machine where the session was begun; empty if that is this one."""
+        return next((machine for start, _, machine in self.elsewhere if start == 0), "")
+
+    @property
+    def has_own_id(self) -> bool:
+        """Whether an agent gave the session its id, rather than acp-proxy when it came from another machine."""
+        return not self.uid or self.session != proxy_ids.from_elsewhere(self.uid)
+
+
+class Entry(Value):
+    """A line after the header: a message or a note.
+
+    ``at``: its time. ``run``: the connection's id. ``peer``: the sender; None for a note. ``of``: the method that a
+    response answers. ``raw``: the message's exact bytes. ``value``: the parsed message. ``note``: the note's members.
+    ``protocol``: the protocol's version of the message.
+    """
+
+    at: str
+    run: str
+    peer: Peer | None
+    of: str | None = None
+    raw: bytes | None = None
+    value: object = None
+    note: Mapping[str, object] | None = None
+    protocol: int = FIRST
+
+
+def encode_header(header: Header) -> bytes:
+    """The header's line."""
+    return (
+        jsonrpc.dump(
+            {
+                "acp-transcript": header.version,
+                "sessionId": header.session,
+                "agent": header.agent,
+                "cwd": header.cwd,
+                "additionalDirectories": header.directories,
+                "createdAt": header.created_at,
+                "origin": header.origin,
+                **({"forkedFrom": header.forked_from} if header.forked_from else {}),
+                **({"uid": header.uid} if header.uid else {}),
+                **({"elsewhere": header.elsewhere} if header.elsewhere else {}),
+                **({"foreignDirectories": header.foreign_directories} if header.foreign_directories else {}),
+                **({"branchOf": header.branch_of} if header.branch_of else {}),
+            }
+        )
+        + b"\n"
+    )
+
+
+def encode_message(
+    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, plain: bool = True, protocol: int = FIRST
+) -> bytes:
+    """The line of an entry with a message (``raw``, without its newline).
+
+    ``of``: the method that a response answers. ``plain=False``: the message fails ``jsonrpc.is_plain``, so it is
+    written as a string. ``protocol``: the protocol's version of the message.
+    """
+    method = f'"of":{json.dumps(of)},' if of else ""
+    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{method}{_versioned(protocol)}'.encode()
+    if plain:
+        return b"".join((start, b'"message":', raw, b"}\n"))
+    return b"".join((start, b'"line":', json.dumps(json_splice.decode(raw)).encode(), b"}\n"))
+
+
+def encode_updates(at: str, run: str, lines: bytes, protocol: int = FIRST) -> bytes:
+    """The lines of many entries of one time: agent messages, each of which ends in a newline.
+
+    They were not parsed. One that is not JSON is written as it came, or as a string if a reader could take a part of
+    it for an entry.
+    """
+    if lines.rfind(ENTRY_START) >= 0:  # faster than ``in``
+        each = lines[:-1].split(b"\n")
+        plain = [ENTRY_START not in raw or jsonrpc.is_plain(raw) for raw in each]
+        if not all(plain):
+            pairs = zip(each, plain, strict=True)
+            return b"".join(
+                encode_message(at, run, Peer.AGENT, raw, plain=is_plain, protocol=protocol) for raw, is_plain in pairs
+            )
+    start = f'{{"at":"{at}","run":"{run}","from":"agent",{_versioned(protocol)}"message":'.encode()
+    return b"".join((start, lines[:-1].replace(b"\n", b"}\n" + start), b"}\n"))
+
+
+def encode_piece(
+    at: str, run: str, peer: Peer, piece: bytes, *, first: bool, last: bool, protocol: int = FIRST
+) -> bytes:
+    """A piece of the line of an entry with a long message. The last piece may lack its newline."""
+    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{_versioned(protocol)}"message":'.encode()
+    start = start if first else b""
+    if not last:
+        return start + piece
+    return b"".join((start, memoryview(piece)[: len(piece) - piece.endswith(b"\n")], b"}\n"))
+
+
+def _versioned(protocol: int) -> str:
+    return f'"v":{protocol},' if protocol != FIRST else ""
+
+
+def encode_note(at: str, run: str, note: Mapping[str, object]) -> bytes:
+    """The line of a note."""
+    return f'{{"at":"{at}","run":"{run}","from":"proxy","note":'.encode() + jsonrpc.dump(note) + b"}\n"
+
+
+def decode_header(line: bytes) -> Header | None:
+    """The header, or None if the line is not one. Raises NewerFormat for a later version of the format."""
+    try:
+        value = jsonrpc.parse_text(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or type(version := value.get("acp-transcript")) is not int or version < 1:
+        return None
+    if version > VERSION:
+        raise NewerFormat(version, VERSION)
+    session, cwd, created = value.get("sessionId"), value.get("cwd"), value.get("createdAt")
+    origin: object = value.get("origin")
+    if not isinstance(session, str):
+        return None
+    directories, agent = value.get("additionalDirectories"), value.get("agent")
+    return Header(
+        session=session,
+        cwd=cwd if isinstance(cwd, str) else None,
+        origin=origin if isinstance(origin, str) and origin in (RECORDED, IMPORTED) else PARTIAL,
+        created_at=created if isinstance(created, str) and created.isascii() else "",
+        directories=[item for item in directories if isinstance(item, str)] if isinstance(directories, list) else [],
+        agent=agent if isinstance(agent, dict) else {},
+        forked_from=acp.strings(value, "forkedFrom"),
+        version=version,
+        uid=acp.text(value, "uid") or "",
+        elsewhere=_elsewhere(value.get("elsewhere")),
+        foreign_directories=acp.strings(value, "foreignDirectories"),
+        branch_of=acp.text(value, "branchOf") or "",
+    )
+
+
+def _elsewhere(value: object) -> list[tuple[int, int, str]]:
+    found = []
+    for each in value if isinstance(value, list) else []:
+        match each:
+            case [int(start), int(end), str(machine)] if 0 <= start < end:
+                found.append((start, end, machine))
+    return found
+
+
+def decode_header_of(line: bytes) -> tuple[Header | None, int]:
+    """The header at the start of a line, which entries may follow after damage, and the offset of its end.
+
+    Returns (None, 0) if there is no header. Raises NewerFormat.
+    """
+    header = decode_header(line)
+    if header is not None:
+        return header, len(line.rstrip(b"\r\n"))
+    if not line.startswith(HEADER_START):
+        return None, 0
+    start = salvage.first_value(line)
+    header = decode_header(start)
+    return header, len(start) if header is not None else 0
+
+
+def entries_in(line: bytes, version: int = VERSION) -> list[Intact[Entry]]:
+    """The entry of an intact line, or every intact entry within a damaged one, with their offsets. Never raises.
+
+    What is inside a line that was written as one entry is never an entry, however it looks. Where the bytes alone
+    leave that open, the run decides: nobody but the proxy knows the six random letters of its own.
+    """
+    entry = decode_entry(line, version)
+    if entry is not None:
+        return [Intact(0, len(line.rstrip(b"\r\n")), entry)]
+    beginning = _RUN.match(line)
+    own = beginning[2].decode() if beginning is not None else None
+    may_be_one = own is not None and (len(line) >= IN_PIECES or _may_be_unread(line))
+    has_message = own is not None or not line.startswith(ENTRY_START[:-1])  # else it was cut off before that
+
+    def read(piece: bytes, is_value: bool) -> Entry | None:
+        entry = decode_entry(piece, version)
+        may_be_inside = may_be_one or (is_value and has_message)
+        return entry if entry is not None and (entry.run == own or not may_be_inside) else None
+
+    return salvage.pieces(line, _ENTRY_START, read)
+
+
+def notes_in(
+    lines: bytes, kinds: Collection[str], version: int = VERSION
+) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """acp-proxy's own notes of these kinds in whole lines: each note's offset and its members. Never raises.
+
+    Only entries count (``entries_in``), never what a message contains. Lines without such bytes are not parsed.
+    """
+    at = lines.find(NOTE_MARK) if lines.rfind(NOTE_MARK) >= 0 else -1  # rfind is faster where there is none
+    while at >= 0:
+        start = lines.rfind(b"\n", 0, at) + 1
+        found = _NOTE.match(lines, start)
+        if found is not None and found.start(3) == at and found[4].decode() not in kinds:
+            at = lines.find(NOTE_MARK, at + 1)
+            continue
+        end = lines.find(b"\n", at)
+        line = lines[start : end if end >= 0 else len(lines)]
+        for piece in entries_in(line, version):
+            note = piece.value.note
+            if note is not None and acp.text(note, "type") in kinds:
+                yield start + piece.start, note
+        at = lines.find(NOTE_MARK, start + len(line))
+
+
+def begins_note(line: bytes) -> bool:
+    """Whether a line begins as a note does."""
+    return _NOTE.match(line) is not None
+
+
+def decode_entry(line: bytes, version: int = VERSION) -> Entry | None:
+    """The entry of a line, or None if the line is damaged."""
+    line = line.rstrip(b"\r\n")
+    envelope = _ENVELOPE.match(line) if version == VERSION else None
+    try:
+        return _enveloped(line, envelope) if envelope is not None else _read(jsonrpc.parse_text(line), line, version)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
+    """Read an entry whose beginning was recognised. Raises ValueError, RecursionError."""
+    at, run, peer, of, version = (part.decode() if part is not None else None for part in envelope.groups())
+    protocol = int(version) if version is not None else FIRST
+    raw = line[envelope.end() : -1]
+    try:
+        value = jsonrpc.parse_text(raw if line.endswith(b"}") else b"")
+    except ValueError:
+        try:
+            jsonrpc.parse_text(line)  # unknown keys may follow the message
+        except ValueError:
+            if line.endswith(b"}") and _passed_unread(raw, run or ""):
+                return Entry(at or "", run or "", Peer(peer), of, raw=raw, protocol=protocol)
+            raise
+        raw = json_splice.encode(json_splice.first(json_splice.decode(line[envelope.end() :])))
+        value = jsonrpc.parse_text(raw)
+    return Entry(at or "", run or "", Peer(peer), of, raw=raw, value=value, protocol=protocol)
+
+
+def _passed_unread(raw: bytes, run: str) -> bool:
+    """Whether a message that is not JSON was recorded on purpose: a line that begins and ends like an update passes
+    unread. Half a line, or a line within another of the same run, is damage.
+
+    Today such a line is recorded as a string if it has bytes that begin an entry (``encode_updates``); older versions
+    did not do that.
+    """
+    holds_entry = ENTRY_START in raw and b'"run":"%b"' % run.encode() in raw
+    return raw.startswith(acp.UPDATE_PREFIX) and raw.endswith(b"}}}") and b"\0" not in raw and not holds_entry
+
+
+def _may_be_unread(line: bytes) -> bool:
+    """Whether a damaged line looks like the entry of an update that passed unread."""
+    envelope = _ENVELOPE.match(line)
+    is_update = envelope is not None and line.startswith(acp.UPDATE_PREFIX, envelope.end())
+    return is_update and line.rstrip(b"\r\n").endswith(b"}}}}")
+
+
+def _read(value: object, line: bytes, version: int) -> Entry | None:
+    """Read any other entry from its parsed line. Raises ValueError, RecursionError."""
+    if not isinstance(value, dict):
+        return None
+    for step in range(version, VERSION):
+        value = UPGRADES[step](value)
+    at, run, sender, of = value.get("at"), value.get("run"), value.get("from"), value.get("of")
+    if not isinstance(at, str) or not at.isascii() or not isinstance(run, str):
+        return None
+    of = of if isinstance(of, str) else None
+    if sender == "proxy":
+        note = value.get("note")
+        return Entry(at, run, None, of, note=note) if isinstance(note, dict) else None
+    if sender not in ("client", "agent"):
+        return None
+    protocol = value.get("v")
+    protocol = protocol if type(protocol) is int else FIRST
+    if "message" in value:
+        whole = json_splice.decode(line)
+        start, end = json_splice.members(whole, json_splice.whole(whole)[0])["message"]
+        return Entry(
+            at,
+            run,
+            Peer(sender),
+            of,
+            raw=json_splice.encode(whole[start:end]),
+            value=value["message"],
+            protocol=protocol,
+        )
+    if isinstance(text := value.get("line"), str):
+        raw = json_splice.encode(text) if _is_encodable(text) else b""
+        return Entry(at, run, Peer(sender), of, raw=raw, value=jsonrpc.look(raw), protocol=protocol)
+    return None
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        json_splice.encode(text)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,177 @@
+"""Shortens a line that is too long for memory: the result is JSON with the same members, but long strings are cut.
+
+Memory is bounded for any line. Most of a long line is usually one string; its beginning is kept. If that is not enough,
+everything after the last member that fits is left out. Pure; never raises. The part that is left out is checked only
+roughly for being JSON: brackets, strings, characters.
+"""
+
+import codecs
+import re
+from collections.abc import Callable, Iterator
+
+from acp_proxy.protocol.framing import LineFramer
+
+LONG = 1024 * 1024
+"""Lines of more bytes than this are shortened; parsing one takes ten times its size in memory."""
+_KEPT = 80 * 1024
+"""Bytes kept of a string that does not fit into one piece: more than a title or a list needs."""
+_MOST = 2 * 1024 * 1024
+"""Bytes kept of a whole line: enough for two dozen long strings, such as images before a prompt's text."""
+_READ_SIZE = 64 * 1024
+
+_STRING = rb'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrtu])*+"'
+_STRINGS = re.compile(_STRING)
+_MANY = re.compile(rb'(?:[^"\x00-\x08\x0a-\x1f]++|%b)*+' % _STRING)
+"""Complete strings and everything between strings."""
+_IN_STRING = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrtu])*+')
+_WHOLE = re.compile(
+    rb'(?:[^"\\]++|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\[^u])*+'
+)
+"""The longest prefix of a string that does not end within an escape or a surrogate pair."""
+_STEPS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{},]', re.DOTALL)
+_GLUED = re.compile(rb"[}\]][ \t\r]*[{\[]")
+_OUTSIDE = b"{}[]:, \t\r+-.0123456789Etruefalsn"
+"""The bytes that JSON allows outside of strings."""
+_CLOSING = {b"[": b"]", b"{": b"}"}
+
+Read = Callable[[int, int], bytes]
+"""Returns up to ``size`` bytes of a file at an offset: fewer at its end."""
+
+
+class Short:
+    """Shortens one line, fed in pieces."""
+
+    def __init__(self) -> None:
+        self._out = bytearray()
+        self._string: int | None = None
+        """Where the current string begins in ``_out``; None outside of strings."""
+        self._is_cut = self._is_full = self._is_broken = False
+        self._escape = b""
+        self._depth = 0
+        self._has_ended = False
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def feed(self, piece: bytes) -> None:
+        """Add the next piece of the line."""
+        if self._is_broken:
+            return
+        try:
+            self._decoder.decode(piece)
+        except UnicodeDecodeError:
+            self._is_broken = True
+            return
+        piece, self._escape = self._escape + piece, b""
+        at = 0
+        while at < len(piece) and not self._is_broken:
+            at = self._structure(piece, at) if self._string is None else self._in_string(piece, at)
+
+    @property
+    def text(self) -> bytes | None:
+        """The shortened line; None if the line is not a JSON object or has not ended."""
+        if self._is_broken or not self._has_ended or self._string is not None:
+            return None
+        return _closed(bytes(self._out)) if self._is_full else bytes(self._out)
+
+    def _structure(self, piece: bytes, at: int) -> int:
+        """Reads up to a string that does not end in this piece; returns where to go on."""
+        if (many := _MANY.match(piece, at)) is not None and many[0]:
+            self._count(_STRINGS.sub(b"", many[0]))
+            self._keep(many[0])
+            return many.end()
+        quote = piece.find(b'"', at)
+        end = quote if quote >= 0 else len(piece)
+        self._count(piece[at:end])
+        self._keep(piece[at : quote + 1] if quote >= 0 else piece[at:end])
+        if quote >= 0:
+            self._string, self._is_cut = len(self._out), False
+        return quote + 1 if quote >= 0 else end
+
+    def _count(self, between: bytes) -> None:
+        """Tracks brackets outside of strings; anything after the last closing one makes the line broken."""
+        self._is_broken |= self._has_ended and not between.isspace() and between != b""
+        self._is_broken |= between.translate(None, _OUTSIDE) != b"" or _GLUED.search(between) is not None
+        self._depth += between.count(b"{") + between.count(b"[") - between.count(b"}") - between.count(b"]")
+        self._has_ended = self._depth <= 0
+        self._is_broken |= self._depth < 0
+
+    def _in_string(self, piece: bytes, at: int) -> int:
+        found = _IN_STRING.match(piece, at)
+        end = found.end() if found is not None else at
+        self._said(piece[at:end])
+        if end == len(piece):
+            return end
+        if piece[end : end + 1] == b'"':
+            self._end_string()
+            return end + 1
+        if end + 1 == len(piece) and piece[end:] == b"\\":
+            self._escape = b"\\"
+        else:
+            self._is_broken = True
+        return len(piece)
+
+    def _said(self, words: bytes) -> None:
+        if self._string is not None:
+            room = max(0, self._string + _KEPT - len(self._out))
+            self._is_cut |= len(words) > room
+            self._keep(words[:room])
+
+    def _end_string(self) -> None:
+        if self._is_cut and self._string is not None and not self._is_full:
+            kept = bytes(self._out[self._string :])
+            whole = _WHOLE.match(kept)
+            self._out[self._string :] = kept[: whole.end() if whole else 0].decode(errors="ignore").encode()
+        self._keep(b'"')
+        self._string = None
+
+    def _keep(self, data: bytes) -> None:
+        if not self._is_full:
+            room = _MOST - len(self._out)
+            self._out += data[:room]
+            self._is_full = len(data) > room
+
+
+def _closed(text: bytes) -> bytes:
+    """Completes the beginning of a JSON text, cut after its last complete member."""
+    open: list[bytes] = []
+    end = 0
+    for step in _STEPS.finditer(text):
+        sign = step[0]
+        if sign == b'"':  # the unfinished string
+            break
+        if sign in _CLOSING:
+            open.append(_CLOSING[sign])
+        elif sign in (b"]", b"}") and open:
+            open.pop()
+        if len(sign) == 1:
+            end = step.start() if sign == b"," else step.end()
+    return text[:end] + b"".join(reversed(open))
+
+
+def long_line(begun: list[bytes], read: Read, at: int, size: int) -> tuple[bytes | None, int, bool]:
+    """Shorten a line that begins with the pieces ``begun`` and continues at offset ``at`` of a file of ``size`` bytes.
+
+    Returns the shortened line (None: it is damaged), the offset of its end, and whether it ends in a newline.
+    """
+    short = Short()
+    for piece in begun:
+        short.feed(piece)
+    while at < size and (data := read(min(_READ_SIZE, size - at), at)):
+        end = data.find(b"\n") + 1
+        short.feed(data[: end - 1] if end else data)
+        at += end or len(data)
+        if end:
+            return short.text, at, True
+    return short.text, at, False
+
+
+def cut_short(read: Read, size: int) -> Iterator[bytes | None]:
+    """The lines of a file of ``size`` bytes; long ones shortened, or None if damaged."""
+    framer, at = LineFramer(), 0
+    while at < size and (data := read(min(_READ_SIZE, size - at), at)):
+        at += len(data)
+        yield from framer.feed(data)
+        if framer.waiting > LONG:
+            line, at, _ = long_line(framer.parts(), read, at, size)
+            yield line
+    if rest := framer.rest():
+        yield rest

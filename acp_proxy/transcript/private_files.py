@@ -1,0 +1,393 @@
+"""File access and permissions: directories are 0700, files 0600, and a store that others can write to is refused.
+
+A refusal raises ``StoreRefused``, whose text names the command that fixes it. Modes are not checked on Windows.
+"""
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from acp_proxy.errors import NewerFormat, StoreRefused, errno_name
+
+_PRIVATE_DIRECTORY = 0o700
+_PRIVATE_FILE = 0o600
+_OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_NO_SYNC = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EROFS})
+JOURNAL_FILE = "state.jsonl"
+"""An agent's journal, in the agent's folder; on Windows, it carries the folder's lock too."""
+PRIVATE_UMASK = 0o077
+"""The umask for a process that writes to a store: new files get exactly the modes above."""
+
+if sys.platform == "win32":
+    from acp_proxy.transcript.windows_files import append as append_to
+else:
+    append_to = os.write  # to a file opened with O_APPEND; lines of several processes do not mix
+
+
+def append_all(fd: int, data: bytes | memoryview) -> None:
+    """Write all of ``data`` to a file opened with O_APPEND, usually at once. Raises OSError."""
+    if (written := append_to(fd, data)) < len(data):
+        view = memoryview(data)[written:]
+        while view:
+            view = view[append_to(fd, view) :]
+
+
+def reachable(root: Path) -> Path:
+    """The path of a store by which every file in it is found, however long its path is."""
+    if sys.platform == "win32":
+        from acp_proxy.transcript import windows_files
+
+        return Path(windows_files.reachable(str(root)))
+    return root
+
+
+def prepare(root: Path) -> None:
+    """Create the store's directory if it is missing, and check that this user, and no other, can write to it.
+
+    Raises StoreRefused.
+    """
+    make_root(root)
+    if (refused := only_read(root)) is not None:
+        raise refused
+
+
+def may_pass(problem: OSError) -> bool:
+    """Whether the same call may work later, in the same place."""
+    return problem.errno not in (errno.ENOTDIR, errno.EPERM, errno.ENAMETOOLONG)
+
+
+def make_root(root: Path) -> None:
+    """Create the store's directory if it is missing. It may still be read-only. Raises StoreRefused."""
+    try:
+        make_directory(root)
+        found = os.stat(root)
+    except FileExistsError as problem:  # on Windows, also for a file above it
+        raise StoreRefused(
+            f"{problem.filename} is not a directory. Move it away, or choose another place with --store."
+        ) from problem
+    except OSError as problem:
+        reason = problem.strerror or type(problem).__name__
+        text = f"{root} cannot be used: {reason}. Choose another place with --store."
+        raise StoreRefused(text, may_pass=may_pass(problem)) from problem
+    check_owner(root, found)
+
+
+def only_read(root: Path) -> StoreRefused | None:
+    """The refusal, with advice, if the store cannot be written; None if it can."""
+    if os.access(root, os.W_OK | os.X_OK):
+        return None
+    advice = "Choose another place with --store."
+    try:
+        mode, is_mounted_so = os.stat(root).st_mode, _is_on_what_is_read_only(root)
+    except OSError as problem:  # it was removed in the meantime
+        return StoreRefused(f"{root} cannot be used: {problem.strerror}. {advice}", may_pass=True)
+    if is_mounted_so:
+        advice = "Mount it writable, or choose another place with --store. Its sessions can still be read and exported."
+        return StoreRefused(f"{root} cannot be written to: its file system is read-only. {advice}")
+    if mode & _OWNER_WRITES != _OWNER_WRITES:
+        return StoreRefused(f"{root} cannot be written to. Run: {_command('chmod', '700', root)}")
+    reason = "the system protects it (a snapshot, a flag, a sandbox)"
+    text = f"{root} cannot be written to, although its mode allows it: {reason}. {advice}"
+    return StoreRefused(text, may_pass=True)  # the check itself may have failed
+
+
+def _command(*words: object) -> str:
+    """A command for the user to copy."""
+    from acp_proxy import shell_quote  # imported late: only advice needs it
+
+    return shell_quote.joined(map(str, words))
+
+
+def _is_on_what_is_read_only(path: Path) -> bool:
+    """Raises OSError."""
+    return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & os.ST_RDONLY)  # not on Windows
+
+
+def check_inside(directory: Path) -> None:
+    """Check that a directory contains no links, and no directory that others own or can write to.
+
+    Raises StoreRefused, OSError.
+    """
+    if sys.platform == "win32":
+        return
+    for path in directory.iterdir():
+        check_link(path)
+        if path.is_dir():
+            check_owner(path, os.lstat(path))
+
+
+def check_link(path: Path) -> None:
+    """Check that a path is not a symbolic link. Raises StoreRefused."""
+    if path.is_symlink():
+        raise StoreRefused(f"{path} is a link. Replace it with what it points to, or remove it: {_command('rm', path)}")
+
+
+def make_inner_directory(path: Path) -> None:
+    """Create a directory inside the store if it is missing, and check it. Raises OSError, StoreRefused."""
+    make_directory(path)
+    check_link(path)
+    check_owner(path, os.lstat(path))
+
+
+def check_owner(root: Path, found: os.stat_result) -> None:
+    """Check that this is a directory of this user that others cannot write to. Raises StoreRefused."""
+    if sys.platform == "win32":
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreRefused(f"{root} is not a directory. Move it away, or choose another place with --store.")
+    if found.st_uid != os.geteuid():
+        raise StoreRefused(f"{root} belongs to another user. Choose another place with --store.")
+    if found.st_mode & 0o022:
+        raise StoreRefused(f"other users can write to {root}. Run: {_command('chmod', '700', root)}")
+
+
+def make_directory(path: Path) -> None:
+    """Create a directory and its missing parents, all 0700 whatever the umask is. Raises OSError."""
+    try:
+        _make(path)
+    except FileNotFoundError:
+        if path.parent == path:
+            raise
+        make_directory(path.parent)
+        _make(path)  # fails in /proc and in a removed directory, where nothing can be created
+
+
+def _make(path: Path) -> None:
+    try:
+        os.mkdir(path, _PRIVATE_DIRECTORY)
+    except FileExistsError:  # another process may have been faster
+        if not path.is_dir():
+            raise
+
+
+def open_private(path: Path | str, flags: int) -> int:
+    """Open a file and return its descriptor; a file that this creates is 0600.
+
+    Raises OSError, also if the last component is a link, or not a regular file: opening a pipe could block forever.
+    """
+    if sys.platform == "win32":
+        from acp_proxy.transcript.windows_files import open_shared
+
+        return open_shared(str(path), flags)
+    extra = 0
+    for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK"):
+        extra |= getattr(os, name, 0)
+    fd = os.open(path, flags | extra, _PRIVATE_FILE)
+    try:
+        mode = os.fstat(fd).st_mode
+        if not stat.S_ISREG(mode):
+            number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+            raise OSError(number, os.strerror(number), str(path))
+    except OSError:
+        close(fd)
+        raise
+    return fd
+
+
+def check_database(path: Path) -> None:
+    """Check that a file is a regular file that can be read and written, without opening it. Raises OSError.
+
+    A file that is removed meanwhile raises FileNotFoundError. Opening and closing it would drop the locks that SQLite
+    holds on it in this process; another process could then remove SQLite's log while this one writes.
+    """
+    mode = os.lstat(path).st_mode
+    number = 0
+    if stat.S_ISLNK(mode):
+        number = errno.ELOOP
+    elif not stat.S_ISREG(mode):
+        number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+    elif not os.access(path, os.R_OK | os.W_OK):
+        os.lstat(path)  # access says the same of a file that another process has just removed
+        number = errno.EACCES
+    if number:
+        raise OSError(number, os.strerror(number), str(path))
+
+
+def database_uri(path: Path, options: str) -> str:
+    """The URI that opens an SQLite database with options such as ``mode=ro``."""
+    from urllib.parse import quote  # most processes of ``run`` open none
+
+    return f"file:{quote(os.fsencode(os.path.abspath(path)), safe='')}?{options}"
+
+
+def make_private(path: Path) -> None:
+    """Restrict an existing file or directory to this user. Raises OSError."""
+    os.chmod(path, _PRIVATE_DIRECTORY if path.is_dir() else _PRIVATE_FILE)
+
+
+def read_at(fd: int, size: int, at: int) -> bytes:
+    """Up to ``size`` bytes at an offset. Not for descriptors shared between threads: Windows moves their position."""
+    if hasattr(os, "pread"):  # not on Windows
+        return os.pread(fd, size, at)
+    os.lseek(fd, at, os.SEEK_SET)
+    return os.read(fd, size)
+
+
+def write_at(fd: int, data: bytes, at: int) -> None:
+    """Write all of ``data`` at an offset, to a file not opened with O_APPEND. Raises OSError."""
+    view = memoryview(data)
+    while view:
+        if hasattr(os, "pwrite"):
+            done = os.pwrite(fd, view, at)
+        else:  # Windows
+            os.lseek(fd, at, os.SEEK_SET)
+            done = os.write(fd, view)
+        view, at = view[done:], at + done
+
+
+BLOCK = 4096
+"""File systems can share blocks between files only where both ranges are aligned to blocks, usually of this size."""
+
+
+def copy_in_kernel(source: int, start: int, out: int, at: int, size: int) -> int:
+    """Copy a range from one open file to another inside the kernel, which may share blocks instead of copying them.
+
+    Returns the number of bytes copied, from the start of the range. If it is 0, the caller must read and write instead.
+    """
+    if not hasattr(os, "copy_file_range"):  # Linux
+        return 0
+    try:
+        return os.copy_file_range(source, out, size, start, at)
+    except OSError:  # reading and writing will report a real problem
+        return 0
+
+
+def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
+    """Lock an open file exclusively, or ``shared``, until it is closed or locked again.
+
+    Returns False where the file system has no such locks, as some on networks. Raises BlockingIOError if another holder
+    is in the way and ``wait`` is False; OSError.
+    """
+    if sys.platform == "win32":
+        from acp_proxy.transcript import windows_files
+
+        return windows_files.lock(fd, shared=shared, wait=wait)
+    import fcntl
+
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(fd, kind if wait else kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as problem:
+        if problem.errno not in _NO_LOCKS:
+            raise
+        return False
+    return True
+
+
+def has_record_locks(path: Path) -> bool:
+    """Whether the file system of this file has the locks that SQLite uses; some on networks have none, or lose them.
+
+    The file must be none of SQLite's: closing it here would end the locks that this process has on it.
+    """
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        fd = open_private(path, os.O_RDONLY)
+    except OSError:  # other calls will report a real problem
+        return True
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as problem:
+        return problem.errno not in _NO_LOCKS
+    finally:
+        close(fd)
+    return True
+
+
+def sync(fd: int) -> None:
+    """Return once everything written to a file is on disk, or at once where the file system cannot tell.
+
+    Raises OSError: what was written may be lost, also if it can still be read. Trying again would prove nothing: the
+    kernel reports each failure once.
+    """
+    try:
+        os.fsync(fd)
+    except OSError as problem:
+        if problem.errno not in _NO_SYNC:
+            raise
+
+
+def close(fd: int) -> None:
+    """Close a descriptor through which nothing was written.
+
+    The number is free afterwards, whatever the system reports, and may be another file's at once. So whoever keeps a
+    descriptor forgets it first. What was written is closed with ``os.close``, whose error says that it may be lost.
+    """
+    with suppress(OSError):
+        os.close(fd)
+
+
+def touch(path: Path | str) -> None:
+    """Create an empty file if it is missing. Raises OSError."""
+    close(open_private(path, os.O_WRONLY | os.O_CREAT))
+
+
+@contextmanager
+def alone_in(folder: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold the exclusive lock on an agent's folder.
+
+    Raises OSError (BlockingIOError: another process holds it and ``wait`` is False).
+    """
+    if sys.platform == "win32":  # folders have no locks there
+        from acp_proxy.transcript import windows_files
+
+        fd = open_private(folder / JOURNAL_FILE, os.O_RDWR | os.O_CREAT)
+        locked = partial(windows_files.lock, fd, shared=False, at=windows_files.FOLDER)
+    else:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        locked = partial(lock, fd)
+    try:
+        locked(wait=wait)
+        yield
+    finally:
+        close(fd)
+
+
+class TooLarge(OSError):
+    """A file has far more bytes than it takes on disk, so it is no transcript: reading it would take all memory."""
+
+    def __init__(self, size: int, on_disk: int) -> None:
+        self.text = f"{size // 2**20:,} MiB in {on_disk // 2**10:,} KiB on disk, as no session has"
+        self.reason = f"File too large: {self.text}"
+        self.advice = "Move it out of the store, or delete it"
+        super().__init__(errno.EFBIG, f"{self.reason}. {self.advice}")
+
+
+def explain_unreadable(path: Path, problem: OSError | NewerFormat) -> tuple[Path, str, str]:
+    """The file of a transcript that cannot be read, why, and what to do, without full stops. ``path``: the plain file,
+    which may be compressed."""
+    match problem:
+        case NewerFormat():
+            return path, problem.reason, "Upgrade acp-proxy"
+        case TooLarge():
+            return Path(problem.filename or path), problem.reason, problem.advice
+    return path, errno_name(problem), "Correct its permissions, repair the disk, or delete it"
+
+
+_LARGE = 128 * 1024 * 1024
+"""Bytes of a transcript that may take any space: as many as one has that acp-proxy compresses."""
+_MOST_TIMES = 1000
+"""How many times its space on disk a larger one may have: compression makes thirty of it."""
+
+
+def check_size(size: int, on_disk: int) -> None:
+    """Raises TooLarge if a transcript of ``size`` bytes cannot come from ``on_disk`` bytes."""
+    if size > _LARGE and size > _MOST_TIMES * on_disk:
+        raise TooLarge(size, on_disk)
+
+
+def check_space(fd: int) -> None:
+    """Raises TooLarge for a sparse file; not on Windows, which does not say how much of it there is."""
+    found = os.fstat(fd)
+    if sys.platform != "win32" and found.st_size > _LARGE:
+        check_size(found.st_size, found.st_blocks * 512)

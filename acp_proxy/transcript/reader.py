@@ -1,0 +1,525 @@
+"""Reads one session's file, plain or compressed, including the intact parts of a damaged one.
+
+Damage never raises: a line that cannot be read has the entry ``None``. Raises OSError if the file itself cannot be
+read, and ``NewerFormat``.
+"""
+
+import contextlib
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.framing import LineFramer
+from acp_proxy.protocol.value import Value
+from acp_proxy.transcript import file_format, file_names
+from acp_proxy.transcript.file_format import Entry, Header
+from acp_proxy.transcript.private_files import (
+    BLOCK,
+    check_space,
+    close,
+    copy_in_kernel,
+    lock,
+    open_private,
+    read_at,
+    write_at,
+)
+
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    from acp_proxy.transcript.chunk_runs import Stream
+    from acp_proxy.transcript.compressed import Compressed
+
+
+# --- Finds out what the agent of this machine has of a session, from the notes and the header of its transcript. Pure.
+
+
+_PROMPT = b"session/prompt"
+"""What every prompt contains."""
+NEW_ID = frozenset({file_format.HANDOVER, file_format.ALIAS})
+"""The notes that name another id of the agent."""
+_GIVEN = frozenset({file_format.HANDOVER, file_format.CONTINUED})
+"""The notes after which the conversation began anew for the agent."""
+KINDS = frozenset({*NEW_ID, *_GIVEN, file_format.OPENED, file_format.CAUGHT_UP})
+"""The notes that say what the agent has."""
+
+
+class AgentsSession:
+    """The session that the agent has, as far as the transcript was read. Offsets are of the entries.
+
+    ``was_handed_over``: the session continued in a new one of an agent with a record, or on another machine.
+    """
+
+    def __init__(self, header: Header | None) -> None:
+        self.was_handed_over = False
+        self._header = header
+        self._elsewhere = header.elsewhere if header is not None else []
+        self._moved: Mapping[str, object] | None = None
+        """The last note that names the agent's new id of the session, or ends such a name: a copy has no session of the
+        agent yet, and a fork one of its own."""
+        self._briefed_at = self._told_at = 0
+        self.reads_all = bool(self._elsewhere)
+        """Whether parts of the transcript without a note matter too, since turns were recorded on other machines."""
+
+    def add(self, note: Mapping[str, object], at: int) -> None:
+        """Add the next note of ``KINDS``. ``at``: its offset. A note that was recorded elsewhere counts for nothing."""
+        if self._elsewhere and self.is_elsewhere(at):
+            return
+        kind = note.get("type")
+        if kind in _GIVEN:
+            self.was_handed_over = True
+        if kind in _GIVEN or kind == file_format.CAUGHT_UP:
+            self._briefed_at = max(self._briefed_at, at)
+        if kind in NEW_ID or kind == file_format.CONTINUED or note.get("method") == acp.FORK:
+            self._moved = note
+
+    def read(self, data: bytes, at: int) -> None:
+        """Look for turns that were recorded elsewhere in the next whole lines. ``at``: their offset.
+
+        Any line there that contains ``_PROMPT`` counts: the agent here lacks whatever was recorded elsewhere.
+        """
+        found = data.rfind(_PROMPT)  # faster than ``in``
+        while found >= 0 and not self.is_elsewhere(at + found):
+            found = data.rfind(_PROMPT, 0, found)
+        if found >= 0:
+            self.was_handed_over, self._told_at = True, max(self._told_at, at + found)
+
+    @property
+    def alias(self) -> str | None:
+        """The id that the agent now uses for the session, if it is another one."""
+        is_named = self._moved is not None and self._moved.get("type") in NEW_ID
+        return acp.text(self._moved, "to") if is_named else None
+
+    @property
+    def is_none(self) -> bool:
+        """Whether the agent has no session for it yet: it was copied from another agent, or comes from another machine.
+
+        An agent is asked only for ids that it gave on this machine.
+        """
+        if self._moved is None:
+            return self._header is not None and not self._header.has_own_id
+        return self._moved.get("type") == file_format.CONTINUED
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the agent's session lacks turns that were recorded on other machines."""
+        return self._told_at > self._briefed_at and not self.is_none
+
+    @property
+    def lacks_from(self) -> int:
+        """The offset of the first turn that the agent's session lacks, since it was recorded on another machine."""
+        return next((start for start, end, _ in self._elsewhere if end > self._briefed_at), 0)
+
+    def lacks(self, at: int) -> bool:
+        """Whether the agent's session lacks what is at this offset."""
+        return at > self._briefed_at and self.is_elsewhere(at)
+
+    def is_elsewhere(self, at: int) -> bool:
+        """Whether what is at this offset was recorded on another machine."""
+        return any(start <= at < end for start, end, _ in self._elsewhere)
+
+
+_WRITING_SECONDS = 1.0  # far longer than one write takes: after that, a line without its newline stays torn
+_SEARCH_STEP = 4 * 1024 * 1024  # takes a moment even on a slow disk
+_FORMS = 2  # tries for each of the two forms of a file, which may turn into each other
+_SEARCHED = KINDS | {file_format.GAP}
+_COPY_STEP = 4 * 1024 * 1024  # the same, for a process that waits to append to the copy
+_READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
+
+
+class Unfinished(OSError):
+    """The transcript of a fork whose copy of its parent's entries is not complete; it cannot be read yet.
+
+    ``path``: of the transcript.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
+        self.path = path
+
+
+class Line(Value):
+    """One line of a transcript.
+
+    ``number``: counted from 0, which is the header's line.
+    ``end``: the offset after it.
+    ``whole``: it ends in a newline, so it can no longer change.
+    ``entry``: None if the line is damaged.
+
+    A damaged line that holds several intact entries gives one ``Line`` for each.
+    """
+
+    number: int
+    end: int
+    whole: bool
+    entry: Entry | None
+
+
+class AlikeLines(Value):
+    """A run of whole lines that differ from the line before them only in time and text.
+
+    ``number``: of the last line. ``end``: the offset after it. ``stream``: their time and joined text.
+    """
+
+    number: int
+    end: int
+    stream: "Stream"
+
+
+class Reading:
+    """A transcript opened for reading, up to the size it had when opened (``measure`` extends it).
+
+    A first line that is not a header of this file's session counts as damage.
+    """
+
+    def __init__(self, path: Path, *, unfinished: bool = False) -> None:
+        """Open the transcript at ``path``, the plain file's name, in whichever form it exists.
+
+        ``unfinished``: also open a fork whose copy is not complete, else that raises Unfinished. Raises OSError,
+        NewerFormat.
+        """
+        self.path = path
+        """The plain file's path, even if the file is compressed."""
+        self.is_unfinished = False
+        try:
+            self._fd, self.compressed = to_read(path)
+        except Unfinished:
+            if not unfinished:
+                raise
+            self._fd, self.compressed, self.is_unfinished = (
+                open_private(file_names.forked(path), os.O_RDONLY),
+                None,
+                True,
+            )
+        self._read: Callable[[int, int], bytes]
+        self._read = self.compressed.read if self.compressed is not None else partial(read_at, self._fd)
+        self._searched, self._in_long_line, self._has_gap = 0, False, False
+        try:
+            found = os.fstat(self._fd)
+            self.size = found.st_size if self.compressed is None else self.compressed.size
+            self.inode = found.st_ino
+            self._written = found.st_mtime
+            self.first = next((line for _, line in cut(self._read, 0, self.size)), b"")
+            self.header, self.header_size = header_of(self.first, path)
+            self.agents = AgentsSession(self.header)
+            """What the agent here has of the session, as far as ``search`` has read."""
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def uid(self) -> str:
+        """The transcript's uid; empty if there is no header."""
+        if self.header is None:
+            return ""
+        return self.header.uid or file_names.uid_of(self.first[: self.header_size])
+
+    def age(self, now: float) -> float:
+        """Seconds since the file was last written. ``now``: Unix time."""
+        return now - self._written
+
+    @property
+    def is_in_its_place(self) -> bool:
+        """Whether the path still leads to this file. It may have been compressed or decompressed since."""
+        for path in (self.path, file_names.compressed(self.path)):
+            with contextlib.suppress(OSError):
+                return os.stat(path).st_ino == self.inode
+        return False
+
+    def hold(self) -> bool:
+        """Keep others from replacing the file with a longer one until this is closed.
+
+        Returns False if it is being replaced, or was. A compressed file is not held.
+        """
+        if self.compressed is not None:
+            return True
+        try:
+            lock(self._fd, shared=True)
+        except BlockingIOError:
+            return False
+        return self.is_in_its_place
+
+    def measure(self) -> None:
+        """Extend the reading to what has been appended since. Raises OSError."""
+        if self.compressed is not None:
+            return
+        found = os.fstat(self._fd)
+        self.size, self._written = found.st_size, found.st_mtime
+
+    def settle(self) -> None:
+        """If the last line has no newline yet, wait up to a second for it.
+
+        A long line that another process is still writing (``Transcript.claim``) is left out of the reading; any other
+        line that stays incomplete counts as torn.
+        """
+        until = time.monotonic() + _WRITING_SECONDS
+        while self.compressed is None and self.size and self._read(1, self.size - 1) != b"\n":
+            if self.age(time.time()) > _WRITING_SECONDS or time.monotonic() > until:
+                if self._is_claimed():
+                    whole = (end for end, line in cut(self._read, 0, self.size) if line.endswith(b"\n"))
+                    self.size = max(whole, default=0)
+                return
+            time.sleep(_WRITING_SECONDS / 20)
+            self.measure()
+
+    def _is_claimed(self) -> bool:
+        """Whether another process holds the file for a long line. If not, none can until this is closed."""
+        try:
+            lock(self._fd, shared=True)
+        except BlockingIOError:
+            return True
+        return False
+
+    def lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
+        """The entries from offset ``start`` on, which is line ``number``; without the header and blank lines."""
+        for end, line in cut(self._read, start, self.size):
+            yield from self._said(number, end, line)
+            number += 1
+
+    def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | AlikeLines]:
+        """The same lines as ``lines``, but faster: runs of similar lines come as one ``AlikeLines``.
+
+        ``short``: a line too long for memory is shortened (``long_lines``); if it is damaged, it is read whole.
+        """
+        from acp_proxy.transcript.chunk_runs import Streams
+        from acp_proxy.transcript.long_lines import LONG, long_line  # only loads, lists and searches need these
+
+        known, framer, at, end = Streams(), LineFramer(), start, start
+        while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
+            at += len(data)
+            lines, next = framer.feed(data), 0
+            while next < len(lines):
+                if (stream := known.stream(lines, next)) is not None:
+                    next, number, end = next + stream.count, number + stream.count, end + stream.size
+                    yield AlikeLines(number - 1, end, stream)
+                    continue
+                line = lines[next]
+                next, number, end = next + 1, number + 1, end + len(line)
+                found = list(self._said(number - 1, end, line))
+                known.last = line, found[0].entry if len(found) == 1 else None
+                yield from found
+            if short and framer.waiting > LONG:
+                left, at, whole = long_line(framer.parts(), self._read, at, self.size)
+                entry = file_format.decode_entry(left, self._version) if left is not None and number > 0 else None
+                number, start, end, known.last = number + 1, end, at, (b"", None)
+                if entry is not None:
+                    yield Line(number - 1, end, whole, entry)
+                else:
+                    yield from self._said(number - 1, end, self._read(end - start, start))
+        if rest := framer.rest():
+            yield from self._said(number, end + len(rest), rest)
+
+    def _said(self, number: int, end: int, line: bytes) -> Iterator[Line]:
+        """The entries of one line; one ``Line`` with no entry if nothing in it is intact."""
+        if number == 0:
+            line = line[self.header_size :]
+        if line.isspace():
+            return
+        version = self._version
+        whole = line.endswith(b"\n")
+        entry = file_format.decode_entry(line, version)
+        if entry is not None:
+            yield Line(number, end, whole, entry)
+            return
+        found = file_format.entries_in(line, version)
+        for piece in found:
+            yield Line(number, end, whole, piece.value)
+        if not found:
+            yield Line(number, end, whole, None)
+
+    @property
+    def _version(self) -> int:
+        return self.header.version if self.header is not None else file_format.VERSION
+
+    def raw_lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, bytes]]:
+        """Lines as they are in the file: number, offset, bytes. The first line comes without its header."""
+        for end, line in cut(self._read, start, self.size):
+            if number == 0:
+                line = line[self.header_size :]
+            yield number, end - len(line), line
+            number += 1
+
+    @property
+    def entries_at(self) -> int:
+        """The offset of the first entry."""
+        return self.header_size + (self.first[self.header_size : self.header_size + 1] == b"\n")
+
+    def bytes_from(self, at: int) -> Iterator[bytes]:
+        """The file's content from an offset on, unparsed, in chunks."""
+        while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
+            at += len(data)
+            yield data
+
+    def last_line(self, longest: int) -> bytes:
+        """The last line without its newline, if that ends it and it is at most ``longest`` bytes; else b"". Raises
+        OSError."""
+        at = max(0, self.size - longest - 2)
+        before, _, line = self._read(self.size - at, at).removesuffix(b"\n").rpartition(b"\n")
+        return line if before or not at else b""
+
+    def copy(self, size: int, out: int, at: int) -> Iterator[int]:
+        """Copy the first ``size`` bytes of the entries to offset ``at`` of the open file ``out``, in steps.
+
+        Yields the number of bytes copied so far. Ends early if the transcript is shorter. Raises OSError.
+        """
+        start, done = self.entries_at, 0
+        while done < size:
+            step = min(-(start + done) % BLOCK or _COPY_STEP, size - done)
+            copied = copy_in_kernel(self._fd, start + done, out, at + done, step) if self.compressed is None else 0
+            if not copied:
+                data = self._read(min(_READ_SIZE, step), start + done)
+                write_at(out, data, at + done)
+                copied = len(data)
+            if not copied:
+                return
+            done += copied
+            yield done
+
+    def remade_header(self) -> Header | None:
+        """A header rebuilt from a broken one and the entries; None if no session id is found."""
+        from acp_proxy.transcript.rebuild_header import remade  # only damaged files need this
+
+        left = self.first[: next((piece.start for piece in file_format.entries_in(self.first)), None)]
+        return remade(left, (line.entry for line in self.lines() if line.entry is not None), self.path.stem)
+
+    @property
+    def also(self) -> frozenset[str]:
+        """Other session ids that entries of this transcript may have. Without a header: all ids that they have."""
+        if self.header is not None:
+            return frozenset(self.header.forked_from)
+        from acp_proxy.transcript.rebuild_header import session_of  # only damaged files need this
+
+        return frozenset(id for line in self.lines() if line.entry and (id := session_of(line.entry)) is not None)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it holds the whole conversation: recorded from the beginning, without a gap or damage."""
+        self._searched, self._in_long_line, self._has_gap = 0, False, False
+        return self.is_still_complete
+
+    @property
+    def is_still_complete(self) -> bool:
+        """As ``is_complete``, but without reading again what ``search`` has read."""
+        while self.search():
+            pass
+        return (
+            self._may_be_complete and not self._has_gap and (self.compressed is None or not self.compressed.is_damaged)
+        )
+
+    def search(self) -> bool:
+        """Read the next few megabytes for gap notes, and for what the agent has of the session.
+
+        Returns False once the end is reached.
+        """
+        at = self._searched or self.entries_at
+        until = at + _SEARCH_STEP
+        while data := self._read(_READ_SIZE, at):
+            if at >= until:
+                return True
+            if self._in_long_line:
+                end = data.find(b"\n") + 1
+                self._in_long_line = not end
+                at += end or len(data)
+            else:
+                lines = data[: data.rfind(b"\n") + 1] or self._line(at)
+                is_whole = lines.endswith(b"\n")
+                self._in_long_line = not is_whole and len(lines) >= file_format.IN_PIECES
+                if not self._in_long_line:
+                    self._search(lines, at - self.entries_at)
+                    if not is_whole:  # it may become longer
+                        break
+                at += len(lines)
+            self._searched = at
+        return False
+
+    def _line(self, at: int) -> bytes:
+        """The long line at an offset, and whole ones behind it. Of one that was recorded in pieces, only the beginning:
+        it is a message, so it contains no note."""
+        size = file_format.IN_PIECES
+        while True:
+            data = self._read(size, at)
+            if lines := data[: data.rfind(b"\n") + 1]:
+                return lines
+            if len(data) < size or not file_format.begins_note(data):
+                return data
+            size *= 2
+
+    def _search(self, lines: bytes, at: int) -> None:
+        for start, note in file_format.notes_in(lines, _SEARCHED, self._version):
+            if note["type"] == file_format.GAP:
+                self._has_gap = True
+            else:
+                self.agents.add(note, at + start)
+        if self.agents.reads_all:
+            self.agents.read(lines, at)
+
+    @property
+    def _may_be_complete(self) -> bool:
+        return self.header is not None and self.header.origin == file_format.RECORDED
+
+    def close(self) -> None:
+        """Close the file, which cannot be read any more. Never raises."""
+        fd, self._fd = self._fd, -1
+        self._read = partial(read_at, -1)  # whose number may be another file's from now on
+        close(fd)
+
+
+def cut(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """The lines between two offsets, each with its end's offset. ``read(size, offset)`` returns the file's bytes."""
+    framer, at, end = LineFramer(), start, start
+    while at < size and (data := read(min(_READ_SIZE, size - at), at)):
+        at += len(data)
+        for line in framer.feed(data):
+            end += len(line)
+            yield end, line
+    # The last line has no newline: it may be torn, or only lack that.
+    if rest := framer.rest():
+        yield end + len(rest), rest
+
+
+def to_read(path: Path) -> "tuple[int, Compressed | None]":
+    """Open a transcript for reading: the descriptor, and the decompressor if only the compressed file exists.
+
+    Either form may turn into the other meanwhile. Raises OSError, Unfinished, TooLarge.
+    """
+    for _ in range(_FORMS):
+        with contextlib.suppress(FileNotFoundError):
+            return _opened(path, _plain)
+        with contextlib.suppress(FileNotFoundError):
+            return _opened(file_names.compressed(path), _compressed)
+        if os.path.lexists(file_names.forked(path)):
+            raise Unfinished(path)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
+def _opened(path: Path, look: "Callable[[int], Compressed | None]") -> "tuple[int, Compressed | None]":
+    fd = open_private(path, os.O_RDONLY)
+    try:
+        return fd, look(fd)
+    except OSError as problem:
+        close(fd)
+        problem.filename = problem.filename or str(path)
+        raise
+
+
+def _plain(fd: int) -> None:
+    check_space(fd)
+
+
+def _compressed(fd: int) -> "Compressed":
+    from acp_proxy.transcript.compressed import Compressed
+
+    return Compressed(fd)
+
+
+def header_of(line: bytes, path: Path) -> tuple[Header | None, int]:
+    """The header at the start of a transcript's first line, and its size; (None, 0) if there is none.
+
+    A header whose id does not match the file's name is not accepted, since nobody could find the file by that id.
+    Raises NewerFormat.
+    """
+    header, size = file_format.decode_header_of(line)
+    return (header, size) if header is not None and file_names.fits(header.session, path.stem) else (None, 0)

@@ -1,0 +1,61 @@
+"""Rebuilds a broken header from what is left of it and from the ids that the entries name.
+
+Pure. A session id is used only if the file's name was made from it, so no transcript gets a wrong id.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+
+from acp_proxy.protocol import acp, timestamps
+from acp_proxy.transcript import file_format, file_names
+from acp_proxy.transcript.file_format import Entry, Header
+
+_VALUE = rb'\s*:\s*("(?:[^"\\]|\\.)*"|null|\[[^\[\]{}]*\]|\{[^\[\]{}]*\})'
+
+
+def remade(line: bytes, entries: Iterable[Entry], name: str) -> Header | None:
+    """A ``partial`` header for a file whose header is broken; None if no session id is found.
+
+    ``line``: the file's first line. ``entries``: the intact entries. ``name``: the transcript's name.
+    """
+    left = _left(line)
+    session, cwd, at = left.get("sessionId"), left.get("cwd"), acp.text(left, "createdAt") or ""
+    at = at if timestamps.normalized(at) == at else ""
+    session = session if isinstance(session, str) and file_names.fits(session, name) else None
+    for entry in entries if session is None else ():
+        session = session_of(entry)
+        if session is not None and file_names.fits(session, name):
+            break
+        session = None
+    if session is None:
+        return None
+    agent = left.get("agent")
+    return Header(
+        session=session,
+        cwd=cwd if isinstance(cwd, str) else None,
+        origin=file_format.PARTIAL,
+        created_at=at,
+        directories=acp.strings(left, "additionalDirectories"),
+        agent=agent if isinstance(agent, dict) else {},
+        forked_from=acp.strings(left, "forkedFrom"),
+        uid=acp.text(left, "uid") or "",
+    )
+
+
+def session_of(entry: Entry) -> str | None:
+    """The session id in an entry's message, if it has one."""
+    return acp.session_id(acp.member(entry.value, "params"))
+
+
+def _left(line: bytes) -> dict[str, object]:
+    """The members of a broken header that can still be read."""
+    found: dict[str, object] = {}
+    for key in ("sessionId", "cwd", "createdAt", "additionalDirectories", "agent", "forkedFrom", "uid"):
+        match = re.search(rb'[{,]\s*"' + key.encode() + b'"' + _VALUE, line)
+        if match is not None:
+            try:
+                found[key] = json.loads(match[1].decode())
+            except ValueError:
+                continue
+    return found

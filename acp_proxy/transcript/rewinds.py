@@ -1,0 +1,301 @@
+"""Says what was taken back of a conversation, and where a fork at a message ends. The one place that decides it.
+
+A rewind takes back what follows its point. The transcript keeps that; nobody is shown it again, and nobody counts it as
+missing. What a rewind takes back without naming a message that we know, or a point that we cannot read, is not known:
+then the agent's replay is believed.
+
+Sources. Forks: ``_meta.jetbrains.air.fork`` of claude-agent-acp 0.101 and codex-acp 2.6, ``_meta.claudeCode.rewindTo``
+(claude-agent-acp, pull request 872), ``messageId`` (the protocol's draft "Forking sessions at a specific message").
+Rewinds: ``session/rewind`` and ``history_truncated`` (the protocol's draft "Session Rewind", pull request 1321),
+``_session/rewind`` (pull requests 966 and 1126 of claude-agent-acp, 508 of codex-acp). Never raises.
+"""
+
+import re
+from collections.abc import Mapping
+
+from acp_proxy.protocol import acp, jsonrpc, versions
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.value import Value
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry
+
+_SEGMENT = re.compile(r":segment:\d+$")
+"""What AIR adds to the id of a message of which it shows several parts."""
+_FORK_MEMBERS = frozenset({"sessionId", "cwd", "mcpServers", "additionalDirectories", "systemPrompt"})
+_POINT = re.compile(
+    r"(message|turn|entry|checkpoint)_?(id|index|uuid|number)|rewind|up_?to|fork_?(at|point)",
+    re.IGNORECASE,
+)
+"""Names of members that name a point of a conversation."""
+_DEEP = 8
+_KEPT = ("toMessageId", "lastMessageId", "messageId")
+"""Members of ``history_truncated`` that may name the last message that stays. The draft has not settled it."""
+_WHOLE_TURNS = frozenset({"codex-acp"})
+"""Agents that fork behind the turn of the message, rather than behind the message itself."""
+
+
+class Point(Value):
+    """A place in a conversation.
+
+    ``message``: an id. ``stays``: the place is behind this message, else before it. ``whole_turn``: it is behind the
+    turn of the message.
+    """
+
+    message: str
+    stays: bool = True
+    whole_turn: bool = False
+
+
+UNCLEAR = Point("")
+"""A point in a form that we cannot read. No message has this id."""
+
+
+def fork_point(params: object) -> Point | None:
+    """The point at which a fork is made, by its parameters; None: at the end."""
+    meta = acp.member(params, "_meta")
+    fork = acp.member(acp.member(acp.member(meta, "jetbrains"), "air"), "fork")
+    named = (
+        acp.text(fork, "messageId") if acp.member(fork, "version") == 1 else None,
+        acp.text(acp.member(meta, "claudeCode"), "rewindTo"),
+        acp.text(params, "messageId"),
+    )
+    if id := next(filter(None, named), None):
+        return Point(id.strip())
+    members = params.items() if isinstance(params, dict) else ()
+    others = {key: value for key, value in members if key not in _FORK_MEMBERS}
+    return UNCLEAR if fork is not None or _names_point(others) else None
+
+
+def _names_point(value: object, depth: int = 0) -> bool:
+    if not isinstance(value, Mapping) or depth == _DEEP:
+        return False
+    named = (_POINT.search(key) and inner is not None for key, inner in value.items())
+    return any(named) or any(_names_point(inner, depth + 1) for inner in value.values())
+
+
+def forked_by(point: Point, agent: object) -> Point:
+    """The place at which this agent forks for a point. ``agent``: the name that it has told."""
+    name = agent.rpartition("/")[2] if isinstance(agent, str) else ""
+    return point.but(whole_turn=name in _WHOLE_TURNS)
+
+
+def encode_ids(ids: Mapping[tuple[str, bytes], str]) -> list[list[str]]:
+    """The ids of the user's messages in an agent's replay, by ``request_key``, as the note of that replay has them."""
+    return [[id, run, request.decode()] for (run, request), id in ids.items()]
+
+
+def given_ids(note: Mapping[str, object]) -> dict[tuple[str, bytes], str]:
+    """The ids in such a note, by ``request_key``."""
+    found = {}
+    users = note.get("users")
+    for each in users if isinstance(users, list) else []:
+        match each:
+            case [str(id), str(run), str(request)]:
+                found[run, request.encode()] = id
+    return found
+
+
+def is_rewind(entry: Entry) -> bool:
+    """Whether the agent says in this entry that it has taken back a part of the conversation."""
+    if entry.peer is not Peer.AGENT:
+        return False
+    if entry.of in acp.REWINDS:
+        result = acp.member(entry.value, "result")
+        if entry.of == acp.REWIND:
+            return acp.member(entry.value, "error") is None
+        return any(acp.member(told, "rewound") is True for told in (result, acp.member(result, "conversation")))
+    return _truncation(entry) is not None
+
+
+def _truncation(entry: Entry) -> object:
+    if acp.text(entry.value, "method") != acp.UPDATE:
+        return None
+    update = acp.member(acp.member(entry.value, "params"), "update")
+    return update if acp.update_kind(update) == acp.HISTORY_TRUNCATED else None
+
+
+def _asked_point(params: object) -> Point:
+    """The point of a request in ``acp.REWINDS``."""
+    if (id := acp.text(params, "toMessageId")) is not None:
+        return Point(id)
+    id = acp.text(acp.member(params, "beforeMessage"), "messageId") or acp.text(params, "messageId")
+    return Point(id.strip(), stays=False) if id is not None else UNCLEAR
+
+
+class _Turn:
+    def __init__(self, end: int) -> None:
+        self.end = end
+
+
+class _Message:
+    def __init__(self, start: int, end: int, turn: _Turn) -> None:
+        self.start, self.end, self.turn = start, end, turn
+
+
+class Messages:
+    """The messages of a transcript and their places, as far as its entries were added.
+
+    A user message has the ids of the prompt's echo, of the answer to the prompt, and of our own replay. The end of a
+    message's turn belongs to the message, if nothing of the conversation comes between.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Message] = {}
+        self._turn = _Turn(0)
+        self._last: _Message | None = None
+        self._unrepeated: _Message | None = None
+        """The last prompt, if the agent has sent nothing of the conversation since."""
+        self._prompts: dict[tuple[str, bytes], _Message] = {}
+        """By ``request_key``: what the client said."""
+
+    def add(self, number: int, start: int, end: int, entry: Entry) -> None:
+        """Add the next entry: its line's number, and the offsets of its line."""
+        method, params = acp.text(entry.value, "method"), acp.member(entry.value, "params")
+        if entry.note is not None:
+            given = given_ids(entry.note) if entry.note.get("type") == file_format.REPLAY else {}
+            self._known |= {id: self._prompts[prompt] for prompt, id in given.items() if prompt in self._prompts}
+        elif entry.peer is Peer.CLIENT:
+            if method in (acp.PROMPT, acp.STEERING):
+                self._said(number, start, end, entry, params, begins=method == acp.PROMPT)
+        elif entry.of == acp.PROMPT:
+            self._answered(end, entry)
+        elif entry.peer is Peer.AGENT and method == acp.UPDATE:
+            self._updated(start, end, acp.member(params, "update"))
+
+    def go_on(self, end: int) -> None:
+        """Add more chunks of the message that was added last, up to this offset."""
+        self._turn.end = end
+        if self._last is not None:
+            self._last.end = end
+
+    def place(self, point: Point) -> int | None:
+        """The offset of a point; None if there is no such message."""
+        found = self._find(point)
+        if found is None:
+            return None
+        return (found.turn.end if point.whole_turn else found.end) if point.stays else found.start
+
+    def may_move(self, point: Point) -> bool:
+        """Whether the place of a known point may still move behind the next entries."""
+        found = self._find(point)
+        return found is not None and (found is self._last or (point.whole_turn and found.turn is self._turn))
+
+    def forget(self, start: int) -> None:
+        """Forget the messages from this offset on: they were taken back."""
+        self._known = {id: message for id, message in self._known.items() if message.start < start}
+        self._prompts = {prompt: message for prompt, message in self._prompts.items() if message.start < start}
+        self._last = self._unrepeated = None
+
+    def _find(self, point: Point) -> _Message | None:
+        return self._known.get(point.message) or self._known.get(_SEGMENT.sub("", point.message))
+
+    def _said(self, number: int, start: int, end: int, entry: Entry, params: object, *, begins: bool) -> None:
+        self._turn = _Turn(end) if begins else self._turn
+        self._turn.end = end
+        self._last = said = _Message(start, end, self._turn)
+        self._known[f"acp-proxy-{entry.run}-{number}"] = said
+        if (id := acp.text(params, "messageId")) is not None:
+            self._known[id] = said
+        self._prompts[request_key(entry)] = said
+        self._unrepeated = said if begins else self._unrepeated
+
+    def _answered(self, end: int, entry: Entry) -> None:
+        said = self._prompts.get(request_key(entry))
+        result = acp.member(entry.value, "result")
+        for key in ("messageId", "userMessageId"):
+            if said is not None and (id := acp.text(result, key)) is not None:
+                self._known[id] = said
+        if entry.protocol == versions.FIRST.version:
+            self._end_turn(end)
+
+    def _end_turn(self, end: int) -> None:
+        self._turn.end = end
+        if self._last is not None:
+            self._last.end, self._last = end, None
+
+    def _updated(self, start: int, end: int, update: object) -> None:
+        kind, id = acp.update_kind(update), acp.text(update, "messageId")
+        if kind == acp.STATE and versions.SECOND.state(update) != versions.BUSY:
+            self._end_turn(end)
+        if kind is None or not acp.is_conversation(kind):
+            return
+        self._turn.end = end
+        known = self._known.get(id) if id is not None else None
+        if kind.startswith(_USER) and self._unrepeated is not None:
+            known = self._unrepeated
+        elif not kind.startswith(_USER):
+            self._unrepeated = None
+        if known is None or known.turn is not self._turn:
+            known = _Message(start, end, self._turn) if id is not None else None
+        if known is not None:
+            known.end = end
+            if id is not None:
+                self._known[id] = known
+        self._last = known
+
+
+_USER = "user_message"
+"""How the kinds of a user's messages begin, chunks or whole."""
+
+
+class Rewinds:
+    """What was taken back in a transcript whose entries are added in order."""
+
+    def __init__(self) -> None:
+        self._messages = Messages()
+        self._asked: dict[tuple[str, bytes], tuple[Point, int | None]] = {}
+        """Open requests: the point, and where the prompt begins that followed the request, if one did."""
+        self._spans: list[tuple[int, int]] = []
+
+    def add(self, number: int, start: int, end: int, entry: Entry) -> None:
+        """Add the next entry: its line's number, and the offsets of its line."""
+        method = acp.text(entry.value, "method")
+        if entry.peer is Peer.CLIENT and method in acp.REWINDS:
+            self._asked[request_key(entry)] = _asked_point(acp.member(entry.value, "params")), None
+        elif entry.peer is Peer.CLIENT and method == acp.PROMPT:
+            self._asked = {key: (point, start if at is None else at) for key, (point, at) in self._asked.items()}
+        elif entry.peer is Peer.AGENT and entry.of in acp.REWINDS:
+            point, until = self._asked.pop(request_key(entry), (UNCLEAR, None))
+            if is_rewind(entry):
+                self._take_back(point, start if until is None else until, start, end)
+        elif (update := _truncation(entry)) is not None:
+            named = next(filter(None, (acp.text(update, key) for key in _KEPT)), "")
+            self._take_back(Point(named), start, start, end)
+        self._messages.add(number, start, end, entry)
+
+    def go_on(self, end: int) -> None:
+        """Add more chunks of the message that was added last, up to this offset."""
+        self._messages.go_on(end)
+
+    @property
+    def are_any(self) -> bool:
+        """Whether it is known of anything that it was taken back."""
+        return bool(self._spans)
+
+    def took_back(self, end: int, entry: Entry | None) -> bool:
+        """Whether the line that ends at this offset was taken back, or says so itself. ``entry``: its entry; None: it
+        is a chunk of a message.
+
+        What does not belong to the conversation, such as notes, titles and modes, stays.
+        """
+        if not any(start < end <= stop for start, stop in self._spans):
+            return False
+        if entry is None:
+            return True
+        if entry.note is not None:
+            return False
+        update = acp.member(acp.member(entry.value, "params"), "update")
+        kind = acp.update_kind(update) if acp.text(entry.value, "method") == acp.UPDATE else None
+        return kind is None or acp.is_conversation(kind) or kind == acp.HISTORY_TRUNCATED
+
+    def _take_back(self, point: Point, until: int, start: int, end: int) -> None:
+        """Take back what stands between a point and ``until``. ``start``, ``end``: of the line that says so."""
+        at = self._messages.place(point)
+        if at is not None:
+            self._spans += [(at, until), (start, end)]
+            self._messages.forget(at)
+
+
+def request_key(entry: Entry) -> tuple[str, bytes]:
+    """What identifies a client's request in a transcript, and its answer: the run, and the request's id as JSON."""
+    return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))

@@ -1,0 +1,78 @@
+"""Reads a transcript without what was taken back (``rewinds``), and finds where a fork at a message ends."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from acp_proxy.protocol import acp, framing
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.reader import AlikeLines, Line, Reading
+from acp_proxy.transcript.rewinds import Messages, Point, Rewinds
+
+_MARKS = (f'{acp.REWIND}"'.encode(), f'"{acp.HISTORY_TRUNCATED}"'.encode())
+"""Bytes that every rewind contains; the first are in both methods. Other lines that contain them do no harm."""
+_OVERLAP = max(map(len, _MARKS)) - 1
+_PLAIN = re.compile(r"[\w.:-]+", re.ASCII)
+"""An id that every encoder writes in the same bytes."""
+
+
+def kept(reading: Reading, lines: Iterable[Line | AlikeLines] | None = None) -> Iterator[Line | AlikeLines]:
+    """The lines of a transcript without what was taken back. ``lines``: some of them; None: all. Raises OSError."""
+    rewinds = _rewinds(reading) if _may_be_rewound(reading) else Rewinds()
+    said = reading.streams() if lines is None else lines
+    if not rewinds.are_any:
+        yield from said
+        return
+    for line in said:
+        if not rewinds.took_back(line.end, line.entry if isinstance(line, Line) else None):
+            yield line
+
+
+def _may_be_rewound(reading: Reading) -> bool:
+    last = b""
+    for data in reading.bytes_from(0):
+        if any((last + data).rfind(mark) >= 0 for mark in _MARKS):  # faster than ``in``
+            return True
+        last = data[-_OVERLAP:]
+    return False
+
+
+def _rewinds(reading: Reading) -> Rewinds:
+    rewinds, at = Rewinds(), reading.entries_at
+    for line in reading.streams():
+        if isinstance(line, AlikeLines):
+            rewinds.go_on(line.end)
+        elif line.entry is not None:
+            rewinds.add(line.number, at, line.end, line.entry)
+        at = line.end
+    return rewinds
+
+
+def fork_end(reading: Reading, point: Point) -> int | None:
+    """The offset at which a fork of this transcript ends, if it is made at a point; None if the point is not in it.
+
+    Only lines that may be about the message are parsed, since a conversation may be waiting. Raises OSError.
+    """
+    messages, ids = Messages(), (point.message, point.message.partition(":segment:")[0])
+    marks = [acp.PROMPT.encode(), *(id.encode() for id in ids)] if all(map(_PLAIN.fullmatch, ids)) else [b""]
+    number, at = 0, reading.header_size
+    for lines in _blocks(reading):
+        if messages.may_move(point) or any(lines.rfind(mark) >= 0 for mark in marks):  # faster than ``in``
+            for line in framing.cut(lines):
+                for piece in file_format.entries_in(line):
+                    messages.add(number, at, at + len(line), piece.value)
+                number, at = number + 1, at + len(line)
+        else:
+            number, at = number + lines.count(b"\n"), at + len(lines)
+    return messages.place(point)
+
+
+def _blocks(reading: Reading) -> Iterator[bytes]:
+    """The transcript behind its header, in whole lines, many at a time."""
+    parts: list[bytes] = []
+    for data in reading.bytes_from(reading.header_size):
+        if end := data.rfind(b"\n") + 1:
+            yield b"".join((*parts, data[:end]))
+            parts = []
+        parts.append(data[end:])
+    if rest := b"".join(parts):
+        yield rest

@@ -1,0 +1,78 @@
+"""Finds intact JSON objects in a damaged line.
+
+Never raises, and takes time linear in the line's length. An object inside another one is not returned: a message may
+contain what looks like an entry, and the object around it may be torn.
+"""
+
+import re
+from collections.abc import Callable
+
+from acp_proxy.protocol import json_splice
+from acp_proxy.protocol.value import Value
+
+_LOOKS = 64  # times the line's length that are read at most: a false beginning costs a read of the rest
+
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    from typing import Generic, TypeVar
+
+    T = TypeVar("T")
+else:
+
+    class Generic:
+        def __class_getitem__(cls, _):
+            return cls
+
+    T = object
+
+
+class Intact(Value, Generic[T]):
+    """An intact value, and its place in the line: the byte offsets ``start`` and ``end``."""
+
+    start: int
+    end: int
+    value: T
+
+
+def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes, bool], T | None]) -> list[Intact[T]]:
+    """Everything in the line that matches ``beginning``, ends where its JSON value ends, and that ``read`` accepts.
+
+    ``read`` gets the piece, and whether it stands where a value of another object or array may stand, so that it may be
+    a part of that. It returns the value, or None to refuse it.
+    """
+    found: list[Intact[T]] = []
+    line = line.rstrip(b"\r\n")
+    text = line.decode("latin-1")  # one character for each byte: offsets are the same
+    work, match = 0, beginning.search(line)
+    while match is not None and work < _LOOKS * len(line):
+        start = match.start()
+        end = _end(text, start)
+        is_value = _is_value(line, start)
+        is_member = is_value and line[end : end + 1] in (b",", b"}", b"]")
+        value = read(line[start:end], is_value) if not is_member else None
+        work += end - start
+        if value is None:
+            end = start + 1
+        else:
+            found.append(Intact(start, end, value))
+        match = beginning.search(line, end)
+    return found
+
+
+def first_value(line: bytes) -> bytes:
+    """The bytes of the JSON value at the start of a line, or the whole line if that value does not end."""
+    return line[: _end(line.decode("latin-1"), 0)]
+
+
+def _end(text: str, start: int) -> int:
+    """The offset of the value's end; the line's end if the value is damaged."""
+    try:
+        return json_splice.end_of(text, start)
+    except ValueError:
+        return len(text)
+
+
+def _is_value(line: bytes, start: int) -> bool:
+    while start and line[start - 1] in b" \t\r":
+        start -= 1
+    return line[start - 1 : start] in (b":", b",", b"[")

@@ -1,0 +1,290 @@
+"""What a list shows of a session, computed from its entries one by one.
+
+Pure. The state between two entries can be stored, so that a list need not read a transcript again. docs/transparency.md
+defines what a list shows.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from acp_proxy.protocol import acp, jsonrpc, timestamps, v2_updates, versions
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.value import Value
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.chunk_runs import Stream
+from acp_proxy.transcript.file_format import Entry, Header
+from acp_proxy.transcript.titles import Titles, from_agent
+from acp_proxy.transcript.usage import Use
+
+_META_LIMIT = 64 * 1024
+"""Bytes of a session's ``_meta`` as JSON. Every list contains it, so updates that would exceed this are ignored."""
+_META_LEVELS = 64  # more than any sensible value has, and far below what encoders and the stack can handle
+
+
+class Summary(Value, frozen=False):
+    """The state of one session, to which entries are added.
+
+    ``prompts``: the user's turns; before the first prompt recorded here, the user's messages that the agent reported.
+    ``replies``: the turns in which the agent said or did something.
+    ``is_prompted``: a prompt was recorded here.
+    ``failed``: a prompt was answered with an error, or the agent exited before answering one.
+    ``last``: the time of the last conversation entry. ``agent_updated``, ``agent_title``: what the agent reported.
+    ``spoke``: the agent has said or done something in the current turn.
+    ``gaps``: how many gap notes there are. ``last_run``: the run that wrote the last entry. ``use``: for statistics.
+    """
+
+    directories: list[str]
+    foreign_directories: list[str]
+    """Where it was opened on other machines: not its directory here."""
+    open: dict[str, int]
+    """The number of unanswered prompts, by the run that sent them."""
+    meta: dict[str, object]
+    titles: Titles
+    use: Use
+    machine: str = ""
+    """The name of the machine where it was begun; empty if that is this one."""
+    cwd: str | None = None
+    prompts: int = 0
+    is_prompted: bool = False
+    is_imported: bool = False
+    replies: int = 0
+    failed: bool = False
+    last: str | None = None
+    agent_updated: str | None = None
+    agent_title: str | None = None
+    meta_room: int = _META_LIMIT
+    """Bytes that ``_meta`` may surely still grow by. Once used up, it is measured, but only once until it changes."""
+    meta_is_measured: bool = False
+    spoke: bool = False
+    gaps: int = 0
+    last_run: str | None = None
+
+    def __init__(self) -> None:
+        super().__init__([], [], {}, {}, Titles(), Use())
+
+    @classmethod
+    def begun(cls, header: Header) -> "Summary":
+        """The summary of a transcript that has only this header."""
+        out = cls()
+        out.cwd, out.directories, out.last = header.cwd, header.directories, header.created_at or None
+        out.foreign_directories, out.machine = header.foreign_directories, header.machine
+        out.is_imported = header.origin == file_format.IMPORTED
+        out.use = Use.begun(header)
+        return out
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, object]) -> "Summary":
+        """The summary with this ``state``. Raises KeyError, TypeError if it is not one."""
+        out = cls()
+        for name in _FIELDS:
+            if name in state:
+                setattr(out, name, state[name])
+        out.titles = Titles(**state["titles"])  # type: ignore[arg-type]
+        out.use = Use.from_state(state["use"])  # type: ignore[arg-type]
+        return out
+
+    def state(self) -> dict[str, object]:
+        """All of it as JSON values. Encode them at once: the objects are shared with this summary."""
+        inner = {"titles": self.titles.state(), "use": self.use.state()}
+        return {name: getattr(self, name) for name in _FIELDS} | inner
+
+    @property
+    def title(self) -> str | None:
+        """The agent's title, else one made from the prompts; None if there is neither."""
+        return self.agent_title or self.titles.best
+
+    @property
+    def updated(self) -> str | None:
+        """When the session was last active; a time that the agent reports after the last prompt takes precedence."""
+        return self.agent_updated or self.last
+
+    def info(self) -> dict[str, object]:
+        """The ``session_info_update`` for this session: the title that a list shows, and ``_meta``."""
+        return ({"title": self.title} if self.title is not None else {}) | ({"_meta": self.meta} if self.meta else {})
+
+    def add(self, entry: Entry) -> None:
+        """Add the next entry."""
+        self.last_run = entry.run
+        if entry.note is not None:
+            self._note(entry, entry.note)
+        elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
+            self._prompt(entry)
+        elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.STEERING:
+            self._steered(entry)
+        elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
+            failed = acp.member(entry.value, "error") is not None
+            if failed or entry.protocol == file_format.FIRST:
+                self._answered(entry)
+            self.use.answered(entry, acp.member(entry.value, "result"))
+            self.failed |= failed
+        elif entry.peer is Peer.AGENT and acp.text(entry.value, "method") == acp.UPDATE:
+            update = acp.member(acp.member(entry.value, "params"), "update")
+            if isinstance(update, Mapping):
+                self._update(entry, update)
+
+    def go_on(self, stream: Stream) -> None:
+        """Add entries that differ from the last one only in time and text."""
+        self.last = stream.at
+
+    def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
+        kind = note.get("type")
+        if kind == file_format.OPENED:
+            cwd = acp.text(note, "cwd")
+            self.cwd = cwd if cwd and cwd not in self.foreign_directories else self.cwd
+            self.directories = acp.strings(note, "additionalDirectories")
+        elif kind == file_format.FAILED:
+            self._answered(entry)
+            self.failed = True
+        elif kind == file_format.GAP:
+            self.gaps += 1
+        elif kind == file_format.ADOPTED:  # the agent's list counts, not what its replay said before
+            self.agent_title = from_agent(note.get("title")) or self.agent_title
+            self.agent_updated = timestamps.normalized(acp.text(note, "updatedAt") or "")
+
+    def _prompt(self, entry: Entry) -> None:
+        self.prompts += 1
+        self.is_prompted = True
+        self.open[entry.run] = self.open.get(entry.run, 0) + 1
+        self.last, self.agent_updated, self.spoke = entry.at, None, False
+        self.titles.consider(acp.member(acp.member(entry.value, "params"), "prompt"))
+        self.use.prompted(entry)
+
+    def _steered(self, entry: Entry) -> None:
+        """The user's words into a running turn; if none is under way, they begin one."""
+        self.last, self.agent_updated = entry.at, None
+        if not self.open:
+            self.prompts, self.is_prompted, self.spoke = self.prompts + 1, True, False
+            self.titles.consider(acp.member(acp.member(entry.value, "params"), "prompt"))
+
+    def _answered(self, entry: Entry) -> None:
+        self.last = entry.at
+        count = self.open.pop(entry.run, 0) - 1
+        if count > 0:
+            self.open[entry.run] = count
+
+    def _update(self, entry: Entry, update: Mapping[str, object]) -> None:
+        told = update if entry.protocol == file_format.FIRST else v2_updates.compared(update)
+        kind = acp.update_kind(told)
+        if kind == acp.SESSION_INFO:
+            self._info(update)
+        elif kind == acp.USAGE:
+            self.use.updated(entry, update)
+        elif kind == acp.STATE:
+            self._stated(entry, update)
+        elif acp.is_conversation(kind):
+            self.last = entry.at
+            if not self.is_prompted and self.cwd is not None:
+                self._told(kind, told)
+            if kind != acp.USER_CHUNK and not self.spoke:
+                self.spoke = True
+                self.replies += 1
+
+    def _stated(self, entry: Entry, update: Mapping[str, object]) -> None:
+        """The agent's state, which ends all turns of its run in version 2."""
+        if (
+            entry.protocol != file_format.FIRST
+            and versions.SECOND.state(update) == versions.IDLE
+            and entry.run in self.open
+        ):
+            del self.open[entry.run]
+            self.last = entry.at
+            self.use.answered(entry, update)
+            self.failed |= acp.text(update, "stopReason") == "error"
+
+    def _told(self, kind: str | None, update: object) -> None:
+        """Count turns in what an agent replayed of a session that was opened here but prompted elsewhere.
+
+        A user message begins a turn. An imported session may have only the agent's messages: they count as a turn too.
+        """
+        is_users = kind == acp.USER_CHUNK
+        if (is_users and self.spoke) or (not self.prompts and (is_users or self.is_imported)):
+            self.prompts += 1
+            self.spoke = False
+        if is_users:
+            self.titles.consider([acp.member(update, "content")])
+
+    def _info(self, update: Mapping[str, object]) -> None:
+        if "title" in update and isinstance(update["title"], str | None):
+            title = from_agent(update["title"])
+            self.agent_title = title if title is not None or update["title"] is None else self.agent_title
+        if "updatedAt" in update:
+            time = update["updatedAt"]
+            if time is None:
+                self.agent_updated = None
+            elif isinstance(time, str):
+                self.agent_updated = timestamps.normalized(time) or self.agent_updated
+        if "_meta" in update:
+            meta = update["_meta"]
+            if meta is None:
+                self.meta, self.meta_room, self.meta_is_measured = {}, _META_LIMIT, False
+            elif isinstance(meta, Mapping) and _is_shallow(meta, _META_LEVELS) and self._has_room(meta):
+                merge(self.meta, meta)
+
+    def _has_room(self, meta: Mapping[object, object]) -> bool:
+        size = len(jsonrpc.dump(meta))
+        if size > self.meta_room and not self.meta_is_measured:
+            self.meta_room, self.meta_is_measured = _META_LIMIT - len(jsonrpc.dump(self.meta)), True
+        if size > self.meta_room:
+            return False
+        self.meta_room, self.meta_is_measured = self.meta_room - size, False
+        return True
+
+
+_FIELDS = Summary._names
+
+
+def merge(into: dict[str, object], new: Mapping[str, object]) -> None:
+    """Merge ``new`` into a JSON object, member by member; ``null`` removes a member."""
+    for key, value in new.items():
+        if value is None:
+            into.pop(key, None)
+        elif isinstance(value, Mapping):
+            before = into.get(key)
+            inner: dict[str, object] = before if isinstance(before, dict) else {}
+            merge(inner, value)
+            into[key] = inner
+        else:
+            into[key] = value
+
+
+def _is_shallow(value: object, levels: int) -> bool:
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_is_shallow(item, levels - 1) for item in inner)
+
+
+# --- The model that a session uses, read from its options. Accepts any value, and never raises.
+
+
+_MODEL = "model"
+"""The category of the option that chooses the model. Agents without categories give the option this id."""
+
+
+def chosen(entry: Entry) -> str | None:
+    """The name of the model, if this entry of a transcript says which one is chosen."""
+    if entry.note is not None:
+        return _named(entry.note) if entry.note.get("type") == file_format.OPENED else None
+    if entry.of == acp.SET_CONFIG_OPTION:
+        return _named(acp.member(entry.value, "result"))
+    update = acp.member(acp.member(entry.value, "params"), "update")
+    return _named(update) if acp.update_kind(update) == acp.CONFIG_OPTION else None
+
+
+def _named(said: object) -> str | None:
+    """The name of the chosen model in an object with ``configOptions``; else its id."""
+    for option in _items(said, "configOptions"):
+        if (acp.text(option, "category") or acp.text(option, "id")) == _MODEL:
+            value = acp.text(option, "currentValue")
+            return next((name for id, name in _choices(option) if id == value and name), value)
+    return None
+
+
+def _choices(option: object) -> Iterator[tuple[str | None, str | None]]:
+    """The ids and names of an option's values, which may be in groups."""
+    for item in _items(option, "options"):
+        yield acp.text(item, "value"), acp.text(item, "name")
+        for inner in _items(item, "options"):
+            yield acp.text(inner, "value"), acp.text(inner, "name")
+
+
+def _items(value: object, key: str) -> list[object]:
+    found = acp.member(value, key)
+    return found if isinstance(found, list) else []

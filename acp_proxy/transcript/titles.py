@@ -1,0 +1,124 @@
+"""Makes titles of sessions, from prompts or from what the agent calls a session: one line of printable text.
+
+Does no I/O, and never raises on foreign input.
+"""
+
+import re
+from collections.abc import Callable
+
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.value import Value
+
+TITLE_LENGTH = 120
+AGENT_TITLE_LENGTH = 500
+RECORD_BEGINNINGS = (
+    "This is the record of an earlier conversation between the user and ",
+    "This is the record of what the user and an agent said in this conversation ",
+)
+"""How the records of handovers begin, of this version and of all before. Nobody else writes that."""
+_RECORD_MARK = "This is the record o"
+"""What every title made from a record contains. Agents cut titles, but hardly shorter than this."""
+RECORD_MARK = _RECORD_MARK.encode()
+"""The same in an agent's line."""
+_PREFIX_LENGTH = 32  # characters that an agent may put in front of a title: "[archived] ", "Fork of "
+_NOT_A_TITLE = ("/", "<")  # commands, and context that editors put in front
+_JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"  # parts of words and of emoji
+_LOOKED_AT = 64 * 1024  # characters read of a text, since megabytes of empty lines would take long
+_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")  # ECMA-48: colours, links
+_MASKED = re.compile(r"(\[redacted(?: private key)?\])\*+")
+"""A masked secret, as ``redaction`` leaves it: as long as the secret was."""
+_CUT_AT_WORD = 0.6  # the least share of the length that a cut between words may leave; else a word is cut
+
+
+class Titles(Value, frozen=False):
+    """The titles that a session's prompts offer, best first.
+
+    ``line``: a line that is not a command. ``any_line``: any line. ``resource``: the name of a resource.
+    """
+
+    line: str | None = None
+    any_line: str | None = None
+    resource: str | None = None
+
+    @property
+    def best(self) -> str | None:
+        """The best title so far, or None."""
+        return self.line or self.any_line or self.resource
+
+    def state(self) -> dict[str, str | None]:
+        """The fields by name, so that ``Titles(**state)`` equals this."""
+        return {"line": self.line, "any_line": self.any_line, "resource": self.resource}
+
+    def consider(self, blocks: object) -> None:
+        """Look for a title in the content blocks of the next prompt. Accepts any value."""
+        if self.line is not None:
+            return
+        for block in blocks if isinstance(blocks, list) else []:
+            text = acp.text(block, "text") if acp.text(block, "type") == "text" else None
+            begins = text.lstrip()[:_LOOKED_AT] if text is not None else ""
+            lines = (cleaned(line, TITLE_LENGTH) for line in begins.split("\n"))
+            title = next(filter(None, lines), None)
+            if title is not None:
+                self.any_line = self.any_line or title
+                if not title.startswith(_NOT_A_TITLE):
+                    self.line = title
+                    return
+            elif self.resource is None and text is None:
+                self.resource = cleaned(_resource_name(block), TITLE_LENGTH)
+
+
+def masks_shortened(text: str) -> str:
+    """The text with ``[redacted]`` alone for each masked secret, however long that was."""
+    return _MASKED.sub(r"\1", text) if "]*" in text else text
+
+
+def is_of_record(title: str) -> bool:
+    """Whether an agent made this title from the record of a handover, since it was in the first prompt of its session.
+
+    The title may be cut, have a prefix or quotes, and other white space.
+    """
+    words = " ".join(title[:_LOOKED_AT].split())
+    at = words.find(_RECORD_MARK, 0, _PREFIX_LENGTH + len(_RECORD_MARK))
+    said = words[at:].rstrip(".…\"' ") if at >= 0 else ""
+    return any(said.startswith(begins.rstrip()) or (said and begins.startswith(said)) for begins in RECORD_BEGINNINGS)
+
+
+def from_agent(title: object) -> str | None:
+    """What an agent calls a session, cleaned; None if it made that from the record of a handover."""
+    found = cleaned(title, AGENT_TITLE_LENGTH)
+    return found if found is not None and not is_of_record(found) else None
+
+
+def mask_title(title: str, mask: Callable[[bytes], bytes]) -> str:
+    """A cleaned title with ``[redacted]`` for each secret. ``mask``: masks the secrets in JSON, keeping its length.
+
+    Nothing recognizes a secret that was cut, so the last word of a title that was cut goes too.
+    """
+    if title.endswith("…") and len(title) > AGENT_TITLE_LENGTH * _CUT_AT_WORD:
+        title = f"{title.rpartition(' ')[0]}…"
+    masked = jsonrpc.parse(mask(jsonrpc.dump({"title": title})))
+    return masks_shortened(acp.text(masked, "title") or "")
+
+
+def cleaned(text: object, length: int) -> str | None:
+    """One line of printable text of at most ``length`` characters, cut between words if possible.
+
+    None if ``text`` is not a string, or if nothing printable is left.
+    """
+    if not isinstance(text, str):
+        return None
+    begins = masks_shortened(_SEQUENCE.sub("", text.strip()[: length * 8]))
+    kept = (c if c.isprintable() or c.isspace() or c in _JOINERS else "" for c in begins)
+    folded = " ".join("".join(kept).split())
+    if len(folded) <= length:
+        return folded or None
+    cut = folded[: length - 1]
+    at = cut.rfind(" ")
+    return (cut[:at] if at >= length * _CUT_AT_WORD else cut).rstrip() + "…"
+
+
+def _resource_name(block: object) -> str | None:
+    if (name := acp.text(block, "name")) is not None:
+        return name
+    uri = acp.text(block, "uri") or acp.text(acp.member(block, "resource"), "uri")
+    return re.split(r"[/\\]", uri.rstrip("/\\"))[-1] if uri else None

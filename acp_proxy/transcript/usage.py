@@ -1,0 +1,148 @@
+"""What a session used, computed from its entries one by one: turns, tokens, cost. Pure.
+
+Amounts are kept by the quarter of an hour (UTC) in which they were used, because every time zone's days consist of such
+quarters.
+
+Agents report a gauge (``used``: tokens in the context now) and a counter (``cost``: of the session so far). A quarter
+gets what they grew by during it; for the gauge, growth beyond its highest value so far. The ``usage`` in answers to
+prompts comes from a draft of the protocol that agents read in two ways: as of the turn, or as of the session. An agent
+whose numbers fall, or do not grow over a completed turn, means the turn.
+"""
+
+import math
+from collections.abc import Mapping
+
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.value import Value
+from acp_proxy.transcript.file_format import Entry, Header
+from acp_proxy.transcript.titles import cleaned
+
+_CURRENCY_LENGTH = 12  # an ISO code, or a word such as credits
+_COUNTED = ("inputTokens", "outputTokens", "totalTokens")
+_MOST = 1e15
+"""No session uses more of anything; so sums stay numbers that JSON can hold."""
+_MINUTES = 15
+
+
+class Amount(Value, frozen=False):
+    """What was used in one quarter of an hour.
+
+    ``turn_tokens``, ``session_tokens``: the tokens in answers to prompts, read as of the turn and as of the session;
+    None: there are none. ``context``: tokens added to the context; None: not reported. ``cost``: by currency, or None.
+    """
+
+    turns: int = 0
+    turn_tokens: int | None = None
+    session_tokens: int | None = None
+    context: int | None = None
+    cost: dict[str, float] | None = None
+
+
+class Use(Value, frozen=False):
+    """The use of one session, to which entries are added.
+
+    ``quarters``: the amounts, by the beginning of a quarter of an hour, such as ``2026-11-20T09:15``.
+    ``since``: when the session was created; earlier entries were copied from the session that it is a fork of.
+    ``project``: the directory where it began. ``last``: the quarter of the last prompt, else of the beginning.
+    ``is_per_turn``: the usage in the agent's answers is of the turn alone.
+    ``highest``, ``spent``, ``run``, ``told``: the figures that the agent reported last.
+    """
+
+    quarters: dict[str, Amount]
+    spent: dict[str, float]
+    told: dict[str, int]
+    since: str = ""
+    project: str = ""
+    last: str = ""
+    is_per_turn: bool = False
+    highest: int = 0
+    run: str | None = None
+
+    def __init__(self, since: str = "", project: str = "") -> None:
+        super().__init__({}, {}, {}, since, project, quarter(since))
+
+    @classmethod
+    def begun(cls, header: Header) -> "Use":
+        """The use of a transcript that has only this header."""
+        return cls(header.created_at, header.cwd or "")
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, object]) -> "Use":
+        """The use with this ``state``. Raises KeyError, TypeError, AttributeError if it is not one."""
+        out = cls()
+        for name in cls._names:
+            setattr(out, name, state[name])
+        out.quarters = {at: Amount(*values) for at, values in state["quarters"].items()}  # type: ignore[attr-defined]
+        return out
+
+    def state(self) -> dict[str, object]:
+        """All of it as JSON values."""
+        quarters = {at: amount._fields() for at, amount in self.quarters.items()}
+        return {name: getattr(self, name) for name in self._names} | {"quarters": quarters}
+
+    def prompted(self, entry: Entry) -> None:
+        """Add a prompt."""
+        if self._counts(entry):
+            self._at(entry).turns += 1
+            self.last = quarter(entry.at)
+
+    def answered(self, entry: Entry, result: object) -> None:
+        """Add the end of a turn. ``result``: what may have its usage: the prompt's answer, or a state update."""
+        usage = acp.member(result, "usage")
+        told = {key: count for key in _COUNTED if (count := _number(usage, key)) is not None}
+        if "totalTokens" not in told:
+            return
+        total, before = told["totalTokens"], self.told.get("totalTokens", 0)
+        if entry.run == self.run:
+            falls = any(count < self.told.get(key, 0) for key, count in told.items())
+            stands = total == before and total > 0 and acp.text(result, "stopReason") == "end_turn"
+            self.is_per_turn |= falls or stands
+        self.run, self.told = entry.run, told
+        if self._counts(entry):
+            amount = self._at(entry)
+            amount.turn_tokens = (amount.turn_tokens or 0) + total
+            amount.session_tokens = (amount.session_tokens or 0) + (total - before if total >= before else total)
+
+    def updated(self, entry: Entry, update: object) -> None:
+        """Add a ``usage_update``."""
+        used, cost = _number(update, "used"), acp.member(update, "cost")
+        if used is not None:
+            grown, self.highest = max(0, used - self.highest), max(used, self.highest)
+            if self._counts(entry):
+                amount = self._at(entry)
+                amount.context = (amount.context or 0) + grown
+        counter, currency = acp.member(cost, "amount"), cleaned(acp.member(cost, "currency"), _CURRENCY_LENGTH)
+        if currency is not None and isinstance(counter, int | float) and not isinstance(counter, bool):
+            self._spent(entry, currency, float(counter))
+
+    def _spent(self, entry: Entry, currency: str, counter: float) -> None:
+        if not 0 <= counter <= _MOST:
+            return
+        before = self.spent.get(currency, 0.0)
+        grown = counter - before if counter >= before else counter  # the agent's counter has restarted
+        self.spent[currency] = counter
+        if grown and self._counts(entry):
+            amount = self._at(entry)
+            amount.cost = amount.cost or {}
+            amount.cost[currency] = amount.cost.get(currency, 0.0) + grown
+
+    def _counts(self, entry: Entry) -> bool:
+        return entry.at >= self.since
+
+    def _at(self, entry: Entry) -> Amount:
+        return self.quarters.setdefault(quarter(entry.at), Amount())
+
+
+def quarter(at: str) -> str:
+    """The beginning of the quarter of an hour of a time in a transcript; of any other text, its beginning."""
+    try:
+        return f"{at[:14]}{int(at[14:16]) // _MINUTES * _MINUTES:02}"
+    except ValueError:
+        return at[:16]
+
+
+def _number(value: object, key: str) -> int | None:
+    found = acp.member(value, key)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+        return None
+    return int(found) if 0 <= found <= _MOST else None

@@ -1,0 +1,462 @@
+"""Reads entries of protocol version 2 as entries of version 1, so that everything that reads a transcript reads both.
+
+Version 2 sends messages, calls, terminals and plans by id: chunks add to them, updates replace parts of them, null
+clears. So what a turn says is kept until it ends (or ``LIMIT`` bytes were kept), and told in its last state, each in
+its first place. A turn ends with the agent's ``idle``, which becomes the answer to the turn's prompts; the answers by
+which the agent accepted them are left out. Entries of version 1 pass as they are.
+
+With ``at_once``, everything is told as it comes, and a message whose words were replaced is told again.
+
+Pure. Never raises on foreign input.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from acp_proxy.protocol import acp, jsonrpc, v2_updates, versions
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.chunk_runs import Stream
+from acp_proxy.transcript.file_format import FIRST, Entry
+from acp_proxy.transcript.reader import AlikeLines, Line
+
+# --- What protocol version 2 sends by id: messages, calls, plans and terminals. Chunks add to them, updates replace
+# what they name, null clears it.
+#
+# Each tells itself in updates of version 1: what has changed since it did so last. Accepts any value, never raises.
+
+
+_OUTPUT_LIMIT = 1024 * 1024
+"""The most bytes of a terminal's output that are kept: its end."""
+_FINAL = frozenset({"completed", "failed", "cancelled"})
+_NOT_FIELDS = ("sessionUpdate", "toolCallId", "content", "capabilities")
+
+
+class UpsertedMessage:
+    """A message. ``kind``: of its chunks."""
+
+    def __init__(self, entry: Entry, kind: str, id: str | None) -> None:
+        self.entry = entry
+        self.kind = kind
+        self.id = id
+        self.blocks: list[object] = []
+        self.told = 0
+        self.is_placed = False
+
+    def add(self, block: object) -> None:
+        last = self.blocks[-1] if len(self.blocks) > self.told else None
+        if _is_text(block) and isinstance(last, _JoinedText):
+            last.pieces.append(acp.text(block, "text") or "")
+        else:
+            self.blocks.append(_JoinedText(acp.text(block, "text") or "") if _is_text(block) else block)
+
+    def go_on(self, text: str) -> None:
+        self.add({"type": "text", "text": text})
+
+    def replace(self, content: object) -> None:
+        """Replace all blocks. What was told already is told again only if it is not how the new content begins."""
+        told, self.blocks, self.told = _words(self.blocks[: self.told]), [], 0
+        new: list[object] = [block for block in _items(content) if isinstance(block, dict)]
+        if told and not _words(new).startswith(told):
+            self.id = None  # other words begin a new message, since nothing can take back the first ones
+        elif told:
+            words = _words(new)
+            self.blocks, self.told = [_JoinedText(told)], 1
+            new = [block for block in new if not _is_text(block)]
+            if words != told:
+                self.blocks.append(_JoinedText(words[len(told) :]))
+        for block in new:
+            self.add(block)
+
+    def tell(self) -> Iterator[Mapping[str, object]]:
+        more = {} if self.id is None else {"messageId": self.id}
+        for block in self.blocks[self.told :]:
+            value = {"type": "text", "text": block.text} if isinstance(block, _JoinedText) else block
+            yield {"sessionUpdate": self.kind, "content": value, **more}
+        self.told = len(self.blocks)
+
+
+class _JoinedText:
+    """Adjacent text blocks."""
+
+    def __init__(self, text: str) -> None:
+        self.pieces = [text]
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+class UpsertedCall:
+    """A tool call."""
+
+    def __init__(self, entry: Entry, id: str) -> None:
+        self.entry = entry
+        self.id = id
+        self.fields: dict[str, object] = {}
+        self.content: list[object] = []
+        self.has_content = self.was_told = self.is_placed = False
+        self.is_changed = True
+
+    def update(self, update: Mapping[str, object]) -> None:
+        self.is_changed = True
+        for name, value in update.items():
+            if name in _NOT_FIELDS:
+                continue
+            if value is None:
+                self.fields.pop(name, None)
+            else:
+                self.fields[name] = v2_updates.status(value) if name == "status" else value
+        if "content" in update:
+            content = update["content"]
+            self.content, self.has_content = list(content) if isinstance(content, list) else [], True
+
+    def add(self, item: object) -> None:
+        self.is_changed = self.has_content = True
+        self.content.append(item)
+
+    @property
+    def terminals(self) -> set[str]:
+        return {acp.text(item, "terminalId") or "" for item in self.content if acp.text(item, "type") == "terminal"}
+
+    @property
+    def is_over(self) -> bool:
+        return acp.text(self.fields, "status") in _FINAL
+
+    def tell(self, terminals: "AgentTerminals") -> Iterator[Mapping[str, object]]:
+        if not self.is_changed:
+            return
+        shown = [v2_updates.item(item, terminals.text(acp.text(item, "terminalId"))) for item in self.content]
+        kind = v2_updates.CALL_UPDATE if self.was_told else acp.TOOL_CALL
+        fields = {"title": self.id, **self.fields} if not self.was_told else self.fields
+        content = {"content": shown} if self.has_content else {}
+        yield {"sessionUpdate": kind, "toolCallId": self.id, **fields, **content}
+        self.was_told, self.is_changed = True, False
+
+
+class UpsertedPlans:
+    """The plans of a turn, by id. Version 1 has one plan, which has the steps of all of them."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.plans: dict[str | None, object] = {}
+        self.is_placed, self.is_changed = False, True
+
+    def tell(self) -> Iterator[Mapping[str, object]]:
+        entries = [each for plan in self.plans.values() for each in _items(acp.member(plan, "entries"))]
+        if self.is_changed:
+            yield {"sessionUpdate": v2_updates.PLAN, "entries": entries}
+        self.is_changed = False
+
+
+class AgentTerminals:
+    """The terminals of a session."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str | None, bytes, object]] = {}
+
+    def update(self, id: str, update: Mapping[str, object]) -> None:
+        command, output, status = self._known.get(id, (None, b"", None))
+        if "command" in update:
+            command = acp.text(update, "command")
+        if "output" in update:
+            output = v2_updates.output(update["output"]) or b""
+        if "exitStatus" in update:
+            status = update["exitStatus"]
+        self._known[id] = command, output[-_OUTPUT_LIMIT:], status
+
+    def add(self, id: str, data: bytes) -> None:
+        command, output, status = self._known.get(id, (None, b"", None))
+        self._known[id] = command, (output + data)[-_OUTPUT_LIMIT:], status
+
+    def is_running(self, id: str) -> bool:
+        return id in self._known and self._known[id][2] is None
+
+    def text(self, id: str | None) -> str | None:
+        """The output in a code fence, and how the command ended."""
+        if id not in self._known or id is None:
+            return None
+        command, output, status = self._known[id]
+        lines = [f"$ {command}"] if command is not None else []
+        said = v2_updates.fenced("\n".join([*lines, output.decode(errors="replace")]))
+        code, signal = acp.member(status, "exitCode"), acp.text(status, "signal")
+        if type(code) is int:
+            return f"{said}\n[exited with code {code}]"
+        return f"{said}\n[ended by {signal}]" if signal is not None else said
+
+    def forget(self, kept: set[str]) -> None:
+        self._known = {id: known for id, known in self._known.items() if id in kept}
+
+
+def _is_text(block: object) -> bool:
+    """Whether a block is text and nothing else, so that texts may be joined."""
+    return isinstance(block, dict) and acp.text(block, "type") == "text" and len(block) == 2
+
+
+def _words(blocks: list[object]) -> str:
+    return "".join(block.text if isinstance(block, _JoinedText) else acp.text(block, "text") or "" for block in blocks)
+
+
+def _items(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+LIMIT = 4 * 1024 * 1024
+"""The most bytes that are kept of a turn; beyond that, what came so far is told."""
+
+
+class _Prompt:
+    """A prompt whose turn has not ended."""
+
+    def __init__(self, run: str, id: object) -> None:
+        self.run = run
+        self.id = id
+        self.accepted = self.was_busy = self.is_over = False
+
+
+_Place = UpsertedMessage | UpsertedCall | UpsertedPlans | Entry
+
+
+class Retelling:
+    """The retelling of one transcript."""
+
+    def __init__(self, *, at_once: bool = False) -> None:
+        self._at_once = at_once
+        self._places: list[_Place] = []
+        self._messages: dict[tuple[str, str | None], UpsertedMessage] = {}
+        self._calls: dict[str, UpsertedCall] = {}
+        self._plans: UpsertedPlans | None = None
+        self._terminals = AgentTerminals()
+        self._prompts: list[_Prompt] = []
+        self._told: set[str] = set()
+        """The ids of calls that were told."""
+        self._last: UpsertedMessage | None = None
+        self._size = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the next entry can pass as it is, if it is of version 1."""
+        return not self._places and not self._prompts
+
+    def add(self, entry: Entry) -> list[Entry]:
+        """Add an entry. Returns the entries that are certain now; if ``entry`` is among them, it is the last one."""
+        self._last = None
+        if entry.peer is Peer.AGENT and entry.protocol == versions.SECOND.version:
+            told = self._from_agent(entry)
+        elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") != acp.PROMPT:
+            told = [entry]
+        else:
+            told = [*self._end(), entry]
+            if entry.note is not None:
+                self._noted(entry.run, entry.note)
+            elif entry.protocol == versions.SECOND.version:
+                self._prompts.append(_Prompt(entry.run, acp.member(entry.value, "id")))
+        if self._at_once:
+            return [*told, *self._certain()]
+        return [*told, *self._end()] if self._size > LIMIT else told
+
+    def go_on(self, stream: Stream) -> bool:
+        """Add more chunks like the last entry. False: they are of version 1, and pass as they are."""
+        if self._last is None:
+            return False
+        self._last.go_on(stream.text)
+        self._size += stream.size
+        return True
+
+    def end(self) -> list[Entry]:
+        """The entries that were not told yet, since nothing follows."""
+        return self._end()
+
+    def _noted(self, run: str, note: Mapping[str, object]) -> None:
+        """The prompts of a run have failed, or those of another one will never be answered."""
+        if note.get("type") == file_format.FAILED:
+            self._prompts = [prompt for prompt in self._prompts if prompt.run != run]
+        elif note.get("type") == file_format.OPENED:
+            self._prompts = [prompt for prompt in self._prompts if prompt.run == run]
+
+    def _from_agent(self, entry: Entry) -> list[Entry]:
+        method = acp.text(entry.value, "method")
+        params = acp.member(entry.value, "params")
+        if entry.of == acp.PROMPT:
+            return self._answered(entry)
+        if method == acp.REQUEST_PERMISSION:
+            subject = acp.member(params, "subject")
+            self._take(entry, v2_updates.CALL_UPDATE, acp.member(subject, "toolCall"))
+            return [*(self._certain() if self._at_once else ()), _question(entry, params)]
+        update = acp.member(params, "update")
+        kind = acp.update_kind(update)
+        if method != acp.UPDATE or kind is None:
+            return [entry]
+        if kind == acp.STATE:
+            return self._stated(entry, update)
+        if not acp.is_conversation(kind):
+            return [entry]
+        self._size += len(entry.raw or b"")
+        self._take(entry, kind, update)
+        return []
+
+    def _take(self, entry: Entry, kind: str, update: object) -> None:
+        """Add an update of the conversation to what is kept."""
+        if not isinstance(update, Mapping):
+            return
+        if kind in v2_updates.MESSAGES or kind in v2_updates.CHUNKS:
+            self._said(entry, kind, update)
+        elif kind in (v2_updates.CALL_UPDATE, v2_updates.CALL_CHUNK):
+            if (id := acp.text(update, "toolCallId")) is not None:
+                call = self._call(entry, id)
+                if kind == v2_updates.CALL_CHUNK:
+                    call.add(acp.member(update, "content"))
+                else:
+                    call.update(update)
+        elif kind in (v2_updates.TERMINAL, v2_updates.TERMINAL_CHUNK):
+            if (id := acp.text(update, "terminalId")) is not None:
+                self._shown(entry, id, kind, update)
+        elif kind == v2_updates.PLAN_REMOVED or acp.text(acp.member(update, "plan"), "type") == "items":
+            self._planned(entry, kind, update)
+        else:
+            self._places.append(entry)
+
+    def _place(self, place: "UpsertedMessage | UpsertedCall | UpsertedPlans") -> None:
+        if not place.is_placed:
+            place.is_placed = True
+            self._places.append(place)
+
+    def _said(self, entry: Entry, kind: str, update: Mapping[str, object]) -> None:
+        id = acp.text(update, "messageId")
+        spoken = v2_updates.MESSAGES.get(kind, kind)
+        message = self._messages.get((spoken, id))
+        if message is None:
+            message = self._messages[spoken, id] = UpsertedMessage(entry, spoken, id)
+        self._place(message)
+        if kind == spoken:
+            message.add(acp.member(update, "content"))
+            self._last = message
+        elif "content" in update:
+            message.replace(update["content"])
+
+    def _call(self, entry: Entry, id: str) -> UpsertedCall:
+        call = self._calls.get(id)
+        if call is None:
+            call = self._calls[id] = UpsertedCall(entry, id)
+            call.was_told = id in self._told
+        if not call.is_placed:
+            call.entry = entry
+            self._place(call)
+        return call
+
+    def _shown(self, entry: Entry, id: str, kind: str, update: Mapping[str, object]) -> None:
+        if kind == v2_updates.TERMINAL:
+            self._terminals.update(id, update)
+        else:
+            self._terminals.add(id, v2_updates.output(update) or b"")
+        for call in list(self._calls.values()):
+            if id in call.terminals:
+                self._call(entry, call.id).is_changed = True
+
+    def _planned(self, entry: Entry, kind: str, update: Mapping[str, object]) -> None:
+        if self._plans is None:
+            self._plans = UpsertedPlans(entry)
+        self._place(self._plans)
+        self._plans.is_changed = True
+        plan = acp.member(update, "plan") if kind != v2_updates.PLAN_REMOVED else None
+        id = acp.text(plan if plan is not None else update, "planId")
+        if plan is None:
+            self._plans.plans.pop(id, None)
+        else:
+            self._plans.plans[id] = plan
+
+    def _answered(self, entry: Entry) -> list[Entry]:
+        """An answer to a prompt: a refusal, or it only accepts the prompt."""
+        id = acp.member(entry.value, "id")
+        prompt = next((each for each in self._prompts if (each.run, each.id) == (entry.run, id)), None)
+        if acp.member(entry.value, "error") is not None or prompt is None:
+            self._prompts = [each for each in self._prompts if each is not prompt]
+            return [*self._end(), entry] if acp.member(entry.value, "error") is not None else []
+        prompt.accepted = True
+        return self._turn_ends(entry, {}, [prompt]) if prompt.is_over else []
+
+    def _stated(self, entry: Entry, update: object) -> list[Entry]:
+        own = [prompt for prompt in self._prompts if prompt.run == entry.run]
+        if versions.SECOND.state(update) == versions.BUSY:
+            for prompt in own:
+                prompt.was_busy, prompt.is_over = True, False
+            return []
+        for prompt in own:
+            prompt.is_over = prompt.was_busy
+        return self._turn_ends(entry, update, [prompt for prompt in own if prompt.accepted])
+
+    def _turn_ends(self, entry: Entry, update: object, prompts: list[_Prompt]) -> list[Entry]:
+        self._prompts = [prompt for prompt in self._prompts if prompt not in prompts]
+        told = self._end()
+        for prompt in prompts:
+            said: dict[str, object] = {"result": {"stopReason": acp.text(update, "stopReason")}}
+            if acp.text(update, "stopReason") == "error":
+                error = acp.member(update, "error")
+                said = {"error": error if isinstance(error, dict) else {"message": "the turn failed"}}
+            elif (usage := acp.member(update, "usage")) is not None:
+                said = {"result": {"stopReason": acp.text(update, "stopReason"), "usage": usage}}
+            value = {"jsonrpc": "2.0", "id": prompt.id, **said}
+            told.append(Entry(entry.at, prompt.run, Peer.AGENT, acp.PROMPT, jsonrpc.dump(value), value))
+        return told
+
+    def _end(self) -> list[Entry]:
+        """Tell everything, and forget what cannot change any more."""
+        told = list(self._certain())
+        self._told |= {id for id, call in self._calls.items() if call.was_told}
+        self._calls = {id: call for id, call in self._calls.items() if self._may_change(call)}
+        self._terminals.forget({id for call in self._calls.values() for id in call.terminals})
+        if not self._prompts:
+            self._messages.clear()
+        self._plans, self._last, self._size = None, None, 0
+        return told
+
+    def _may_change(self, call: UpsertedCall) -> bool:
+        return not call.is_over or any(map(self._terminals.is_running, call.terminals))
+
+    def _certain(self) -> Iterator[Entry]:
+        places, self._places = self._places, []
+        for place in places:
+            if isinstance(place, Entry):
+                yield place
+                continue
+            place.is_placed = False
+            for update in place.tell(self._terminals) if isinstance(place, UpsertedCall) else place.tell():
+                yield _entry(place.entry, update)
+
+
+def _question(entry: Entry, params: object) -> Entry:
+    """A permission request as version 1 has it, about a call."""
+    call = v2_updates.asked(acp.member(params, "subject"), acp.text(params, "title"))
+    asked = {"sessionId": acp.session_id(params), "toolCall": call, "options": acp.member(params, "options")}
+    id = acp.member(entry.value, "id")
+    value = {"jsonrpc": "2.0", "id": id, "method": acp.REQUEST_PERMISSION, "params": asked}
+    return Entry(entry.at, entry.run, Peer.AGENT, None, jsonrpc.dump(value), value)
+
+
+def _entry(like: Entry, update: Mapping[str, object]) -> Entry:
+    """An entry with this update, in the place of another one of version 2."""
+    session = acp.session_id(acp.member(like.value, "params"))
+    value = {"jsonrpc": "2.0", "method": acp.UPDATE, "params": {"sessionId": session, "update": update}}
+    return Entry(like.at, like.run, Peer.AGENT, None, jsonrpc.dump(value), value)
+
+
+# --- The lines of a transcript with entries of protocol version 1 only: those of other versions are retold.
+
+
+def retold(lines: Iterable[Line | AlikeLines]) -> Iterator[Line | AlikeLines]:
+    """The lines, with a turn of version 2 in the place where it ends.
+
+    What is retold has the number and the end of the last line that was read for it.
+    """
+    retelling, number, end, whole = Retelling(), 0, 0, True
+    for line in lines:
+        if isinstance(line, AlikeLines):
+            if not retelling.go_on(line.stream):
+                yield line
+        elif line.entry is None or (line.entry.protocol == FIRST and retelling.is_idle):
+            yield line
+        else:
+            for entry in retelling.add(line.entry):
+                yield line if entry is line.entry else Line(number, end, True, entry)
+        number, end, whole = line.number, line.end, not isinstance(line, Line) or line.whole
+    for entry in retelling.end():
+        yield Line(number, end, whole, entry)

@@ -1,1 +1,0 @@
-"""The index of all sessions, derived from the transcripts, and the queries on it."""

@@ -1,1 +1,0 @@
-"""Maintenance of a whole store: verify, repair, measure usage, prune."""

@@ -1,0 +1,392 @@
+"""Reads a transcript as a conversation: turns with messages and tool calls.
+
+It is made from the replay of ``session/load`` (compact, without a limit), so it contains what an editor shows: texts
+are joined, and a tool call is one item with the last value of each field. It adds what only the transcript knows: how a
+turn ended, and where something is missing. ``turns`` holds one turn in memory; ``parts`` holds about 4 MiB of a turn,
+so in a longer turn a call may come again with its changes.
+
+A turn begins with each prompt. Before the first prompt (in what an agent replayed of an earlier conversation), a turn
+begins with a user message that follows anything but a plan.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Literal
+
+from acp_proxy.protocol import acp, framing, jsonrpc, v2_updates
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay.replayer import Telling
+from acp_proxy.replay.tool_calls import merged
+from acp_proxy.store.sessions import AlikeLines, Line, Reading, retold
+from acp_proxy.transcript import file_format, rewinds, summary
+from acp_proxy.transcript.file_format import Entry
+
+Speaker = Literal["user", "agent", "thought"]
+_SPEAKERS: dict[str, Speaker] = {acp.USER_CHUNK: "user", acp.AGENT_CHUNK: "agent", acp.THOUGHT_CHUNK: "thought"}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message. ``blocks``: the protocol's content blocks. ``id``: its ``messageId``, if it has one."""
+
+    speaker: Speaker
+    blocks: list[Mapping[str, object]]
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call. ``fields``: by the protocol's names. ``is_new``: False for the changes that a later turn made."""
+
+    id: str
+    fields: Mapping[str, object]
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan. ``entries``: as in the protocol."""
+
+    entries: list[object]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note of the transcript. ``kind``: ``gap``, ``handover`` or ``rewound``: a part of what is above is taken back.
+
+    ``text``: the gap's reason, or the agent's new id.
+
+    Notes come at the end of their turn.
+    """
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """An update of any other kind. ``update``: all of its members."""
+
+    update: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Subagent:
+    """A session that the agent began for its own work, where it was first named. ``items``: of all its turns."""
+
+    id: str
+    title: str
+    items: list["Item"]
+
+
+Item = Said | ToolCall | Plan | Note | Other | Subagent
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A turn begins.
+
+    ``number``: from 1. ``at``: the time, as text (``2026-11-20T09:15:02.123Z``). ``prompted``: a prompt began it.
+    ``model``: the name of the model that was chosen then; None: not known.
+    """
+
+    number: int
+    at: str
+    prompted: bool
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A turn ends.
+
+    ``stop``: the protocol's stop reason, if known. ``error``: the error's text, if it failed. ``at``: the time of the
+    answer; empty if there is none.
+    """
+
+    stop: str | None
+    error: str | None
+    at: str = ""
+
+
+Part = Begun | Item | Ended
+
+
+@dataclass(slots=True)
+class ConversationTurn:
+    """A whole turn: ``number``, ``at`` and ``model`` as in ``Begun``, the others as in ``Ended``."""
+
+    number: int
+    at: str
+    items: list[Item] = field(default_factory=list)
+    stop: str | None = None
+    error: str | None = None
+    ended: str = ""
+    model: str | None = None
+
+
+REWOUND = "rewound"
+
+OpenChild = Callable[[str], AbstractContextManager[Reading | None]]
+"""Opens the transcript of a session that the agent began for its own work, by its id. None if there is none."""
+
+_DEPTH = 8
+"""How deep subagents of subagents are read."""
+_PAGE = 4 * 1024 * 1024
+"""The bytes of a turn that ``parts`` reads at once: far more than most turns have."""
+
+
+def _no_child(session: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def turns(reading: Reading, session: str, child: OpenChild = _no_child) -> Iterator[ConversationTurn]:
+    """The turns of a transcript, oldest first. ``session``: the session's id. Raises OSError.
+
+    ``child``: opens the transcripts of subagents, which are then part of the conversation.
+    """
+    turn = ConversationTurn(0, "")
+    for part in _Parts(session, reading.also, child=child).read(retold(reading.streams())):
+        match part:
+            case Begun():
+                turn = ConversationTurn(part.number, part.at, model=part.model)
+            case Ended():
+                turn.stop, turn.error, turn.ended = part.stop, part.error, part.at
+                yield turn
+            case _:
+                _add(turn.items, part)
+
+
+def parts(reading: Reading, session: str, child: OpenChild = _no_child) -> Iterator[Part]:
+    """The turns in parts: ``Begun``, items, ``Ended``. A message may come in several parts. Raises OSError.
+
+    ``child``: as for ``turns``.
+    """
+    return _Parts(session, reading.also, _PAGE, child).read(retold(reading.streams()))
+
+
+def numbered(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
+    """Each line with the number of its turn; 0: no turn has begun. The turns are those of ``parts``."""
+    number, is_prompted, only_user = 0, False, True
+    for line in lines:
+        kind = _kind(line.entry)
+        if line.entry is not None and _is_prompt(line.entry):
+            number, is_prompted = number + 1, True
+        elif kind is not None and not is_prompted and acp.is_conversation(kind):
+            is_users = kind == acp.USER_CHUNK
+            if number == 0 or (is_users and not only_user):
+                number, only_user = number + 1, True
+            only_user &= is_users or kind == "plan"
+        yield number, line
+
+
+class _Parts:
+    """Turns the lines of a replay, and notes and answers in the transcript, into parts."""
+
+    def __init__(
+        self,
+        session: str,
+        also: frozenset[str],
+        page: int = 0,
+        child: OpenChild = _no_child,
+        known: set[str] | None = None,
+        depth: int = 0,
+    ) -> None:
+        """``known``: the sessions that were told already. ``depth``: how many sessions this one is inside."""
+        self._child = child
+        self._known = known if known is not None else {session}
+        self._depth = depth
+        self._telling = Telling(
+            session, run="", tool_limit=0, also=also, page=page, kinds=acp.OPTIONAL_KINDS, at_once=True
+        )
+        self._count = 0
+        self._is_open = False
+        self._only_user = True  # this turn has only user messages so far
+        self._prompted: tuple[str, object] | None = None
+        """The run and the request id of the prompt that began the turn."""
+        self._notes: list[Item] = []
+        self._stop: str | None = None
+        self._error: str | None = None
+        self._answered_at = ""
+        self._since = ""
+        """When the first update came that the telling still holds back."""
+        self._model: str | None = None
+
+    def read(self, lines: Iterable[Line | AlikeLines]) -> Iterator[Part]:
+        at = ""
+        for line in lines:
+            if isinstance(line, AlikeLines):
+                yield from self._take(self._telling.go_on(line.number, line.stream), at)
+                continue
+            entry = line.entry
+            if entry is None:
+                continue
+            at = entry.at
+            if not self._since and _is_update(entry):
+                self._since = at
+            told = self._telling.add(line.number, entry)
+            yield from self._take(told, self._since or at)
+            if told:
+                self._since = ""
+            self._model = summary.chosen(entry) or self._model
+            if rewinds.is_rewind(entry):
+                self._notes.append(Note(REWOUND, ""))
+            if entry.note is not None:
+                self._note(entry.note, at)
+            elif _is_prompt(entry):
+                yield from self._ended()
+                self._prompted = entry.run, acp.member(entry.value, "id")
+                yield self._begun(at)
+            elif entry.of == acp.PROMPT and self._prompted == (entry.run, acp.member(entry.value, "id")):
+                self._answered(entry.value, at)
+        yield from self._take(self._telling.end(live=True), self._since or at)
+        yield from self._ended()
+
+    def _begun(self, at: str) -> Begun:
+        self._count += 1
+        self._is_open = self._only_user = True
+        return Begun(self._count, at, self._prompted is not None, self._model)
+
+    def _ended(self) -> Iterator[Part]:
+        if self._is_open:
+            yield from self._notes
+            yield Ended(self._stop, self._error, self._answered_at)
+            self._is_open, self._notes, self._stop, self._error, self._answered_at = False, [], None, None, ""
+
+    def _take(self, told: list[bytes], at: str) -> Iterator[Part]:
+        for item in _items(told):
+            is_users = isinstance(item, Said) and item.speaker == "user"
+            if self._prompted is None and is_users and not self._only_user:
+                yield from self._ended()
+            if not self._is_open:
+                yield self._begun(at)
+            self._only_user &= is_users or isinstance(item, Plan)
+            yield item
+            if isinstance(item, Other) and acp.update_kind(item.update) == acp.SUBAGENT:
+                yield from self._subagent(item.update)
+
+    def _subagent(self, update: Mapping[str, object]) -> Iterator[Subagent]:
+        """The subagent that an update names for the first time."""
+        id = acp.session_id(update)
+        if id is None or id in self._known or self._depth == _DEPTH:
+            return
+        self._known.add(id)
+        items: list[Item] = []
+        with self._child(id) as reading:
+            if reading is None:
+                return
+            inside = _Parts(id, reading.also, 0, self._child, self._known, self._depth + 1)
+            told = (part for part in inside.read(reading.streams()) if not isinstance(part, Begun | Ended))
+            for item in _with_messages(told, id):
+                _add(items, item)
+        yield Subagent(id, acp.text(update, "title") or id, items)
+
+    def _note(self, note: Mapping[str, object], at: str) -> None:
+        kind = note.get("type")
+        if kind == file_format.FAILED and self._is_open:
+            self._error, self._answered_at = acp.text(note, "message") or "the agent ended", at
+        elif kind == file_format.GAP:
+            self._notes.append(Note(file_format.GAP, acp.text(note, "reason") or ""))
+        elif kind == file_format.HANDOVER:
+            self._notes.append(Note(file_format.HANDOVER, acp.text(note, "to") or ""))
+
+    def _answered(self, answer: object, at: str) -> None:
+        error, self._answered_at = acp.member(answer, "error"), at
+        self._stop = acp.text(acp.member(answer, "result"), "stopReason")
+        if error is not None:
+            self._error = acp.text(error, "message") or "the prompt failed"
+
+
+def words(block: Mapping[str, object]) -> str:
+    """The text of a content block, or a description in brackets."""
+    kind = acp.text(block, "type")
+    if kind == "text":
+        return acp.text(block, "text") or ""
+    resource = acp.member(block, "resource")
+    name = acp.text(block, "name") or acp.text(block, "uri") or acp.text(resource, "uri") or acp.text(block, "mimeType")
+    return f"[{kind or 'content'}{f': {name}' if name else ''}]"
+
+
+def _is_update(entry: Entry) -> bool:
+    if entry.peer is not Peer.AGENT or acp.text(entry.value, "method") != acp.UPDATE:
+        return False
+    return acp.is_conversation(acp.update_kind(acp.member(acp.member(entry.value, "params"), "update")))
+
+
+def _is_prompt(entry: Entry) -> bool:
+    return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
+
+
+def _kind(entry: Entry | None) -> str | None:
+    """The kind of an agent's update; None for anything else."""
+    if entry is None or entry.peer is not Peer.AGENT or acp.text(entry.value, "method") != acp.UPDATE:
+        return None
+    return acp.update_kind(v2_updates.compared(acp.member(acp.member(entry.value, "params"), "update")))
+
+
+def _add(items: list[Item], item: Item) -> None:
+    """Append an item; adjacent parts of one message are joined."""
+    last = items[-1] if items else None
+    if isinstance(item, Said) and isinstance(last, Said) and (last.speaker, last.id) == (item.speaker, item.id):
+        last.blocks.extend(item.blocks)
+    else:
+        items.append(item)
+
+
+def _with_messages(items: Iterable[Item], session: str) -> Iterator[Item]:
+    """The items of a subagent. Messages from other sessions are the user's, and those to others the agent's."""
+    sent: dict[str, bool] = {}
+    told: set[str] = set()
+    for item in items:
+        kind = acp.update_kind(item.update) if isinstance(item, Other) else None
+        if not isinstance(item, Other) or kind not in (acp.MESSAGE, acp.MESSAGE_CHUNK):
+            yield item
+            continue
+        id, content = acp.text(item.update, "messageId") or "", item.update.get("content")
+        if (sender := acp.text(item.update, "senderSessionId")) is not None:
+            sent[id] = sender == session
+        blocks = content if isinstance(content, list) else [content]
+        said = [block for block in blocks if isinstance(block, Mapping)]
+        if said and (kind == acp.MESSAGE_CHUNK or id not in told):  # a whole message may repeat its chunks
+            told.add(id)
+            yield Said("agent" if sent.get(id) else "user", said, id)
+
+
+def _items(told: Iterable[bytes]) -> Iterator[Item]:
+    """The items in lines of updates. Adjacent updates of one call are joined."""
+    calls: list[ToolCall] = []
+    for line in chain.from_iterable(map(framing.cut, told)):
+        update = acp.member(acp.member(jsonrpc.parse(line), "params"), "update")
+        if not isinstance(update, Mapping):
+            continue
+        item = _item(update)
+        goes_on = isinstance(item, ToolCall) and not item.is_new and bool(calls) and calls[0].id == item.id
+        if not goes_on:
+            yield from _whole(calls)
+            calls = []
+        if isinstance(item, ToolCall):
+            calls.append(item)
+        else:
+            yield item
+    yield from _whole(calls)
+
+
+def _whole(calls: list[ToolCall]) -> Iterator[ToolCall]:
+    if calls:
+        yield replace(calls[0], fields=merged(call.fields for call in calls))
+
+
+def _item(update: Mapping[str, object]) -> Item:
+    kind = acp.update_kind(update)
+    if kind in _SPEAKERS:
+        block = acp.member(update, "content")
+        return Said(_SPEAKERS[kind], [block] if isinstance(block, Mapping) else [], acp.text(update, "messageId"))
+    if kind in ("tool_call", "tool_call_update"):
+        fields = {name: value for name, value in update.items() if name not in ("sessionUpdate", "toolCallId")}
+        return ToolCall(acp.text(update, "toolCallId") or "", fields, kind == "tool_call")
+    entries = acp.member(update, "entries")
+    if kind == "plan" and isinstance(entries, list):
+        return Plan(entries)
+    return Other(update)

@@ -1,0 +1,148 @@
+"""Times, sizes, paths and ids for people."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+SHORTEST = 8
+"""Characters of an id: a usual length for copying."""
+
+_MINUTE, _HOUR, _DAY, _MONTH, _YEAR = 60, 3600, 86400, 30 * 86400, 365 * 86400
+_UNITS = ((_YEAR, "year"), (_MONTH, "month"), (_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"))
+_NEARLY_A_YEAR = 330 * _DAY
+"""From this age on, a day without its year could be misread."""
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_SIZES = ("B", "kB", "MB", "GB", "TB")
+
+
+def ago(stamp: str, now: datetime) -> str:
+    """The age of a transcript's time: ``2 hours ago``. A future time becomes a date."""
+    moment = _moment(stamp)
+    if moment is None:
+        return ""
+    seconds = (now - moment).total_seconds()
+    if seconds < -_MINUTE:
+        return stamp[:10]
+    if seconds < _MINUTE:
+        return "just now"
+    size, name = next(unit for unit in _UNITS if seconds >= unit[0])
+    count = int(seconds // size)
+    return f"{count} {name}{'' if count == 1 else 's'} ago"
+
+
+def when(stamp: str, now: datetime) -> str:
+    """A transcript's time, short: ``5m`` or ``3h`` ago, on the day ``12 Nov``, or in the month ``Nov 2025``.
+
+    Days are those of the time zone of ``now``.
+    """
+    moment = _moment(stamp)
+    if moment is None:
+        return ""
+    seconds = (now - moment).total_seconds()
+    if -_MINUTE <= seconds < _MINUTE:
+        return "now"
+    if _MINUTE <= seconds < _DAY:
+        return f"{int(seconds // _MINUTE)}m" if seconds < _HOUR else f"{int(seconds // _HOUR)}h"
+    day = moment.astimezone(now.tzinfo)
+    month = _MONTHS[day.month - 1]
+    return f"{day.day} {month}" if abs(seconds) < _NEARLY_A_YEAR else f"{month} {day.year}"
+
+
+def local(stamp: str) -> str:
+    """A transcript's time in the local zone, to the second."""
+    moment = _moment(stamp)
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment is not None else ""
+
+
+def stamped(moment: datetime) -> str:
+    """A time in the form of transcripts."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def size(number: int) -> str:
+    """Bytes."""
+    value, unit = float(number), "B"
+    for unit in _SIZES:
+        if value < 999.5 or unit == _SIZES[-1]:
+            break
+        value /= 1000
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}"
+
+
+def money(amounts: Mapping[str, float]) -> str:
+    """Amounts by currency."""
+    return " + ".join(
+        f"{amount:,.2f} {unit}" if amount >= 0.01 else f"{amount:.4f} {unit}"
+        for unit, amount in sorted(amounts.items())
+    )
+
+
+def lasted(begin: str, end: str) -> str:
+    """The time between two times of a transcript: ``8 s``, ``1 min 24 s``, ``2 h 5 min``. Empty if it is not known."""
+    began, ended = _moment(begin), _moment(end)
+    seconds = round((ended - began).total_seconds()) if began is not None and ended is not None else -1
+    if seconds < 0:
+        return ""
+    if seconds < _MINUTE:
+        return f"{seconds} s"
+    if seconds < _HOUR:
+        return f"{seconds // _MINUTE} min {seconds % _MINUTE} s"
+    return f"{seconds // _HOUR} h {seconds % _HOUR // _MINUTE} min"
+
+
+def short(sessions: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """The shortest beginning of each id that no other known id shares."""
+    wanted = list(sessions)
+    order = sorted({*wanted, *known})
+    shown = {}
+    for session in wanted:
+        at = bisect_left(order, session)
+        beside = order[max(at - 1, 0) : at] + order[at + 1 : at + 2]
+        shown[session] = session[: max(SHORTEST, *(_alike(session, other) + 1 for other in beside), 0)]
+    return shown
+
+
+def _alike(one: str, other: str) -> int:
+    """The length of the common beginning."""
+    least = min(len(one), len(other))
+    return next((at for at in range(least) if one[at] != other[at]), least)
+
+
+def _moment(stamp: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(stamp)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) if moment.year > 1 else None
+    except ValueError:
+        return None
+
+
+def from_home(path: str, home: str) -> str:
+    """A directory, with ``~`` for ``home``."""
+    if home and (path == home or path.startswith(home.rstrip("/") + "/")):
+        return "~" + path[len(home.rstrip("/")) :]
+    return path
+
+
+# --- One line of Markdown as words, for titles and headings: without the marks of headings, bold, code and links.
+#
+# A Markdown parser would take more: it makes ``__init__.py`` and the glob ``a/**/b a/**/c`` bold. These stay.
+
+
+_HEADING = re.compile(r"#{1,6}\s+(?=\S)")
+_CODE = r"(?<!`)(`+)(?!`)(?P<code>.+?)(?<!`)\1(?!`)"
+_BOLD = r"(?<![\w*/])\*\*(?![\s*/])(?P<bold>.+?)(?<![\s*/])\*\*(?![\w*/])"
+_LINK = r"(?<!\w)!?\[(?P<link>[^\[\]]+)\]\([^()\s]+\)"
+_MARKED = re.compile(f"{_CODE}|{_BOLD}|{_LINK}")
+_UNCLOSED = re.compile(r"(?<!\S)\*\*(?=\w)|`")
+"""Marks in a title that was cut off before they end."""
+
+
+def unmarked(line: str) -> str:
+    words = _MARKED.sub(_words, _HEADING.sub("", line, count=1) if line.startswith("#") else line)
+    return (_UNCLOSED.sub("", words) if words.endswith("…") else words).strip()
+
+
+def _words(found: re.Match[str]) -> str:
+    inside = found["bold"] or found["link"]
+    return _MARKED.sub(_words, inside) if inside else found["code"].strip()

@@ -1,0 +1,224 @@
+"""A conversation on a terminal: rendered Markdown, coloured diffs, as wide as the terminal.
+
+Texts are made printable before rich reads them, are never read as rich's markup, and are made printable again after
+rendering, because Markdown can spell any character. There are no hyperlinks: the target of a link is written out. Raw
+HTML stays text.
+"""
+
+import io
+import re
+from collections.abc import Iterator
+from functools import cache
+from textwrap import indent
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.text import Text
+from rich.theme import Theme
+
+from acp_proxy.views import formatting
+from acp_proxy.views.passages import (
+    NAMES,
+    CallText,
+    Heading,
+    Passage,
+    Remark,
+    ShownDiff,
+    SpokenText,
+    Steps,
+    Thing,
+    Tool,
+    is_adjacent,
+)
+from acp_proxy.views.sanitize import line, output, printable
+from acp_proxy.views.tool_calls import mark
+
+if TYPE_CHECKING:
+    from rich.markdown import Markdown
+    from rich.table import Table
+
+_PIECE = 16 * 1024
+"""Characters of Markdown that are rendered together, if an empty line allows a cut."""
+_LONGEST = 64 * 1024
+"""A longer piece is not prose and is slow to lay out: it is shown unchanged."""
+_THEME = Theme({"markdown.code": "bold cyan", "markdown.code_block": "none", "markdown.h1": "bold underline"})
+_AT_THE_END = re.compile(" +(?=\n)")  # copied lines should have no trailing spaces
+_NARROWEST, _UNLIMITED = 10, 100_000
+"""Columns of the terminal for each column of a table."""
+_SPEAKERS = {"user": "bold green", "agent": "bold blue", "thought": "dim italic"}
+_ROWS = {"@": "cyan", "+": "green", "-": "red"}
+
+
+class Dressed:
+    def __init__(self, width: int, *, colours: bool) -> None:
+        self._console = Console(
+            file=io.StringIO(),
+            width=width,
+            force_terminal=True,
+            no_color=not colours,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            legacy_windows=False,
+            theme=_THEME,
+        )
+        self._last: Passage | None = None
+
+    def told(self, passage: Passage) -> Iterator[str]:
+        """Render piece by piece: rendering takes time."""
+        if not is_adjacent(self._last, passage):
+            yield "\n"
+        self._last = passage
+        for one in _dressed(passage):
+            yield self.rendered(one)
+
+    def rendered(self, one: RenderableType) -> str:
+        """What the terminal shows, without anything that controls it."""
+        with self._console.capture() as captured:
+            self._console.print(_Printable(one), soft_wrap=isinstance(one, _Unwrapped))
+        return _AT_THE_END.sub("", captured.get())
+
+
+class _Unwrapped(Text):
+    """Text that is too long to lay out, or that its author has laid out."""
+
+
+class _Printable:
+    """Text without anything that controls a terminal."""
+
+    def __init__(self, inside: RenderableType) -> None:
+        self._inside = inside
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._inside, options):
+            if not segment.control:
+                yield Segment(printable(segment.text), segment.style)
+
+
+def _dressed(passage: Passage) -> Iterator[RenderableType]:
+    match passage:
+        case Heading():
+            yield Text(f"Turn {passage.number} · {formatting.local(passage.at)}", "bold reverse")
+        case SpokenText():
+            if not passage.goes_on:
+                yield Text(NAMES[passage.speaker], _SPEAKERS[passage.speaker])
+            yield from _words(passage)
+        case Thing():
+            if not passage.goes_on and passage.speaker is not None:
+                yield Text(NAMES[passage.speaker], _SPEAKERS[passage.speaker])
+            yield Padding(Text(f"[{line(passage.text)}]", "magenta"), (0, 0, 0, 2))
+        case Tool():
+            yield _tool(passage)
+        case ShownDiff():
+            yield Padding(_change(passage), (0, 0, 0, 2))
+        case CallText():
+            if passage.name:
+                yield Text(f"  {passage.name}", "dim italic")
+            yield _Unwrapped(indent(output(passage.text).strip("\n"), "    "), "dim")
+        case Steps():
+            yield Text("Plan", "bold")
+            for status, text in passage.steps:
+                yield Text.assemble("  ", mark(status), " ", (line(text), "dim" if status == "completed" else ""))
+        case Remark():
+            text = line(passage.text)
+            yield Text(f"Error: {text}", "bold red") if passage.is_error else Text(text, "yellow")
+
+
+def _tool(tool: Tool) -> Text:
+    """One line of any length: the end of the title is cut first."""
+    sign, style = mark(tool.status)
+    text = Text(no_wrap=True, overflow="ellipsis").append(f"{sign} ", style)
+    if tool.goes_on:
+        text.append("later: ", "dim")
+    if tool.status not in (None, "completed"):
+        text.append(f"{line(tool.status or '')}: ", style)
+    return text.append(line(tool.title))
+
+
+def _change(change: ShownDiff) -> Text:
+    text = Text().append(line(change.path), "bold")
+    for row in change.rows:
+        text.append("\n" + line(row.text if row.kind == "@" else row.kind + row.text), _ROWS.get(row.kind, "none"))
+    if change.left_out:
+        text.append(f"\n… {change.left_out} more rows: --full", "dim")
+    return text
+
+
+def _is_too_wide(table: "Table", console: Console, options: ConsoleOptions) -> bool:
+    """Whether a column would be too narrow to read, or not be there at all."""
+    if options.max_width >= _NARROWEST * len(table.columns):
+        return False
+    return console.measure(table, options=options.update(width=_UNLIMITED)).maximum > options.max_width
+
+
+def _rows(table: "Table") -> Iterator[Text]:
+    """Each cell on its own lines, behind the heading of its column."""
+    for cells in zip(*([*column.cells] for column in table.columns), strict=True):
+        yield Text()
+        for column, cell in zip(table.columns, cells, strict=True):
+            if isinstance(column.header, Text) and isinstance(cell, Text):
+                yield Text.assemble(column.header, ": ", cell)
+
+
+def _words(words: SpokenText) -> Iterator[RenderableType]:
+    text = printable(words.text).strip("\n")
+    style = "dim italic" if words.speaker == "thought" else "none"
+    for piece in pieces(text, _PIECE):
+        if len(piece) > _LONGEST:
+            yield _Unwrapped(indent(piece, "  "), style)
+        else:
+            yield Padding(Text(piece) if words.speaker == "user" else _prose()(piece, style), (0, 0, 0, 2))
+
+
+def pieces(text: str, length: int) -> Iterator[str]:
+    """Split at empty lines outside code blocks, if needed, into pieces of about this length."""
+    if len(text) <= length:
+        yield text
+        return
+    lines: list[str] = []
+    size, fence = 0, ""
+    for each in text.split("\n"):
+        bare = each.strip()
+        if bare.startswith(("```", "~~~")) and (not fence or bare.startswith(fence)):
+            fence = "" if fence else bare[:3]
+        if not bare and not fence and size >= length:
+            yield "\n".join([*lines, ""])
+            lines, size = [], 0
+        lines.append(each)
+        size += len(each) + 1
+    yield "\n".join(lines)
+
+
+@cache
+def _prose() -> "type[Markdown]":
+    """Rich's Markdown, imported late: it is slower to import than everything else here."""
+    from markdown_it import MarkdownIt
+    from rich.markdown import Heading as RichHeading
+    from rich.markdown import Markdown, TableElement
+    from rich.table import Table
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+
+    class AtTheLeft(RichHeading):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            self.text.justify = "left"
+            yield self.text
+
+    class Unshortened(TableElement):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for table in super().__rich_console__(console, options):
+                if isinstance(table, Table):
+                    for column in table.columns:
+                        column.overflow = "fold"  # a word that is too long continues on the next line
+                    yield from _rows(table) if _is_too_wide(table, console, options) else [table]
+
+    class Prose(Markdown):
+        elements: ClassVar = {**Markdown.elements, "heading_open": AtTheLeft, "table_open": Unshortened}
+
+        def __init__(self, text: str, style: str) -> None:
+            super().__init__("", code_theme="ansi_dark", style=style, hyperlinks=False)
+            self.parsed = parser.parse(text)
+
+    return Prose

@@ -1,0 +1,112 @@
+"""Foreign text for a document, without anything that controls a terminal or reorders text.
+
+Terminal colours are removed completely. Any other control character, and any that is invisible or changes the direction
+of text, becomes U+FFFD (``_TABLE``). Terminals, recordings and documents show the same characters.
+
+Patterns are compiled on first use: a list of sessions needs none.
+"""
+
+import json
+import re
+
+from acp_proxy.protocol import acp
+from acp_proxy.store.sessions import Listed, called
+
+# ECMA-48: control sequences (colours, cursor), operating system commands (titles, links), and other escapes.
+_SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
+_TABLE = (
+    ("control characters", "\x00-\x08\x0b-\x1f\x7f-\x9f"),
+    ("line and paragraph separators", "\u2028\u2029"),
+    ("marks, overrides and isolates of the direction", "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"),
+    ("spaces without width, and invisible joiners and operators", "\u200b\u2060-\u2065\ufeff"),
+    ("soft hyphen, Mongolian vowel separator, Hangul fillers", "\xad\u180e\u3164\uffa0"),
+    ("deprecated, interlinear and reserved formatting", "\u206a-\u206f\ufff0-\ufffb"),
+    ("shorthand and musical formatting", "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"),
+    ("tags: a whole alphabet that nobody sees", "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"),
+    ("lone surrogates", "\ud800-\udfff"),
+)
+"""What no output for people shows: characters that control a terminal, reorder text or are invisible, since a person
+cannot judge invisible text. What joins emoji and words stays (U+200C, U+200D)."""
+_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+"""One after a character chooses its form; more than one are data that nobody sees."""
+_UNFIT = f"[{''.join(each for _, each in _TABLE)}]|(?<=[{_SELECTORS}])[{_SELECTORS}]"
+
+
+def without_unfit(text: str) -> str:
+    """The text with U+FFFD for each of these characters."""
+    return re.sub(_UNFIT, "\N{REPLACEMENT CHARACTER}", text)
+
+
+def plain(text: str) -> str:
+    return without_unfit(without_sequences(text.replace("\r\n", "\n")))
+
+
+def without_sequences(text: str) -> str:
+    """The output of a program, without its control sequences."""
+    return re.sub(_SEQUENCE, "", text) if "\x1b" in text else text
+
+
+def one_line(text: str) -> str:
+    return " ".join(plain(text).split())
+
+
+def shortened(path: str, cwd: str | None) -> str:
+    """A path relative to the session's directory if it is inside."""
+    path = one_line(path)
+    return path.removeprefix(cwd.rstrip("/\\") + "/") if cwd else path
+
+
+def clock_time(stamp: str) -> str:
+    """A transcript's time, to the minute."""
+    return stamp[11:16] if re.match(_STAMP, stamp) else ""
+
+
+def day(stamp: str) -> str:
+    return stamp[:10] if re.match(_STAMP, stamp) else ""
+
+
+_STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
+
+
+def uri_of(block: object) -> str:
+    """The name of a resource or of a link to one."""
+    return acp.text(block, "uri") or acp.text(acp.member(block, "resource"), "uri") or ""
+
+
+# --- Text that may be printed to a terminal.
+#
+# Titles and transcripts come from other people: their text cannot control the terminal.
+
+
+RUNNING = "running"
+"""The mark of a session whose turn is running, in every list."""
+
+
+def printable(text: str) -> str:
+    """Text without control sequences, invisible characters and direction changes; line ends stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return without_unfit(text.replace("\r\n", "\n").expandtabs())
+
+
+def output(text: str) -> str:
+    """The output of a program, without its control sequences."""
+    return printable(without_sequences(text))
+
+
+def line(text: str) -> str:
+    return printable(text).replace("\n", " ")
+
+
+def json_text(value: object, indent: int | None = None) -> str:
+    """JSON in printable ASCII: control characters and DEL are escapes."""
+    return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")
+
+
+def heading(row: Listed, when: str | None = None) -> str:
+    """``when``: the displayed time; None: as in the transcript."""
+    copy = [f"a copy from {called(row.copy_of)}"] if row.copy_of else []
+    what = [row.named, called(row.agent), *copy, row.cwd or "", when if when is not None else row.updated]
+    if row.is_running:
+        what.append(RUNNING)
+    return line(row.title or "(no title)") + "\n" + "  ".join(line(each) for each in what)

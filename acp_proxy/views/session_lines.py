@@ -1,0 +1,47 @@
+"""Sessions as values for JSON, and as lines for programs and messages."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from acp_proxy.store.sessions import Listed, called, readable
+from acp_proxy.views.sanitize import RUNNING, line
+
+
+def tab_separated(row: Listed) -> str:
+    """One row for programs: id, title, agent, directory, time, turns, bytes, state; nothing is cut.
+
+    The state is ``running`` or empty.
+    """
+    texts = (row.in_full, row.title or "", row.agent, row.cwd or "", row.updated, str(row.prompts), str(row.size))
+    return "\t".join(line(text) for text in (*texts, RUNNING if row.is_running else ""))
+
+
+def for_programs(row: Listed) -> dict[str, Any]:
+    """The JSON of a session in every command; docs/json.md describes it."""
+    return {
+        "sessionId": row.session,
+        "agent": row.agent,
+        "agentName": called(row.agent),
+        "cwd": row.cwd,
+        "title": row.title,
+        "createdAt": row.created or None,
+        "updatedAt": row.updated or None,
+        "turns": row.prompts,
+        "messageCount": row.prompts + row.replies,
+        "hasErrors": row.failed,
+        "isRunning": row.is_running,
+        "isArchived": row.is_archived,
+        "bytes": row.size,
+        "transcript": row.name,
+        "machine": row.machine or None,
+    }
+
+
+def candidates(rows: Sequence[Listed], ids: Mapping[str, str]) -> list[str]:
+    """A line for each session that the user might mean."""
+    width = max(len(ids[row.named]) for row in rows)
+    return [
+        f"{line(ids[row.named]).ljust(width)}  {line(readable(row.agent))}  {line(row.title or '(no title)')}"
+        f"{f' ({RUNNING})' if row.is_running else ''}"
+        for row in rows
+    ]

@@ -1,0 +1,128 @@
+"""The list of sessions as a table, as wide as the terminal.
+
+Titles, ids and directories come from other people: they are made printable. Characters whose width differs between
+terminals (joined emoji, variants) appear in their plain form, so that columns stay aligned.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rich.cells import cell_len, set_cell_size
+
+from acp_proxy.store.sessions import Listed, called
+from acp_proxy.views import formatting
+from acp_proxy.views.sanitize import RUNNING, line
+
+_HEADINGS = {
+    "id": "ID",
+    "title": "TITLE",
+    "agent": "AGENT",
+    "directory": "DIRECTORY",
+    "when": "WHEN",
+    "turns": "TURNS",
+    "size": "SIZE",
+}
+_TO_THE_RIGHT = ("turns", "size")
+_GAP = "  "
+_ELLIPSIS = "…"
+_LEAST = {"title": 40, "agent": 16, "directory": 12}
+"""The widths that these columns get before another column is shown; the title alone shrinks further."""
+_FIRST_TO_GO = ("size", "turns", "agent", "directory")
+_WITH_SEVERAL_AGENTS = ("size", "turns", "directory", "agent")
+_SHARED_OUT = (("title", 60), ("directory", 32), ("agent", 20), ("title", 1000))
+"""The columns that grow if there is room, and their maximum widths."""
+_COLOURS = {"id": "33", "agent": "36", "when": "32", "heading": "1"}
+AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # joiners, variants, shades of skin
+
+
+@dataclass(frozen=True, slots=True)
+class ListLook:
+    """``home``: the directory shown as ``~``. ``forms``: what the terminal shows in place of some characters."""
+
+    width: int
+    colours: bool
+    now: datetime
+    home: str = ""
+    forms: Mapping[int, str] = field(default_factory=dict)
+
+
+def table(rows: Sequence[Listed], ids: Mapping[str, str], look: ListLook) -> "Table":
+    """A table with room for these rows; later rows adapt. ``ids``: the displayed forms."""
+    values = [_values(row, ids, look) for row in rows]
+    wished = {name: max(cell_len(one[name]) for one in (_HEADINGS, *values)) for name in _HEADINGS}
+    widths = {name: min(wide, _LEAST.get(name, wide)) for name, wide in wished.items()}
+    columns = list(_HEADINGS)
+    for name in _FIRST_TO_GO if len({row.agent for row in rows}) < 2 else _WITH_SEVERAL_AGENTS:
+        if _left(columns, widths, look.width) < 0:
+            columns.remove(name)
+    for name, most in _SHARED_OUT:
+        if name in columns:
+            room = widths[name] + _left(columns, widths, look.width)
+            widths[name] = max(min(wished[name], most, room), min(widths[name], room), 1)
+    return Table(columns, widths, look)
+
+
+class Table:
+    def __init__(self, columns: list[str], widths: Mapping[str, int], look: ListLook) -> None:
+        self._columns = columns
+        self._widths = widths
+        self._look = look
+
+    def heading(self) -> str:
+        text = self._line(_HEADINGS)
+        return f"\x1b[{_COLOURS['heading']}m{text}\x1b[0m" if self._look.colours else text
+
+    def lines(self, rows: Sequence[Listed], ids: Mapping[str, str]) -> Iterator[str]:
+        for row in rows:
+            values = _values(row, ids, self._look)
+            yield self._line(values, _coloured if self._look.colours else None)
+
+    def _line(self, values: Mapping[str, str], dress: Callable[[str, str], str] | None = None) -> str:
+        room = self._look.width
+        more = max(cell_len(values["id"]) - self._widths["id"], 0)  # ids are never cut: the title shrinks
+        widths = {**self._widths, "id": self._widths["id"] + more, "title": max(self._widths["title"] - more, 1)}
+        cells = []
+        for name in self._columns:
+            cell = _fitted(name, values[name], min(widths[name], room), _ELLIPSIS.translate(self._look.forms))
+            room -= cell_len(cell) + len(_GAP)
+            cells.append(dress(name, cell) if dress is not None else cell)
+            if room <= 0:
+                break
+        return _GAP.join(cells).rstrip()
+
+
+def _values(row: Listed, ids: Mapping[str, str], look: ListLook) -> dict[str, str]:
+    found = {
+        "id": ids.get(row.named, row.named),
+        "title": row.title or "(no title)",
+        "agent": called(row.agent),
+        "directory": formatting.from_home(row.cwd or "", look.home),
+        "when": RUNNING if row.is_running else formatting.when(row.updated, look.now),
+        "turns": str(row.prompts),
+        "size": formatting.size(row.size),
+    }
+    return {name: AMBIGUOUS.sub("", line(text)).translate(look.forms) for name, text in found.items()}
+
+
+def _left(columns: Sequence[str], widths: Mapping[str, int], width: int) -> int:
+    return width - sum(widths[name] for name in columns) - len(_GAP) * (len(columns) - 1)
+
+
+def _fitted(name: str, text: str, width: int, ellipsis: str) -> str:
+    """Text of exactly this width. A directory keeps its end."""
+    if cell_len(text) > width:
+        room = width - len(ellipsis)
+        if name == "directory":
+            while text and cell_len(text) > room:
+                text = text[1:]
+            text = ellipsis[:width] + text[max(text.find("/"), 0) :]
+        else:
+            text = set_cell_size(text, room) + ellipsis if room > 0 else ellipsis[:width]
+    space = " " * (width - cell_len(text))
+    return space + text if name in _TO_THE_RIGHT else text + space
+
+
+def _coloured(name: str, cell: str) -> str:
+    return f"\x1b[{_COLOURS[name]}m{cell}\x1b[0m" if name in _COLOURS else cell

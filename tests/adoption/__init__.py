@@ -1,1 +1,0 @@
-"""Adopting sessions that agents have from before acp-proxy."""

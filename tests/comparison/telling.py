@@ -1,0 +1,115 @@
+"""Short forms for transcripts and for an agent's replays of them.
+
+past = laid("> mend it", "It is mended.", "> thanks", "You are welcome.")
+rule = verdict(told(past, "> mend it", "It is mended."))
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.transcript_text import Laying, Past
+from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry
+
+Update = dict[str, Any]
+
+
+def agent(text: str, **more: object) -> Update:
+    return chunk("agent_message_chunk", text, **more)
+
+
+def user(text: str, **more: object) -> Update:
+    return chunk("user_message_chunk", text, **more)
+
+
+def thought(text: str, **more: object) -> Update:
+    return chunk("agent_thought_chunk", text, **more)
+
+
+def chunk(kind: str, text: str, **more: object) -> Update:
+    return {"sessionUpdate": kind, "content": {"type": "text", "text": text}, **more}
+
+
+def call(id: str, title: str | None = None, status: str | None = "completed", kind: str = "tool_call") -> Update:
+    """A tool call, or an update of one."""
+    update = {"sessionUpdate": kind, "toolCallId": id, "title": title, "status": status}
+    return {key: value for key, value in update.items() if value is not None}
+
+
+def line(update: Update) -> bytes:
+    return jsonrpc.notification(acp.UPDATE, {"sessionId": "s", "update": update})
+
+
+def told_by(said: str | Update) -> Update:
+    """The update of a short form: ``> x`` is a user message, ``~ x`` a thought, any other text an agent message."""
+    if not isinstance(said, str):
+        return said
+    if said.startswith("> "):
+        return user(said[2:])
+    return thought(said[2:]) if said.startswith("~ ") else agent(said)
+
+
+def laid(*said: str | Update, answered: bool = True) -> Past:
+    """A transcript from short forms: ``> x`` is a prompt, and its answer comes before the next prompt."""
+    laying, prompts = Laying(), 0
+    for each in said:
+        if isinstance(each, str) and each.startswith("> "):
+            if prompts:
+                laying.add(answer())
+            prompts += 1
+            laying.add(prompt(each[2:]))
+        else:
+            laying.add(updated(told_by(each)))
+    if prompts and answered:
+        laying.add(answer())
+    return laying.past()
+
+
+def prompt(*texts: str, id: int = 1) -> Entry:
+    blocks = [{"type": "text", "text": text} for text in texts]
+    return _entry(Peer.CLIENT, {"id": id, "method": acp.PROMPT, "params": {"sessionId": "s", "prompt": blocks}})
+
+
+def cancel() -> Entry:
+    return _entry(Peer.CLIENT, {"method": acp.CANCEL, "params": {"sessionId": "s"}})
+
+
+def answer(id: int = 1) -> Entry:
+    return _entry(Peer.AGENT, {"id": id, "result": {"stopReason": "end_turn"}}, acp.PROMPT)
+
+
+def updated(update: Update) -> Entry:
+    return _entry(Peer.AGENT, {"method": acp.UPDATE, "params": {"sessionId": "s", "update": update}})
+
+
+def opened(run: str = "") -> Entry:
+    """The note of a load. ``run``: another than that of all other entries, for a load in a new process."""
+    return Entry("", run, None, note={"type": file_format.OPENED, "method": acp.LOAD})
+
+
+def _entry(peer: Peer, message: dict[str, Any], of: str | None = None) -> Entry:
+    return Entry("", "", peer, of, json.dumps(message).encode(), message)
+
+
+def told(past: Past, *said: str | Update, late: Iterable[str | Update] = ()) -> Comparison:
+    """The comparison of a replay with the past; ``late``: updates after the answer to the load."""
+    comparison = Comparison(past)
+    for is_late, all_said in ((False, said), (True, late)):
+        for each in all_said:
+            update = told_by(each)
+            comparison.add(line(update), update, late=is_late)
+    comparison.end_message()
+    return comparison
+
+
+def new(comparison: Comparison, *, is_open_elsewhere: bool | None = None) -> list[Update]:
+    """The updates that have to be recorded."""
+    return updates(comparison.new(is_open_elsewhere=is_open_elsewhere))
+
+
+def updates(lines: Iterable[bytes]) -> list[Update]:
+    return [json.loads(each)["params"]["update"] for each in lines]

@@ -1,0 +1,519 @@
+"""An agent's replay compared with the transcript: what is known and what is new."""
+
+import random
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.comparison import compare
+from acp_proxy.comparison.choose_replay import Rule, verdict
+from acp_proxy.comparison.compare import TAIL_LIMIT, Comparison, merged
+from acp_proxy.comparison.transcript_text import Laying
+from tests.comparison.telling import (
+    Update,
+    agent,
+    answer,
+    call,
+    laid,
+    line,
+    new,
+    prompt,
+    thought,
+    told,
+    told_by,
+    updated,
+    updates,
+    user,
+)
+from tests.strategies import values
+
+TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
+ONE = TALK[:2]
+GREETING = agent("Welcome back! There is a new release.")
+REPETITIVE = 30_000
+"""The number of chunks of the same few letters, as a progress bar sends them."""
+
+
+def tail(comparison: Comparison) -> list[Update]:
+    return updates(tail_lines(comparison))
+
+
+def tail_lines(comparison: Comparison) -> list[bytes]:
+    """The new lines, and after them those that wait."""
+    new, waiting = comparison.tail_lines()
+    return [*new, *waiting]
+
+
+# The agent's words.
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        TALK,
+        ["> mend it", "It is", " mended,\n\n all ", "of it.", "> thanks", "You are welcome, any time."],
+        ["> mend it", agent("It is mended,", messageId="1"), agent("all of it.", messageId="2"), *TALK[2:]],
+        ["It is mended, all of it. You are welcome, any time."],
+        ["> mend it\n\nthanks", "It is mended, all of it.", "You are welcome, any time."],
+    ],
+)
+def test_text_is_known_however_it_is_joined_split_or_cut(said: list[str | Update]) -> None:
+    comparison = told(laid(*TALK), *said)
+    assert tail(comparison) == []
+    assert comparison.covered == [(0, len(comparison.past.words))]
+    assert not comparison.lacks
+
+
+def test_repeated_words_are_matched_in_order() -> None:
+    past = laid("> a", "ok", "> b", "done", "> c", "ok")
+    for said, covered in (["ok"], [(0, 2)]), (["ok", "> b", "done"], [(0, 6)]), (["> c", "ok"], [(6, 8)]):
+        assert told(past, *said).covered == covered
+    assert tail(told(past, "> a", "ok", "> b", "done", "> c", "ok", "> d", "ok")) == [user("d"), agent("ok")]
+
+
+def test_a_short_word_is_not_matched_by_chance_within_another() -> None:
+    past = laid("> a", "It is broken, I think.")
+    comparison = told(past, "> b", "ok")
+    assert tail(comparison) == [user("b"), agent("ok")]
+
+
+def test_text_after_a_known_message_without_an_id_is_compared_separately() -> None:
+    for pieces in (TALK[3:], ["You are ", "welcome, any time."]):
+        comparison = told(laid(*TALK), *TALK[:3], *pieces, GREETING)
+        assert tail(comparison) == [GREETING]
+        assert verdict(comparison) is Rule.SAME
+
+
+def test_an_answer_may_end_behind_the_prompt_that_was_queued_during_it() -> None:
+    laying = Laying()
+    queued = [prompt("a"), updated(agent("It is")), prompt("b"), prompt("c"), updated(agent("mended.")), answer()]
+    for entry in (*queued, updated(agent("Yes.")), answer(), updated(agent("No."))):
+        laying.add(entry)
+    comparison = told(laying.past(), "> a", "It is", "mended.", "> b", "Yes.", "> c", "No.")
+    assert (comparison.repeats, comparison.lacks, tail(comparison)) == (False, False, [])
+    assert verdict(comparison) is Rule.SAME
+
+
+def test_a_part_of_a_message_covers_that_part() -> None:
+    comparison = told(laid(*TALK), *TALK[:3], "You are welcome")
+    assert tail(comparison) == []
+    assert comparison.covered == [(0, len(comparison.past.words) - len(",anytime."))]
+
+
+# Unknown updates.
+
+
+def test_only_updates_after_the_last_known_message_can_be_new() -> None:
+    comparison = told(laid(*TALK), "> mend it", "It was rewritten.", *TALK[2:], GREETING)
+    assert tail(comparison) == [GREETING]
+    assert comparison.lacks
+
+
+def test_a_reworded_answer_is_not_new() -> None:
+    comparison = told(laid(*TALK), *TALK[:3], "In other words.")
+    assert tail(comparison) == []
+    assert comparison.lacks
+
+
+def test_a_greeting_before_the_first_user_message_is_new_and_not_a_rewording() -> None:
+    comparison = told(laid(*TALK), GREETING, *TALK)
+    assert tail(comparison) == [GREETING]
+    assert not comparison.lacks
+
+
+def test_an_update_of_an_unknown_kind_is_known_only_if_it_is_equal() -> None:
+    odd = {"sessionUpdate": "compaction_update", "n": 1}
+    past = laid(*TALK, odd)
+    assert not told(past, *TALK, odd).is_odd
+    assert tail(told(past, *TALK, odd)) == []
+    assert told(past, *TALK, odd | {"n": 2}).is_odd
+    assert not told(past, *TALK, {"sessionUpdate": "plan", "entries": []}).is_odd
+
+
+# The user's words and thoughts.
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["[Request interrupted by user]", "<context>look</context>\n\nmend it, please, will you", "mend itthanks", "x"],
+)
+def test_the_agents_version_of_a_user_message_is_neutral(said: str) -> None:
+    comparison = told(laid(*TALK), user(said), *TALK[1:])
+    assert not comparison.lacks
+    assert tail(comparison) == []
+
+
+def test_thoughts_are_neutral() -> None:
+    comparison = told(laid("> a", "~ hm", "b"), "> a", "~ something else", "b")
+    assert (comparison.lacks, comparison.told_thoughts, tail(comparison)) == (False, True, [])
+
+
+def test_known_thoughts_at_the_end_are_neither_shown_nor_recorded_again() -> None:
+    for past in (laid("> a", "~ hm", answered=False), laid("> a", "b", "~ hm", answered=False)):
+        said = ["> a", "b", "~ hm"] if past.words else ["> a", "~ hm"]
+        assert (tail(told(past, *said)), new(told(past, *said)), new(told(past, late=said))) == ([], [], [])
+        assert new(told(past, *said, "> c", "~ hm", "d")) == [user("c"), thought("hm"), agent("d")]
+
+
+def test_a_user_message_locates_the_replay_in_the_transcript() -> None:
+    past = laid("> a", "The same answer.", "> b", "The same answer.")
+    comparison = told(past, "> b", "The same answer.")
+    assert comparison.covered == [past.span(2)]
+
+
+def test_short_user_messages_with_nothing_between_them_are_recognised_one_by_one() -> None:
+    past = laid("> go on", "ok.", "> /undo", "> go on", "ok.")
+    comparison = told(past, "> /undo", "> go on", "ok.")
+    assert comparison.covered == [past.span(3)]
+
+
+@pytest.mark.parametrize("begin", [0, 2])
+def test_a_history_replayed_twice_is_recognised(begin: int) -> None:
+    comparison = told(laid(*TALK), *TALK[begin:], *TALK[begin:])
+    assert comparison.repeats
+    assert (comparison.lacks, tail(comparison)) == (False, [])
+
+
+# Tool calls.
+
+
+def test_a_call_is_known_by_its_id_or_by_its_title_in_order() -> None:
+    past = laid("> a", call("1", "look"), call("2", "look"), call("3", "mend"), "Done with it.")
+    for ids in ("123", "xyz"):
+        calls = [call(id, title) for id, title in zip(ids, ("look", "look", "mend"), strict=True)]
+        comparison = told(past, "> a", *calls, "Done with it.")
+        assert comparison.called == {0, 1, 2}
+        assert (comparison.lacks, tail(comparison)) == (False, [])
+
+
+def test_some_agents_repeat_call_ids_in_each_turn() -> None:
+    image = {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "aGk="}}
+    for update in (call("1", "look"), image):
+        said = ["> a", update, "> b", update]
+        assert told(laid(*said), *said).called == {0, 1}
+        assert verdict(told(laid(*said), *said)) is Rule.SAME
+        assert verdict(told(laid(*said), *said[:3])) is Rule.LESS
+    said = ["> a", call("1", "look"), "> b", call("1", kind="tool_call_update"), "c"]
+    assert verdict(told(laid(*said), *said)) is Rule.SAME
+
+
+def test_a_call_that_the_transcript_lacks_is_unknown() -> None:
+    past = laid("> a", call("1", "look"), "Done with it.")
+    comparison = told(past, "> a", call("1", "look"), call("2", "look"), "Done with it.")
+    assert comparison.lacks
+    comparison = told(past, "> a", call("1", "look"), "Done with it.", late=[call("2", "look")])
+    assert tail(comparison) == [call("2", "look")]
+
+
+def test_the_end_of_a_call_unfinished_in_the_transcript_is_new() -> None:
+    past = laid("> a", call("1", "look", "in_progress"), answered=False)
+    end = call("1", status="completed", kind="tool_call_update")
+    comparison = told(past, "> a", call("1", "look", "in_progress"), end, "Done with it.")
+    assert tail(comparison) == [end, agent("Done with it.")]
+    assert new(comparison) == tail(comparison)
+    assert comparison.continues
+
+
+def test_a_finished_call_is_not_new_again() -> None:
+    past = laid("> a", call("1", "look", "failed"), "b")
+    assert tail(told(past, "> a", call("1", "look"), "b")) == []
+
+
+# Updates that are recorded.
+
+
+def test_a_turn_made_elsewhere_is_recorded_from_its_user_message_on() -> None:
+    elsewhere: list[str | Update] = ["> and commit it", "~ hm", call("9", "commit"), "It is committed."]
+    for comparison in (told(laid(*TALK), *TALK, *elsewhere), told(laid(*TALK), *TALK, late=elsewhere)):
+        assert new(comparison) == list(map(told_by, elsewhere))
+        assert comparison.went_on_elsewhere
+
+
+def test_an_unanswered_user_message_is_recorded_and_is_not_a_turn() -> None:
+    comparison = told(laid(*TALK), *TALK, "> and commit it", "~ hm")
+    assert new(comparison) == [user("and commit it"), thought("hm")]
+    assert not comparison.went_on_elsewhere
+    assert new(comparison, is_open_elsewhere=True) == []
+
+
+def test_an_unanswered_user_message_before_the_transcripts_last_turn_is_neither_shown_nor_recorded() -> None:
+    comparison = told(laid(*TALK), *ONE, "> Thank you!")
+    assert (comparison.tail_lines()[0], new(comparison)) == ([], [])
+
+
+def test_otherwise_only_unknown_updates_after_the_answer_are_recorded() -> None:
+    assert new(told(laid(*TALK), *TALK, GREETING)) == []
+    assert new(told(laid(*TALK), *TALK, late=[GREETING])) == [GREETING]
+    assert new(told(laid(*TALK), *TALK, late=[agent(TALK[1])])) == []
+    assert new(told(laid(*TALK), *TALK, late=["~ hm", {"sessionUpdate": "plan"}])) == []
+
+
+def test_the_answer_of_a_turn_unanswered_in_the_transcript_is_recorded() -> None:
+    past = laid(*TALK, "> and test it", answered=False)
+    comparison = told(past, *TALK, "> and test it", "~ hm", "All tests pass.")
+    assert new(comparison) == [thought("hm"), agent("All tests pass.")]
+
+
+def test_an_empty_transcript_gets_the_whole_replay() -> None:
+    said: list[str | Update] = [GREETING, *TALK]
+    assert new(told(laid(), *said)) == list(map(told_by, said))
+
+
+def test_a_repeated_replay_records_nothing_twice() -> None:
+    elsewhere = ["> and commit it", "It is committed."]
+    past = laid(*TALK, *map(told_by, elsewhere))
+    assert new(told(past, *TALK, *elsewhere)) == []
+    assert new(told(past, late=[*TALK, *elsewhere])) == []
+
+
+def test_a_tail_is_kept_up_to_a_limit() -> None:
+    piece = "x" * (TAIL_LIMIT // 4)
+    comparison = told(laid(*TALK), *TALK, "> more", *(agent(piece, messageId=str(n)) for n in range(8)))
+    assert sum(map(len, tail_lines(comparison))) <= TAIL_LIMIT
+    assert len(tail_lines(comparison)) == 4
+
+
+def test_the_unanswered_end_of_a_tail_waits_for_the_agents_next_words() -> None:
+    context = user("look here", messageId="c")
+    comparison = told(laid(*TALK), "> mend it", context, "~ hm")
+    assert list(map(updates, comparison.tail_lines())) == [[], [context, thought("hm")]]
+    comparison = told(laid(*ONE), "> mend it", context, "~ hm")
+    assert list(map(updates, comparison.tail_lines())) == [[], [context, thought("hm")]]
+    comparison.add(line(agent("Yes.")), agent("Yes."), late=True)
+    assert new(comparison) == []  # an answer in other words
+    assert new(told(laid(*ONE), "> mend it", context, late=ONE[1:])) == []
+
+
+# Limits on searching.
+
+
+def spent(comparison: Comparison) -> int:
+    """The number of letters that were searched."""
+    return compare._BUDGET - comparison._search._budget
+
+
+@pytest.mark.parametrize("piece", ["ab ", ".", "abababababababababab "])
+@pytest.mark.parametrize("cut", [lambda text: text, lambda text: text + "x"])
+def test_repetitive_chunks_are_compared_with_a_limited_number_of_searched_letters(
+    piece: str, cut: Callable[[str], str]
+) -> None:
+    past = laid("> a", *[piece] * REPETITIVE)
+    pieces = [agent(cut(piece), messageId=str(number)) for number in range(REPETITIVE)]
+    comparison = told(past, "> a", *pieces)
+    longest = len(past.words) + len(piece) + 1
+    assert spent(comparison) <= compare._BUDGET + longest
+    assert verdict(comparison) in (Rule.SAME, Rule.MORE, Rule.UNDECIDED)
+
+
+def test_repetitive_chunks_in_order_are_found_without_searching() -> None:
+    past = laid("> a", *["ab "] * REPETITIVE)
+    comparison = told(past, "> a", *["ab "] * REPETITIVE)
+    assert spent(comparison) == 0
+    assert verdict(comparison) is Rule.SAME
+
+
+def test_thoughts_have_a_search_limit_of_their_own() -> None:
+    past = laid("> a", *["~ hm "] * REPETITIVE, "The answer to it.")
+    said = [thought("no", messageId=str(number)) for number in range(REPETITIVE)]
+    comparison = told(past, "> a", *said, "The answer to it.")
+    assert compare._BUDGET - comparison._search._thought_budget <= compare._BUDGET + len(past.thoughts) + 2
+    assert spent(comparison) == 0
+    assert verdict(comparison) is Rule.SAME
+
+
+def test_a_comparison_over_its_search_limit_is_undecided_and_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "_BUDGET", 10)
+    comparison = told(laid(*TALK), "> x", "y" * 20, "> z", "w" * 20)
+    assert verdict(comparison) is Rule.UNDECIDED
+    assert new(comparison) == []
+
+
+# Any conversation.
+
+TEXTS = st.text("ab .", min_size=1, max_size=30).filter(str.strip)
+SAID = st.one_of(
+    TEXTS.map(lambda text: f"> {text}"),
+    TEXTS,
+    TEXTS.map(lambda text: f"~ {text}"),
+    st.builds(call, st.sampled_from("123"), st.sampled_from(["look", "mend"])),
+)
+TALKS = st.lists(SAID, max_size=12).map(lambda said: ["> begin", *said])
+
+
+def whole(said: list[str | Update]) -> list[Update]:
+    """One chunk for each message, as agents replay a history."""
+    out: list[Update] = []
+    for update in map(told_by, said):
+        if out and "content" in update and out[-1]["sessionUpdate"] == update["sessionUpdate"]:
+            text = out[-1]["content"]["text"] + update["content"]["text"]
+            out[-1] = update | {"content": {"type": "text", "text": text}}
+        else:
+            out.append(update)
+    return out
+
+
+@given(TALKS, st.booleans())
+def test_a_transcript_equals_its_own_replay(said: list[str | Update], answered: bool) -> None:
+    updates = [told_by(each) | {"messageId": str(number)} for number, each in enumerate(said)]
+    comparison = told(laid(*said, answered=answered), *updates)
+    assert (tail(comparison), comparison.lacks) == ([], False)
+    assert verdict(comparison) is Rule.SAME
+    assert new(comparison) == []
+
+
+def test_two_short_user_messages_in_one_are_known_if_nothing_is_between_them() -> None:
+    assert verdict(told(laid("> go", "> on", "Done."), "> go on", "Done.")) is Rule.SAME
+    assert verdict(told(laid("> go", "Gone.", "> on", "Done."), "> go on", "Gone.", "Done.")) is Rule.LESS
+
+
+@given(TALKS, st.randoms(use_true_random=False))
+def test_how_messages_are_cut_does_not_change_the_verdict(said: list[str | Update], random: random.Random) -> None:
+    past = laid(*said)
+    kept = [each for each in whole(said) if random.random() < 0.8]
+    cut: list[Update] = []
+    for number, update in enumerate(kept):
+        kept[number] = update = update | {"messageId": str(number)} if "content" in update else update
+        text = update["content"]["text"] if "content" in update else ""
+        at = sorted(random.choices(range(len(text) + 1), k=2))
+        pieces = [text[: at[0]], text[at[0] : at[1]], text[at[1] :]]
+        cut += [update | {"content": {"type": "text", "text": each}} for each in pieces] if text else [update]
+    assert verdict(told(past, *cut)) is verdict(told(past, *kept))
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 10)).map(lambda pair: (pair[0], sum(pair)))))
+def test_spans_are_merged_in_order_without_losing_or_adding_a_letter(spans: list[tuple[int, int]]) -> None:
+    out = merged(spans)
+    assert out == sorted(out)
+    assert all(end < start for (_, end), (start, _) in pairwise(out))
+    assert {n for a, b in out for n in range(a, b)} == {n for a, b in spans for n in range(a, b)}
+
+
+@given(TALKS, st.lists(st.dictionaries(st.sampled_from(["sessionUpdate", "content", "toolCallId", "title"]), values)))
+def test_updates_of_any_shape_can_be_compared(said: list[str | Update], odd: list[Update]) -> None:
+    comparison = Comparison(laid(*said))
+    for update in odd:
+        comparison.add(b"{}\n", update, late=True)
+    assert verdict(comparison) in Rule
+    assert len(comparison.new()) <= len(odd)
+
+
+# A turn that was cut, and that the agent finished.
+
+CUT: list[str | Update] = [*TALK, "> and now", "~ Let me", "I will look.", call("9", "look"), "It"]
+
+
+@pytest.mark.parametrize(
+    ("said", "rest"),
+    [
+        (["It is mended.", "Done."], [" is mended.", "Done."]),
+        (["I", "t is", " mended."], [" is", " mended."]),
+        (["It", " is mended."], [" is mended."]),
+        (["It", call("10", "test"), "Done."], [call("10", "test"), "Done."]),
+        (["It", "~ So.", "It is mended."], ["~ So.", "It is mended."]),
+    ],
+)
+@pytest.mark.parametrize("late", [False, True])
+def test_the_rest_of_a_turn_that_was_cut_is_new(said: list[str | Update], rest: list[str | Update], late: bool) -> None:
+    replay = [*CUT[:-1], *said]
+    comparison = told(laid(*CUT, answered=False), *([] if late else replay), late=replay if late else [])
+    assert new(comparison, is_open_elsewhere=False) == list(map(told_by, rest))
+    assert verdict(comparison) is Rule.SAME
+    assert new(told(laid(*CUT, *rest, answered=False), *replay), is_open_elsewhere=False) == []
+
+
+@pytest.mark.parametrize("left_out", [(0,), (2,), (3,), (2, 3), (1, 2, 3)])
+def test_the_rest_of_a_turn_that_was_cut_is_new_whatever_the_replay_leaves_out(left_out: tuple[int, ...]) -> None:
+    turn = [each for number, each in enumerate(CUT[len(TALK) :]) if number not in left_out]
+    comparison = told(laid(*CUT, answered=False), *TALK, *turn[:-1], "It is mended.")
+    assert new(comparison, is_open_elsewhere=False) == [agent(" is mended.")]
+
+
+def test_the_rest_of_a_turn_of_calls_is_new_if_the_replay_leaves_the_calls_out() -> None:
+    comparison = told(laid("> a", call("1", "look"), answered=False), "> a", "Done.")
+    assert (verdict(comparison), tail(comparison)) == (Rule.LESS, [agent("Done.")])
+    assert new(comparison, is_open_elsewhere=False) == [agent("Done.")]
+
+
+def test_a_chunk_that_holds_known_and_new_words_is_divided_with_all_its_members() -> None:
+    past = laid("> mend it", agent("It is ", messageId="m"), answered=False)
+    known = agent("It  is mended.\n", messageId="m", _meta={"x": 1.0})
+    assert new(told(past, "> mend it", known), is_open_elsewhere=False) == [
+        agent(" mended.\n", messageId="m", _meta={"x": 1.0})
+    ]
+
+
+def test_a_thought_that_was_cut_is_divided() -> None:
+    past = laid("> mend it", "Yes.", "~ I could", answered=False)
+    comparison = told(past, "> mend it", "Yes.", "~ I could look", "Done.")
+    assert new(comparison, is_open_elsewhere=False) == [thought(" look"), agent("Done.")]
+
+
+@pytest.mark.parametrize(
+    "said", [["~ So."], [{"sessionUpdate": "plan"}], [{"sessionUpdate": "odd"}], ["~ Let me see."], []]
+)
+def test_thoughts_plans_and_unknown_kinds_alone_complete_no_turn(said: list[str | Update]) -> None:
+    comparison = told(laid(*CUT, answered=False), *CUT, *said)
+    assert new(comparison, is_open_elsewhere=False) == []
+
+
+def test_words_that_the_transcript_has_complete_no_turn() -> None:
+    past = laid("A warning.", *CUT, answered=False)
+    assert new(told(past, *CUT, "A warning."), is_open_elsewhere=False) == []
+
+
+@pytest.mark.parametrize("is_open_elsewhere", [True, None])
+def test_a_turn_that_another_process_may_be_running_is_not_completed(is_open_elsewhere: bool | None) -> None:
+    comparison = told(laid(*CUT, answered=False), *CUT, " is mended.", late=["By the way."])
+    assert new(comparison, is_open_elsewhere=is_open_elsewhere) == [agent("By the way.")]
+    unanswered = told(laid("> a", answered=False), "> a", "b")
+    assert new(unanswered, is_open_elsewhere=is_open_elsewhere) == ([] if is_open_elsewhere else [agent("b")])
+
+
+def test_a_turn_that_was_answered_is_not_completed() -> None:
+    assert new(told(laid(*CUT), *CUT, " is mended."), is_open_elsewhere=False) == []
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["A warning of it.", TALK[1], TALK[3]],
+        [TALK[1], "A warning of it.", TALK[3]],
+        [TALK[1], TALK[3], "A warning of it."],
+        ["A warning of it.", TALK[1], "Another warning.", TALK[3], "A third one."],
+    ],
+)
+def test_each_known_message_is_known_whatever_comes_next_to_it(said: list[str], late: bool) -> None:
+    comparison = told(laid(*TALK), *([] if late else said), late=said if late else [])
+    assert comparison.covered == [(0, len(comparison.past.words))]
+    assert comparison.lacks == (said[1] != TALK[3])
+    assert new(comparison) == ([agent(said[-1])] if late and said[-1] != TALK[3] else [])
+
+
+def test_an_unanswered_user_message_at_the_end_is_shown_and_recorded() -> None:
+    for said in (["> mend it", "~ hm", "> and test it"], ["> mend it", user("and test it"), "~ hm"]):
+        comparison = told(laid("> mend it"), *said)
+        assert updates(comparison.tail_lines()[0]) == new(comparison)
+        assert user("and test it") in new(comparison)
+    comparison = told(laid("> mend it"), "> mend it", "It is.", "> and test it")
+    assert updates(comparison.tail_lines()[0]) == new(comparison) == [agent("It is."), user("and test it")]
+    assert new(told(laid("> mend it", "It is.", user("and test it")), "> mend it", "It is.", "> and test it")) == []
+
+
+PAST = laid("> one", "answer-1", "> three", "answer-3")
+IN_ONE_MESSAGE = ("ans", "wer", "-1", "ans", "wer", "-2", "ans", "wer", "-3")
+"""A replay without the user's words, in small chunks, with a turn that was made elsewhere."""
+
+
+def test_known_words_on_both_sides_of_unknown_ones_are_known_in_a_replay_without_users() -> None:
+    comparison = told(PAST, *IN_ONE_MESSAGE)
+    assert verdict(comparison) is Rule.MORE
+    assert new(comparison) == []
+
+
+def test_a_message_after_the_answer_that_ends_like_the_transcript_is_new() -> None:
+    comparison = told(PAST, late=["Another ", "answer-3"])
+    assert new(comparison) == [agent("Another "), agent("answer-3")]

@@ -1,0 +1,447 @@
+"""Parts of a replay that come after the agent's answer, or in the turn after it."""
+
+import json
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.late_updates import WAITING_LIMIT, InTurn, Sieve
+from acp_proxy.comparison.transcript_text import Laying, Past, letters
+from tests.comparison.telling import (
+    Update,
+    agent,
+    answer,
+    call,
+    laid,
+    line,
+    new,
+    prompt,
+    thought,
+    told,
+    told_by,
+    updates,
+    user,
+)
+
+TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
+ONE, TWO = TALK[:2], TALK[2:]
+GREETING = "Welcome back! There is a new release."
+
+
+class Late:
+    """A sieve and its comparison."""
+
+    def __init__(self, past: Past, *before: str | Update, ours: bool) -> None:
+        self.comparison: Comparison = told(past, *before)
+        self.sieve = Sieve(self.comparison, ours=ours)
+
+    def told(self, *said: str | Update) -> list[Update]:
+        """What passes to the client at once."""
+        return updates(out for update in map(told_by, said) for out in self.sieve.add(line(update), update))
+
+    def rest(self) -> list[Update]:
+        return updates(self.sieve.rest())
+
+
+def expected(said: Iterable[str | Update]) -> list[Update]:
+    return list(map(told_by, said))
+
+
+# Between the answer and the next prompt, when the transcript was shown.
+
+
+@pytest.mark.parametrize("before", [[], ONE[:1], ONE, [*ONE, "> thanks"]])
+def test_updates_that_the_client_has_seen_are_dropped(before: list[str | Update]) -> None:
+    late = Late(laid(*TALK), *before, ours=True)
+    assert late.told(*TALK[len(before) :]) == []
+    assert late.rest() == []
+    assert new(late.comparison) == []
+
+
+def test_new_updates_pass_at_once_and_are_recorded() -> None:
+    late = Late(laid(*TALK), *TALK, ours=True)
+    assert late.told(GREETING) == expected([GREETING])
+    assert (late.rest(), new(late.comparison)) == ([], expected([GREETING]))
+
+
+@pytest.mark.parametrize(
+    ("said", "rest"),
+    [
+        (["It is mended."], [" mended."]),
+        (["It", " is mended.", " All of it."], [" mended.", " All of it."]),
+        (["~ hm", "It is mended."], [" mended."]),
+    ],
+)
+def test_only_the_rest_of_a_message_that_was_cut_passes(said: list[str | Update], rest: list[str | Update]) -> None:
+    late = Late(laid("> mend it", "~ hm", "It is", answered=False), ours=True)
+    assert late.told("> mend it", *said) == expected(rest)
+    assert (late.rest(), new(late.comparison, is_open_elsewhere=False)) == ([], expected(rest))
+
+
+def test_a_message_that_only_the_agent_has_shown_passes_whole() -> None:
+    late = Late(laid("> mend it", "It is", answered=False), ours=False)
+    assert late.told("> mend it", "It is mended.") == expected(["> mend it", "It is mended."])
+
+
+def test_a_greeting_right_after_a_known_message_without_an_id_passes_alone() -> None:
+    late = Late(laid(*TALK), *ONE, "> thanks", ours=True)
+    assert late.told("You are ", "welcome, any time.") == []
+    assert late.told(GREETING) == expected([GREETING])
+    assert new(late.comparison) == expected([GREETING])
+
+
+def test_the_agents_text_waits_only_while_it_equals_the_transcripts() -> None:
+    late = Late(laid(*TALK), *ONE, "> thanks", ours=True)
+    assert late.told("You are ") == []
+    pieces = ["not ", "alone."]
+    assert late.told(pieces[0]) == expected(["You are ", "not "])
+    assert late.told(pieces[1]) == expected(["alone."])
+
+
+@pytest.mark.parametrize("before", [[], ONE])
+def test_an_answer_in_other_words_is_dropped(before: list[str]) -> None:
+    late = Late(laid(*TALK), *before, ours=True)
+    asked, answer, *rest = TALK[len(before) :]
+    assert late.told(asked, "~ hm", f"[Thought: true]{answer}") == []
+    assert late.told(*rest) == []
+    assert late.rest() == []
+    assert new(late.comparison) == []
+
+
+def test_what_follows_an_answer_in_other_words_is_new() -> None:
+    late = Late(laid(*TALK), ours=True)
+    assert late.told("> thanks", f"[Thought: true]{TALK[3]}") == []
+    assert late.told(GREETING, TALK[3]) == expected([GREETING, TALK[3]])
+
+
+def test_unknown_words_behind_an_earlier_message_of_the_users_wait_for_what_is_known() -> None:
+    late = Late(laid(*TALK), ours=True)
+    assert late.told("> mend it", "I have mended it.") == []
+    assert late.told("> thanks", "You are welcome, any time.") == []
+    assert late.told(GREETING) == expected([GREETING])
+    late = Late(laid(*TALK), "> mend it", ours=True)
+    assert late.told(GREETING) == []
+    assert late.rest() == expected([GREETING])
+
+
+@pytest.mark.parametrize("answer", ["known", "new"])
+def test_a_user_message_passes_or_not_with_the_agents_next_words(answer: str) -> None:
+    late = Late(laid(*TALK), *ONE, ours=True)
+    if answer == "known":
+        assert late.told(*TWO) == []
+        assert late.rest() == []
+    else:
+        assert late.told("> and test it", "~ hm") == []
+        assert late.told("All the tests pass.") == expected(["> and test it", "~ hm", "All the tests pass."])
+        assert new(late.comparison) == expected(["> and test it", "~ hm", "All the tests pass."])
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_user_message_that_follows_the_transcripts_last_turn_passes_at_once(ours: bool) -> None:
+    late = Late(laid(*TALK), *TALK, ours=ours)
+    assert late.told("> and test it", "~ hm") == expected(["> and test it", "~ hm"])
+    assert (late.rest(), new(late.comparison)) == ([], expected(["> and test it", "~ hm"]))
+
+
+def test_a_user_message_before_the_answer_to_the_last_prompt_waits_until_nothing_follows() -> None:
+    late = Late(laid(*TALK), ours=True)
+    more = user("and test it", messageId="m")
+    assert late.told(*ONE, "> thanks", more) == []
+    assert (late.rest(), new(late.comparison)) == ([more], [more])
+    late = Late(laid(*TALK), ours=True)
+    assert late.told(*ONE, "> thanks", user("for what?", messageId="m"), *TWO[1:]) == []
+    assert (late.rest(), new(late.comparison)) == ([], [])
+
+
+def test_an_unanswered_user_message_before_the_last_turn_passes_only_if_the_agents_replay_is_shown() -> None:
+    for ours, out in ((True, []), (False, expected(["> Thank you!"]))):
+        late = Late(laid(*TALK), *ONE, ours=ours)
+        assert late.told("> Thank you!") == out
+        assert (late.rest(), new(late.comparison)) == ([], [])
+
+
+def test_a_user_message_that_may_begin_the_agents_replay_again_waits() -> None:
+    late = Late(laid(*TALK), *TALK, ours=False)
+    assert late.told("> mend", user(" it")) == []
+    assert late.told(*TALK[1:]) == []
+    late = Late(laid(*TALK), *TALK, ours=False)
+    assert late.told("> mend") == []
+    assert late.told(user(" the other")) == expected(["> mend", user(" the other")])
+
+
+def test_updates_that_waited_at_the_answer_pass_with_the_agents_next_words() -> None:
+    late = Late(laid(*TALK), *ONE, "> and test it", ours=True)
+    assert late.told("All the tests pass.") == expected(["> and test it", "All the tests pass."])
+
+
+def test_a_call_that_the_client_has_seen_is_dropped_and_its_end_passes() -> None:
+    past = laid("> a", call("1", "look"), call("2", "mend", "pending"), answered=False)
+    late = Late(past, "> a", ours=True)
+    assert late.told(call("1", "look"), call("2", "mend", "pending")) == []
+    end = call("2", status="completed", kind="tool_call_update")
+    assert late.told(end) == [end]
+    assert new(late.comparison) == [end]
+
+
+def test_the_users_words_before_a_call_that_ends_are_not_shown_again() -> None:
+    late = Late(laid("> run it", call("c1", "Run", "in_progress"), answered=False), ours=True)
+    ends = call("c1", "Run")
+    assert late.told("> run it", ends) == [ends]
+    assert (late.rest(), new(late.comparison)) == ([], [ends])
+
+
+def test_a_second_replay_of_a_turn_without_words_is_dropped() -> None:
+    late = Late(laid("> run it", call("c1", "Run")), "> run it", call("c1", "Run"), ours=False)
+    assert late.told("> run it", call("c1", "Run")) == []
+    assert late.rest() == []
+
+
+def test_an_update_of_another_kind_is_dropped_only_if_it_is_equal() -> None:
+    odd = {"sessionUpdate": "odd", "n": 1}
+    late = Late(laid(*TALK, odd), *TALK, ours=True)
+    assert late.told(odd) == []
+    assert late.told(odd | {"n": 2}) == [odd | {"n": 2}]
+
+
+def test_known_messages_next_to_unknown_ones_are_dropped_and_only_what_follows_all_of_them_is_recorded() -> None:
+    late = Late(laid(*TALK), ours=True)
+    assert late.told(TALK[1], GREETING, TALK[3], "A warning of it.") == expected([GREETING, "A warning of it."])
+    assert (late.rest(), new(late.comparison)) == ([], expected(["A warning of it."]))
+
+
+# Between the answer and the next prompt, when the agent's replay was shown.
+
+
+def test_the_rest_of_the_agents_replay_is_shown_once() -> None:
+    late = Late(laid(*TALK), *ONE, ours=False)
+    assert [*late.told(*TWO), *late.rest()] == expected(TWO)
+    assert late.told(*TALK) == []
+    assert late.rest() == []
+    assert new(late.comparison) == []
+
+
+def test_waiting_text_over_the_limit_passes() -> None:
+    text = "word " * (WAITING_LIMIT // 16)
+    late = Late(laid("> a", text * 5), "> a", ours=True)
+    out = late.told(*[agent(text)] * 5)
+    assert out
+    assert len(out) < 5
+
+
+# In the turn after the answer.
+
+
+class Turn:
+    """A turn after a load; ``before``: what the agent had replayed before the prompt."""
+
+    def __init__(
+        self, past: Past, *before: str | Update, prompts: Iterable[str] = ("go on",), ours: bool = True
+    ) -> None:
+        self.prompts = [letters(prompt) for prompt in prompts]
+        self.turn = InTurn(told(past, *before), ours=ours)
+
+    def told(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
+        """What is sent to the client at once, and what is recorded."""
+        updates = map(told_by, said)
+        return _parted(out for update in updates for out in self.turn.add(line(update), update, self.prompts))
+
+    def rest(self) -> tuple[list[Update], list[Update]]:
+        return _parted(self.turn.rest())
+
+    def all(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
+        """What is sent and what is recorded until the turn is over."""
+        (sent, recorded), (more, late) = self.told(*said), self.rest()
+        return [*sent, *more], [*recorded, *late]
+
+
+def _parted(told: Iterable[tuple[bytes, bool, bool]]) -> tuple[list[Update], list[Update]]:
+    parted: tuple[list[Update], list[Update]] = ([], [])
+    for each, is_sent, is_recorded in told:
+        for out in (parted[0] if is_sent else [], parted[1] if is_recorded else []):
+            out.append(json.loads(each)["params"]["update"])
+    return parted
+
+
+def both(*said: str | Update) -> tuple[list[Update], list[Update]]:
+    return expected(said), expected(said)
+
+
+@pytest.mark.parametrize("before", [[], TALK])
+def test_everything_in_a_turn_is_sent_and_recorded_at_once(before: list[str | Update]) -> None:
+    said: list[str | Update] = [
+        "> go on",
+        "~ hm",
+        call("9", "look"),
+        "As you like, it is done.",
+        {"sessionUpdate": "odd"},
+    ]
+    turn = Turn(laid(*TALK), *before)
+    assert (turn.told(*said), turn.rest()) == (both(*said), both())
+    assert turn.prompts == []
+
+
+@pytest.mark.parametrize("number", range(len(TALK) + 1))
+@pytest.mark.parametrize("ours", [True, False])
+def test_an_answer_that_equals_what_the_agent_did_not_replay_is_sent_at_once_and_recorded(
+    number: int, ours: bool
+) -> None:
+    for said in (TALK[1], TALK[3]):
+        turn = Turn(laid(*TALK), *TALK[:number], ours=ours)
+        pieces = [agent(word + " ") for word in said.split(" ")]
+        recorded: list[Update] = []
+        for piece in pieces:
+            sent, now = turn.told(piece)
+            assert sent == [piece]
+            recorded += now
+        assert turn.rest()[0] == []
+        turn = Turn(laid(*TALK), *TALK[:number], ours=ours)
+        assert turn.all(*pieces) == (pieces, pieces)
+
+
+def test_a_known_call_and_known_words_are_sent_and_recorded_if_no_user_message_proves_a_replay() -> None:
+    past = laid("> a", "Some words of it.", call("1", "look"), "Let me look at the code first.", "ok", *TWO)
+    said: list[str | Update] = [call("1", "look"), "Let me look at the code first.", "ok"]
+    assert Turn(past, "> a", "Some words of it.").all(*said) == both(*said)
+    assert Turn(past, "> a").all(*said) == both(*said)
+
+
+def test_the_end_of_a_turn_that_a_replay_has_begun_is_sent_and_recorded_only_if_no_user_message_follows() -> None:
+    turn = Turn(laid(*TALK), *TALK[:1])
+    assert turn.told(TALK[1]) == (expected(TALK[1:2]), [])
+    assert turn.told(*TWO) == both()
+    assert turn.all("As you like.") == both("As you like.")
+    turn = Turn(laid(*TALK), *TALK[:1])
+    assert turn.told(TALK[1], "As you like.") == both(TALK[1], "As you like.")
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_replay_that_runs_into_a_turn_is_not_recorded_again(number: int, ours: bool) -> None:
+    turn = Turn(laid(*TALK), *TALK[:number], ours=ours)
+    said = ["> go on", "As you like."]
+    sent, recorded = turn.all(*TALK[number:], *said)
+    assert recorded == expected(said)
+    rest_of_turn = TALK[number:][: number % 2]  # nothing proves before a user message that it is not the answer
+    assert sent == expected([*(rest_of_turn if ours else TALK[number:]), *said])
+
+
+@pytest.mark.parametrize("before", [[], TALK])
+def test_a_replay_that_begins_in_a_turn_is_neither_sent_nor_recorded(before: list[str | Update]) -> None:
+    turn = Turn(laid(*TALK), *before)
+    assert turn.told(*TALK) == both()
+    assert turn.all("> go on", "As you like.") == both("> go on", "As you like.")
+
+
+def test_words_behind_a_proved_replay_are_new_if_they_do_not_go_on_in_order() -> None:
+    for said in (["> mend it", "Let me see."], ["> mend it", TALK[3]], ["> mend it", "It is mended"]):
+        assert Turn(laid(*TALK)).all(*said) == both(*said)
+    assert Turn(laid(*TALK)).all(*ONE, TALK[3]) == both(TALK[3])
+
+
+def test_a_user_message_that_is_neither_next_nor_first_begins_no_replay() -> None:
+    assert Turn(laid(*TALK)).told(*TWO) == both(*TWO)
+    assert Turn(laid(*TALK), *TALK).told(*TWO) == both(*TWO)
+
+
+def test_a_user_message_without_an_answer_in_the_transcript_is_followed_by_the_next_one() -> None:
+    past = laid("> mend it", "> thanks", "You are welcome.")
+    assert Turn(past).all("> mend it", user("thanks"), "You are welcome.", "Well.") == both("Well.")
+    assert Turn(past).all("> mend it") == both()
+
+
+def test_an_echo_equal_to_the_first_prompt_begins_no_replay() -> None:
+    turn = Turn(laid(*TALK), *TALK, prompts=["mend it"])
+    assert turn.told("> mend it", "It is mended, all of it.") == both(*ONE)
+    assert turn.prompts == []
+
+
+def test_an_echo_in_other_words_is_new_although_a_replay_may_still_be_running() -> None:
+    laying = Laying()
+    for text in ("/undo", "/undo"):
+        laying.add(prompt(text))
+        laying.update(user(f"{text} [a file]"))
+        laying.add(answer())
+    turn = Turn(laying.past(), "> /undo [a file]", prompts=["/undo"])
+    assert turn.told("> /undo [a file]", "Undone.") == both("> /undo [a file]", "Undone.")
+    assert turn.prompts == []
+
+
+def test_an_echo_in_pieces_is_new() -> None:
+    turn = Turn(laid(*TALK), *TALK)
+    assert turn.told(user("go "), user("on"), "Well.") == both(user("go "), user("on"), "Well.")
+
+
+def test_a_user_message_in_pieces_passes_as_soon_as_it_is_another_than_the_first() -> None:
+    turn = Turn(laid(*TALK), *TALK)
+    assert turn.told(user("mend ")) == both()
+    assert turn.told(user("the other")) == both(user("mend "), user("the other"))
+    assert turn.told("Well.", user("mend ")) == both("Well.")
+    assert turn.turn.is_running
+    assert turn.told("Well.") == both(user("mend "), "Well.")
+    assert not turn.turn.is_running
+
+
+PLAN: Update = {"sessionUpdate": "plan", "entries": []}
+
+
+def test_known_thoughts_plans_and_calls_of_a_running_replay_are_not_new() -> None:
+    said: list[str | Update] = ["> a", "~ hm hm", call("1", "look"), "The answer to it, whole."]
+    turn = Turn(laid(*said, *TWO))
+    again: list[str | Update] = ["> a", PLAN, thought("hm hm"), call("1", "look"), call("1", kind="tool_call_update")]
+    assert turn.told(*again) == both()
+    assert turn.told(call("9", "look")) == both(call("9", "look"))
+
+
+@pytest.mark.parametrize("following", ["As you like.", call("9", "look"), {"sessionUpdate": "odd"}, "~ new", None])
+@pytest.mark.parametrize("before", [ONE, ONE[:1]])
+def test_a_plan_or_a_known_thought_that_begins_the_turn_is_sent_and_recorded_with_what_follows(
+    before: list[str], following: str | Update | None
+) -> None:
+    turn = Turn(laid("> mend it", "~ hm hm", *TALK[1:]), *before)
+    said = [PLAN, "~ hm hm", *([following] if following is not None else [])]
+    assert turn.told(*said)[0] == expected(said)
+    turn = Turn(laid("> mend it", "~ hm hm", *TALK[1:]), *before)
+    assert turn.all(*said) == both(*said)
+
+
+def test_updates_over_the_limit_do_not_wait() -> None:
+    turn = Turn(laid(*TALK))
+    long: Update = {**PLAN, "entries": ["x" * WAITING_LIMIT]}
+    assert turn.told("> mend it", PLAN, long) == both("> mend it", PLAN, long)
+
+
+@given(
+    st.lists(st.sampled_from([*TALK, "> go on", "~ hm", GREETING, "As you like."]), max_size=12),
+    st.integers(0, 4),
+    st.booleans(),
+)
+def test_nothing_is_lost_doubled_or_reordered(said: list[str], number: int, ours: bool) -> None:
+    sent, recorded = Turn(laid(*TALK), *TALK[:number], ours=ours).all(*said)
+    left = iter(expected(said))
+    assert all(each in left for each in sent), "in order, each at most once"
+    assert ours or sent == expected(said)
+    left = iter(sent)
+    assert all(each in left for each in recorded), "what is recorded was sent"
+    if not any(each in TALK[::2] for each in said):
+        assert sent == expected(said), "no user message proves a replay"
+    late = Late(laid(*TALK), *TALK[:number], ours=True)
+    passed = [*late.told(*said), *late.rest()]
+    left = iter(expected(said))
+    assert all(each in left for each in passed), "in order, each at most once"
+    recorded = [each for each in new(late.comparison) if each["sessionUpdate"] == "agent_message_chunk"]
+    assert all(each in passed for each in recorded), "what is recorded was shown"
+
+
+def test_a_second_replay_in_other_words_is_dropped_where_the_agents_was_shown() -> None:
+    late = Late(laid(*TALK), *TALK, ours=False)
+    assert late.told("> mend it", "[Thought: true]It is mended, all of it.", *TWO) == []
+    assert (late.rest(), new(late.comparison)) == ([], [])
+
+
+def test_a_call_that_the_agent_sends_first_after_its_last_words_again_goes_out() -> None:
+    past = laid("> mend it", "I am looking at all of it.", call("1", "look"))
+    late = Late(past, "> mend it", "I am looking at all of it.", ours=False)
+    assert late.told("I am looking at all of it.", call("1", "look"))[-1:] == [call("1", "look")]

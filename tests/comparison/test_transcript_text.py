@@ -1,0 +1,240 @@
+"""A transcript laid out for a comparison."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.comparison.transcript_text import Laying, Past, block_letters, digest, letters, takes_back
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript.file_format import Entry
+from tests.comparison.telling import agent, answer, call, cancel, laid, opened, prompt, thought, updated, user
+from tests.strategies import values
+
+
+def of(*entries: Entry) -> Past:
+    laying = Laying()
+    for entry in entries:
+        laying.add(entry)
+    return laying.past()
+
+
+def forms(past: Past) -> list[list[str]]:
+    return [user.forms for user in past.users]
+
+
+def test_words_and_thoughts_are_letters_in_order_however_they_are_chunked() -> None:
+    past = laid("> a", "It is\n", " mended.", "~ h m", "All of it.", "> b", "Yes.")
+    assert (past.words, past.thoughts) == ("Itismended.Allofit.Yes.", "hm")
+    assert [past.words[slice(*past.span(turn))] for turn in range(3)] == ["", "Itismended.Allofit.", "Yes."]
+
+
+def test_text_before_the_first_prompt_is_a_turn_of_its_own() -> None:
+    past = laid("Welcome", call("1", "look"), "> a", "b", call("2", "mend"))
+    assert past.span(0) == (0, 7)
+    assert (list(past.calls_of(0)), list(past.calls_of(1))) == ([0], [1])
+
+
+def test_messages_begin_where_the_kind_or_the_id_changes() -> None:
+    past = of(
+        prompt("x"), updated(agent("ab", messageId="1")), updated(agent("c", messageId="1")),
+        updated(agent("de", messageId="2")), updated(thought("hm")), updated(agent("f", messageId="2")),
+    )  # fmt: skip
+    assert past.messages == [0, 3, 5]
+    assert [past.begins_message(at) for at in range(6)] == [True, False, False, True, False, True]
+    assert [past.ends_message(at) for at in range(7)] == [True, False, False, True, False, True, True]
+
+
+# One message, several forms.
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        [user("look at @a.py")],
+        [user("look at"), user(" @a.py")],
+        [user("look at @a.py:\n\nprint(1)")],
+        [user("context"), user("look at @a.py")],
+    ],
+)
+def test_a_prompt_and_its_echo_are_one_message(echo: list[dict[str, object]]) -> None:
+    past = of(prompt("look at @a.py"), *map(updated, echo), updated(agent("I see.")), answer())
+    assert len(past.users) == 1
+    assert "lookat@a.py" in past.users[0].forms
+
+
+def test_after_the_agents_words_only_the_prompts_text_is_an_echo() -> None:
+    said = [prompt("a"), updated(agent("b"))]
+    assert len(of(*said, updated(user("a")), updated(agent("c")), answer()).users) == 1
+    assert len(of(*said, updated(user("steer")), updated(agent("c")), answer()).users) == 2
+
+
+def test_an_echo_belongs_to_the_queued_prompt_with_its_text_or_to_the_first_one() -> None:
+    past = of(prompt("a"), prompt("b"), updated(user("b")), updated(agent("x")), answer(), answer())
+    assert forms(past) == [["a"], ["b"]]
+    past = of(prompt("a"), prompt("b"), updated(user("a, with a file")), updated(agent("x")), answer(), answer())
+    assert forms(past) == [["a", "a,withafile"], ["b"]]
+
+
+def test_a_prompt_is_known_by_all_its_blocks_or_by_its_text() -> None:
+    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    entry = prompt("look")
+    params = entry.value["params"]  # type: ignore[index]
+    params["prompt"].append(image)
+    past = of(entry)
+    assert past.users[0].forms == ["look" + block_letters(image), "look"]
+
+
+def test_a_user_message_without_a_prompt_was_made_elsewhere() -> None:
+    past = of(prompt("a"), updated(agent("b")), answer(), updated(user("c")), updated(agent("d")))
+    assert [user.is_elsewhere for user in past.users] == [False, True]
+
+
+def test_a_prompt_that_will_not_be_answered_has_no_echo_and_is_unfinished() -> None:
+    past = of(prompt("a"), opened("2"), updated(user("b")), updated(agent("c")))
+    assert forms(past) == [["a"], ["b"]]
+    past = of(prompt("a"), cancel(), opened(), updated(user("a")), updated(agent("c")))
+    assert forms(past) == [["a"], ["a"]]
+    assert of(prompt("a"), updated(agent("b"))).is_unfinished
+    assert of(prompt("a"), opened()).is_unfinished
+    assert not of(prompt("a"), updated(agent("b")), answer()).is_unfinished
+
+
+def test_a_load_in_a_turn_leaves_the_turn_open() -> None:
+    past = of(prompt("a"), updated(agent("b")), opened(), updated(user("a")), updated(agent("c")), answer())
+    assert forms(past) == [["a"]]
+    assert not past.is_unfinished
+
+
+def test_a_prompt_is_queued_as_long_as_the_echo_that_its_agent_sends_is_missing() -> None:
+    first = [prompt("a"), updated(user("a")), updated(agent("b"))]
+    queued = [prompt("c", id=2), prompt("d", id=3)]
+    assert [each.forms for each in of(*first, *queued, opened()).queued] == [["c"], ["d"]]
+    assert [each.forms for each in of(*first, *queued, answer(), updated(user("c"))).queued] == [["d"]]
+    assert not of(*first, *queued, opened("2")).queued
+    assert not of(*first, answer(), queued[0], answer(2)).queued
+    assert not of(prompt("a"), updated(agent("b")), *queued).queued
+
+
+# Tool calls.
+
+
+def test_updates_of_a_call_are_one_call_and_its_id_in_another_turn_is_another() -> None:
+    past = laid(
+        "> a", call("1", "look", "pending"), call("1", status="completed", kind="tool_call_update"),
+        "> b", call("1", "mend", "pending"),
+    )  # fmt: skip
+    assert [(each.title, each.turn, each.status) for each in past.calls] == [
+        ("look", 1, "completed"), ("mend", 2, "pending"),
+    ]  # fmt: skip
+    assert past.calls_by_id == {"1": [0, 1]}
+    assert past.calls_by_title == {"look": [0], "mend": [1]}
+
+
+def test_an_update_in_a_later_turn_belongs_to_the_call_with_its_id() -> None:
+    past = laid("> a", call("1", "look", "pending"), "> b", call("1", status="completed", kind="tool_call_update"))
+    assert [(each.turn, each.status) for each in past.calls] == [(1, "completed")]
+
+
+def test_an_image_from_the_agent_counts_as_a_finished_call() -> None:
+    image = {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "aGk="}}
+    past = laid("> a", image, "b")
+    assert [each.status for each in past.calls] == ["completed"]
+    assert past.words == "b"
+
+
+# Taking back.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/clear",
+        " /compact now",
+        "/compress",
+        "/undo 2",
+        "/rewind",
+        "/revert",
+        "/RESTORE",
+        "/reset",
+        "/rollback",
+        "/new",
+    ],
+)
+def test_some_commands_take_something_back(text: str) -> None:
+    assert takes_back(text)
+    past = laid("> a", "b", f"> {text}", "Done.")
+    assert [user.takes_back for user in past.users] == [False, True]
+    assert past.taken_back_at == 2
+
+
+@pytest.mark.parametrize("text", ["/newest", "undo", "/model", "please /clear", ""])
+def test_other_texts_take_nothing_back(text: str) -> None:
+    assert not takes_back(text)
+    assert laid("> a", "b", f"> {text}", "Done.").taken_back_at == 0
+
+
+def test_a_compaction_takes_back_everything_before_it() -> None:
+    assert laid("> a", "b", {"sessionUpdate": "compaction_update", "status": "completed"}).taken_back_at == 1
+
+
+# Other lookups, and any values.
+
+
+def test_the_next_user_message_with_given_letters_is_found_from_any_place_on() -> None:
+    past = laid("> ok", "a", "> no", "b", "> ok", "c")
+    assert [past.next_user("ok", start) for start in range(4)] == [0, 2, 2, None]
+
+
+def test_states_and_plans_do_not_count() -> None:
+    past = laid({"sessionUpdate": "plan", "entries": []}, {"sessionUpdate": "usage_update"})
+    assert past.is_empty
+    assert past.others == set()
+
+
+def test_an_update_of_another_kind_is_known_by_its_value() -> None:
+    past = laid("> a", {"sessionUpdate": "odd", "a": 1, "b": 2})
+    assert past.others == {digest({"b": 2, "sessionUpdate": "odd", "a": 1})}
+
+
+@given(st.text())
+def test_letters_are_the_same_however_a_text_is_cut(text: str) -> None:
+    for at in range(len(text)):
+        assert letters(text[:at]) + letters(text[at:]) == letters(text)
+
+
+@given(st.lists(values), st.lists(st.dictionaries(st.sampled_from(["sessionUpdate", "content", "toolCallId"]), values)))
+def test_entries_of_any_shape_can_be_laid_out(blocks: list[object], told: list[dict[str, object]]) -> None:
+    laying = Laying()
+    laying.add(Entry("", "", Peer.CLIENT, None, b"", {"method": "session/prompt", "params": {"prompt": blocks}}))
+    for update in told:
+        laying.update(update)
+    past = laying.past()
+    assert all(past.span(turn) for turn in range(len(past.users) + 1))
+
+
+@pytest.mark.parametrize(
+    ("entries", "is_unfinished"),
+    [
+        ([prompt("a", id=1)], True),
+        ([prompt("a", id=1), answer(1)], False),
+        ([prompt("a", id=1), opened(), prompt("a", id=2), answer(2)], False),
+        ([prompt("a", id=1), opened(), prompt("a", id=2)], True),
+        ([prompt("a", id=1), cancel(), prompt("b", id=2), answer(2)], False),
+        ([prompt("a", id=1), prompt("b", id=2), answer(2)], False),
+        ([prompt("a", id=1), prompt("b", id=2), answer(1)], True),
+        ([prompt("a", id=1), cancel(), prompt("b", id=2), answer(2), prompt("c", id=3), answer(3)], False),
+    ],
+)
+def test_a_conversation_is_unfinished_if_its_last_prompt_has_no_answer(
+    entries: list[Entry], is_unfinished: bool
+) -> None:
+    assert of(*entries).is_unfinished == is_unfinished
+
+
+def test_what_follows_a_prompt_that_was_never_answered_and_its_successors_turn_was_said_elsewhere() -> None:
+    past = of(prompt("a", id=1), cancel(), prompt("b", id=2), updated(agent("B")), answer(2), updated(user("c")))
+    assert [user.is_elsewhere for user in past.users] == [False, False, True]
+
+
+def test_an_empty_transcript_has_no_message() -> None:
+    assert not of().has_message("Itismended,allofit.", 0)

@@ -1,0 +1,263 @@
+"""The options of ``run`` are separated from the agent's command."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given as any_of
+from hypothesis import strategies as st
+
+from acp_proxy.config import options
+from acp_proxy.errors import UsageError
+from tests.strategies import texts
+
+DEFAULTS = {
+    "store": "",
+    "agent-id": "",
+    "no-record": "",
+    "no-synthesize": "",
+    "list": "auto",
+    "load": "auto",
+    "delete": "auto",
+    "delete-mode": "hard",
+    "resume": "auto",
+    "handover": "auto",
+    "recall": "",
+    "unstable": "",
+    "replay": "compact",
+    "replay-tool-limit": "1048576",
+    "also-list": "",
+    "record-size": "65536",
+    "redact": "off",
+    "fsync": "turn",
+    "compress": "daily",
+    "grace": "5",
+}
+SOMETHING_ELSE = {
+    "store": "/elsewhere",
+    "agent-id": "work",
+    "no-record": "1",
+    "no-synthesize": "1",
+    "list": "agent",
+    "load": "store",
+    "delete": "agent",
+    "delete-mode": "soft",
+    "resume": "store",
+    "handover": "always",
+    "recall": "1",
+    "unstable": "1",
+    "replay": "full",
+    "replay-tool-limit": "0",
+    "also-list": "one,other",
+    "record-size": "4096",
+    "redact": "keys",
+    "fsync": "never",
+    "compress": "off",
+    "grace": "0.5",
+}
+
+
+def parse(*words: str, **environment: str) -> tuple[dict[str, str], list[str]]:
+    return options.parse(list(words), environment)
+
+
+def changed(given: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in given.items() if value != DEFAULTS[name]}
+
+
+def test_every_option_has_a_default() -> None:
+    assert parse("agent") == (DEFAULTS, ["agent"])
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_every_option_may_be_given_on_the_command_line(name: str) -> None:
+    value = SOMETHING_ELSE[name]
+    words = [f"--{name}"] if value == "1" else [f"--{name}", value]
+    given, command = parse(*words, "agent", "--acp")
+    assert (changed(given), command) == ({name: value}, ["agent", "--acp"])
+
+
+@pytest.mark.parametrize("name", [name for name in DEFAULTS if SOMETHING_ELSE[name] != "1"])
+def test_a_value_may_follow_an_equals_sign(name: str) -> None:
+    value = SOMETHING_ELSE[name]
+    assert changed(parse(f"--{name}={value}", "agent")[0]) == {name: value}
+
+
+def test_every_option_has_a_variable_which_the_command_line_overrides() -> None:
+    assert {name for name, *_ in options.OPTIONS} == set(DEFAULTS)
+    for name, variable, choices, _, _ in options.OPTIONS:
+        assert variable == f"ACP_PROXY_{name.upper().replace('-', '_')}"
+        assert changed(parse("agent", **{variable: SOMETHING_ELSE[name]})[0]) == {name: SOMETHING_ELSE[name]}
+        if choices != () and name != "agent-id":  # which must not be empty
+            given, _ = parse(f"--{name}", DEFAULTS[name], "agent", **{variable: SOMETHING_ELSE[name]})
+            assert changed(given) == {}
+
+
+@pytest.mark.parametrize("yes", ["1", "true", "True", "YES", "on", "y"])
+def test_the_variable_of_a_flag_accepts_several_words_for_yes(yes: str) -> None:
+    assert changed(parse("agent", ACP_PROXY_NO_RECORD=yes)[0]) == {"no-record": "1"}
+
+
+@pytest.mark.parametrize("no", ["", "0", "false", "No", "OFF", "n"])
+def test_the_variable_of_a_flag_accepts_several_words_for_no(no: str) -> None:
+    assert changed(parse("agent", ACP_PROXY_NO_RECORD=no)[0]) == {}
+
+
+@pytest.mark.parametrize("other", ["ja", "y es", "2"])
+def test_the_variable_of_a_flag_accepts_no_other_word(other: str) -> None:
+    with pytest.raises(UsageError):
+        parse("agent", ACP_PROXY_NO_RECORD=other)
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["agent", "--store", "x"], ["agent", "--store", "x"]),
+        (["--", "agent"], ["agent"]),
+        (["--", "--agent"], ["--agent"]),
+        (["--", "agent", "--", "x"], ["agent", "--", "x"]),
+        (["agent", "--", "x"], ["agent", "--", "x"]),
+        (["--no-record", "--", "agent"], ["agent"]),
+        (["--store", "--", "agent"], ["agent"]),
+    ],
+)
+def test_options_end_at_the_first_word_that_is_not_an_option(words: list[str], command: list[str]) -> None:
+    assert parse(*words)[1] == command
+
+
+def test_the_last_of_two_values_counts() -> None:
+    assert changed(parse("--grace", "1", "--grace", "2", "agent")[0]) == {"grace": "2"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--no-record"],
+        ["--"],
+        ["--store"],
+        ["--unknown", "agent"],
+        ["-x", "agent"],
+        ["-", "agent"],
+        ["--no-record=1", "agent"],
+        ["--sto", "x", "agent"],
+        ["--fsync", "sometimes", "agent"],
+        ["--fsync", "", "agent"],
+        ["--agent-id", "", "agent"],
+        ["--agent-id= ", "agent"],
+        *(
+            [f"--{name}", value, "agent"]
+            for name in ("list", "load", "delete", "resume")
+            for value in ("always", "none")
+        ),
+        ["--handover", "agent", "agent"],
+        ["--replay", "short", "agent"],
+        *(["--replay-tool-limit", value, "agent"] for value in ("", "-1", "1.5", "1M", "\N{SUPERSCRIPT TWO}", "inf")),
+        *(["--grace", value, "agent"] for value in ("", "soon", "-1", "nan", "inf", "1e9", "5s")),
+    ],
+)
+def test_invalid_command_lines_are_refused(words: list[str]) -> None:
+    with pytest.raises(UsageError):
+        parse(*words)
+
+
+@pytest.mark.parametrize("asked", ["-h", "--help", "--help-all"])
+def test_help_after_another_option_is_refused_with_the_right_command(asked: str) -> None:
+    with pytest.raises(UsageError, match=f"acp-proxy run {asked}$"):
+        parse("--no-record", asked)
+
+
+@pytest.mark.parametrize("words", [["--compact", "off"], ["--compact=off"]])
+def test_an_old_option_name_is_refused_with_the_new_one(words: list[str]) -> None:
+    with pytest.raises(UsageError, match="--compress"):
+        parse(*words, "agent")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("ACP_PROXY_FSYNC", "sometimes"),
+        ("ACP_PROXY_GRACE", "soon"),
+        ("ACP_PROXY_HANDOVER", "perhaps"),
+        ("ACP_PROXY_LOAD", "mine"),
+        ("ACP_PROXY_REPLAY_TOOL_LIMIT", "much"),
+    ],
+)
+def test_an_invalid_variable_is_refused(variable: str, value: str) -> None:
+    with pytest.raises(UsageError):
+        parse("agent", **{variable: value})
+
+
+@pytest.mark.parametrize(("text", "value"), [("0", 0.0), ("5", 5.0), (" 2.5 ", 2.5)])
+def test_seconds_are_any_number_that_is_not_negative(text: str, value: float) -> None:
+    assert options.seconds(text) == value
+
+
+@pytest.mark.parametrize(("text", "value"), [("0", 0), ("1048576", 1048576), ("007", 7)])
+def test_a_size_is_any_number_of_bytes(text: str, value: int) -> None:
+    assert options.size(text) == value
+
+
+def test_an_empty_variable_counts_as_unset() -> None:
+    assert parse("agent", **{variable: "" for _, variable, *_ in options.OPTIONS}) == (DEFAULTS, ["agent"])
+
+
+@any_of(
+    st.lists(st.sampled_from([f"--{name}" for name in DEFAULTS]) | st.sampled_from(["--", "-", "1", "=", ""]) | texts)
+)
+def test_any_command_line_ends_with_the_agents_command_or_is_refused(words: list[str]) -> None:
+    try:
+        given, command = parse(*words)
+    except UsageError:
+        return
+    assert command
+    assert words[len(words) - len(command) :] == command
+    assert given.keys() == DEFAULTS.keys()
+    assert options.seconds(given["grace"]) >= 0
+    assert options.size(given["replay-tool-limit"]) >= 0
+
+
+# Redaction.
+
+
+def test_nothing_is_redacted_by_default() -> None:
+    assert [options.patterns(text) for text in ("", "off")] == [None, None]
+    assert options.patterns("keys") == []
+
+
+def test_a_pattern_file_has_one_pattern_on_each_line(tmp_path: Path) -> None:
+    file = tmp_path / "patterns"
+    file.write_bytes(b"# a remark\n\nfoo-\\d+\r\n  spaced \n[#]1\xe2\x80\xa8x")
+    assert options.patterns(str(file)) == [r"foo-\d+", "  spaced ", "[#]1\u2028x"]
+
+
+@pytest.mark.parametrize("content", [b"good\n(bad\n", b"*", b"\xff", b"a{99999999999999999999}", None])
+def test_unusable_patterns_are_a_usage_error(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "patterns"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match="--redact"):
+        parse("--redact", str(file), "agent")
+    with pytest.raises(UsageError, match="--redact"):
+        parse("agent", ACP_PROXY_REDACT=str(file))
+
+
+def test_chain_takes_the_options_of_run_and_no_command() -> None:
+    given, command = options.parse(["--delete-mode", "soft"], {"ACP_PROXY_LIST": "store"}, None, options.CHAIN)
+    assert changed(given) == {"delete-mode": "soft", "list": "store"}
+    assert command == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["claude", "--acp"], "Remove: claude"),
+        (["--", "claude"], "Remove: claude"),
+        (["--grace", "3"], "chain has no option --grace. To see the options of chain: acp-proxy chain --help-all"),
+        (["--store", "x", "--help"], "acp-proxy chain --help"),
+    ],
+)
+def test_what_chain_does_not_take_is_named(words: list[str], told: str) -> None:
+    with pytest.raises(UsageError) as problem:
+        options.parse(words, {}, None, options.CHAIN)
+    assert told in str(problem.value)

@@ -1,0 +1,90 @@
+"""Helpers for tests of loads: talks at each stage of a load, and a recorded conversation."""
+
+from typing import Any
+
+from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy.effects import BeginTranscript, RecordLine, RecordNote
+from acp_proxy.transcript import file_format
+from tests.conversation import (
+    RESUMES,
+    Said,
+    Step,
+    Stored,
+    Talk,
+    chunk,
+    load,
+    opened_note,
+    prompt,
+    raw,
+    requested,
+    result,
+    stopped,
+)
+
+ONE = requested(1)
+DEEP = 100_000
+"""Levels of nesting that are too many for the parser of every Python."""
+ODD = b'{"n":1.0,"big":123456789012345678901234,"s":"\\ud800\xe2\x80\xa8","mcpServers":[{"env":[{"x":"\xff"}]}],"n":2}'
+"""JSON that no encoder writes again byte for byte."""
+CONVERSATION = [
+    "user_message_chunk",
+    "agent_message_chunk",
+    "agent_thought_chunk",
+    "tool_call",
+    "tool_call_update",
+    "plan",
+    "compaction_update",
+    "a_kind_nobody_knows",
+]
+KEPT_OPENING = [BeginTranscript("s", "/w", [], file_format.PARTIAL), RecordNote("s", opened_note("session/load"))]
+PAST: tuple[dict[str, Any], ...] = (
+    prompt(90, "s", "mend it"),
+    chunk("s", "It is mended now, all of it."),
+    stopped(90),
+    prompt(91, "s", "and test it"),
+    chunk("s", "All the tests have passed."),
+    stopped(91),
+)
+"""The conversation in the transcript."""
+TURN_ONE: list[Said] = [chunk("s", "mend it", "user_message_chunk"), PAST[1]]
+TURN_TWO: list[Said] = [chunk("s", "and test it", "user_message_chunk"), PAST[4]]
+"""The same turns as an agent replays them."""
+GREETING = chunk("s", "Welcome back! Something was updated.")
+"""An update that is not in the transcript."""
+
+
+def about_to_load(stored: Stored | None = None, capabilities: object = None) -> Talk:
+    talk = Talk().begins(capabilities or RESUMES)
+    talk.stored["s"] = stored or Stored()
+    return talk
+
+
+def loading(stored: Stored | None = None) -> Talk:
+    """The agent was asked and has not answered."""
+    talk = about_to_load(stored)
+    talk.client(load(1, "s"))
+    return talk
+
+
+def replaying(stored: Stored | None = None) -> Talk:
+    talk = loading(stored)
+    talk.agent(result(1, {}))
+    assert talk.replays_running == [ONE]
+    return talk
+
+
+def agent_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
+    return RecordLine(session, Peer.AGENT, raw(said), of)
+
+
+def client_kept(said: Said) -> RecordLine:
+    return RecordLine("s", Peer.CLIENT, raw(said))
+
+
+def kept_lines(step: Step) -> list[RecordLine]:
+    return [each for each in step.kept if isinstance(each, RecordLine)]
+
+
+def shown(whose: str, rule: Rule) -> RecordNote:
+    return RecordNote("s", {"type": file_format.REPLAY, "shown": whose, "rule": rule.value[0]})

@@ -1,0 +1,122 @@
+"""An agent whose session lacks turns of other machines gets a record of them with the next prompt."""
+
+import json
+from typing import Any
+
+import pytest
+
+from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.proxy.effects import RecordNote, StartReplay
+from acp_proxy.transcript import file_format
+from tests.conversation import (
+    LOADS,
+    Stored,
+    Talk,
+    chunk,
+    error,
+    line,
+    load,
+    new,
+    prompt,
+    request,
+    requested,
+    result,
+    stopped,
+)
+
+ONE = requested(1)
+RECORD = "# what was said there"
+NOTE = RecordNote("s", {"type": file_format.CAUGHT_UP})
+
+
+def loading(alias: str | None = None, method: str = "session/load", capabilities: Any = LOADS) -> Talk:
+    """The agent is asked for its own session."""
+    talk = Talk().begins(capabilities)
+    talk.stored["s"] = Stored(alias=alias, moved=True, behind=True)
+    asked = request(1, method, {"sessionId": "s", "cwd": "/w", "mcpServers": []})
+    step = talk.client(asked)
+    assert json.loads(step.to_agent)["params"]["sessionId"] == (alias or "s")
+    return talk
+
+
+def opened(alias: str | None = None) -> Talk:
+    """The agent has opened it, and the transcript was replayed."""
+    talk = loading(alias)
+    step = talk.agent(chunk(alias or "s", "an old answer"), result(1, {}))
+    [replay] = step.asked
+    assert isinstance(replay, StartReplay)
+    assert (replay.rule, replay.record, replay.lacking, replay.shows) == (Rule.HANDED_OVER, True, True, True)
+    talk.replay_ends(1, brief=RECORD)
+    return talk
+
+
+def briefed(id: object, session: str, text: str = "hello") -> dict[str, Any]:
+    blocks = [{"type": "text", "text": RECORD}, {"type": "text", "text": text}]
+    return request(id, "session/prompt", {"sessionId": session, "prompt": blocks})
+
+
+def test_the_user_sees_the_transcript_and_no_message_about_a_handover() -> None:
+    talk = opened()
+    told = [json.loads(each) for each in talk.all.to_client.splitlines()]
+    assert told[-1] == result(1, {})
+    assert "acp-proxy-handover" not in str(told)
+
+
+@pytest.mark.parametrize("alias", [None, "n"])
+def test_the_next_prompt_carries_the_record_until_one_has_a_result(alias: str | None) -> None:
+    talk = opened(alias)
+    agents = alias or "s"
+    assert talk.client(prompt(2, "s", "/help")).to_agent == line(prompt(2, agents, "/help"))
+    assert NOTE not in talk.agent(stopped(2)).kept
+    assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, agents)
+    assert NOTE not in talk.agent(error(3, -32000, "login")).kept
+    assert json.loads(talk.client(prompt(4, "s")).to_agent) == briefed(4, agents)
+    assert NOTE in talk.agent(stopped(4)).kept
+    assert talk.client(prompt(5, "s")).to_agent == line(prompt(5, agents))
+
+
+def test_the_user_sees_nothing_of_the_record_that_the_agent_echoes() -> None:
+    talk = opened()
+    talk.client(prompt(2, "s"))
+    step = talk.agent(chunk("s", f"{RECORD}hello", "user_message_chunk"))
+    assert RECORD.encode() not in step.to_client
+    assert RECORD not in str(step.kept)
+    assert b"hello" in step.to_client
+
+
+def test_a_session_that_the_agent_has_lost_is_handed_over_whole() -> None:
+    talk = loading()
+    assert json.loads(talk.agent(error(1, -32002, "not found")).to_agent) == new("acp-proxy/1")
+    [replay] = talk.agent(result("acp-proxy/1", {"sessionId": "n"})).asked
+    assert isinstance(replay, StartReplay)
+    assert (replay.record, replay.lacking) == (True, False)
+
+
+def test_a_first_prompt_to_a_session_that_the_agent_has_lost_gets_the_whole_record_instead() -> None:
+    talk = opened()
+    talk.client(prompt(2, "s"))
+    assert json.loads(talk.agent(error(2, -32002, "not found")).to_agent) == new("acp-proxy/1")
+    [replay] = talk.agent(result("acp-proxy/1", {"sessionId": "n"})).asked
+    assert isinstance(replay, StartReplay)
+    assert (replay.record, replay.lacking) == (True, False)
+    step = talk.replay_ends(2, brief="# all of it")
+    assert [block["text"] for block in json.loads(step.to_agent)["params"]["prompt"]] == ["# all of it", "hello"]
+    assert RecordNote("s", {"type": file_format.HANDOVER, "to": "n"}) in talk.agent(stopped(2)).kept
+
+
+def test_if_nothing_was_said_there_the_prompt_goes_out_unchanged() -> None:
+    talk = loading()
+    talk.agent(result(1, {}))
+    talk.replay_ends(1)
+    assert talk.client(prompt(2, "s")).to_agent == line(prompt(2, "s"))
+    assert NOTE not in talk.agent(stopped(2)).kept
+
+
+def test_another_load_before_the_record_is_delivered_makes_it_again() -> None:
+    talk = opened()
+    talk.client(load(2, "s"))
+    [replay] = talk.agent(result(2, {})).asked
+    assert isinstance(replay, StartReplay)
+    assert replay.lacking
+    talk.replay_ends(2, brief=RECORD)
+    assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, "s")

@@ -1,0 +1,397 @@
+"""During a replay: updates and prompts, other loads, deletes, the agent's end, too many held updates."""
+
+import json
+
+import pytest
+
+from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.proxy.effects import CloseTranscript, DeleteSession, StartReplay, StopReplay, TakeOutput
+from acp_proxy.proxy.load.open_loads import HELD_LIMIT
+from tests.conversation import (
+    LOADS,
+    Said,
+    Stored,
+    cancel,
+    chunk,
+    commands,
+    delete,
+    error,
+    heard,
+    line,
+    load,
+    permission,
+    prompt,
+    request,
+    requested,
+    result,
+    resume,
+    spaced,
+    stopped,
+    update,
+)
+from tests.proxy.load.loading import (
+    GREETING,
+    ONE,
+    PAST,
+    TURN_ONE,
+    TURN_TWO,
+    about_to_load,
+    agent_kept,
+    client_kept,
+    kept_lines,
+    loading,
+    replaying,
+    shown,
+)
+
+# Messages during a replay.
+
+
+def test_updates_of_a_resume_wait_for_the_replay_of_the_same_session() -> None:
+    talk = replaying(Stored(says=PAST))
+    talk.client(resume(2, "s"))
+    assert talk.agent(*TURN_ONE, commands("s", "x"), result(2, {})).to_client == line(result(2, {}))
+    talk.tells(1, *PAST)
+    assert talk.replay_ends(1).to_client == line(result(1, {}), *TURN_ONE, commands("s", "x"))
+    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+
+
+@pytest.mark.parametrize("method", ["session/set_mode", "session/resume", "_vendor/x"])
+def test_answers_outside_a_turn_do_not_wait_for_a_load(method: str) -> None:
+    talk = replaying()
+    talk.client(request(2, method, {"sessionId": "s"}))
+    talk.agent(chunk("s", "held"))
+    assert talk.agent(result(2, {})).to_client == line(result(2, {}))
+    assert talk.replay_ends(1).to_client == line(result(1, {}), chunk("s", "held"))
+
+
+def test_updates_during_a_replay_follow_the_answer_in_order() -> None:
+    talk = replaying()
+    said: list[Said] = [
+        chunk("s", "one"),
+        permission(0, "s"),
+        spaced(commands("s", "x")),
+        request(1, "terminal/create", {"sessionId": "s"}),
+        update("s", "tool_call"),
+    ]
+    assert talk.agent(*said).to_client == b""
+    assert talk.replay_ends(1, commands("s", "stored")).to_client == line(result(1, {}), commands("s", "stored"), *said)
+
+
+def test_updates_during_a_replay_are_recorded_once_known_to_be_new() -> None:
+    talk = replaying(Stored(says=PAST))
+    told = [*TURN_ONE, chunk("s", "rewritten"), *TURN_TWO, GREETING]
+    step = talk.agent(permission(0, "s"), *told, commands("s", "x"))
+    assert step.kept == [agent_kept("s", permission(0, "s")), agent_kept("s", commands("s", "x"))]
+    assert talk.replay_ends(1).kept == [shown("transcript", Rule.LESS)]
+    assert kept_lines(talk.client(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(2, "s"))]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_prompt_sent_after_a_load_is_answered_after_it(together: bool) -> None:
+    talk = about_to_load()
+    if together:
+        step = talk.client(load(1, "s"), prompt(2, "s"))
+    else:
+        step = talk.client(load(1, "s"))
+        step.add(talk.client(prompt(2, "s")))
+    assert step.to_agent == line(resume(1, "s"), prompt(2, "s"))
+    assert talk.kept_when_found[ONE] == talk.all.kept[:1]
+    said: list[Said] = [chunk("s", "one"), permission(0, "s"), chunk("s", "two"), stopped(2), commands("s", "x")]
+    assert talk.agent(result(1, {}), *said).to_client == b""
+    talk.tells(1, chunk("s", "told"))
+    assert talk.replay_ends(1, commands("s", "stored")).to_client == line(result(1, {}), commands("s", "stored"), *said)
+    assert agent_kept("s", chunk("s", "one")) in talk.all.kept
+
+
+def test_updates_for_a_prompt_sent_after_a_load_survive_if_they_precede_the_loads_answer() -> None:
+    talk = loading()
+    talk.client(prompt(2, "s"))
+    step = talk.agent(chunk("s", "one"), stopped(2))
+    assert (step.to_client, step.kept[0]) == (b"", agent_kept("s", chunk("s", "one")))
+    talk.agent(result(1, {}))
+    assert talk.replay_ends(1).to_client == line(result(1, {}), chunk("s", "one"), stopped(2))
+
+
+def test_a_cancel_read_together_with_its_load_counts() -> None:
+    talk = about_to_load()
+    step = talk.client(load(1, "s"), cancel(1))
+    assert step.to_agent == line(resume(1, "s"), cancel(1))
+    assert step.refusals == [(1, -32800)]
+
+
+def test_loads_and_prompts_read_together_keep_their_order() -> None:
+    talk = about_to_load().opens("t")
+    talk.stored["u"] = Stored(deleted=True)
+    step = talk.client(prompt(1, "t"), load(2, "s"), prompt(3, "s"), load(4, "u"), load(5, "t"), prompt(6, "t"))
+    assert step.to_agent == line(prompt(1, "t"), resume(2, "s"), prompt(3, "s"), resume(5, "t"), prompt(6, "t"))
+    assert step.refusals == [(4, -32002)]
+
+
+def test_lines_after_a_refused_load_go_to_the_agent() -> None:
+    step = about_to_load(Stored(trouble="EIO")).client(load(1, "s"), prompt(2, "s"))
+    assert step.refusals == [(1, -32603)]
+    assert step.to_agent == line(prompt(2, "s"))
+
+
+def test_other_lines_pass_while_the_store_looks_a_session_up() -> None:
+    talk = about_to_load(Stored(slow=True)).opens("t")
+    others: list[Said] = [prompt(3, "t"), result(0, {}), request(4, "authenticate"), b"no JSON\n"]
+    assert talk.client(load(1, "s"), *others).to_agent == line(*others)
+    assert talk.finds(1).to_agent == line(resume(1, "s"))
+
+
+def test_the_id_of_a_load_being_looked_up_is_in_use() -> None:
+    talk = about_to_load(Stored(slow=True))
+    talk.client(load(1, "s"))
+    assert talk.client(load(1, "s")).refusals == [(1, -32600)]
+    assert talk.client(resume(1, "s")).to_agent == line(resume(1, "s"))
+
+
+def test_a_repeated_answer_of_the_store_is_ignored() -> None:
+    talk = about_to_load(Stored(slow=True))
+    talk.client(load(1, "s"))
+    assert talk.finds(1, Stored(trouble="ETIMEDOUT")).refusals == [(1, -32603)]
+    assert talk.finds(1).done == []
+
+
+def test_two_sessions_are_loaded_at_once() -> None:
+    talk = about_to_load()
+    talk.stored["t"] = Stored()
+    talk.client(load(1, "s"), load(2, "t"))
+    assert talk.agent(result(2, {}), result(1, {})).asked == [StartReplay(requested(2)), StartReplay(ONE)]
+    talk.agent(chunk("s", "s"), chunk("t", "t"))
+    assert talk.replay_ends(1).to_client == line(result(1, {}), chunk("s", "s"))
+    assert talk.replay_ends(2).to_client == line(result(2, {}), chunk("t", "t"))
+
+
+# The same session twice.
+
+
+def test_a_second_load_of_a_session_waits_for_the_first_replay() -> None:
+    talk = replaying()
+    talk.agent(chunk("s", "one"))
+    assert talk.client(load(2, "s")).to_agent == line(resume(2, "s"))
+    assert talk.agent(result(2, {"second": 1}), chunk("s", "two")).asked == []
+    step = talk.replay_ends(1)
+    assert step.to_client == line(result(1, {}), chunk("s", "one"))
+    assert step.asked == [StartReplay(requested(2))]
+    talk.agent(chunk("s", "three"))
+    assert talk.replay_ends(2).to_client == line(result(2, {"second": 1}), chunk("s", "two"), chunk("s", "three"))
+    assert talk.replays_left == []
+
+
+def test_three_loads_of_a_session_are_replayed_one_after_another() -> None:
+    talk = about_to_load()
+    talk.client(load(1, "s"), load(2, "s"), load(3, "s"))
+    talk.agent(result(2, {}), result(1, {}), result(3, {}))
+    assert talk.replays_running == [requested(2)]
+    assert talk.replay_ends(2).asked == [StartReplay(ONE)]
+    assert talk.replay_ends(1).asked == [StartReplay(requested(3))]
+    talk.replay_ends(3)
+    assert talk.all.to_client.endswith(line(result(2, {}), result(1, {}), result(3, {})))
+
+
+def test_what_follows_the_answers_to_two_loads_belongs_to_the_last_one_whatever_was_asked_first() -> None:
+    talk = about_to_load(Stored(says=PAST, complete=False))
+    talk.client(load(1, "s"), load(2, "s"))
+    talk.agent(result(2, {}), *TURN_ONE, *TURN_TWO)
+    talk.replay_ends(2, rule=Rule.MORE)
+    first, *others = (*TURN_ONE, *TURN_TWO)
+    talk.agent(result(1, {}), first)
+    told = talk.replay_ends(1, rule=Rule.MORE)
+    assert told.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}))
+    assert talk.agent(*others).to_client == b""
+    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+
+
+@pytest.mark.parametrize("cancels", [False, True], ids=["two loads at once", "a load, its cancel, and a load"])
+@pytest.mark.parametrize("is_told", [False, True], ids=["in the replay", "between the answers"])
+def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its_beginning(
+    cancels: bool, is_told: bool
+) -> None:
+    talk = about_to_load(Stored(says=PAST), LOADS)
+    talk.client(load(1, "s"), *([cancel(1)] if cancels else []), load(2, "s"))
+    first, *others = (*TURN_ONE, *TURN_TWO)
+    talk.agent(first, result(1, {}))  # as gemini replays: one message before the answer, the rest after it
+    if is_told and not cancels:
+        talk.replay_ends(1, rule=Rule.LESS)
+    talk.agent(*others, first)
+    step = talk.agent(result(2, {}))
+    if not is_told and not cancels:
+        step = talk.replay_ends(1, rule=Rule.LESS)
+    [wanted] = [each for each in step.asked if isinstance(each, StartReplay)]
+    assert [told for told, _ in wanted.told] == [line(each) for each in (*others, first)]  # compared as it came
+    step = talk.replay_ends(2, rule=Rule.SAME)
+    assert step.to_client.endswith(line(first, *others, result(2, {})))
+    assert talk.agent(*others).to_client == b""
+
+
+def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> None:
+    talk = replaying(Stored(complete=False))
+    talk.agent(chunk("s", "one"))
+    talk.client(load(2, "s"))
+    talk.agent(chunk("s", "history"))
+    assert talk.agent(result(2, {}), chunk("s", "two")).to_client == b""
+    step = talk.replay_ends(1)
+    assert step.to_client == line(result(1, {}), chunk("s", "one"))
+    assert step.asked == [StartReplay(requested(2), heard(chunk("s", "history"), late=True), compares=True)]
+    step = talk.replay_ends(2, rule=Rule.MORE)
+    assert step.to_client == line(chunk("s", "history"), result(2, {}), chunk("s", "two"))
+    assert talk.replays_left == []
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "refused"])
+def test_updates_held_by_a_failed_second_load_wait_for_the_first(ending: str) -> None:
+    talk = replaying()
+    talk.agent(chunk("s", "one"))
+    talk.client(load(2, "s"))
+    talk.agent(commands("s", "two"))
+    step = talk.client(cancel(2)) if ending == "cancelled" else talk.agent(error(2, -32603))
+    assert [id for id, _ in step.refusals] == [2]
+    assert commands("s", "two") not in map(json.loads, step.to_client.splitlines())
+    assert talk.agent(chunk("s", "three"), commands("s", "four")).to_client == b""
+    three = [chunk("s", "three")] if ending == "refused" else []  # otherwise it belongs to the cancelled load
+    assert talk.replay_ends(1).to_client == line(
+        result(1, {}), chunk("s", "one"), commands("s", "two"), *three, commands("s", "four")
+    )
+
+
+def test_a_cancelled_replay_makes_way_for_the_next() -> None:
+    talk = replaying()
+    talk.client(load(2, "s"))
+    talk.agent(result(2, {}))
+    assert talk.client(cancel(1)).asked == [StopReplay(ONE), TakeOutput(ONE), StartReplay(requested(2))]
+    talk.replay_ends(1)
+    assert talk.replay_ends(2).to_client == line(result(2, {}))
+
+
+def test_a_load_that_waits_for_another_replay_can_be_cancelled() -> None:
+    talk = replaying()
+    talk.client(load(2, "s"))
+    talk.agent(result(2, {}))
+    assert talk.client(cancel(2)).refusals == [(2, -32800)]
+    assert talk.replays_left == [ONE]
+    step = talk.replay_ends(1)
+    assert (step.to_client, step.asked) == (line(result(1, {})), [])
+
+
+def test_cancelling_one_waiting_load_leaves_the_others_waiting() -> None:
+    talk = replaying()
+    talk.client(load(2, "s"), load(3, "s"))
+    talk.agent(result(2, {}), result(3, {}))
+    assert StartReplay(requested(3)) not in talk.client(cancel(2)).asked
+    assert talk.replay_ends(1).asked == [StartReplay(requested(3))]
+
+
+# Deletes during a replay.
+
+
+def test_a_delete_during_a_replay_ends_it_and_nothing_more_is_recorded() -> None:
+    talk = replaying()
+    step = talk.client(delete(2, "s"))
+    assert step.asked == [StopReplay(ONE), DeleteSession("s", requested(2))]
+    assert talk.tells(1, chunk("s", "told")).to_client == b""
+    assert talk.agent(chunk("s", "live")).kept == []
+    assert talk.replay_ends(1).to_client == line(result(1, {}), chunk("s", "live"))
+
+
+def test_a_delete_before_the_agents_answer_leaves_nothing_to_replay() -> None:
+    talk = loading()
+    talk.client(delete(2, "s"))
+    assert talk.agent(result(1, {})).kept == []
+    assert talk.tells(1, chunk("s", "told")).to_client == b""
+    assert talk.replay_ends(1).to_client == line(result(1, {}))
+
+
+def test_a_native_delete_ends_the_replay_too() -> None:
+    talk = about_to_load(capabilities={"sessionCapabilities": {"resume": {}, "delete": {}}})
+    talk.client(load(1, "s"))
+    talk.agent(result(1, {}))
+    talk.client(delete(2, "s"))
+    step = talk.agent(result(2, {}))
+    assert step.asked == [StopReplay(ONE), DeleteSession("s")]
+    assert step.to_client == line(result(2, {}))
+    assert talk.tells(1, chunk("s", "told")).to_client == b""
+    assert talk.replay_ends(1).to_client == line(result(1, {}))
+
+
+# The agent's end.
+
+
+def test_when_the_agent_ends_an_unanswered_load_fails_after_its_held_updates() -> None:
+    talk = loading()
+    talk.agent(commands("s", "x"))
+    step = talk.agent_ends()
+    assert step.to_client.startswith(line(commands("s", "x")))
+    assert step.refusals == [(1, -32603)]
+    assert talk.replays_left == []
+
+
+def test_when_the_agent_ends_a_cancelled_load_is_not_answered_again() -> None:
+    talk = loading()
+    talk.client(cancel(1))
+    assert talk.agent_ends().to_client == b""
+
+
+def test_when_the_agent_ends_a_load_being_looked_up_is_answered() -> None:
+    talk = about_to_load(Stored(slow=True))
+    talk.client(load(1, "s"))
+    assert talk.agent_ends().refusals == [(1, -32603)]
+    step = talk.finds(1)
+    assert (step.to_client, step.to_agent) == (b"", b"")
+
+
+def test_when_the_agent_ends_two_requests_with_one_id_are_both_answered() -> None:
+    talk = about_to_load()
+    talk.client(request(1, "session/set_mode", {"sessionId": "t"}), load(1, "s"))
+    talk.client(cancel(1))
+    assert talk.agent_ends().refusals == [(1, -32603)]
+
+
+# Limits on held updates.
+
+BIG = b"x" * (HELD_LIMIT // 8)
+
+
+def big(kind: str) -> bytes:
+    return line(update("s", kind, x="?")).replace(b"?", BIG)
+
+
+def test_too_many_held_updates_stop_reading_until_the_replay_ends() -> None:
+    talk = replaying()
+    said = big("agent_message_chunk")
+    holds_too_much = []
+    for _ in range(8):
+        talk.agent(said)
+        holds_too_much.append(talk.core.holds_too_much)
+    assert holds_too_much == [False] * 7 + [True]
+    assert talk.replay_ends(1).to_client == line(result(1, {})) + said * 8
+    holds_too_much.append(talk.core.holds_too_much)
+    assert holds_too_much[-1] is False
+
+
+@pytest.mark.parametrize("waits", ["queued", "cancelled"])
+def test_updates_held_by_a_waiting_load_count_too(waits: str) -> None:
+    talk = replaying()
+    talk.client(load(2, "s"))
+    talk.agent(result(2, {}))
+    for _ in range(8):
+        talk.agent(big("plan"))
+    assert talk.core.holds_too_much
+    if waits == "cancelled":
+        talk.client(cancel(2), cancel(1))
+        assert not talk.core.holds_too_much
+
+
+def test_too_many_updates_before_the_agents_answer_pass_as_its_replay() -> None:
+    talk = loading(Stored(complete=False))
+    said = big("agent_message_chunk")
+    talk.agent(commands("s", "x"))
+    for _ in range(7):
+        assert talk.agent(said).to_client == b""
+    assert talk.agent(said).to_client == said * 8 + line(commands("s", "x"))
+    assert talk.agent(chunk("s", "more"), commands("s", "y")).to_client == line(chunk("s", "more"), commands("s", "y"))
+    assert not talk.core.holds_too_much
+    step = talk.agent(result(1, {}))
+    assert (step.to_client, step.asked, step.warnings) == (line(result(1, {})), [CloseTranscript(ONE)], [])

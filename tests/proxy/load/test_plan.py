@@ -1,0 +1,171 @@
+"""How a request to open a session is served: the table, row by row."""
+
+import pytest
+
+from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.protocol import acp
+from acp_proxy.proxy.capabilities import LOAD, RESUME, Modes
+from acp_proxy.proxy.events import SessionFound
+from acp_proxy.proxy.load.plan import OpeningPlan, Refusal, plan
+from tests.conversation import AS_USUAL, requested
+
+ONE = requested(1)
+COMPLETE = SessionFound(ONE, has_transcript=True, complete=True)
+LOSSY = SessionFound(ONE, has_transcript=True)
+UNKNOWN = SessionFound(ONE)
+UNREADABLE = SessionFound(ONE, trouble="EIO")
+NOTHING: tuple[str, ...] = ()
+LOADS, RESUMES, BOTH = (LOAD,), (RESUME,), (LOAD, RESUME)
+EVERY_OFFER = [NOTHING, LOADS, RESUMES, BOTH]
+
+NEW = OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over="always")
+COMPARED, HISTORY = OpeningPlan(acp.LOAD, hands_over="auto"), OpeningPlan(acp.RESUME, hands_over="auto")
+PASSED, IMPORTED = OpeningPlan(acp.LOAD, passes=True), OpeningPlan(acp.LOAD, passes=True, imports=True)
+OURS = OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, hands_over="auto")
+
+
+def planned(
+    native: tuple[str, ...], found: SessionFound, modes: Modes = AS_USUAL, method: str = acp.LOAD, *, live: bool = False
+) -> OpeningPlan | Refusal | None:
+    return plan(method, found, frozenset(native), modes, live=live)
+
+
+@pytest.mark.parametrize(
+    ("native", "found", "expected"),
+    [
+        (LOADS, COMPLETE, COMPARED),
+        (BOTH, COMPLETE, COMPARED),
+        (LOADS, LOSSY, COMPARED),
+        (LOADS, UNKNOWN, IMPORTED),
+        (BOTH, UNKNOWN, IMPORTED),
+        (LOADS, UNREADABLE, PASSED),
+        (RESUMES, COMPLETE, HISTORY),
+        (RESUMES, LOSSY, HISTORY),
+        (RESUMES, UNKNOWN, OpeningPlan(acp.RESUME)),
+        (NOTHING, COMPLETE, NEW),
+        (NOTHING, LOSSY, NEW),
+        (NOTHING, UNKNOWN, Refusal.NOT_FOUND),
+    ],
+)
+def test_by_default_the_agents_replay_is_compared_or_the_session_is_handed_over(
+    native: tuple[str, ...], found: SessionFound, expected: OpeningPlan | Refusal
+) -> None:
+    assert planned(native, found) == expected
+
+
+@pytest.mark.parametrize("handover", ["auto", "always", "never"])
+@pytest.mark.parametrize("found", [COMPLETE, LOSSY, COMPLETE.but(moved=True), UNKNOWN, UNREADABLE])
+@pytest.mark.parametrize("native", EVERY_OFFER)
+def test_a_load_left_to_the_agent_passes(native: tuple[str, ...], found: SessionFound, handover: str) -> None:
+    assert planned(native, found, Modes(load="agent", handover=handover)) == PASSED
+
+
+@pytest.mark.parametrize(
+    ("native", "found", "expected"),
+    [
+        (LOADS, COMPLETE, OURS),
+        (BOTH, COMPLETE, OURS.but(sends=acp.RESUME)),
+        (LOADS, LOSSY, COMPARED),
+        (BOTH, LOSSY, COMPARED),
+        (LOADS, UNKNOWN, IMPORTED),
+        (LOADS, UNREADABLE, PASSED),
+        (RESUMES, COMPLETE, HISTORY),
+        (RESUMES, LOSSY, HISTORY),
+        (NOTHING, COMPLETE, NEW),
+        (NOTHING, UNKNOWN, Refusal.NOT_FOUND),
+    ],
+)
+def test_a_complete_transcript_is_shown_on_request(
+    native: tuple[str, ...], found: SessionFound, expected: OpeningPlan | Refusal
+) -> None:
+    assert planned(native, found, Modes(load="store")) == expected
+
+
+@pytest.mark.parametrize("load", ["auto", "store"])
+@pytest.mark.parametrize("found", [COMPLETE, LOSSY, UNKNOWN, UNREADABLE])
+@pytest.mark.parametrize("native", [LOADS, BOTH])
+def test_during_a_turn_a_native_load_passes_and_begins_no_transcript(
+    native: tuple[str, ...], found: SessionFound, load: str
+) -> None:
+    assert planned(native, found, Modes(load=load), live=True) == PASSED
+
+
+@pytest.mark.parametrize("handover", ["auto", "always", "never"])
+@pytest.mark.parametrize("native", [LOADS, RESUMES, BOTH])
+def test_the_handover_mode_applies_to_refused_loads_of_recorded_sessions(
+    native: tuple[str, ...], handover: str
+) -> None:
+    for found, expected in ((COMPLETE, handover), (LOSSY, handover), (UNKNOWN, "never"), (UNREADABLE, "never")):
+        made = planned(native, found, Modes(handover=handover))
+        assert isinstance(made, OpeningPlan)
+        assert made.hands_over == expected
+
+
+def test_without_a_handover_there_is_no_plan_for_an_agent_that_cannot_restore() -> None:
+    for found in (COMPLETE, LOSSY, UNKNOWN):
+        assert planned(NOTHING, found, Modes(handover="never")) is None
+
+
+@pytest.mark.parametrize("stored", [COMPLETE, LOSSY])
+def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound) -> None:
+    moved = stored.but(moved=True)
+    assert planned(LOADS, moved) == COMPARED.but(rule=Rule.HANDED_OVER)
+    assert planned(BOTH, moved) == COMPARED.but(rule=Rule.HANDED_OVER)
+    assert planned(RESUMES, moved) == HISTORY.but(rule=Rule.HANDED_OVER)
+    assert planned(NOTHING, moved) == NEW
+
+
+@pytest.mark.parametrize(
+    ("native", "resume", "expected"),
+    [
+        (LOADS, "store", OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)),
+        (LOADS, "auto", OpeningPlan(acp.RESUME, passes=True)),
+        (LOADS, "agent", OpeningPlan(acp.RESUME, passes=True)),
+        (BOTH, "store", OpeningPlan(acp.RESUME, passes=True)),
+        (RESUMES, "store", OpeningPlan(acp.RESUME, passes=True)),
+        (RESUMES, "auto", OpeningPlan(acp.RESUME, passes=True)),
+    ],
+)
+def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
+    native: tuple[str, ...], resume: str, expected: OpeningPlan
+) -> None:
+    for found in (COMPLETE, LOSSY, UNKNOWN):
+        assert planned(native, found, Modes(resume=resume), acp.RESUME) == expected
+
+
+COPY = COMPLETE.but(moved=True, is_copy=True)
+
+
+@pytest.mark.parametrize("method", [acp.LOAD, acp.RESUME])
+@pytest.mark.parametrize("native", EVERY_OFFER)
+def test_a_copy_of_another_agents_session_is_handed_over_whatever_the_agent_offers(
+    native: tuple[str, ...], method: str
+) -> None:
+    assert planned(native, COPY, method=method) == NEW.but(shows=method == acp.LOAD)
+    assert planned(native, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
+
+
+BEHIND = COMPLETE.but(moved=True, is_behind=True)
+
+
+@pytest.mark.parametrize(("native", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])
+def test_an_agent_that_is_behind_catches_up_with_a_load(native: tuple[str, ...], sends: str) -> None:
+    shown = OpeningPlan(sends, rule=Rule.HANDED_OVER, hands_over="auto", catches_up=True)
+    assert planned(native, BEHIND) == shown
+    assert planned(native, BEHIND, Modes(handover="never")) == shown.but(hands_over="never", catches_up=False)
+    assert planned(native, BEHIND, live=True) in (PASSED, shown.but(catches_up=False))
+    assert planned(NOTHING, BEHIND) == NEW
+
+
+def test_an_agent_that_is_behind_catches_up_with_a_resume_that_shows_nothing() -> None:
+    quiet = OpeningPlan(acp.RESUME, rule=Rule.HANDED_OVER, shows=False, catches_up=True)
+    assert planned(BOTH, BEHIND, method=acp.RESUME) == quiet
+    for modes in (Modes(resume="agent"), Modes(handover="never")):
+        assert planned(BOTH, BEHIND, modes, acp.RESUME) == OpeningPlan(acp.RESUME, passes=True)
+    as_load = OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False, catches_up=True)
+    assert planned(LOADS, BEHIND, Modes(resume="store"), acp.RESUME) == as_load
+
+
+def test_the_answer_to_a_copys_load_is_left_to_the_agent_on_request() -> None:
+    assert planned(BOTH, COPY, Modes(load="agent")) == PASSED
+    assert planned(BOTH, COPY, Modes(resume="agent"), acp.RESUME) == OpeningPlan(acp.RESUME, passes=True)

@@ -1,0 +1,276 @@
+"""Properties that hold for any messages in any order."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy.capabilities import Modes
+from acp_proxy.proxy.effects import IdentifyAgent, RecordLine
+from tests.conversation import (
+    LOADS,
+    RESUMES,
+    Said,
+    Stored,
+    Talk,
+    cancel,
+    chunk,
+    commands,
+    error,
+    line,
+    load,
+    permission,
+    prompt,
+    request,
+    result,
+    stopped,
+)
+from tests.strategies import chosen_messages, messages, one_line, spelled, values
+
+# Messages of both sides: valid, nearly valid and invalid.
+
+SHAPED = chosen_messages | st.lists(chosen_messages | values, max_size=3) | messages | values
+SDK_UPDATES = st.builds(chunk, st.sampled_from(["a", "b", "c"]), st.text(max_size=5)).map(line)
+LINES = (
+    SHAPED.map(one_line).map(lambda data: data + b"\n")
+    | chosen_messages.map(one_line).map(lambda data: data + b"\n")
+    | spelled(SHAPED).map(lambda text: text.encode() + b"\n")
+    | SDK_UPDATES
+    | st.binary(max_size=30).map(lambda data: data.replace(b"\n", b"") + b"\n")
+)
+READS = st.tuples(st.sampled_from(Peer), st.lists(LINES, min_size=1, max_size=4))
+
+
+def says(talk: Talk, peer: Peer, lines: list[bytes]) -> None:
+    if peer is Peer.CLIENT:
+        talk.client(*lines)
+    else:
+        talk.agent(*lines)
+
+
+def is_for_the_client(said: bytes) -> bool:
+    """A JSON object or array, as a lenient reader sees it."""
+    try:
+        value = json.loads(said.decode("utf-8", "surrogateescape").removeprefix("\ufeff"))
+    except ValueError:
+        return False
+    return isinstance(value, dict | list)
+
+
+# While nothing is served, every byte passes.
+
+ALL_THE_AGENTS = Modes("agent", "agent", "agent", "agent", handover="never")
+PASSING: dict[str, Callable[[], Talk]] = {
+    "nothing served": lambda: Talk(serves=False).begins(RESUMES),
+    "nothing recorded": lambda: Talk(records=False).begins(RESUMES),
+    "neither": lambda: Talk(records=False, serves=False),
+    "everything the agent's": lambda: Talk(modes=ALL_THE_AGENTS).begins(LOADS | RESUMES),
+    "everything the agent's, which has no capabilities": lambda: Talk(modes=ALL_THE_AGENTS).begins(),
+    "another version": lambda: Talk().begins(RESUMES, protocolVersion=2),
+}
+
+
+@pytest.mark.parametrize("begin", PASSING.values(), ids=PASSING)
+@given(st.lists(READS, max_size=12), st.booleans())
+def test_while_nothing_is_served_every_byte_passes(
+    begin: Callable[[], Talk], reads: list[tuple[Peer, list[bytes]]], torn: bool
+) -> None:
+    talk = begin()
+    before = talk.all.to_agent, talk.all.to_client
+    heard = dict.fromkeys(Peer, b"")
+    stray = b""
+    for number, (peer, lines) in enumerate(reads):
+        if torn and number == len(reads) - 1:
+            lines = [*lines[:-1], lines[-1].removesuffix(b"\n") or b"{}"]
+        if b'"initialize"' in b"".join(lines) and begin is PASSING["another version"]:
+            continue  # this may agree on a version that is served
+        says(talk, peer, lines)
+        for said in lines:
+            if peer is Peer.AGENT and not is_for_the_client(said):
+                stray += said
+            else:
+                heard[peer.other] += said
+    assert talk.all.to_agent == before[0] + heard[Peer.AGENT]
+    assert talk.all.to_client == before[1] + heard[Peer.CLIENT]
+    assert talk.all.stderr == stray
+
+
+@given(st.lists(READS, max_size=8))
+def test_nothing_is_kept_while_recording_is_off(reads: list[tuple[Peer, list[bytes]]]) -> None:
+    talk = Talk(records=False)
+    for peer, lines in reads:
+        says(talk, peer, lines)
+    talk.agent_ends()
+    assert [each for each in talk.all.kept if not isinstance(each, IdentifyAgent)] == []
+
+
+# While sessions are loaded, prompted and cancelled, nothing is lost, doubled or crossed.
+
+
+@dataclass
+class Loading:
+    """One load, as both sides see it."""
+
+    session: str
+    is_answered: bool = False
+
+
+@dataclass
+class Pretender:
+    """An agent and a client that do anything the protocol allows, and remember what has to arrive."""
+
+    talk: Talk
+    loads: dict[int, Loading] = field(default_factory=dict)
+    prompts: dict[int, str] = field(default_factory=dict)
+    """The session of each unanswered prompt, by request id."""
+    told: dict[str, list[bytes]] = field(default_factory=lambda: {"s": [], "t": []})
+    """The lines that the agent sent, by session."""
+    past: set[bytes] = field(default_factory=set)
+    """Lines of the agent's replays: the client may get them or not, and they are not recorded."""
+    between: set[bytes] = field(default_factory=set)
+    """Lines sent during a replay: if a prompt comes before its end, they are recorded after the prompt."""
+    ids: int = 0
+
+    def load(self, session: str) -> None:
+        self.ids += 1
+        self.loads[self.ids] = Loading(session)
+        self.talk.client(load(self.ids, session))
+
+    def prompt(self, session: str) -> None:
+        self.ids += 1
+        self.prompts[self.ids] = session
+        self.talk.client(prompt(self.ids, session))
+
+    def cancel(self, which: int) -> None:
+        if self.loads:
+            self.talk.client(cancel(list(self.loads)[which % len(self.loads)]))
+
+    def answer_load(self, which: int, answer: Callable[[int], Any]) -> None:
+        if waiting := [id for id, loading in self.loads.items() if not loading.is_answered]:
+            id = waiting[which % len(waiting)]
+            self.loads[id].is_answered = True
+            self.talk.agent(answer(id))
+
+    def answer_prompt(self, which: int) -> None:
+        if self.prompts:
+            id = list(self.prompts)[which % len(self.prompts)]
+            session = self.prompts.pop(id)
+            self.told[session].append(line(stopped(id)))
+            self.talk.agent(stopped(id))
+
+    def say(self, session: str) -> None:
+        self.ids += 1
+        said = line(chunk(session, str(self.ids)))
+        self.told[session].append(said)
+        is_asked = any(each.session == session and not each.is_answered for each in self.loads.values())
+        if is_asked and session not in self.prompts.values():
+            self.past.add(said)
+        elif self.talk.replays_running and session not in self.prompts.values():
+            self.between.add(said)
+        self.talk.agent(said)
+
+    def stand(self, session: str) -> None:
+        self.ids += 1
+        said = line(commands(session, str(self.ids)))
+        self.told[session].append(said)
+        self.talk.agent(said)
+
+    def replay(self, which: int) -> None:
+        if running := self.talk.replays_running:
+            self.talk.replay_ends_by_id(running[which % len(running)])
+
+    def end(self) -> None:
+        self.talk.output_is_free()
+        while any(not loading.is_answered for loading in self.loads.values()):
+            self.answer_load(0, lambda id: result(id, {}))
+        while self.prompts:
+            self.answer_prompt(0)
+        while self.talk.replays_running:
+            self.replay(0)
+        for session in self.told:
+            self.talk.client(request(f"close {session}", "session/close", {"sessionId": session}))
+
+
+DOINGS = st.sampled_from(
+    ["load", "load", "prompt", "cancel", "say", "say", "say", "stand", "restore", "refuse", "stop", "replay", "busy"]
+)
+
+
+@given(st.booleans(), st.lists(st.tuples(DOINGS, st.integers(0, 5)), max_size=30))
+def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
+    opened: bool, doings: list[tuple[str, int]]
+) -> None:
+    talk = Talk().begins(RESUMES)
+    if opened:
+        talk.opens("s")
+    talk.stored.update({session: Stored(says=(prompt("said", session), chunk(session, "hello"))) for session in "st"})
+    before = len(talk.all.to_client)
+    pretender = Pretender(talk)
+    for doing, which in doings:
+        session = "st"[which % 2]
+        match doing:
+            case "load" | "prompt" | "say" | "stand":
+                getattr(pretender, doing)(session)
+            case "restore":
+                pretender.answer_load(which, lambda id: result(id, {}))
+            case "refuse":
+                pretender.answer_load(which, lambda id: error(id, -32603))
+            case "stop":
+                pretender.answer_prompt(which)
+            case "busy" if which:
+                talk.output_is_busy = True
+            case "busy":
+                talk.output_is_free()
+            case "cancel" | "replay":
+                getattr(pretender, doing)(which)
+    pretender.end()
+    heard = talk.all.to_client[before:].splitlines(keepends=True)
+    answered = [json.loads(each)["id"] for each in heard if b'"method"' not in each]
+    assert len(answered) == len(set(answered)), "a request is answered once"
+    assert set(pretender.loads) <= set(answered)
+    kept = [each.raw + b"\n" for each in talk.all.kept if isinstance(each, RecordLine) and each.peer is Peer.AGENT]
+    for said in pretender.told.values():
+        due = [each for each in said if each not in pretender.past]
+        past = [each for each in said if each in pretender.past and each in heard]
+        assert [each for each in heard if each in set(due)] == due
+        assert [each for each in heard if each in pretender.past and each in set(said)] == past
+        spoken = [each for each in due if b"agent_message_chunk" in each]
+        told = [each for each in kept if each in set(said) and b"agent_message_chunk" in each]
+        assert len(set(told)) == len(told), "nothing is recorded twice"
+        told = [each for each in told if each not in pretender.past]  # these may be new after an earlier answer
+        assert sorted(told) == sorted(spoken)
+        in_order = set(spoken) - pretender.between
+        assert [each for each in told if each in in_order] == [each for each in spoken if each in in_order]
+    assert talk.replays_left == []
+    assert not talk.core.holds_too_much
+
+
+@given(st.lists(st.tuples(st.sampled_from(["say", "stand", "ask", "turn"]), st.sampled_from("st")), max_size=20))
+def test_updates_during_a_replay_follow_its_answer_in_order(
+    doings: list[tuple[str, str]],
+) -> None:
+    talk = Talk().begins(RESUMES)
+    talk.stored.update(s=Stored())
+    talk.client(load(1, "s"))
+    talk.agent(result(1, {}))
+    said: dict[str, list[bytes]] = {"s": [], "t": []}
+    for number, (doing, session) in enumerate(doings, 2):
+        told: Said
+        match doing:
+            case "say":
+                told = chunk(session, str(number))
+            case "stand":
+                told = commands(session, str(number))
+            case "ask":
+                told = permission(number, session)
+            case _:
+                talk.client(prompt(number, session))
+                told = stopped(number)
+        said[session].append(line(told))
+        assert talk.agent(told).to_client == (line(told) if session == "t" else b"")
+    assert talk.replay_ends(1).to_client == line(result(1, {})) + b"".join(said["s"])

@@ -1,0 +1,662 @@
+"""Handovers: sessions that the agent cannot restore continue in new ones."""
+
+import json
+from typing import Any
+
+import pytest
+
+from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.protocol.jsonrpc import Peer, Request
+from acp_proxy.proxy import handover as proxy_handover
+from acp_proxy.proxy.capabilities import ALWAYS, NEVER, Modes
+from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, RecordLine, RecordNote, StartReplay, StopReplay
+from acp_proxy.proxy.handover import ATTACHED_LIMIT, Handovers
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.titles import RECORD_BEGINNINGS
+from tests.conversation import (
+    AS_USUAL,
+    LOADS,
+    RESUMES,
+    Said,
+    Step,
+    Stored,
+    Talk,
+    cancel,
+    chunk,
+    commands,
+    delete,
+    error,
+    line,
+    load,
+    new,
+    notification,
+    opened_note,
+    permission,
+    prompt,
+    raw,
+    request,
+    requested,
+    result,
+    spaced,
+    stopped,
+    update,
+)
+
+ONE = requested(1)
+OURS = "acp-proxy/1"
+BRIEF = "# what was said\nüber “all” of it"
+
+
+def about_to_load(stored: Stored | None = None, capabilities: object = None, modes: Modes = AS_USUAL) -> Talk:
+    talk = Talk(modes=modes).begins(capabilities)
+    talk.stored["s"] = stored or Stored()
+    return talk
+
+
+def opening(stored: Stored | None = None) -> Talk:
+    """The agent was asked for a new session and has not answered."""
+    talk = about_to_load(stored)
+    talk.client(load(1, "s"))
+    return talk
+
+
+def replaying() -> Talk:
+    talk = opening()
+    talk.agent(result(OURS, {"sessionId": "n"}))
+    assert talk.replays_running == [ONE]
+    return talk
+
+
+def handed_over() -> Talk:
+    talk = replaying()
+    talk.replay_ends(1, brief=BRIEF)
+    return talk
+
+
+def heard(step: Step) -> list[Any]:
+    return [json.loads(one) for one in step.to_client.splitlines()]
+
+
+def briefed(id: object, session: str, text: str = "hello") -> dict[str, Any]:
+    blocks = [{"type": "text", "text": BRIEF}, {"type": "text", "text": text}]
+    return request(id, "session/prompt", {"sessionId": session, "prompt": blocks})
+
+
+# A new session.
+
+
+def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
+    talk = about_to_load()
+    step = talk.client(load(1, "s"))
+    assert json.loads(step.to_agent) == new(OURS)
+    assert (step.to_client, step.kept) == (b"", [])
+    modes = {"currentModeId": "plan"}
+    step = talk.agent(result(OURS, {"sessionId": "n", "modes": modes, "configOptions": [], "x": 1}))
+    assert step.asked == [StartReplay(ONE, rule=Rule.HANDED_OVER, record=True)]
+    assert step.to_client == b""
+    assert step.kept == [
+        BeginTranscript("s", "/w", [], file_format.PARTIAL),
+        RecordNote("s", opened_note("session/load", anew=True, modes=modes, configOptions=[])),
+    ]
+    talk.tells(1, chunk("s", "told"))
+    step = talk.replay_ends(1, commands("s", "stored"), brief=BRIEF)
+    notice, answer, state = heard(step)
+    assert notice["params"]["sessionId"] == "s"
+    assert notice["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
+    assert notice["params"]["update"]["content"]["text"] == (
+        "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
+    )
+    handed_over = {"acp-proxy": {"handover": True}}
+    assert answer == result(1, {"modes": modes, "configOptions": [], "x": 1, "_meta": handed_over})
+    assert state == commands("s", "stored")
+    assert step.kept == [RecordNote("s", {"type": file_format.REPLAY, "shown": "transcript", "rule": 1})]
+    assert talk.replays_left == []
+
+
+def test_the_parameters_of_the_new_session_are_those_of_the_load_byte_for_byte() -> None:
+    params = (
+        b'"cwd":"/w" , "mcpServers": [ {"n":1.0,"env":[{"x":"\\ud800\xff"}]} ],"_meta":{"big":12345678901234567890123}'
+    )
+    step = about_to_load().client(b'{"id":1,"params":{ "sessionId" : "s",' + params + b'},"method":"session/load"}\r\n')
+    assert b"sessionId" not in step.to_agent
+    for member in (
+        b'"cwd":"/w"',
+        b'"mcpServers":[ {"n":1.0,"env":[{"x":"\\ud800\xff"}]} ]',
+        params[params.index(b'"_meta"') :],
+    ):
+        assert member in step.to_agent
+    assert json.loads(step.to_agent.decode(errors="replace")).keys() == {"jsonrpc", "id", "method", "params"}
+
+
+def test_an_unrecorded_session_is_refused_without_asking_the_agent() -> None:
+    step = about_to_load(Stored(has_transcript=False)).client(load(1, "s"))
+    assert (step.to_agent, step.refusals) == (b"", [(1, -32002)])
+
+
+def test_an_incomplete_transcript_is_handed_over_too() -> None:
+    talk = opening(Stored(complete=False))
+    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [StartReplay(ONE, rule=Rule.HANDED_OVER, record=True)]
+
+
+@pytest.mark.parametrize("id", [b"1.0", b'"\\u0031"', b"null", b"12345678901234567890123"])
+def test_the_agents_refusal_is_passed_on_under_the_clients_id(id: bytes) -> None:
+    talk = about_to_load()
+    talk.client(b'{"id":%b,"method":"session/load","params":{"sessionId":"s"}}' % id)
+    step = talk.agent(b'{"error": {"code":-32000, "message":"login","data":1.0} ,"id":"acp-proxy/1"}\r\n')
+    assert b'"error":{"code":-32000, "message":"login","data":1.0}' in step.to_client
+    assert json.loads(step.to_client)["id"] == json.loads(id)
+    assert b"acp-proxy/1" not in step.to_client
+    assert (step.kept, talk.replays_left) == ([], [])
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"sessionId": 5}, []])
+def test_an_answer_without_a_session_is_an_error(answer: object) -> None:
+    talk = opening()
+    assert talk.agent(result(OURS, answer)).refusals == [(1, -32603)]
+    assert talk.replays_left == []
+
+
+def test_each_handover_has_its_own_request_id() -> None:
+    talk = about_to_load()
+    talk.stored["t"] = Stored()
+    first, second = talk.client(load(1, "s")), talk.client(load(2, "t"))
+    assert [json.loads(step.to_agent)["id"] for step in (first, second)] == ["acp-proxy/1", "acp-proxy/2"]
+    talk.agent(result("acp-proxy/2", {"sessionId": "m"}), result("acp-proxy/1", {"sessionId": "n"}))
+    assert talk.client(prompt(3, "s"), prompt(4, "t")).to_agent == line(prompt(3, "n"), prompt(4, "m"))
+
+
+def test_a_session_without_a_word_continues_in_a_new_one_without_a_notice_or_a_record() -> None:
+    talk = replaying()
+    (answer,) = heard(talk.replay_ends(1))
+    assert answer["id"] == 1
+    step = talk.client(prompt(2, "s"))
+    assert step.to_agent == line(prompt(2, "n"))
+    assert RecordNote("s", {"type": file_format.HANDOVER, "to": "n"}) in talk.agent(stopped(2)).kept
+
+
+def test_a_prompt_before_the_record_is_made_does_not_complete_the_handover() -> None:
+    talk = replaying()
+    note = RecordNote("s", {"type": file_format.HANDOVER, "to": "n"})
+    talk.client(prompt(2, "s"))
+    assert note not in talk.agent(stopped(2)).kept
+    talk.replay_ends(1, brief=BRIEF)
+    assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, "n")
+    assert note in talk.agent(stopped(3)).kept
+
+
+# Before the new session is known.
+
+
+@pytest.mark.parametrize("spelling", [line, spaced])
+def test_updates_before_the_answer_follow_it_under_the_clients_id(spelling: Any) -> None:
+    talk = opening()
+    assert talk.agent(spelling(commands("n", "x")), chunk("other", "a")).to_client == b""
+    step = talk.agent(result(OURS, {"sessionId": "n"}))
+    assert step.to_client == line(chunk("other", "a"))
+    told = heard(talk.replay_ends(1))
+    assert told[1:] == [commands("s", "x")]
+
+
+def test_updates_of_open_sessions_pass_meanwhile() -> None:
+    talk = about_to_load().opens("t")
+    talk.client(load(1, "s"))
+    for spelling in (line, spaced):
+        assert talk.agent(spelling(chunk("t", "a"))).to_client == spelling(chunk("t", "a"))
+
+
+def test_a_load_cancelled_meanwhile_is_answered_once_and_not_replayed() -> None:
+    talk = opening()
+    step = talk.client(cancel(1))
+    assert step.refusals == [(1, -32800)]
+    assert talk.replays_left == []
+    step = talk.agent(result(OURS, {"sessionId": "n"}))
+    assert (step.to_client, step.asked, step.kept) == (b"", [], [])
+
+
+def test_if_the_agent_ends_meanwhile_the_load_fails_and_held_updates_pass() -> None:
+    talk = opening()
+    talk.agent(chunk("other", "a"))
+    step = talk.agent_ends()
+    assert step.refusals == [(1, -32603)]
+    assert line(chunk("other", "a")) in step.to_client
+    assert talk.replays_left == []
+
+
+def test_the_record_is_kept_although_the_load_is_cancelled_while_it_is_replayed() -> None:
+    talk = replaying()
+    assert talk.client(cancel(1)).refusals == [(1, -32800)]
+    assert talk.replay_ends(1, brief=BRIEF).to_client == b""
+    assert json.loads(talk.client(prompt(2, "s")).to_agent) == briefed(2, "n")
+
+
+# The conversation continues.
+
+
+def test_ids_are_rewritten_both_ways() -> None:
+    talk = handed_over()
+    said: list[Said] = [
+        notification("session/cancel", {"sessionId": "s"}),
+        request(7, "session/set_mode", {"sessionId": "s", "modeId": "x"}),
+        request(8, "_vendor/x", {"sessionId": "s"}),
+        [notification("session/cancel", {"sessionId": "s"})],
+    ]
+    assert talk.client(*said).to_agent == line(*said).replace(b'"sessionId":"s"', b'"sessionId":"n"')
+    told: list[Said] = [
+        chunk("n", "a"),
+        spaced(chunk("n", "b")),
+        permission(0, "n"),
+        request(5, "fs/read_text_file", {"sessionId": "n", "path": "/w/n"}),
+        result(7, {}),
+        [chunk("n", "c")],
+    ]
+    step = talk.agent(*told)
+    assert step.to_client == line(*told).replace(b'"sessionId":"n"', b'"sessionId":"s"').replace(
+        b'"sessionId" : "n"', b'"sessionId" : "s"'
+    )
+    assert {getattr(each, "session", None) for each in step.kept} == {"s"}
+    picked = result(0, {"outcome": {"outcome": "selected", "optionId": "x"}})
+    step = talk.client(picked)
+    assert (step.to_agent, step.kept) == (
+        line(picked),
+        [RecordLine("s", Peer.CLIENT, raw(picked), "session/request_permission")],
+    )
+
+
+def test_client_lines_are_decided_on_after_a_handover() -> None:
+    talk = handed_over()
+    assert not talk.core.let_pass(line(notification("_editor/focus", {"sessionId": "s"})), Peer.CLIENT)
+
+
+def test_the_record_precedes_the_users_blocks_in_the_first_prompt_only() -> None:
+    talk = handed_over()
+    step = talk.client(prompt(2, "s"))
+    assert json.loads(step.to_agent) == briefed(2, "n")
+    assert step.kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert talk.agent(stopped(2)).to_client == line(stopped(2))
+    assert talk.client(prompt(3, "s")).to_agent == line(prompt(3, "n"))
+    assert BRIEF.encode() not in talk.all.to_client
+
+
+@pytest.mark.parametrize("reason", ["end_turn", "cancelled", "refusal", "max_tokens"])
+def test_the_handover_is_noted_once_a_prompt_with_the_record_has_a_result(reason: str) -> None:
+    talk = handed_over()
+    note = RecordNote("s", {"type": file_format.HANDOVER, "to": "n"})
+    assert note not in talk.client(prompt(2, "s")).kept
+    assert talk.agent(stopped(2, reason)).kept[0] == note
+    talk.client(prompt(3, "s"))
+    assert note not in talk.agent(stopped(3)).kept
+
+
+def test_the_record_is_sent_again_until_a_prompt_with_it_has_a_result() -> None:
+    talk = handed_over()
+    for id in (2, 3):
+        assert json.loads(talk.client(prompt(id, "s")).to_agent) == briefed(id, "n")
+        assert talk.agent(error(id, -32000, "login")).to_client == line(error(id, -32000, "login"))
+    talk.client(prompt(4, "s"))
+    talk.agent_ends()
+    assert not [
+        each for each in talk.all.kept if isinstance(each, RecordNote) and each.note["type"] == file_format.HANDOVER
+    ]
+
+
+def test_after_another_handover_in_the_turn_with_the_record_the_next_prompt_carries_it_again() -> None:
+    talk = handed_over()
+    talk.client(prompt(2, "s"))
+    talk.client(load(3, "s"))
+    talk.agent(result("acp-proxy/2", {"sessionId": "m"}))
+    talk.replay_ends(3, brief=BRIEF)
+    assert json.loads(talk.client(prompt(4, "s")).to_agent) == briefed(4, "m")
+    note = RecordNote("s", {"type": file_format.HANDOVER, "to": "m"})
+    assert note not in talk.agent(stopped(2)).kept
+    assert talk.agent(stopped(4)).kept[0] == note
+
+
+def test_the_first_of_two_queued_prompts_carries_the_record() -> None:
+    talk = handed_over()
+    step = talk.client(prompt(2, "s"), prompt(3, "s"))
+    assert [json.loads(each) for each in step.to_agent.splitlines()] == [briefed(2, "n"), prompt(3, "n")]
+
+
+def test_a_slash_command_goes_out_unchanged_and_the_record_waits_for_the_next_prompt() -> None:
+    talk = handed_over()
+    assert talk.client(prompt(2, "s", " /model fast")).to_agent == line(prompt(2, "n", " /model fast"))
+    talk.agent(stopped(2))
+    assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, "n")
+
+
+def test_no_other_byte_of_a_prompt_with_the_record_changes() -> None:
+    said = (
+        b' {"params":{"prompt" : [ {"type":"text","text":"\\ud800","n":1.0} ],"sessionId":"s"},'
+        b'"id":2.0,"method":"session/prompt"}\r\n'
+    )
+    block = json.dumps({"type": "text", "text": BRIEF}, separators=(",", ":"), ensure_ascii=False).encode()
+    expected = said.replace(b'[ {"type"', b"[ " + block + b',{"type"').replace(b'"s"}', b'"n"}')
+    assert handed_over().client(said).to_agent == expected
+
+
+@pytest.mark.parametrize("blocks", [[], None, "x", {}])
+def test_an_empty_prompt_gets_the_record_and_an_invalid_one_passes(blocks: object) -> None:
+    said = request(2, "session/prompt", {"sessionId": "s", "prompt": blocks})
+    step = handed_over().client(said)
+    told = json.loads(step.to_agent)["params"]
+    assert told["sessionId"] == "n"
+    assert told["prompt"] == ([{"type": "text", "text": BRIEF}] if blocks == [] else blocks)
+
+
+def test_another_sessions_prompt_carries_no_record() -> None:
+    talk = handed_over().opens("t")
+    assert talk.client(prompt(2, "t")).to_agent == line(prompt(2, "t"))
+    assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, "n")
+
+
+def test_a_second_load_of_the_same_session_is_handed_over_again() -> None:
+    talk = handed_over()
+    step = talk.client(load(2, "s"))
+    assert json.loads(step.to_agent) == new("acp-proxy/2")
+    talk.agent(result("acp-proxy/2", {"sessionId": "m"}))
+    talk.replay_ends(2, brief="newer")
+    told = json.loads(talk.client(prompt(3, "s")).to_agent)["params"]
+    assert (told["sessionId"], told["prompt"][0]["text"]) == ("m", "newer")
+    assert talk.agent(chunk("m", "a"), chunk("n", "late")).to_client == line(chunk("s", "a"), chunk("s", "late"))
+
+
+def test_the_record_of_a_deleted_session_is_never_sent() -> None:
+    talk = handed_over()
+    talk.client(delete(2, "s"))
+    assert talk.client(prompt(3, "s")).to_agent == line(prompt(3, "n"))
+    talk = replaying()
+    assert StopReplay(ONE) in talk.client(delete(2, "s")).asked
+    assert [told["id"] for told in heard(talk.replay_ends(1, brief=BRIEF))] == [1]
+    assert talk.client(prompt(3, "s")).to_agent == line(prompt(3, "n"))
+
+
+def test_a_fork_of_a_handed_over_session_has_the_clients_session_as_parent() -> None:
+    talk = handed_over()
+    step = talk.client(request(2, "session/fork", {"sessionId": "s", "cwd": "/w"}))
+    assert json.loads(step.to_agent)["params"]["sessionId"] == "n"
+    step = talk.agent(result(2, {"sessionId": "f"}))
+    assert step.to_client == line(result(2, {"sessionId": "f"}))
+    assert step.kept[0] == BeginTranscript("f", "/w", [], file_format.PARTIAL, parent="s")
+
+
+# A restore that the agent refuses.
+
+REFUSING = [RESUMES, LOADS]
+
+
+@pytest.mark.parametrize("capabilities", REFUSING)
+def test_a_refused_restore_is_handed_over_on_request(capabilities: Any) -> None:
+    talk = about_to_load(capabilities=capabilities, modes=Modes(handover=ALWAYS))
+    talk.client(load(1, "s"))
+    assert talk.agent(chunk("s", "told"), commands("s", "x"), chunk("s", "more")).to_client == b""
+    step = talk.agent(error(1, -32603, "no such session"))
+    assert json.loads(step.to_agent) == new(OURS)
+    assert (step.to_client, step.kept) == (b"", [])
+    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [StartReplay(ONE, rule=Rule.HANDED_OVER, record=True)]
+    told = heard(talk.replay_ends(1, brief=BRIEF))
+    assert [each.get("id") for each in told] == [None, 1]
+    assert json.loads(talk.client(prompt(2, "s")).to_agent) == briefed(2, "n")
+
+
+@pytest.mark.parametrize("capabilities", REFUSING)
+@pytest.mark.parametrize("handover", ["auto", ALWAYS, NEVER])
+def test_a_login_error_passes_without_a_handover(capabilities: Any, handover: str) -> None:
+    talk = about_to_load(capabilities=capabilities, modes=Modes(handover=handover))
+    talk.client(load(1, "s"))
+    step = talk.agent(error(1, -32000, "login"))
+    assert (step.to_agent, step.to_client) == (b"", line(error(1, -32000, "login")))
+
+
+@pytest.mark.parametrize("capabilities", REFUSING)
+@pytest.mark.parametrize("handover", ["auto", NEVER])
+def test_otherwise_a_refused_restore_passes_the_agents_error(capabilities: Any, handover: str) -> None:
+    talk = about_to_load(capabilities=capabilities, modes=Modes(handover=handover))
+    talk.client(load(1, "s"))
+    assert talk.agent(error(1, -32603)).to_client == line(error(1, -32603))
+    assert talk.replays_left == []
+
+
+UNKNOWN = [
+    error(1, -32002, "x"),
+    error(1, -32603, "No previous sessions found for this project"),
+    error(1, -32602, "no rollout found for thread id 7"),
+    error(1, -32600, "No sessions directory found"),
+    error(1, -32001, "Session not found"),
+    error(1, -32099, "unknown session"),
+    {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "Internal error", "data": "Session not found"}},
+]
+PASSING = [
+    error(1, -32603, "service failure"),
+    error(1, -32001, "rate limit"),
+    error(1, -32000, "no login found"),
+    error(1, -32100, "Session not found"),
+    error(1, -32601, "Method not found"),
+    error(1, -32603),
+]
+
+
+@pytest.mark.parametrize("refusal", UNKNOWN)
+@pytest.mark.parametrize("capabilities", REFUSING)
+def test_a_session_that_the_agent_does_not_know_is_handed_over(capabilities: Any, refusal: Any) -> None:
+    talk = about_to_load(capabilities=capabilities)
+    talk.client(load(1, "s"))
+    step = talk.agent(refusal)
+    assert json.loads(step.to_agent) == new(OURS)
+    assert step.to_client == b""
+
+
+@pytest.mark.parametrize("refusal", PASSING)
+@pytest.mark.parametrize("capabilities", REFUSING)
+def test_a_temporary_error_passes(capabilities: Any, refusal: Any) -> None:
+    talk = about_to_load(capabilities=capabilities)
+    talk.client(load(1, "s"))
+    step = talk.agent(refusal)
+    assert (step.to_agent, step.to_client) == (b"", line(refusal))
+
+
+@pytest.mark.parametrize("refusal", [*UNKNOWN, error(1, -32602, "s is none of mine")])
+def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: Any) -> None:
+    talk = about_to_load(capabilities=RESUMES)
+    talk.client(load(1, "s"))
+    talk.agent(result(1, {}))
+    talk.replay_ends(1)
+    talk.client(prompt(2, "s"))
+    step = talk.agent(refusal | {"id": 2})
+    assert json.loads(step.to_agent) == new(OURS)
+    assert step.to_client == b""
+    wanted = StartReplay(requested(2), rule=Rule.HANDED_OVER, shows=False, record=True, before=requested(2))
+    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [wanted]
+    step = talk.replay_ends(2, brief=BRIEF)
+    assert json.loads(step.to_agent) == briefed(2, "n")
+    assert [each.get("id") for each in heard(step)] == [None]
+    step = talk.agent(chunk("n", "a"), stopped(2))
+    assert step.to_client == line(chunk("s", "a"), stopped(2))
+    assert RecordNote("s", {"type": file_format.HANDOVER, "to": "n"}) in step.kept
+    asked = [each for each in talk.all.kept if isinstance(each, RecordLine) and each.peer is Peer.CLIENT]
+    assert asked == [RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
+
+
+def test_the_refusal_of_an_unrecorded_session_passes() -> None:
+    talk = about_to_load(Stored(has_transcript=False), RESUMES, Modes(handover=ALWAYS))
+    talk.client(load(1, "s"))
+    assert talk.agent(error(1, -32603)).to_client == line(error(1, -32603))
+
+
+def test_a_refusal_during_a_turn_causes_no_handover() -> None:
+    talk = Talk(modes=Modes(handover=ALWAYS)).begins(RESUMES).opens("s")
+    talk.client(prompt(5, "s"), load(1, "s"))
+    talk.agent(chunk("s", "live"))
+    step = talk.agent(error(1, -32603, "busy"))
+    assert (step.to_agent, step.to_client) == (b"", line(chunk("s", "live"), error(1, -32603, "busy")))
+
+
+def test_a_cancelled_load_is_not_handed_over() -> None:
+    talk = about_to_load(capabilities=RESUMES, modes=Modes(handover=ALWAYS))
+    talk.client(load(1, "s"), cancel(1))
+    step = talk.agent(error(1, -32800))
+    assert (step.to_agent, step.to_client) == (b"", b"")
+
+
+def test_updates_of_one_load_do_not_wait_for_another_sessions_handover() -> None:
+    talk = about_to_load(capabilities=RESUMES, modes=Modes(handover=ALWAYS))
+    talk.stored["t"] = Stored(has_transcript=False)
+    talk.client(load(1, "s"), load(2, "t"))
+    talk.agent(error(1, -32603))
+    talk.agent(update("t", "plan"), result(2, {}))
+    assert talk.all.to_client.endswith(line(update("t", "plan"), result(2, {})))
+
+
+# What the agent sends of the record.
+
+
+def user_chunk(session: str, text: str) -> dict[str, Any]:
+    return update(session, "user_message_chunk", content={"type": "text", "text": text})
+
+
+def prompted() -> Talk:
+    """The agent has the first prompt after the handover, with the record."""
+    talk = replaying()
+    talk.replay_ends(1, brief=BRIEF)
+    talk.client(prompt(5, "s", "go on"))
+    return talk
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        [BRIEF, "go on"],
+        [BRIEF + "\n\ngo on"],
+        [BRIEF[:7], BRIEF[7:], "go on"],
+        [BRIEF[:7], BRIEF[7:] + "\ngo on"],
+    ],
+)
+def test_an_echo_of_the_record_is_neither_shown_nor_recorded(echo: list[str]) -> None:
+    talk = prompted()
+    step = talk.agent(*(user_chunk("n", text) for text in echo))
+    assert step.to_client == line(user_chunk("s", "go on"))
+    assert step.kept == [RecordLine("s", Peer.AGENT, raw(user_chunk("s", "go on")))]
+
+
+@pytest.mark.parametrize(
+    "follows",
+    [
+        user_chunk("n", " left?"),
+        chunk("n", "Let me see."),
+        commands("n", "help"),
+        permission(7, "n"),
+        notification("_agent/noted", {"sessionId": "n"}),
+        stopped(5),
+        error(5, -32603),
+    ],
+)
+def test_user_messages_that_only_begin_like_the_record_are_shown_and_recorded_before_what_follows(
+    follows: Said,
+) -> None:
+    talk = prompted()
+    begins = [user_chunk("n", "# what"), user_chunk("n", " was")]
+    waits = talk.agent(*begins)
+    assert (waits.to_client, waits.kept) == (b"", [])
+    step = talk.agent(follows)
+    shown = [chunk("s", text, "user_message_chunk") for text in ("# what", " was")]
+    assert step.to_client.startswith(line(*shown))
+    assert len(step.to_client) > len(line(*shown))
+    assert step.kept[:2] == [RecordLine("s", Peer.AGENT, raw(each)) for each in shown]
+
+
+def test_the_agents_words_in_other_sessions_do_not_end_an_echo_of_the_record() -> None:
+    talk = prompted().opens("t")
+    other = [chunk("t", "Hello."), stopped(6)]
+    talk.client(prompt(6, "t"))
+    assert talk.agent(user_chunk("n", BRIEF[:7])).to_client == b""
+    assert b"what" not in talk.agent(*other).to_client
+    assert talk.agent(user_chunk("n", BRIEF[7:])).to_client == b""
+
+
+def test_a_beginning_of_the_record_that_may_be_the_past_is_compared_and_then_shown_before_what_follows() -> None:
+    talk = about_to_load(Stored(says=(prompt(9, "s", "earlier"),), behind=True), RESUMES)
+    talk.client(load(1, "s"))
+    talk.agent(result(1, {}))
+    talk.replay_ends(1, brief=BRIEF)
+    talk.client(prompt(5, "s", "go on"))
+    talk.agent(user_chunk("s", "# what"))
+    step = talk.agent(chunk("s", "Let me see."))
+    shown = [user_chunk("s", "# what"), chunk("s", "Let me see.")]
+    assert step.to_client == line(*shown)
+    assert step.kept == [RecordLine("s", Peer.AGENT, raw(each)) for each in shown]
+
+
+def test_what_begins_like_the_record_is_shown_when_the_agent_ends() -> None:
+    talk = prompted()
+    talk.agent(user_chunk("n", "# what"))
+    step = talk.agent_ends()
+    assert step.to_client.startswith(line(user_chunk("s", "# what")))
+    assert step.kept[0] == RecordLine("s", Peer.AGENT, raw(user_chunk("s", "# what")))
+
+
+def test_the_record_is_found_after_something_that_only_began_like_it() -> None:
+    talk = prompted()
+    step = talk.agent(*(user_chunk("n", text) for text in ("# what", "# what", BRIEF[6:], "go on")))
+    assert step.to_client == line(user_chunk("s", "# what"), user_chunk("s", "go on"))
+
+
+def test_a_beginning_of_the_record_waits_only_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = prompted()
+    said = [chunk("s", BRIEF[at : at + 4], "user_message_chunk") for at in range(0, 12, 4)]
+    monkeypatch.setattr(proxy_handover, "HELD_LIMIT", len(line(*said[:2])))
+    assert talk.agent(*said[:2]).to_client == b""
+    assert talk.agent(said[2]).to_client == line(*said)
+    assert talk.agent(user_chunk("n", BRIEF)).to_client == b""
+
+
+def test_a_title_made_from_the_record_is_dropped_and_other_titles_pass() -> None:
+    talk = prompted()
+    step = talk.agent(update("n", "session_info_update", title=f"{RECORD_BEGINNINGS[0][:40]}…"))
+    assert (step.to_client, step.kept) == (b"", [])
+    named = talk.agent(update("n", "session_info_update", title="Mend it"))
+    assert named.to_client == line(update("s", "session_info_update", title="Mend it"))
+
+
+# What is attached to the record.
+
+IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+TAKES_IMAGES = {"promptCapabilities": {"image": True, "embeddedContext": False}}
+
+
+def attached() -> Talk:
+    """The agent has the first prompt after the handover, with the record and an image."""
+    talk = about_to_load(capabilities=TAKES_IMAGES)
+    talk.client(load(1, "s"))
+    wanted = StartReplay(ONE, rule=Rule.HANDED_OVER, record=True, takes=frozenset({"image"}))
+    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [wanted]
+    talk.replay_ends(1, brief=BRIEF, attached=(raw(IMAGE),))
+    return talk
+
+
+def test_what_is_attached_follows_the_record_and_precedes_the_users_blocks() -> None:
+    told = json.loads(attached().client(prompt(5, "s", "go on")).to_agent)["params"]["prompt"]
+    assert told == [{"type": "text", "text": BRIEF}, IMAGE, {"type": "text", "text": "go on"}]
+
+
+def test_an_echo_of_what_is_attached_is_neither_shown_nor_recorded() -> None:
+    talk = attached()
+    talk.client(prompt(5, "s", "go on"))
+    echo = update("n", "user_message_chunk", content={"type": "image", "data": "aGk=", "mimeType": "image/png", "x": 1})
+    step = talk.agent(user_chunk("n", BRIEF), echo)
+    assert (step.to_client, step.kept) == (b"", [])
+    assert talk.agent(echo).to_client == line(echo | {"params": echo["params"] | {"sessionId": "s"}})
+
+
+def test_the_users_own_image_is_shown_if_the_agent_does_not_repeat_the_record() -> None:
+    talk = attached()
+    talk.client(prompt(5, "s", "go on"))
+    echo = update("n", "user_message_chunk", content=IMAGE)
+    assert talk.agent(echo).to_client == line(update("s", "user_message_chunk", content=IMAGE))
+
+
+def test_too_much_that_is_attached_is_dropped_with_the_oldest_record_first() -> None:
+    waiting = Handovers()
+    half = b"x" * (ATTACHED_LIMIT // 2)
+    for session in ("a", "b", "c"):
+        waiting.keep(session, "record", (half,))
+    sent = {each: waiting.carried(line(prompt(1, each)), Request(b"", requested(each), "", {}), each) for each in "abc"}
+    assert [half in sent[each] for each in "abc"] == [False, True, True]

@@ -1,0 +1,255 @@
+"""The fast paths: lines pass without a decision only if a decision would let them pass.
+
+``Talk`` checks this for every line of every test that uses it.
+"""
+
+import copy
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy.effects import EndTurn
+from tests.conversation import (
+    RESUMES,
+    Said,
+    Stored,
+    Talk,
+    chunk,
+    delete,
+    error,
+    line,
+    load,
+    new,
+    notification,
+    permission,
+    prompt,
+    request,
+    result,
+    update,
+)
+
+BEGINNING = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"'
+SAID = line(chunk("s", "one"), chunk("s", "two"))
+
+
+def talking(*, records: bool = True) -> Talk:
+    """A session whose first update has passed."""
+    talk = Talk(records=records).begins(RESUMES)
+    talk.stored["s"] = Stored()
+    talk.opens("s")
+    talk.agent(chunk("s", "before"))
+    return talk
+
+
+def test_updates_of_the_last_updated_session_pass() -> None:
+    talk = talking()
+    assert talk.core.passes(SAID) == "s"
+    talk.client(notification("session/cancel", {"sessionId": "s"}))
+    assert talk.core.passes(SAID) == "s"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        line(chunk("t", "one")),
+        line(chunk("ss", "one")),
+        line(chunk("s", "one"), chunk("t", "two")),
+        line(chunk("s", "one"), result(1)),
+        line(chunk("s", "one"), {"more": 'x\n{"jsonrpc"'}),
+        line(result(1), chunk("s", "one")),
+        line(update("s", "session_info_update", title="a title")),
+        line(chunk("s", "one"), update("s", "session_info_update", title="a title")),
+        b"a stray line\n",
+        b"\n",
+    ],
+)
+def test_other_lines_do_not_pass(lines: bytes) -> None:
+    assert talking().core.passes(lines) is None
+
+
+@given(
+    lines=st.lists(
+        st.sampled_from(
+            [chunk("s", "one"), chunk("t", "one"), update("s", "session_info_update"), BEGINNING + b"\n", b"x\n", b"\n"]
+        )
+        | st.text(max_size=3).map(lambda text: chunk("s", text))
+    )
+)
+def test_lines_read_together_pass_only_if_each_passes(lines: list[Said]) -> None:
+    talk = talking()
+    alone = [talk.core.passes(line(said)) for said in lines]
+    assert talk.core.passes(line(*lines)) == ("s" if alone and None not in alone else None)
+
+
+def terminal(talk: Talk) -> None:
+    talk.agent(request(7, "terminal/create", {"sessionId": "s"}))
+    talk.client(result(7, {"terminalId": "t"}))
+
+
+def load_in_the_making(talk: Talk) -> None:
+    talk.stored["s"] = Stored(slow=True)
+    talk.client(load(7, "s"))
+    talk.agent(chunk("s", "meanwhile"))
+    assert talk.core.passes(SAID) == "s"
+    talk.finds(7)
+
+
+def says(*said: Said) -> Callable[[Talk], object]:
+    return lambda talk: talk.client(*said)
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        says(load(7, "s")),
+        says(delete(7, "s")),
+        terminal,
+        load_in_the_making,
+    ],
+)
+def test_a_change_that_updates_depend_on_ends_the_fast_path(happens: Callable[[Talk], object]) -> None:
+    talk = talking()
+    happens(talk)
+    assert talk.core.passes(SAID) is None
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        says(prompt(7, "s")),
+        says(new(7)),
+        says([load(7, "s")]),
+        lambda talk: talk.agent(request(7, "terminal/create", {"sessionId": "s"})),
+        lambda talk: talk.agent(chunk("t", "another session's")),
+    ],
+)
+def test_after_any_other_change_updates_pass_again(happens: Callable[[Talk], object]) -> None:
+    talk = talking()
+    happens(talk)
+    assert talk.core.passes(SAID) == "s"
+    talk.agent(SAID)
+
+
+def test_nothing_passes_without_a_transcript() -> None:
+    unnamed = Talk()
+    unnamed.agent(chunk("s", "one"), chunk("s", "two"))
+    assert unnamed.core.passes(SAID) is None
+    assert talking(records=False).core.passes(SAID) is None
+
+
+NOTHING: list[Said] = [
+    notification("_editor/focus", {"sessionId": "s"}),
+    result(5, {"content": "a file"}),
+    error(5, -32603),
+    error(None, -32700),
+]
+
+
+@pytest.mark.parametrize("said", [*([each] for each in NOTHING), NOTHING])
+def test_client_lines_without_a_meaning_here_pass(said: list[Said]) -> None:
+    talk = talking()
+    talk.agent(request(5, "fs/read_text_file", {"sessionId": "s", "path": "/w/a"}))
+    assert talk.core.let_pass(line(*said), Peer.CLIENT)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        prompt(7, "s"),
+        request(7, "initialize", {}),
+        request(7, "terminal/release", {"sessionId": "s", "terminalId": "t"}),
+        notification("session/cancel", {"sessionId": "s"}),
+        notification("$/cancel_request", {"requestId": 1}),
+        b'{"jsonrpc":"2.0","method":"session\\/cancel","params":{"sessionId":"s"}}\n',
+        b'{"jsonrpc":"2.0","method":"session\\/delete","id":7,"params":{"sessionId":"s"}}\n',
+        b'{"jsonrpc":"2.0","method":"\\u0073ession/list","id":7}\n',
+        [result(5, {}), result(6, {})],
+        [request(7, "_editor/question", {})],
+        b"no JSON\n",
+        b"5\n",
+    ],
+)
+def test_other_client_lines_are_decided_on(said: Said) -> None:
+    core = talking().core
+    assert not core.let_pass(line(said), Peer.CLIENT)
+    assert not core.let_pass(line(NOTHING[0], said), Peer.CLIENT)
+
+
+@pytest.mark.parametrize("method", ["session/request_permission", "terminal/create", "terminal/release"])
+def test_an_answer_to_a_request_with_a_meaning_is_decided_on(method: str) -> None:
+    talk = talking()
+    talk.agent(request(5, method, {"sessionId": "s"}))
+    assert not talk.core.let_pass(line(result(5, {})), Peer.CLIENT)
+    assert talk.core.let_pass(line(result(6, {})), Peer.CLIENT)
+    talk.client(result(5, {}))
+    assert talk.core.let_pass(line(result(5, {})), Peer.CLIENT)
+
+
+def test_agent_requests_without_a_meaning_here_pass_while_no_load_is_under_way() -> None:
+    talk = talking()
+    asks = request(5, "fs/read_text_file", {"sessionId": "s", "path": "/w/a"})
+    assert talk.core.let_pass(line(asks, request(6, "_agent/question")), Peer.AGENT)
+    talk.client(load(7, "s"))
+    assert not talk.core.let_pass(line(asks), Peer.AGENT)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        permission(7, "s"),
+        request(7, "terminal/create", {"sessionId": "s", "command": "make"}),
+        request(7, "terminal/release", {"sessionId": "s", "terminalId": "t"}),
+        notification("_agent/news", {"sessionId": "s"}),
+        chunk("s", "hello"),
+        result(1, {}),
+        [request(7, "_agent/question")],
+        b'{"id":7,"method":null}\n',
+        b"no JSON\n",
+    ],
+)
+def test_other_agent_lines_are_decided_on(said: Said) -> None:
+    core = talking().core
+    assert not core.let_pass(line(said), Peer.AGENT)
+    assert not core.let_pass(line(request(6, "_agent/question"), said), Peer.AGENT)
+
+
+ASKED_AND_ANSWERED = [
+    (Peer.CLIENT, request("q", "_editor/question", {"sessionId": "s"})),
+    (Peer.CLIENT, request("q", "authenticate", {"methodId": "key"})),
+    (Peer.AGENT, request("q", "terminal/output", {"sessionId": "s", "terminalId": "t"})),
+    (Peer.AGENT, request("q", "terminal/wait_for_exit", {"sessionId": "s", "terminalId": "t"})),
+]
+
+
+@pytest.mark.parametrize("answer", [result("q", {"output": "so"}), error("q", -32603)])
+@pytest.mark.parametrize(("asks", "said"), ASKED_AND_ANSWERED)
+def test_a_request_that_is_only_remembered_and_its_answer_pass_one_by_one(asks: Peer, said: Said, answer: Said) -> None:
+    talk = talking()
+    ask, reply = (talk.client, talk.agent) if asks is Peer.CLIENT else (talk.agent, talk.client)
+    other = chunk("s", "hello") if asks is Peer.AGENT else prompt(7, "s")
+    assert not talk.core.let_pass(line(said, other), asks)
+    assert copy.deepcopy(talk.core).let_pass(line(said), asks)
+    ask(said)
+    assert not talk.core.let_pass(line(answer, answer), asks.other)
+    assert copy.deepcopy(talk.core).let_pass(line(answer), asks.other)
+    reply(answer)
+    assert talk.core.let_pass(line(answer), asks.other) == (asks is Peer.AGENT)
+
+
+def test_an_open_request_that_passed_without_a_decision_is_answered_when_the_agent_ends() -> None:
+    talk = talking()
+    talk.client(request("q", "_editor/question", {"sessionId": "s"}))
+    talk.client(request(7, "_editor/question", {"sessionId": "s"}))
+    talk.agent(result(7, {}))
+    assert talk.agent_ends("exited").to_client == line(error("q", -32603, "exited"))
+
+
+def test_of_two_requests_with_one_id_the_older_one_is_answered_first_if_one_passed_without_a_decision() -> None:
+    talk = talking()
+    talk.client(request(7, "_editor/question"))
+    talk.client(prompt(7, "s"))
+    assert talk.agent(result(7, {})).kept == []
+    assert talk.agent(result(7, {"stopReason": "end_turn"})).kept[-1] == EndTurn("s")

@@ -1,0 +1,288 @@
+"""Answers composed from what the store found."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.protocol.jsonrpc import Peer, RequestId
+from acp_proxy.proxy import session_list
+from acp_proxy.proxy.effects import Forward
+from acp_proxy.transcript.titles import RECORD_BEGINNINGS
+from tests.conversation import line, result
+from tests.strategies import spelled, texts, values
+
+
+@dataclass
+class Row:
+    """One stored session."""
+
+    session: str = "s"
+    cwd: str | None = "/w"
+    title: str | None = None
+    updated: str = "2026-11-20T09:15:02.123Z"
+    prompts: int = 1
+    replies: int = 1
+    failed: bool = False
+    directories: list[str] = field(default_factory=list)
+    meta: dict[str, object] = field(default_factory=dict)
+    is_archived: bool = False
+    machine: str = ""
+
+
+def listed(*rows: Row, cursor: str | None = None, directories: bool = False, recording: bool = True) -> Any:
+    answer = session_list.listed(RequestId("7"), rows, cursor, directories=directories, recording=recording)
+    assert answer.endswith(b"}\n")
+    assert answer.count(b"\n") == 1
+    value = json.loads(answer)
+    assert (value["jsonrpc"], value["id"]) == ("2.0", 7)
+    return value["result"]
+
+
+# session/list.
+
+
+def test_a_listed_session_has_every_known_field() -> None:
+    row = Row(title="Mend it", prompts=2, replies=1, failed=True, directories=["/x"], meta={"agent.example": 1})
+    assert listed(row, directories=True) == {
+        "sessions": [
+            {
+                "sessionId": "s",
+                "cwd": "/w",
+                "additionalDirectories": ["/x"],
+                "title": "Mend it",
+                "updatedAt": "2026-11-20T09:15:02.123Z",
+                "_meta": {"messageCount": 3, "hasErrors": True, "agent.example": 1},
+            }
+        ]
+    }
+
+
+def test_a_session_that_was_begun_on_another_machine_names_it() -> None:
+    [session] = listed(Row(machine="desktop"))["sessions"]
+    assert session["_meta"] == {"messageCount": 2, "hasErrors": False, "acp-proxy": {"machine": "desktop"}}
+
+
+def test_unknown_fields_are_left_out() -> None:
+    [session] = listed(Row(), directories=True)["sessions"]
+    assert session == {
+        "sessionId": "s",
+        "cwd": "/w",
+        "updatedAt": "2026-11-20T09:15:02.123Z",
+        "_meta": {"messageCount": 2, "hasErrors": False},
+    }
+
+
+def test_directories_are_listed_only_if_the_agent_supports_them() -> None:
+    [session] = listed(Row(directories=["/x"]), directories=False)["sessions"]
+    assert "additionalDirectories" not in session
+
+
+def test_the_agents_metadata_overrides_ours() -> None:
+    [session] = listed(Row(meta={"messageCount": 40, "hasErrors": None}))["sessions"]
+    assert session["_meta"] == {"messageCount": 40, "hasErrors": None}
+
+
+def test_a_page_keeps_the_order_and_the_cursor() -> None:
+    page = listed(Row("b"), Row("a"), Row("c"), cursor="next")
+    assert [session["sessionId"] for session in page["sessions"]] == ["b", "a", "c"]
+    assert page["nextCursor"] == "next"
+
+
+def test_the_last_page_has_no_cursor() -> None:
+    assert listed() == {"sessions": []}
+
+
+def test_a_list_says_when_nothing_is_recorded() -> None:
+    assert listed(recording=False) == {"sessions": [], "_meta": {"acp-proxy": {"recording": False}}}
+
+
+@given(texts, texts, st.dictionaries(texts, values, max_size=3))
+def test_any_text_can_be_listed_on_one_line(session: str, title: str, meta: dict[str, Any]) -> None:
+    answer = session_list.listed(
+        RequestId('"x"'), [Row(session, title=title, meta=meta)], None, directories=True, recording=True
+    )
+    assert answer.count(b"\n") == 1
+    [told] = json.loads(answer)["result"]["sessions"]
+    assert (told["sessionId"], told["title"]) == (session, title)
+
+
+# The agent's own list.
+
+
+def page(*sessions: object) -> dict[str, Any]:
+    return result(1, {"sessions": list(sessions), "nextCursor": "c"})
+
+
+def test_deleted_sessions_are_removed_and_other_bytes_stay() -> None:
+    raw = (
+        b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "n":1.0},{"sessionId":"b"},'
+        b'{"sessionId":"c","big":123456789012345678901,"s":"\\u2028\\ud800"}], "nextCursor":"\\u0063"}}\r\n'
+    )
+    assert session_list.amended(raw, frozenset({"b"})) == (
+        b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "n":1.0},'
+        b'{"sessionId":"c","big":123456789012345678901,"s":"\\u2028\\ud800"}], "nextCursor":"\\u0063"}}\r\n'
+    )
+
+
+def test_every_session_of_a_list_can_be_removed() -> None:
+    raw = line(page({"sessionId": "a"}, {"sessionId": "b"}))
+    assert session_list.amended(raw, frozenset({"a", "b", "z"})) == line(page())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        page({"sessionId": "a"}),
+        page(),
+        page(None, 3, "s", [], {}, {"sessionId": 5}, {"sessionId": None}),
+        result(1, None),
+        result(1, {"sessions": None}),
+        result(1, {"sessions": {"sessionId": "gone"}}),
+        result(1, [{"sessionId": "gone"}]),
+    ],
+)
+def test_a_list_without_deleted_sessions_passes_byte_for_byte(said: dict[str, Any]) -> None:
+    raw = json.dumps(said, indent=None, separators=(" ,", ":  ")).encode() + b"\n"
+    assert session_list.amended(raw, frozenset({"gone", "s"})) == raw
+    assert session_list.amended(raw, frozenset()) == raw
+
+
+def test_the_last_duplicate_session_id_counts() -> None:
+    raw = b'{"id":1,"result":{"sessions":[{"sessionId":"a","sessionId":"b"},{"sessionId":"b","sessionId":"a"}]}}\n'
+    assert session_list.amended(raw, frozenset({"a"})) == (
+        b'{"id":1,"result":{"sessions":[{"sessionId":"a","sessionId":"b"}]}}\n'
+    )
+
+
+sessions = st.lists(st.fixed_dictionaries({"sessionId": st.sampled_from("abcd")}, optional={"title": values}))
+
+
+@given(spelled(st.fixed_dictionaries({"id": st.just(1), "result": st.fixed_dictionaries({"sessions": sessions})})))
+def test_only_deleted_sessions_are_removed(text: str) -> None:
+    raw = text.encode() + b"\n"
+    before = json.loads(raw)["result"]["sessions"]
+    after = session_list.amended(raw, frozenset("ac"))
+    kept = [session for session in before if session["sessionId"] not in "ac"]
+    assert json.dumps(json.loads(after)["result"]["sessions"]) == json.dumps(kept)
+    assert (after == raw) is (kept == before)
+
+
+# The user's titles in the agent's list.
+
+MINE = {"a": "Mine", "b": 'with "quotes" and é'}
+
+
+def test_the_users_title_replaces_the_agents_and_other_bytes_stay() -> None:
+    raw = (
+        b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : "x\\u0041", "n":1.0}, '
+        b'{"cwd":"/","sessionId":"b" }, '
+        b'{"sessionId":"c","title":"theirs","big":123456789012345678901} ], "nextCursor":"\\u0063"}}\r\n'
+    )
+    assert session_list.amended(raw, frozenset(), MINE.get) == (
+        b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : "Mine", "n":1.0}, '
+        b'{"cwd":"/","sessionId":"b","title":"with \\"quotes\\" and \xc3\xa9" }, '
+        b'{"sessionId":"c","title":"theirs","big":123456789012345678901} ], "nextCursor":"\\u0063"}}\r\n'
+    )
+
+
+def test_titles_are_set_while_deleted_sessions_are_removed() -> None:
+    raw = line(page({"sessionId": "a"}, {"sessionId": "gone", "title": "x"}, {"sessionId": "b", "title": None}))
+    listed = json.loads(session_list.amended(raw, frozenset({"gone"}), MINE.get))["result"]["sessions"]
+    assert listed == [{"sessionId": "a", "title": "Mine"}, {"sessionId": "b", "title": MINE["b"]}]
+
+
+def test_the_last_duplicate_title_is_replaced() -> None:
+    raw = b'{"id":1,"result":{"sessions":[{"sessionId":"a","title":"Mine","title":"theirs"}]}}\n'
+    assert session_list.amended(raw, frozenset(), MINE.get) == raw.replace(b"theirs", b"Mine")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        page({"sessionId": "a", "title": "Mine"}),
+        page({"sessionId": "c", "title": "theirs"}),
+        page(None, 3, "s", [], {}, {"sessionId": 5}, {"sessionId": None}),
+        result(1, None),
+        result(1, {"sessions": {"sessionId": "a"}}),
+    ],
+)
+def test_a_list_without_changed_titles_passes_byte_for_byte(said: dict[str, Any]) -> None:
+    raw = json.dumps(said, indent=None, separators=(" ,", ":  ")).encode() + b"\n"
+    assert session_list.amended(raw, frozenset(), MINE.get) == raw
+
+
+@given(
+    spelled(st.fixed_dictionaries({"id": st.just(1), "result": st.fixed_dictionaries({"sessions": sessions})})), texts
+)
+def test_only_titles_set_by_the_user_change(text: str, title: str) -> None:
+    raw = text.encode() + b"\n"
+    mine = {"a": title, "b": "Mine"}
+    before = json.loads(raw)["result"]["sessions"]
+    after = json.loads(session_list.amended(raw, frozenset("c"), mine.get))["result"]["sessions"]
+    expected = [
+        session | ({"title": mine[session["sessionId"]]} if mine.get(session["sessionId"]) else {})
+        for session in before
+        if session["sessionId"] != "c"
+    ]
+    assert json.dumps(after, sort_keys=True) == json.dumps(expected, sort_keys=True)
+
+
+def test_a_session_without_a_title_gets_one_and_other_bytes_stay() -> None:
+    raw = (
+        b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : null, "n":1.0}, {"cwd":"/","sessionId":"b" },'
+        b' {"sessionId":"c","title":"theirs"}, {"sessionId":"d"}, {"sessionId":"e","title":""}, 3]}}\n'
+    )
+    assert session_list.untitled(raw, absent=True) == ["a", "b", "d"]
+    assert session_list.untitled(raw, absent=False) == []
+    made = {"a": "One", "b": "Two", "c": "Three", "e": "Five"}
+    assert session_list.amended(raw, frozenset(), made=made) == raw.replace(b"null", b'"One"').replace(
+        b'"b" ', b'"b","title":"Two" '
+    )
+    listed = json.loads(session_list.amended(raw, frozenset("b"), {"a": "Mine"}.get, made=made))["result"]["sessions"]
+    assert [row.get("title") for row in listed[:-1]] == ["Mine", "theirs", None, ""]
+
+
+def test_a_title_made_from_a_handovers_record_is_left_out_of_the_agents_list_or_replaced() -> None:
+    title = f"{RECORD_BEGINNINGS[0]}an agent, which continues here..."
+    raw = line(result(1, {"sessions": [{"title": title, "sessionId": "a", "n": 1.0}, {"sessionId": "b"}]}))
+    assert session_list.untitled(raw, absent=False) == ["a"]
+    assert session_list.untitled(raw, absent=True) == ["a", "b"]
+    [listed, _] = json.loads(session_list.amended(raw, frozenset()))["result"]["sessions"]
+    assert listed == {"sessionId": "a", "n": 1.0}
+    assert session_list.amended(raw, frozenset(), made={"a": "Mend it"}) == raw.replace(title.encode(), b"Mend it")
+    assert session_list.amended(raw, frozenset(), {"a": "Mine"}.get) == raw.replace(title.encode(), b"Mine")
+
+
+@given(values)
+def test_amending_a_list_of_any_shape_never_raises(value: Any) -> None:
+    raw = line(result(1, {"sessions": value}))
+    session_list.amended(raw, frozenset({"a"}), made=dict.fromkeys(session_list.untitled(raw, absent=True), "x"))
+
+
+# Refusals, and updates by the proxy.
+
+
+def test_unreadable_history_is_reported_by_the_name_of_the_error_only() -> None:
+    refusal = session_list.unreadable(RequestId('"q"'), "ENOENT")
+    assert isinstance(refusal, Forward)
+    assert (refusal.to, refusal.own) == (Peer.CLIENT, True)
+    assert json.loads(refusal.data) == {
+        "jsonrpc": "2.0",
+        "id": "q",
+        "error": {"code": -32603, "message": "Session history cannot be read (ENOENT). Run: acp-proxy doctor"},
+    }
+
+
+@given(texts, st.dictionaries(texts, values, max_size=3))
+def test_an_update_by_the_proxy_is_one_line(session: str, body: dict[str, Any]) -> None:
+    told = session_list.update(session, {**body, "sessionUpdate": "session_info_update"})
+    assert told.endswith(b"\n")
+    assert told.count(b"\n") == 1
+    value = json.loads(told)
+    assert value["method"] == "session/update"
+    assert value["params"]["sessionId"] == session
+    assert value["params"]["update"]["sessionUpdate"] == "session_info_update"

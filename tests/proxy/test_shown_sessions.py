@@ -1,0 +1,42 @@
+"""What is recorded of another agent's session that was only opened here."""
+
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, DeleteSession, EndTurn, Forward, RecordLine, RecordNote
+from acp_proxy.proxy.shown_sessions import AT_MOST, ShownSessions
+
+BEGIN = BeginTranscript("s", "/w", [], "partial")
+NOTE, LINE, PASSES = RecordNote("s", {"type": "opened"}), RecordLine("s", Peer.AGENT, b"{}"), Forward(Peer.CLIENT, b"x")
+OTHER = RecordLine("other", Peer.AGENT, b"{}")
+
+
+def shown() -> ShownSessions:
+    sessions = ShownSessions()
+    sessions.show("s")
+    return sessions
+
+
+def test_nothing_is_recorded_until_a_prompt_makes_the_copy() -> None:
+    sessions = shown()
+    assert sessions.held([BEGIN, NOTE, PASSES, OTHER, LINE, EndTurn("s")]) == [PASSES, OTHER]
+    assert sessions.held([BeginTurn("s"), LINE]) == [BEGIN.but(parent="s"), NOTE, LINE, BeginTurn("s"), LINE]
+    assert sessions.held([NOTE]) == [NOTE]
+
+
+def test_a_second_load_begins_again() -> None:
+    sessions = shown()
+    sessions.held([BEGIN, LINE])
+    sessions.show("s")
+    sessions.held([BEGIN, NOTE])
+    assert sessions.held([BeginTurn("s")]) == [BEGIN.but(parent="s"), NOTE, BeginTurn("s")]
+
+
+def test_a_delete_drops_what_is_held() -> None:
+    sessions = shown()
+    sessions.held([BEGIN, NOTE])
+    assert sessions.held([DeleteSession("s"), BeginTurn("s")]) == [DeleteSession("s"), BeginTurn("s")]
+
+
+def test_what_is_held_is_bounded() -> None:
+    sessions = shown()
+    sessions.held([BEGIN, *[LINE] * 10 * AT_MOST])
+    assert len(sessions.held([BeginTurn("s")])) == AT_MOST + 1

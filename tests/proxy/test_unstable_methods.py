@@ -1,0 +1,370 @@
+"""Drafts of the protocol: titles by the user, archived sessions and status, with and without the agent's own list."""
+
+import json
+from typing import Any
+
+import pytest
+
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy import unstable_methods
+from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes
+from acp_proxy.proxy.effects import Forward, SetArchived, SetTitle, TellStatus
+from tests.conversation import (
+    LOADS,
+    RESUMES,
+    Step,
+    Stored,
+    Talk,
+    chunk,
+    error,
+    initialized,
+    line,
+    notification,
+    prompt,
+    request,
+    requested,
+    result,
+    stopped,
+    titled,
+    update,
+)
+from tests.proxy.test_session_list import Row
+
+UNSTABLE = Modes(unstable=True)
+LISTS: dict[str, Any] = {"sessionCapabilities": {"list": {}, "resume": {}, "close": {}}}
+DRAFTS = ("title", "archive", "status")
+
+
+def talk(capabilities: Any = RESUMES, modes: Modes = UNSTABLE) -> Talk:
+    return Talk(modes=modes).begins(capabilities)
+
+
+def set_title(id: object, session: str, title: object) -> dict[str, Any]:
+    return request(id, "session/set_title", {"sessionId": session, "title": title})
+
+
+def archive(id: object, session: str) -> dict[str, Any]:
+    return request(id, "session/archive", {"sessionId": session})
+
+
+def unarchive(id: object, session: str) -> dict[str, Any]:
+    return request(id, "session/unarchive", {"sessionId": session})
+
+
+def status(id: object, session: str) -> dict[str, Any]:
+    return request(id, "session/status", {"sessionId": session})
+
+
+def told(step: Step) -> list[Any]:
+    return [json.loads(one) for one in step.to_client.split(b"\n") if one]
+
+
+REQUESTS = [set_title(1, "s", "t"), archive(1, "s"), unarchive(1, "s"), status(1, "s")]
+
+
+# What is offered.
+
+
+@pytest.mark.parametrize(
+    ("native", "modes", "added"),
+    [
+        ((), UNSTABLE, {"title", "archive", "status"}),
+        (("list",), UNSTABLE, {"title", "archive", "status"}),
+        (("title",), UNSTABLE, {"archive", "status"}),
+        (("list", "archive"), UNSTABLE, {"title", "status"}),
+        (("status",), UNSTABLE, {"title", "archive"}),
+        (("list", *DRAFTS), UNSTABLE, set()),
+        (("list", *DRAFTS), UNSTABLE.but(list=STORE), {"archive"}),
+        (("list",), UNSTABLE.but(list=AGENT), {"status"}),
+        ((), UNSTABLE.but(list=AGENT), {"status"}),
+        ((), UNSTABLE.but(handover=NEVER), {"title", "archive"}),
+        ((), Modes(), set()),
+        (("list",), Modes(), set()),
+    ],
+)
+def test_a_draft_is_offered_if_the_agent_lacks_it_and_acp_proxy_can_serve_it(
+    native: tuple[str, ...], modes: Modes, added: set[str]
+) -> None:
+    offered = talk({"sessionCapabilities": {name: {} for name in native}}, modes)
+    capabilities = told(offered.all)[0]["result"]["agentCapabilities"]
+    serves = capabilities.get("_meta", {}).get("acp-proxy", {}).get("serves", [])
+    assert {name for name in serves if name in DRAFTS} == added
+    assert {name for name in capabilities["sessionCapabilities"] if name in DRAFTS} == added | (
+        set(native) & set(DRAFTS)
+    )
+
+
+@pytest.mark.parametrize("asked", REQUESTS)
+@pytest.mark.parametrize(
+    ("capabilities", "modes"),
+    [(RESUMES, Modes()), ({"sessionCapabilities": {name: {} for name in ("list", *DRAFTS)}}, UNSTABLE)],
+)
+def test_requests_for_drafts_that_acp_proxy_does_not_serve_pass(
+    asked: dict[str, Any], capabilities: Any, modes: Modes
+) -> None:
+    editor = talk(capabilities, modes).opens("s")
+    assert editor.client(asked).done[-1:] == [Forward(Peer.AGENT, line(asked))]
+    answer = line(error(1, -32601))
+    assert editor.agent(answer).done == [Forward(Peer.CLIENT, answer)]
+
+
+def test_without_the_option_a_list_and_its_answer_stay_as_they_are() -> None:
+    editor = Talk().begins(LISTS)
+    editor.archived = frozenset({"a"})
+    asked = request(1, "session/list", {"archived": "only", "cursor": None})
+    assert editor.client(asked).to_agent == line(asked)
+    answer = result(1, {"sessions": [{"sessionId": "a", "cwd": "/"}], "nextCursor": "c"})
+    assert editor.agent(answer).to_client == line(answer)
+
+
+# Titles.
+
+
+def test_the_stored_title_is_returned_and_an_update_follows() -> None:
+    editor = talk().opens("s")
+    step = editor.client(set_title(1, "s", "  My \x1b[31mtitle\n"))
+    assert step.asked == [SetTitle(requested(1), "s", True, "My title")]
+    assert step.to_client == line(result(1, {"title": "My title"}), titled("s", "My title"))
+    assert step.to_agent == b""
+
+
+@pytest.mark.parametrize(
+    "asked", [set_title(1, "s", " \n"), set_title(1, "s", None), set_title(1, "s", 3), request(1, "session/set_title")]
+)
+def test_a_title_that_is_empty_or_no_text_is_refused(asked: dict[str, Any]) -> None:
+    assert talk().opens("s").client(asked).refusals == [(1, -32602)]
+
+
+@pytest.mark.parametrize("asked", REQUESTS)
+def test_an_unknown_session_is_not_found_and_named(asked: dict[str, Any]) -> None:
+    [answer] = told(talk().client(asked))
+    assert (answer["error"]["code"], answer["error"]["data"]) == (-32002, {"sessionId": "s"})
+
+
+@pytest.mark.parametrize("asked", REQUESTS)
+def test_a_deleted_session_is_not_found(asked: dict[str, Any]) -> None:
+    editor = talk().opens("s")
+    editor.client(request(0, "session/delete", {"sessionId": "s"}))
+    assert editor.client(asked).refusals == [(1, -32002)]
+
+
+@pytest.mark.parametrize("asked", REQUESTS)
+def test_a_session_need_not_be_open(asked: dict[str, Any]) -> None:
+    editor = talk()
+    editor.stored["s"] = Stored()
+    assert "result" in told(editor.client(asked))[0]
+
+
+def test_the_users_title_wins_over_later_titles() -> None:
+    editor = talk().opens("s", "other")
+    editor.client(set_title(1, "s", "Mine"))
+    info = update("s", "session_info_update", title="theirs", updatedAt="2026-11-20T09:15:02Z")
+    step = editor.agent(info, titled("other", "theirs"), update("s", "session_info_update", updatedAt=None))
+    assert step.to_client == line(info).replace(b"theirs", b"Mine") + line(
+        titled("other", "theirs"), update("s", "session_info_update", updatedAt=None)
+    )
+    assert line(info).strip() in [getattr(kept, "raw", None) for kept in step.kept], "the agent's words are recorded"
+    editor.client(prompt(2, "s", "a prompt for a title"))
+    answered = editor.agent(stopped(2))
+    assert answered.to_client.count(b"a prompt for a title") == 0
+
+
+def test_text_that_names_the_update_is_left_alone() -> None:
+    editor = talk().opens("s")
+    editor.client(set_title(1, "s", "Mine"))
+    said = chunk("s", 'a "session_info_update" with a "title"')
+    assert editor.agent(said).to_client == line(said)
+
+
+# Archived sessions.
+
+
+def test_archiving_hides_a_session_until_it_is_unarchived() -> None:
+    editor = talk().opens("s")
+    assert editor.client(archive(1, "s")).to_client == line(result(1, {}))
+    assert editor.archived == {"s"}
+    assert editor.client(archive(2, "s")).to_client == line(result(2, {}))
+    assert editor.client(unarchive(3, "s")).to_client == line(result(3, {}))
+    assert editor.archived == set()
+    assert editor.client(unarchive(4, "s")).to_client == line(result(4, {}))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "listed"),
+    [
+        ({}, {"a": False}),
+        ({"archived": None}, {"a": False}),
+        ({"archived": "exclude"}, {"a": False}),
+        ({"archived": "include"}, {"a": False, "b": True}),
+        ({"archived": "only"}, {"b": True}),
+    ],
+)
+@pytest.mark.parametrize("capabilities", [RESUMES, LISTS])
+def test_a_list_filters_archived_sessions_and_marks_every_session(
+    capabilities: Any, wanted: dict[str, Any], listed: dict[str, bool]
+) -> None:
+    editor = talk(capabilities)
+    editor.rows, editor.archived = [Row("a"), Row("b", is_archived=True)], frozenset({"b"})
+    step = editor.client(request(1, "session/list", {"cwd": "/w", **wanted}))
+    if capabilities is LISTS:
+        assert b"archived" not in step.to_agent
+        assert json.loads(step.to_agent)["params"] == {"cwd": "/w"}
+        rows = [{"sessionId": "a", "cwd": "/w"}, {"sessionId": "b", "cwd": "/w", "archived": "odd"}]
+        step = editor.agent(result(1, {"sessions": rows}))
+    sessions = told(step)[0]["result"]["sessions"]
+    assert {row["sessionId"]: row["archived"] for row in sessions} == listed
+
+
+@pytest.mark.parametrize("capabilities", [RESUMES, LISTS])
+@pytest.mark.parametrize("wanted", ["odd", "", 1, True])
+def test_an_unknown_filter_is_refused(capabilities: Any, wanted: object) -> None:
+    step = talk(capabilities).client(request(1, "session/list", {"archived": wanted}))
+    assert (step.refusals, step.to_agent) == ([(1, -32602)], b"")
+
+
+def test_an_open_session_is_cancelled_and_closed_before_it_is_archived() -> None:
+    editor = talk(LISTS).opens("s")
+    editor.client(prompt(1, "s"))
+    step = editor.client(archive(2, "s"))
+    cancel, close = (json.loads(one) for one in step.to_agent.split(b"\n") if one)
+    assert cancel == notification("session/cancel", {"sessionId": "s"})
+    assert (close["method"], close["params"]) == ("session/close", {"sessionId": "s"})
+    assert step.asked == []
+    assert editor.agent(stopped(1, "cancelled")).to_client.endswith(line(stopped(1, "cancelled")))
+    closed = editor.agent(result(close["id"], {}))
+    assert closed.asked == [SetArchived(requested(2), "s", True, True)]
+    assert closed.to_client == line(result(2, {}))
+    assert [note.note["type"] for note in closed.kept if hasattr(note, "note")] == ["closed"]
+    assert told(editor.client(status(3, "s")))[0]["result"] == {"status": "saved"}
+
+
+def test_a_session_is_archived_even_if_the_agent_cannot_close_it() -> None:
+    editor = talk(LISTS).opens("s")
+    close = json.loads(editor.client(archive(1, "s")).to_agent)
+    assert editor.agent(error(close["id"], -32603)).to_client == line(result(1, {}))
+    assert editor.archived == {"s"}
+    assert told(editor.client(status(2, "s")))[0]["result"] == {"status": "open"}
+
+
+def test_a_session_is_archived_if_the_agent_ends_before_it_is_closed() -> None:
+    editor = talk(LISTS).opens("s")
+    editor.client(archive(1, "s"))
+    assert editor.agent_ends().to_client == line(result(1, {}))
+
+
+def test_an_agent_without_close_is_asked_to_cancel_only() -> None:
+    editor = talk(RESUMES).opens("s")
+    editor.client(prompt(1, "s"))
+    step = editor.client(archive(2, "s"))
+    assert step.to_agent == line(notification("session/cancel", {"sessionId": "s"}))
+    assert editor.archived == {"s"}
+
+
+def test_a_session_that_is_not_open_is_neither_cancelled_nor_closed() -> None:
+    editor = talk(LISTS)
+    editor.stored["s"] = Stored()
+    step = editor.client(archive(1, "s"))
+    assert (step.to_agent, step.asked[-1]) == (b"", SetArchived(requested(1), "s", False, True))
+
+
+# The agent's own list.
+
+
+def page(id: object, *sessions: str, cursor: str | None = None) -> dict[str, Any]:
+    listed = {"sessions": [{"sessionId": session, "cwd": "/w"} for session in sessions]}
+    return result(id, listed | ({"nextCursor": cursor} if cursor is not None else {}))
+
+
+def test_a_session_that_the_agent_has_listed_exists() -> None:
+    editor = talk(LISTS)
+    assert editor.client(set_title(1, "a", "Mine")).refusals == [(1, -32002)]
+    editor.client(request(2, "session/list"))
+    editor.agent(page(2, "a"))
+    assert "result" in told(editor.client(set_title(3, "a", "Mine")))[0]
+    assert editor.client(status(4, "a")).asked[-1] == TellStatus(requested(4), "a", True, False)
+
+
+def test_listed_ids_take_limited_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unstable_methods, "LISTED_LIMIT", 600)
+    editor = talk(LISTS)
+    editor.client(request(1, "session/list"))
+    editor.agent(page(1, "a", "b", "c"))
+    assert editor.client(status(2, "a")).refusals == [(2, -32002)]
+    assert "result" in told(editor.client(status(3, "c")))[0]
+
+
+def test_a_page_of_which_nothing_is_left_is_skipped_and_cursors_stay() -> None:
+    editor = talk(LISTS)
+    editor.archived = frozenset({"c"})
+    asked = request("l", "session/list", {"archived": "only", "cwd": "/w", "_meta": {"x": 1.0}})
+    editor.client(asked)
+    second = json.loads(editor.agent(page("l", "a", cursor="two")).to_agent)
+    assert second["params"] == {"cwd": "/w", "_meta": {"x": 1.0}, "cursor": "two"}
+    third = json.loads(editor.agent(page(second["id"], "b", cursor="three")).to_agent)
+    assert third["params"]["cursor"] == "three"
+    [answer] = told(editor.agent(page(third["id"], "c", "d", cursor="four")))
+    assert (answer["id"], answer["result"]["nextCursor"]) == ("l", "four")
+    assert answer["result"]["sessions"] == [{"sessionId": "c", "archived": True, "cwd": "/w"}]
+
+
+def test_the_last_page_is_sent_even_if_it_is_empty() -> None:
+    editor = talk(LISTS)
+    editor.client(request(1, "session/list", {"archived": "only"}))
+    second = json.loads(editor.agent(page(1, "a", cursor="c")).to_agent)
+    assert editor.agent(page(second["id"], "b")).to_client == line(result(1, {"sessions": []}))
+
+
+def test_an_empty_page_of_the_agents_own_is_sent() -> None:
+    editor = talk(LISTS)
+    editor.client(request(1, "session/list"))
+    assert editor.agent(page(1, cursor="c")).to_client == line(page(1, cursor="c"))
+
+
+def test_an_error_for_a_later_page_answers_the_client() -> None:
+    editor = talk(LISTS)
+    editor.client(request(1, "session/list", {"archived": "only"}))
+    second = json.loads(editor.agent(page(1, "a", cursor="c")).to_agent)
+    assert editor.agent(error(second["id"], -32602, "odd")).to_client == line(error(1, -32602, "odd"))
+
+
+def test_the_agents_end_answers_a_list_that_asked_for_a_later_page() -> None:
+    editor = talk(LISTS)
+    editor.client(request(1, "session/list", {"archived": "only"}))
+    editor.agent(page(1, "a", cursor="c"))
+    assert editor.agent_ends().refusals == [(1, -32603)]
+
+
+def test_an_agent_whose_pages_never_end_is_asked_for_a_limited_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unstable_methods, "PAGES", 3)
+    editor = talk(LISTS)
+    editor.client(request(1, "session/list", {"archived": "only"}))
+    step, id = editor.agent(page(1, "a", cursor="c")), None
+    for _ in range(2):
+        id = json.loads(step.to_agent)["id"]
+        step = editor.agent(page(id, "a", cursor="c"))
+    assert step.to_client == line(result(1, {"sessions": [], "nextCursor": "c"}))
+
+
+# Status.
+
+
+def test_status_tells_open_and_saved_without_asking_the_agent() -> None:
+    editor = talk(LISTS).opens("s")
+    editor.stored["old"] = Stored()
+    said = [told(editor.client(status(n, session)))[0]["result"] for n, session in enumerate(("s", "old"))]
+    assert said == [{"status": "open"}, {"status": "saved"}]
+    editor.client(request(9, "session/close", {"sessionId": "s"}))
+    editor.agent(result(9, {}))
+    step = editor.client(status(10, "s"))
+    assert (told(step)[0]["result"], step.to_agent) == ({"status": "saved"}, b"")
+    editor.client(request(11, "session/resume", {"sessionId": "s", "cwd": "/w", "mcpServers": []}))
+    editor.agent(result(11, {}))
+    assert told(editor.client(status(12, "s")))[0]["result"] == {"status": "open"}
+
+
+def test_an_agent_of_another_version_gets_every_request() -> None:
+    editor = Talk(modes=UNSTABLE)
+    editor.client(request(0, "initialize", {"protocolVersion": 2}))
+    editor.agent(initialized(0, LOADS, protocolVersion=2))
+    for asked in REQUESTS:
+        assert editor.client(asked).to_agent == line(asked)

@@ -1,0 +1,339 @@
+"""The life of a recorded session: a prompt revives it after a delete, and trouble ends with a note."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, ForgetSession, IdentifyAgent, RecordNote, RecordUpdates
+from acp_proxy.store.journal import DELETED, Journal
+from acp_proxy.store.sessions import Archive
+from acp_proxy.store.store import Store
+from tests.opened import open_below
+from tests.recording.notes import (
+    NAME,
+    Notes,
+    clock_at,
+    full_disk,
+    prompted,
+    said,
+    update,
+)
+
+# Begun, continued, deleted.
+
+
+def test_a_known_session_is_continued(notes: Notes) -> None:
+    notes.begin()
+    notes.put(said("1"), BeginTranscript("s", "/elsewhere", [], "partial"), said("2"))
+    assert notes.said() == ["1", "2"]
+    assert notes.is_complete()
+
+
+def test_an_imported_session_is_marked_for_the_index_without_a_prompt(notes: Notes) -> None:
+    notes.begin(origin="imported")
+    notes.put(said("1"))
+    assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
+    assert [(row.session, row.prompts) for row in Archive(notes.store.root).sessions()] == [("s", 1)]
+    notes.begin("other")
+    notes.put(RecordUpdates("other", update("hi", "other") + b"\n"))
+    assert [row.session for row in Archive(notes.store.root).sessions()] == ["s"]
+
+
+def test_two_processes_that_import_a_session_at_once_record_its_replay_once(tmp_path: Path) -> None:
+    first, second = (Notes(Store(tmp_path / "store")) for _ in range(2))
+    for window, words in ((first, "new"), (second, "newer")):
+        window.begin(origin="imported")
+        window.put(said("replayed"))
+        window.put(said("replayed too"), RecordNote("s", {"type": "opened"}), said(words))
+    assert first.said() == ["replayed", "replayed too", "opened", "new", "opened", "newer"]
+
+
+def test_a_repeated_id_begins_a_new_transcript(notes: Notes) -> None:
+    notes.begin()
+    notes.put(said("old"), BeginTranscript("s", "/project", [], "recorded"), said("new"))
+    assert notes.said() == ["new"]
+    assert sorted(path.name.count("~") for path in notes.store.root.glob("transcripts/*/*-*.jsonl")) == [0, 1]
+
+
+def test_two_windows_whose_agents_give_the_same_id_keep_their_sessions_apart(tmp_path: Path) -> None:
+    first, second = (Notes(Store(tmp_path / "store")) for _ in range(2))
+    for window, words in ((first, "mine"), (second, "yours")):
+        window.begin()
+        window.put(*prompted(words))
+    first.put(*prompted("mine again"))
+    assert second.said() == ["yours"]
+    (aside,) = (tmp_path / "store").rglob("*~1.jsonl")
+    assert aside.read_text().count("mine") == 2
+    assert aside.stem in {mark.name for mark in (tmp_path / "store" / "unindexed").rglob("*~1")}
+
+
+def test_a_forgotten_session_continues_in_its_transcript(notes: Notes) -> None:
+    notes.begin()
+    notes.put(said("one"), ForgetSession("s"), said("unheard"))
+    notes.put(BeginTranscript("s", None, [], "partial"), said("two"))
+    assert notes.said() == ["one", "two"]
+    assert notes.is_complete()
+
+
+def test_without_a_mark_entries_are_kept_and_the_mark_is_made_later(notes: Notes) -> None:
+    notes.begin()
+    directory = notes.store.root / "unindexed"
+    directory.rmdir()
+    directory.touch()
+    notes.put(*prompted("first"), said("1"))
+    assert notes.said() == ["first", "1"]
+    assert notes.is_complete()
+    assert notes.warnings == []
+    directory.unlink()
+    notes.put(said("2"))
+    assert [path.name for path in directory.glob("*/*")] == [notes.path().stem]
+
+
+def test_recording_that_resumes_within_a_turn_makes_a_mark(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = clock_at(monkeypatch)
+    notes.begin()
+    with full_disk():
+        notes.put(*prompted("lost"))
+    shutil.rmtree(notes.store.root / "unindexed")
+    now.seconds += 10
+    notes.put(said("kept"))
+    assert notes.said() == ["gap", "kept"]
+    assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
+
+
+def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(notes: Notes) -> None:
+    notes.begin()
+    notes.put(*prompted("first"), said("1"))
+    notes.recorder.delete("s")
+    notes.put(said("2"))
+    assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
+    notes.put(*prompted("again"), said("3"))
+    assert notes.said() == ["again", "3"]
+    assert not notes.is_complete()
+    assert notes.store.deleted(notes.recorder.agent) == frozenset()
+
+
+def test_only_a_prompt_revives_a_session_that_another_process_deleted(notes: Notes) -> None:
+    notes.begin()
+    notes.put(*prompted("first"), said("1"))
+    Store(notes.store.root).delete(notes.recorder.agent, "s")
+    notes.put(said("2"))
+    assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
+    notes.put(*prompted("again"))
+    assert notes.said() == ["again"]
+    assert notes.warnings == []
+
+
+def test_updates_of_a_session_deleted_in_an_earlier_run_create_no_file(notes: Notes) -> None:
+    notes.begin("other")
+    notes.store.delete(notes.recorder.agent, "s")
+    notes.put(BeginTranscript("s", None, [], "partial"), said("1"))
+    assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
+    assert notes.is_recording()
+    assert notes.warnings == []
+    notes.put(*prompted("again"))
+    assert notes.said() == ["again"]
+
+
+def test_updates_of_a_deleted_session_in_a_later_process_are_not_recorded_before_a_prompt(notes: Notes) -> None:
+    notes.begin()
+    notes.put(said("one"))
+    notes.recorder.delete("s")
+    later = Notes(notes.store)
+    later.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", None, [], "partial"), said("late"))
+    assert list(notes.store.root.glob("transcripts/*/s-*")) == []
+    later.put(BeginTurn("s"), said("anew"))
+    assert later.said() == ["anew"]
+
+
+def test_a_prompt_after_an_interrupted_delete_brings_nothing_back(notes: Notes) -> None:
+    notes.begin()
+    notes.put(*prompted("first"), said("1"))
+    path = notes.path()
+    Journal(path.with_name("state.jsonl")).append(DELETED, "s", "")  # by another process, which died during the delete
+    notes.put(*prompted("again"), said("2"))
+    assert notes.said() == ["again", "2"]
+    assert not notes.is_complete()
+    assert b"first" not in path.read_bytes()
+
+
+def test_a_failed_delete_leaves_the_entries_and_a_gap(notes: Notes) -> None:
+    notes.begin()
+    notes.put(*prompted("first"), said("1"))
+    with full_disk(), pytest.raises(OSError):
+        notes.recorder.delete("s")
+    assert notes.said() == ["first", "1"]
+    notes.put(*prompted("again"))
+    assert notes.said() == ["first", "1", "gap", "again"]
+    assert not notes.is_complete()
+
+
+# Trouble.
+
+
+def test_a_full_disk_suspends_a_session_with_one_warning_and_free_space_ends_it_with_a_note(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = clock_at(monkeypatch)
+    notes.begin()
+    notes.put(said("1"))
+    with full_disk(after=notes.path().stat().st_size):
+        for number in range(2, 6):
+            notes.put(said(str(number)))
+            now.seconds += 10
+        assert not notes.is_recording()
+    notes.put(said("6"))
+    assert notes.said() == ["1", "gap", "6"]
+    assert not notes.is_complete()
+    assert notes.is_recording()
+    [warning] = notes.warnings
+    assert "EFBIG" in warning
+    gap = notes.kept()[1]["note"]
+    assert gap["reason"] == "EFBIG"
+    assert gap["since"]
+
+
+def test_unread_updates_are_a_gap_while_the_disk_is_full(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = clock_at(monkeypatch)
+    notes.begin()
+    notes.put(said("0"))
+    with full_disk():
+        notes.put(RecordUpdates("s", update("1") + b"\n"))
+        notes.put(RecordUpdates("s", update("2") + b"\n"))
+    assert len(notes.warnings) == 1
+    assert notes.recorder.lacks("s")
+    clock.seconds += 10
+    notes.put(RecordUpdates("s", update("3") + b"\n"))
+    assert notes.said() == ["0", "gap", "3"]
+
+
+def test_a_failing_store_is_not_tried_for_every_entry(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = clock_at(monkeypatch)
+    notes.begin()
+    with full_disk(after=notes.path().stat().st_size):
+        notes.put(said("1"))
+    notes.put(said("2"))
+    assert notes.said() == []
+    now.seconds += 10
+    notes.put(said("3"))
+    assert notes.said() == ["gap", "3"]
+
+
+def test_a_line_cut_off_by_a_full_disk_is_closed_and_the_rest_is_intact(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = clock_at(monkeypatch)
+    notes.begin()
+    notes.put(said("1"))
+    with full_disk(after=notes.path().stat().st_size + 40):
+        notes.put(said("2"))
+    now.seconds += 10
+    notes.put(said("3"))
+    assert notes.said() == ["1", "gap", "3"]
+
+
+@pytest.mark.parametrize("room", [0, 20])
+def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    now = clock_at(monkeypatch)
+    notes.put(IdentifyAgent(NAME, "1.0"))
+    with full_disk(after=room):
+        notes.put(BeginTranscript("s", "/project", [], "recorded"))
+        for number in range(3):
+            now.seconds += 10
+            notes.put(said(str(number)))
+        assert open_below(notes.store.root) == []
+    now.seconds += 10
+    notes.put(*prompted("hello"), said("1"))
+    assert notes.said() == ["gap", "hello", "1"]
+    assert not notes.is_complete()
+    assert [path.name for path in notes.path().parent.glob("*.jsonl")] == [notes.path().name]
+    [listed] = Archive(notes.store.root).sessions()
+    assert (listed.session, listed.cwd) == ("s", "/project")
+    assert len(notes.warnings) == 1
+
+
+def test_one_session_in_trouble_does_not_stop_the_others(notes: Notes) -> None:
+    notes.begin("a")
+    notes.put(BeginTranscript("b", "/project", [], "recorded"))
+    notes.put(said("x" * 2000, "a"))
+    with full_disk(after=1500):
+        notes.put(said("1", "a"), said("2", "b"), said("3", "a"))
+    assert notes.said("a") == ["x" * 2000]
+    assert notes.said("b") == ["2"]
+    assert len(notes.warnings) == 1
+
+
+def test_a_removed_store_is_created_again_at_the_next_prompt(notes: Notes) -> None:
+    notes.begin()
+    notes.put(*prompted("first"), said("1"))
+    shutil.rmtree(notes.store.root)
+    notes.put(said("2"))
+    assert notes.warnings == []
+    notes.put(*prompted("again"), said("3"))
+    assert notes.said() == ["again", "3"]
+    assert not notes.is_complete()
+    assert len(notes.warnings) == 1
+
+
+def test_a_gap_is_noted_with_the_next_entry_of_any_session(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = clock_at(monkeypatch)
+    notes.begin("a")
+    notes.put(BeginTranscript("b", "/project", [], "recorded"), said("x" * 2000, "a"))
+    with full_disk(after=1500):
+        notes.put(said("1", "a"))
+        now.seconds += 10
+        notes.put(said("2", "b"))
+        assert not notes.is_recording()
+        assert notes.recorder.lacks("a")
+    now.seconds += 10
+    notes.put(said("3", "b"))
+    assert notes.is_recording()
+    assert notes.said("a") == ["x" * 2000, "gap"]
+    assert not notes.is_complete("a")
+
+
+def test_a_gap_at_the_end_is_tried_once_more_however_recent_it_is(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock_at(monkeypatch)
+    notes.begin()
+    with full_disk(after=notes.path().stat().st_size):
+        notes.put(said("1"))
+    notes.recorder.flush()
+    assert notes.said() == []
+    notes.recorder.try_again()
+    notes.recorder.flush()
+    assert notes.said() == ["gap"]
+
+
+def test_a_gap_ends_when_another_process_deletes_its_session(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = clock_at(monkeypatch)
+    notes.begin("a")
+    notes.put(BeginTranscript("b", "/project", [], "recorded"), *prompted("hello", "a"))
+    with full_disk(after=notes.path("a").stat().st_size):
+        notes.put(said("1", "a"))
+    Store(notes.store.root).delete(notes.recorder.agent, "a")
+    now.seconds += 10
+    notes.put(said("2", "b"))
+    notes.put(said("3", "b"))
+    assert notes.is_recording()
+    assert list(notes.store.root.glob("transcripts/*/a-*.jsonl")) == []
+
+
+def test_a_gap_outlives_the_forgetting_of_its_session(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = clock_at(monkeypatch)
+    notes.begin()
+    notes.put(said("one"))
+    folder = notes.path().parent
+    aside = folder.rename(folder.with_name("aside"))
+    folder.touch()  # no directory: nothing can be opened in it
+    notes.put(ForgetSession("s"), BeginTranscript("s", None, [], "partial"), said("lost"), ForgetSession("s"))
+    folder.unlink()
+    aside.rename(folder)
+    now.seconds += 10
+    notes.put(BeginTranscript("s", None, [], "partial"), said("two"))
+    assert notes.said() == ["one", "gap", "two"]
+    assert not notes.is_complete()

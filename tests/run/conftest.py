@@ -1,0 +1,27 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.store.store import Store
+from tests.recording.hanging import HangingStore
+from tests.recording.notes import Notes
+from tests.run.sides import Talk
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Notes:
+    return Notes(Store(tmp_path / "store"))
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> HangingStore:
+    return HangingStore(tmp_path / "store")
+
+
+@pytest.fixture
+def talk(hanging: HangingStore) -> Iterator[Talk]:
+    made = Talk(hanging)
+    yield made
+    hanging.release()
+    made.end()

@@ -1,0 +1,170 @@
+"""A relay between an editor and an agent that the test plays."""
+
+import json
+import os
+import select
+import threading
+from typing import Any
+
+from acp_proxy.proxy.capabilities import Settings
+from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.replay.replayer import TOOL_LIMIT
+from acp_proxy.run.relay import Relay, ReplayOptions
+from acp_proxy.store.store import Store
+
+SECONDS = 20.0
+SETTINGS = Settings(records=True, serves=True, release="0")
+
+
+class Side:
+    """An editor or an agent: what it sends, and what it gets."""
+
+    def __init__(self) -> None:
+        self.reads, self.told_by = os.pipe()
+        self.heard_from, self.writes = os.pipe()
+        self.lines: list[bytes] = []
+        self.begun = b""
+        """The beginning of a line whose end has not come."""
+        self.reads_on = threading.Event()
+        """Cleared: nothing is read after the next data."""
+        self.reads_on.set()
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def say(self, message: Any) -> None:
+        os.write(self.writes, message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
+
+    def hear(self, **wanted: Any) -> Any:
+        """The first message with these members; waits until it comes."""
+
+        def found() -> Any:
+            messages = [json.loads(line) for line in self.lines]
+            return next((one for one in messages if wanted.items() <= one.items()), None)
+
+        with self._changed:
+            assert self._changed.wait_for(found, SECONDS), (wanted, self.lines)
+            return found()
+
+    def hears_a_line_begin(self) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.begun, SECONDS), self.lines
+
+    def end(self) -> None:
+        os.close(self.writes)
+
+    def heard_the_end(self) -> bool:
+        self._thread.join(SECONDS)
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        """Close the ends that the relay used, once it has finished."""
+        os.close(self.told_by)
+        os.close(self.heard_from)
+        self._thread.join(SECONDS)
+
+    def _listen(self) -> None:
+        with open(self.reads, "rb", buffering=0) as stream:
+            while data := stream.read(65536):
+                with self._changed:
+                    *lines, self.begun = (self.begun + data).split(b"\n")
+                    self.lines += [line + b"\n" for line in lines]
+                    self._changed.notify_all()
+                assert self.reads_on.wait(9 * SECONDS)
+
+    def stop_reading(self, other: "Side") -> None:
+        """Stop reading after one more line from the other side."""
+        self.reads_on.clear()
+        other.say({"jsonrpc": "2.0", "method": "_last"})
+        self.hear(method="_last")
+
+    def is_written_to(self) -> bool:
+        """Whether data that it does not read arrives in time."""
+        return bool(select.select([self.reads], [], [], SECONDS)[0])
+
+
+class Talk:
+    """A relay between an editor and an agent that the test plays."""
+
+    def __init__(
+        self,
+        store: Store,
+        interceptor: Interceptor | None = None,
+        fsync: str = "turn",
+        idle_seconds: float | None = None,
+    ) -> None:
+        self.warnings: list[str] = []
+        self.editor, self.agent = Side(), Side()
+        self.store = store
+        self.recorder = Recorder(store, ["agent"], None, fsync, self.warnings.append)
+        self.relay = Relay(
+            interceptor or Interceptor(SETTINGS),
+            self.recorder,
+            from_client=self.editor.heard_from,
+            to_client=self.editor.told_by,
+            from_agent=self.agent.heard_from,
+            to_agent=self.agent.told_by,
+            warn=self.warnings.append,
+            replay=ReplayOptions("compact", TOOL_LIMIT),
+            idle_seconds=idle_seconds,
+        )
+        self.relay.start()
+        self._next = 100
+
+    def exchange(self, method: str, params: Any, result: Any) -> Any:
+        """Send a request as the editor, answer it as the agent, and return the answer that the editor gets."""
+        self._next += 1
+        self.editor.say({"jsonrpc": "2.0", "id": self._next, "method": method, "params": params})
+        self.agent.hear(id=self._next)
+        self.agent.say({"jsonrpc": "2.0", "id": self._next, "result": result})
+        return self.editor.hear(id=self._next)
+
+    def ask(self, method: str, params: Any) -> Any:
+        """Send a request that the proxy answers, and return the answer."""
+        self._next += 1
+        self.editor.say({"jsonrpc": "2.0", "id": self._next, "method": method, "params": params})
+        return self.editor.hear(id=self._next)
+
+    def open(self, session: str = "s", *, loads: bool = False) -> None:
+        """``loads``: the agent loads sessions itself; otherwise it can only resume them."""
+        capabilities: dict[str, Any] = {"loadSession": True} if loads else {"sessionCapabilities": {"resume": {}}}
+        self.exchange("initialize", {"protocolVersion": 1}, {"protocolVersion": 1, "agentCapabilities": capabilities})
+        self.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": session})
+
+    def turn(self, text: str, session: str = "s") -> None:
+        prompt = [{"type": "text", "text": text}]
+        self.exchange("session/prompt", {"sessionId": session, "prompt": prompt}, {"stopReason": "end_turn"})
+
+    def told(self, session: str = "s") -> list[str]:
+        """The content of the transcript: the texts of the prompts, and the types of the notes."""
+        reading = self.store.read(self.recorder.agent, session)
+        try:
+            values: list[Any] = [line.entry.note or line.entry.value for line in reading.lines() if line.entry]
+        finally:
+            reading.close()
+        said = [one.get("type") or one.get("params", {}).get("prompt", [{"text": None}])[0]["text"] for one in values]
+        return [one for one in said if one is not None]
+
+    def end(self) -> None:
+        """End both sides, and wait until the relay has finished."""
+        for side, pump in ((self.editor, self.relay.client), (self.agent, self.relay.agent)):
+            side.end()
+            assert pump.ended.wait(SECONDS)
+        self.relay.finish("agent exited with status 0")
+        self.relay.finish_work(SECONDS)
+        self.editor.close()
+        self.agent.close()
+
+
+def chunk(text: str, session: str = "s") -> dict[str, Any]:
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+    return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": update}}
+
+
+def is_complete(talk: Talk, session: str = "s") -> bool:
+    reading = talk.store.read(talk.recorder.agent, session)
+    try:
+        return reading.is_complete
+    finally:
+        reading.close()

@@ -1,0 +1,191 @@
+"""The lookup of a session for a load: complete, incomplete, deleted, or in a failing store."""
+
+import errno
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from acp_proxy.proxy.capabilities import STORE, Modes
+from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.store.store import Store
+from acp_proxy.transcript.reader import AlikeLines, Line, Reading
+from tests.recording.hanging import HangingStore
+from tests.recording.notes import full_disk
+from tests.run.sides import SECONDS, SETTINGS, Talk, chunk
+
+NOT_FOUND, CANCELLED = -32002, -32800
+
+
+def test_a_transcript_that_cannot_note_its_gap_yet_does_not_count_as_complete(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"), Interceptor(SETTINGS.but(modes=Modes(load=STORE))))
+    offers = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True, "sessionCapabilities": {"resume": {}}}}
+    talk.exchange("initialize", {"protocolVersion": 1}, offers)
+    talk.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": "s"})
+    talk.turn("one")
+    place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
+    talk.agent.hear(id=1, method="session/resume")
+    talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+    talk.editor.hear(id=1, result={})
+    [path] = talk.store.root.glob("transcripts/*/s-*.jsonl")
+    with full_disk(after=path.stat().st_size):
+        talk.agent.say(chunk("lost"))
+        talk.turn("two")
+        talk.editor.say({"jsonrpc": "2.0", "id": 2, "method": "session/load", "params": place})
+        talk.agent.hear(id=2, method="session/load")
+        talk.agent.say(chunk("as the agent tells it"))
+        talk.agent.say({"jsonrpc": "2.0", "id": 2, "result": {}})
+        talk.editor.hear(id=2, result={})
+    talk.editor.hear(**chunk("as the agent tells it"))
+    talk.end()
+
+
+class DeletedMeanwhile(Store):
+    """Another process deletes each session just before we open it."""
+
+    def read(self, agent: str, session: str) -> Reading:
+        Store(self.root).delete(agent, session)
+        return super().read(agent, session)
+
+
+def test_a_session_that_another_process_deletes_during_the_lookup_is_not_found(tmp_path: Path) -> None:
+    talk = Talk(DeletedMeanwhile(tmp_path / "store"))
+    talk.open()
+    talk.turn("one")
+    answer = talk.ask("session/load", {"sessionId": "s", "cwd": "/project", "mcpServers": []})
+    assert answer["error"]["code"] == NOT_FOUND
+    talk.end()
+
+
+def test_a_load_from_a_hanging_store_is_refused_and_the_conversation_continues(
+    talk: Talk, hanging: HangingStore
+) -> None:
+    talk.open()
+    talk.turn("one")
+    hanging.hangs.set()
+    place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+    answer = talk.ask("session/load", place)
+    assert answer["error"] == {
+        "code": -32603,
+        "message": "Session history cannot be read (ETIMEDOUT). Run: acp-proxy doctor",
+    }
+    talk.turn("two")
+    assert not any(b"session/resume" in line for line in talk.agent.lines)
+
+
+class LongToSearch(Store):
+    """A store whose transcript takes many steps to search."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.stepped: list[float | None] = []
+        self.recorder: Recorder | None = None
+
+    def read(self, agent: str, session: str) -> Reading:
+        store = self
+
+        class Long(Reading):
+            def search(self) -> bool:
+                if store.recorder is not None and len(store.stepped) < 3:
+                    store.stepped.append(store.recorder.gate.busy_since)
+                    return True
+                return super().search()
+
+        found = super().read(agent, session)
+        found.close()
+        return Long(found.path)
+
+
+def test_a_transcript_that_takes_long_to_search_does_not_count_as_a_hanging_store(tmp_path: Path) -> None:
+    store = LongToSearch(tmp_path)
+    talk = Talk(store)
+    try:
+        talk.open(loads=True)
+        talk.turn("one")
+        store.recorder = talk.recorder
+        place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+        assert "error" not in talk.exchange("session/load", place, {})
+    finally:
+        talk.end()
+    assert None not in store.stepped
+    assert len(set(store.stepped)) == 3, "others may use the store between two steps"
+
+
+class Unread(Store):
+    """A store whose transcript can be searched, but fails while it is compared."""
+
+    def read(self, agent: str, session: str) -> Reading:
+        store = self
+
+        class Reads(Reading):
+            def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | AlikeLines]:
+                return store.lines()
+
+        found = super().read(agent, session)
+        found.close()
+        return Reads(found.path)
+
+    def lines(self) -> Iterator[Line | AlikeLines]:
+        raise NotImplementedError
+
+
+class Endless(Unread):
+    """Its transcript is read until the test is over."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.begun, self.over = threading.Event(), threading.Event()
+
+    def lines(self) -> Iterator[Line | AlikeLines]:
+        while not self.over.is_set():
+            self.begun.set()
+            yield Line(1, 0, whole=True, entry=None)
+
+
+def test_a_cancelled_load_stops_reading_its_transcript(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    store = Endless(tmp_path)
+    talk = Talk(store)
+    try:
+        talk.open()
+        talk.turn("one")
+        place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+        talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
+        talk.agent.hear(id=1, method="session/resume")
+        talk.agent.say(chunk("as the agent tells it"))
+        talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+        assert store.begun.wait(SECONDS)
+        [reading] = [thread for thread in set(threading.enumerate()) - before if thread.name == "replay"]
+        talk.editor.say({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
+        assert talk.editor.hear(id=1)["error"]["code"] == CANCELLED
+        reading.join(SECONDS)
+        assert not reading.is_alive()
+    finally:
+        store.over.set()
+        talk.end()
+    assert not any(b"as the agent tells it" in line for line in talk.editor.lines)
+
+
+class TornOff(Unread):
+    """Its disk is gone."""
+
+    def lines(self) -> Iterator[Line | AlikeLines]:
+        raise OSError(errno.EIO, "gone")
+
+
+def test_the_agents_replay_is_shown_if_it_cannot_be_compared(tmp_path: Path) -> None:
+    talk = Talk(TornOff(tmp_path))
+    try:
+        talk.open()
+        talk.turn("one")
+        place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+        talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
+        talk.agent.hear(id=1, method="session/resume")
+        talk.agent.say(chunk("as the agent tells it"))
+        talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+        talk.editor.hear(id=1, result={})
+    finally:
+        talk.end()
+    assert any(b"as the agent tells it" in line for line in talk.editor.lines)
+    assert "a replay ended early: EIO" in talk.warnings

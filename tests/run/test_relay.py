@@ -1,0 +1,524 @@
+"""The pumps, the recorder and the store together: what hangs, fails or ends on one side does not stop the other."""
+
+import itertools
+import json
+import os
+import queue
+import select
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy.capabilities import ALWAYS, Modes, Settings
+from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.effects import Effect
+from acp_proxy.proxy.events import Event, LinesRead
+from acp_proxy.run.pump import LONG_LINE
+from acp_proxy.store.index import Page
+from acp_proxy.store.store import Store
+from tests.client import until
+from tests.pipes import MORE_THAN_A_PIPE_HOLDS
+from tests.recording.hanging import HangingStore
+from tests.recording.notes import full_disk
+from tests.run.sides import SECONDS, SETTINGS, Talk, chunk, is_complete
+
+# A store without room.
+
+
+def test_a_gap_at_the_end_is_noted_before_we_end(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.turn("one")
+    [path] = talk.store.root.glob("transcripts/*/s-*.jsonl")
+    with full_disk(after=path.stat().st_size):
+        talk.agent.say(chunk("lost"))
+        talk.editor.hear(**chunk("lost"))
+        talk.ask("session/list", {})  # waits for what has been forwarded
+    talk.end()
+    assert talk.told() == ["opened", "one", "gap"]
+    assert not is_complete(talk)
+
+
+# A store that hangs.
+
+
+def test_both_directions_continue_without_a_hanging_store_and_recording_resumes_when_it_returns(
+    talk: Talk, hanging: HangingStore
+) -> None:
+    talk.open()
+    talk.turn("one")
+    assert is_complete(talk)
+    hanging.hangs.set()
+    talk.turn("two")  # the editor's direction hangs in it, and is taken over
+    assert hanging.stuck.is_set()
+    talk.agent.say(chunk("said meanwhile"))
+    talk.editor.hear(**chunk("said meanwhile"))
+    talk.turn("three")
+    assert not talk.recorder.is_recording
+
+    hanging.release()
+    hanging.thread.join(SECONDS)
+    talk.turn("four")
+    told = talk.told()
+    assert told[:3] == ["opened", "one", "two"]  # what was being written when it hung is written when it is back
+    assert told[3:] == ["three", "four"]
+    assert is_complete(talk)
+    [warning] = talk.warnings
+    assert str(hanging.root) in warning
+
+
+def test_the_agents_direction_continues_after_an_update_that_cannot_be_recorded(
+    talk: Talk, hanging: HangingStore
+) -> None:
+    talk.open()
+    talk.turn("one")
+    hanging.hangs.set()
+    for number in range(3):
+        talk.agent.say(chunk(f"update {number}"))
+        talk.editor.hear(**chunk(f"update {number}"))
+    talk.turn("two")
+    assert hanging.stuck.is_set()
+    assert len(talk.warnings) == 1
+
+
+def test_a_delete_behind_a_hanging_write_is_refused_and_the_conversation_continues(
+    talk: Talk, hanging: HangingStore
+) -> None:
+    talk.open()
+    hanging.hangs.set()
+    talk.turn("one")
+    assert hanging.stuck.is_set()
+    assert talk.ask("session/delete", {"sessionId": "s"})["error"]["code"] == -32603
+    talk.turn("two")
+
+
+class SlowToDelete(Store):
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.back = threading.Event()
+        self.thread = threading.Thread()
+
+    def delete(self, agent: str, session: str, *, soft: bool = False) -> None:
+        self.thread = threading.current_thread()
+        self.back.wait()
+        super().delete(agent, session, soft=soft)
+
+
+@pytest.mark.parametrize(("seconds", "answered"), [(SECONDS, (0, 1)), (0.05, (1, 0))])
+def test_a_delete_that_hangs_is_answered_once_and_the_conversation_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, answered: tuple[int, int]
+) -> None:
+    monkeypatch.setattr("acp_proxy.run.store_requests._ANSWER_SECONDS", seconds)
+    store = SlowToDelete(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/delete", "params": {"sessionId": "s"}})
+    talk.turn("one")
+    store.back.set()
+    store.thread.join(SECONDS)
+    talk.editor.hear(id=1)
+    talk.end()
+    said = b"".join(talk.editor.lines)
+    assert (said.count(b"ETIMEDOUT"), said.count(b'"result":{}')) == answered
+
+
+def test_a_list_says_that_nothing_is_recorded_while_the_store_hangs(talk: Talk, hanging: HangingStore) -> None:
+    talk.open()
+    talk.turn("one")
+    hanging.hangs.set()
+    talk.turn("two")
+    result = talk.ask("session/list", {})["result"]
+    assert result["_meta"] == {"acp-proxy": {"recording": False}}
+    assert [one["sessionId"] for one in result["sessions"]] == ["s"]
+
+
+class SlowToSync(Store):
+    """A disk that accepts writes, and hangs when they are forced to it."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.back = threading.Event()
+
+    def sync(self, agent: str, session: str) -> bool:
+        return self.back.wait()
+
+
+def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.run.store_requests._ANSWER_SECONDS", 0.05)
+    store = SlowToSync(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.turn("one")
+    assert talk.ask("session/list", {})["error"] == {
+        "code": -32603,
+        "message": "Session history cannot be read (ETIMEDOUT). Run: acp-proxy doctor",
+    }
+    monkeypatch.setattr(
+        "acp_proxy.run.store_requests._ANSWER_SECONDS", 1.0
+    )  # within which every machine removes the file
+    assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
+    assert not list(store.root.glob("transcripts/*/s-*"))
+    store.back.set()
+    talk.end()
+    said = b"".join(talk.editor.lines)
+    assert (said.count(b"ETIMEDOUT"), said.count(b'"sessions"'), said.count(b'"result":{}')) == (1, 0, 1)
+
+
+def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
+    store = SlowToSync(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.turn("one")
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})
+    talk.editor.say({"jsonrpc": "2.0", "method": "_after"})
+    talk.agent.hear(method="_after")
+    talk.relay.finish_work(0.01)
+    said = list(talk.editor.lines)
+    store.back.set()
+    for thread in threading.enumerate():
+        if thread.name in ("store", "post"):
+            thread.join(SECONDS)
+    talk.end()
+    assert talk.editor.lines == said
+
+
+class Broken(Store):
+    def page(
+        self,
+        agent: str,
+        cwd: str | None,
+        cursor: str | None,
+        run: str,
+        *,
+        archived: bool | None = False,
+        others: Sequence[str] = (),
+    ) -> Page:
+        raise RuntimeError("a bug")
+
+
+def test_a_list_that_fails_because_of_a_bug_is_answered_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.run.store_requests._ANSWER_SECONDS", 1000.0)
+    talk = Talk(Broken(tmp_path / "store"))
+    talk.open()
+    assert talk.ask("session/list", {})["error"]["code"] == -32603
+    talk.end()
+    assert talk.warnings == ["internal error in the store's work: RuntimeError: a bug"]
+
+
+def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.run.store_requests._QUESTIONS", 1)
+    store = SlowToSync(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.turn("one")
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})
+    assert "ETIMEDOUT" in talk.ask("session/list", {})["error"]["message"]
+    store.back.set()
+    assert talk.editor.hear(id=1)["result"]["sessions"]
+    assert talk.ask("session/list", {})["result"]["sessions"]
+    talk.end()
+
+
+# Bugs.
+
+
+class Buggy(Interceptor):
+    """Fails on certain words."""
+
+    def handle(self, event: Event) -> list[Effect]:
+        if isinstance(event, LinesRead) and any(b"trip" in line for line in event.lines):
+            raise ValueError("tripped")
+        return super().handle(event)
+
+    def let_pass(self, lines: bytes, sender: Peer) -> bool:
+        if b"stumble" in lines:
+            raise ValueError("stumbled")
+        return super().let_pass(lines, sender)
+
+    def opens_long_line(self, peer: Peer, data: bytes) -> list[Effect] | None:
+        raise ValueError("tripped")
+
+
+def test_a_bug_in_the_check_of_a_long_line_is_a_warning_and_the_line_passes_whole(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"), Buggy(SETTINGS))
+    talk.open()
+    talk.turn("long" * LONG_LINE)
+    assert talk.told() == ["opened", "long" * LONG_LINE]
+    assert len(talk.warnings) == 1
+    talk.end()
+
+
+def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_decided_on(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"), Buggy(SETTINGS))
+    talk.open()
+    talk.turn("stumble")
+    assert talk.told() == ["opened", "stumble"]
+    assert len(talk.warnings) == 1
+    talk.end()
+
+
+def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_unchanged(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"), Buggy(SETTINGS))
+    talk.open()
+    odd = b'{"jsonrpc":"2.0",  "id":1.0,"method":"session/trip"}\n'
+    talk.editor.say(odd)
+    talk.agent.hear(method="session/trip")
+    assert odd in talk.agent.lines
+    talk.agent.say(odd)
+    talk.editor.hear(method="session/trip")
+    assert odd in talk.editor.lines
+    talk.turn("afterwards")
+    assert talk.told() == ["opened", "afterwards"]
+    assert len(talk.warnings) == 2
+    talk.end()
+
+
+# Limits on memory.
+
+
+def test_an_agent_is_not_read_while_too_much_is_held_for_a_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.proxy.load.open_loads.HELD_LIMIT", 1000)
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.turn("x" * MORE_THAN_A_PIPE_HOLDS)
+    talk.editor.stop_reading(talk.agent)
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": {"sessionId": "s", "cwd": "/p"}})
+    talk.agent.hear(method="session/resume")
+    talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+    assert talk.editor.is_written_to()
+    talk.agent.say(chunk("w" * 1000))
+    until(lambda: talk.relay.is_full)
+    talk.agent.say(chunk("afterwards"))
+    assert select.select([talk.agent.heard_from], [], [], SECONDS)[0]
+    talk.editor.reads_on.set()
+    talk.editor.hear(**chunk("afterwards"))
+    assert not talk.relay.is_full
+    talk.end()
+
+
+# The ends.
+
+
+@pytest.mark.parametrize(("fsync", "forced"), [("turn", True), ("never", False)])
+def test_a_finished_turn_is_forced_to_the_disk_unless_turned_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, forced: bool
+) -> None:
+    synced: list[int] = []
+    store = Store(tmp_path / "store")
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    talk = Talk(store, fsync=fsync)
+    talk.open()
+    talk.turn("one")
+    talk.end()
+    [path] = store.root.glob("transcripts/*/*.jsonl")
+    assert synced == ([path.stat().st_ino] if forced else [])
+
+
+class Order(Store):
+    """Tells in which order transcripts are forced to the disk (``sync``) and the index is updated."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.done: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def sync(self, agent: str, session: str) -> bool:
+        is_done = super().sync(agent, session)
+        self.done.put(f"sync {session}")
+        return is_done
+
+    def bring_in(self, agent: str, session: str) -> None:
+        super().bring_in(agent, session)
+        self.done.put(f"index {session}")
+
+
+@pytest.mark.parametrize("sessions", ["s", "st"])
+def test_turns_that_end_shortly_after_a_sync_share_the_next_one_which_comes_before_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sessions: str
+) -> None:
+    monkeypatch.setattr("acp_proxy.run.store_requests.LATER_SECONDS", 1000.0)
+    monkeypatch.setattr("acp_proxy.run.worker.LATER_SECONDS", 1000.0)
+    store = Order(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.turn("one")
+    assert store.done.get(timeout=SECONDS) == "sync s"
+    for text in ("two", "three"):
+        for session in sessions:
+            talk.turn(text, session)
+    assert store.done.empty()
+    talk.end()
+    rest = [store.done.get_nowait() for _ in range(store.done.qsize())]
+    assert rest == [f"{what} {session}" for what in ("sync", "index") for session in sessions]
+
+
+def test_the_index_is_updated_a_moment_after_every_turn(tmp_path: Path) -> None:
+    store = Order(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    for text in ("one", "two"):
+        talk.turn(text)
+        assert [store.done.get(timeout=SECONDS) for _ in range(2)] == ["sync s", "index s"]
+    talk.end()
+
+
+def test_each_turn_is_forced_to_the_disk_in_time_however_many_sessions_end_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.run.store_requests.LATER_SECONDS", 1000.0)
+    store = Order(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.turn("one")
+    forced: list[str] = []
+    deadline = time.monotonic() + SECONDS
+    for number in itertools.count():
+        talk.turn("two", f"s{number}")
+        forced += [store.done.get_nowait() for _ in range(store.done.qsize())]
+        if "sync s0" in forced:
+            break
+        assert time.monotonic() < deadline
+    talk.end()
+
+
+@pytest.mark.parametrize(("fsync", "forced"), [("turn", True), ("never", False)])
+def test_a_delete_is_forced_to_the_disk_unless_turned_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, forced: bool
+) -> None:
+    store = Store(tmp_path / "store")
+    talk = Talk(store, fsync=fsync)
+    talk.open()
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
+    talk.end()
+    [journal] = store.root.glob("transcripts/*/state.jsonl")
+    assert (journal.stat().st_ino in synced) == forced  # the disk may be slow to take the turn before
+
+
+def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_recorded_as_failed(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "one"}]}
+    talk.editor.say({"jsonrpc": "2.0", "id": "p", "method": "session/prompt", "params": prompt})
+    talk.agent.hear(id="p")
+    talk.agent.end()
+    assert talk.relay.agent.ended.wait(SECONDS)
+    talk.relay.finish("agent exited with status 17")
+    assert talk.editor.hear(id="p")["error"] == {"code": -32603, "message": "agent exited with status 17"}
+    assert talk.told() == ["opened", "one", "failed"]
+    talk.editor.end()
+    assert talk.relay.client.ended.wait(SECONDS)
+    talk.relay.finish_work(SECONDS)
+    talk.editor.close()
+    talk.agent.close()
+
+
+def test_the_end_of_an_editor_is_reported_and_the_agent_reads_its_end(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"))
+    told = threading.Event()
+    talk.relay.notify = told.set
+    talk.editor.end()
+    assert told.wait(SECONDS)
+    assert talk.relay.client_is_gone
+    talk.relay.end_input()
+    assert talk.agent.heard_the_end()
+    talk.agent.end()
+    assert talk.relay.agent.ended.wait(SECONDS)
+    talk.editor.close()
+
+
+def test_no_thread_of_a_relay_outlives_it(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.end()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(SECONDS)
+        assert not thread.is_alive(), thread.name
+
+
+# Sides that write without reading.
+
+
+FLOOD = b'{"jsonrpc":"2.0","method":"_flood","params":"' + b"x" * MORE_THAN_A_PIPE_HOLDS + b'"}\n'
+
+
+def test_an_agent_that_does_not_read_is_still_read_while_it_is_asked_for_a_new_session(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(records=True, serves=True, release="0", modes=Modes(handover=ALWAYS))
+    talk = Talk(Store(tmp_path / "store"), Interceptor(settings))
+    talk.open()
+    talk.turn("one")
+    place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
+    talk.agent.hear(id=1, method="session/resume")
+    talk.agent.stop_reading(talk.editor)
+    flood = threading.Thread(target=talk.editor.say, args=(FLOOD,))
+    flood.start()
+    assert talk.agent.is_written_to()
+    talk.agent.say({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "It is not there"}})
+    talk.agent.say({"jsonrpc": "2.0", "method": "_said_meanwhile"})
+    talk.editor.hear(method="_said_meanwhile")
+    talk.agent.reads_on.set()
+    flood.join(SECONDS)
+    talk.agent.hear(id="acp-proxy/1", method="session/new")
+    assert talk.agent.lines[-2:-1] == [FLOOD]
+    talk.agent.say({"jsonrpc": "2.0", "id": "acp-proxy/1", "result": {"sessionId": "t"}})
+    assert talk.editor.hear(id=1)["result"]["_meta"] == {"acp-proxy": {"handover": True}}
+    talk.end()
+
+
+def test_an_editor_that_does_not_read_is_still_read_while_its_requests_are_refused(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.editor.stop_reading(talk.agent)
+    flood = threading.Thread(target=talk.agent.say, args=(FLOOD,))
+    flood.start()
+    assert talk.editor.is_written_to()
+    for id in range(3):
+        talk.editor.say({"jsonrpc": "2.0", "id": id, "method": "session/list", "params": {"cwd": "not absolute"}})
+    talk.editor.say({"jsonrpc": "2.0", "method": "_said_meanwhile"})
+    talk.agent.hear(method="_said_meanwhile")
+    talk.editor.reads_on.set()
+    flood.join(SECONDS)
+    for id in range(3):
+        assert talk.editor.hear(id=id)["error"]["code"] == -32602
+    talk.end()
+
+
+def test_a_load_cancelled_during_a_long_line_of_another_session_blocks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.run.pump.LONG_LINE", 100)
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.turn("one")
+    talk.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": "t"})
+    place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
+    talk.agent.hear(id=1, method="session/resume")
+    long = json.dumps(chunk("x" * 500, "t"), separators=(",", ":")).encode()
+    talk.agent.say(json.dumps(chunk("before", "t")).encode() + b"\n" + long)
+    talk.editor.hear(**chunk("before", "t"))
+    talk.editor.hears_a_line_begin()
+    talk.editor.say({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
+    talk.agent.hear(method="$/cancel_request")
+    talk.editor.say({"jsonrpc": "2.0", "method": "_ping"})
+    talk.agent.hear(method="_ping")
+    talk.agent.say(b"\n")
+    assert talk.editor.hear(id=1)["error"]["code"] == -32800
+    assert talk.editor.lines[-2:-1] == [long + b"\n"]
+    talk.end()

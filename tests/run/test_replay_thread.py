@@ -1,0 +1,178 @@
+"""A replay of streamed messages is compared, sent and made a record, however many lines are read at once."""
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.compare import Comparison
+from acp_proxy.protocol.jsonrpc import RequestId
+from acp_proxy.proxy.effects import StartReplay
+from acp_proxy.proxy.events import ReplayEnded
+from acp_proxy.replay.handover_record import brief
+from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.run.output import WIDE, Output
+from acp_proxy.run.replay_thread import Replay
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.reader import Reading
+from tests.pipes import held_by, make_hold, needs_wide_pipes
+from tests.store import talk
+
+SECONDS = 20.0
+OWN_RUN = "run002"
+WANTED = StartReplay(RequestId("1"))
+WORDS = [f" word{number}" for number in range(300)]
+ANSWER = [talk.said(word) for word in WORDS]
+TERMINAL = talk.update("tool_call", toolCallId="t", title="T", content=[{"type": "terminal", "terminalId": "1"}])
+LACKED = talk.update("agent_message_chunk", content={"type": "text", "text": "What we lack."}, messageId="m")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "session.jsonl"
+
+
+def replay_of(
+    path: Path,
+    mode: Mode,
+    writes: int,
+    ended: list[ReplayEnded],
+    warnings: list[str],
+    *,
+    is_told_again: bool = False,
+) -> Replay:
+
+    def telling(wanted: StartReplay, _: Comparison | None) -> Telling:
+        return Telling(talk.SESSION, run=OWN_RUN, mode=mode, kinds=wanted.kinds)
+
+    to_client = Output(writes, lambda: None)
+
+    def end(what: ReplayEnded) -> bool:
+        ended.append(what)
+        return not (what.is_unread and is_told_again)
+
+    return Replay(talk.SESSION, Reading(path), to_client, end, warnings.append, run=OWN_RUN, telling=telling)
+
+
+def replayed(
+    path: Path, lines: list[bytes], mode: Mode, wanted: StartReplay = WANTED, *, is_told_again: bool = False
+) -> tuple[list[bytes], ReplayEnded]:
+    path.write_bytes(file_format.encode_header(talk.header()) + b"".join(lines))
+    reads, writes = os.pipe()
+    heard: list[bytes] = []
+
+    def listen() -> None:
+        with open(reads, "rb") as stream:
+            heard.extend(stream)
+
+    listening = threading.Thread(target=listen, daemon=True)
+    listening.start()
+    warnings: list[str] = []
+    ended: list[ReplayEnded] = []
+    replay = replay_of(path, mode, writes, ended, warnings, is_told_again=is_told_again)
+    replay.start(wanted)
+    replay.join()
+    os.close(writes)
+    listening.join(SECONDS)
+    assert not warnings
+    return heard, ended[-1]
+
+
+def messages(lines: list[bytes]) -> list[bytes]:
+    """The messages of these entries, as lines."""
+    return [(entry.raw or b"") + b"\n" for line in lines if (entry := file_format.decode_entry(line)) is not None]
+
+
+def compared_with(theirs: list[bytes]) -> StartReplay:
+    return WANTED.but(told=tuple((line, False) for line in theirs), compares=True)
+
+
+def test_every_update_is_replayed_with_its_own_bytes(path: Path) -> None:
+    heard, ended = replayed(path, [talk.prompt("q"), *ANSWER, talk.answer()], "full")
+    assert heard[1:] == messages(ANSWER)
+    assert ended.rule is Rule.LESS
+
+
+@pytest.mark.parametrize("before", [[], [TERMINAL]], ids=["at once", "held back for a terminal"])
+@pytest.mark.parametrize("mode", ["full", "compact"])
+def test_the_agents_replay_in_pieces_is_found_in_the_transcript(path: Path, mode: Mode, before: list[bytes]) -> None:
+    ours = [talk.prompt("q"), *before, *ANSWER, talk.answer()]
+    heard, _ = replayed(path, ours, mode)
+    again, ended = replayed(path, ours, mode, compared_with(messages(ANSWER[3:30])))
+    assert (again, ended.rule) == (heard, Rule.LESS)
+    theirs = messages([talk.update("user_message_chunk", content={"type": "text", "text": "q"}), *before, *ANSWER])
+    again, ended = replayed(path, ours, mode, compared_with(theirs))
+    assert (again, ended.rule) == ([], Rule.SAME)
+    again, ended = replayed(path, ours, mode, compared_with(messages([LACKED, *ANSWER])))
+    assert (again, ended.rule) == ([], Rule.MORE)
+
+
+@pytest.mark.parametrize("is_told_again", [False, True])
+def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(path: Path, *, is_told_again: bool) -> None:
+    ours = [talk.prompt("q"), *ANSWER, talk.answer()]
+    heard, ended = replayed(path, ours, "full", is_told_again=is_told_again)
+    assert heard[1:] == messages(ANSWER)
+    assert (ended.rule, ended.is_unread) == (Rule.LESS, not is_told_again)
+    assert (ended.comparison is not None) is is_told_again
+
+
+def test_a_given_rule_is_not_decided_again(path: Path) -> None:
+    ours = [talk.prompt("q"), *ANSWER, talk.answer()]
+    wanted = compared_with(messages([LACKED, *ANSWER])).but(rule=Rule.ASKED_FOR)
+    heard, ended = replayed(path, ours, "full", wanted)
+    assert (heard[1:], ended.rule) == (messages(ANSWER), Rule.ASKED_FOR)
+
+
+@pytest.mark.parametrize("mode", ["full", "compact"])
+def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) -> None:
+    new = messages([LACKED])
+    wanted = compared_with(messages(ANSWER) + new).but(shows=False, rule=Rule.ASKED_FOR)
+    heard, ended = replayed(path, [talk.prompt("q"), *ANSWER, talk.answer()], mode, wanted)
+    assert (heard, ended.states) == ([], [])
+    assert ended.comparison is not None
+    assert ended.comparison.tail_lines()[0] == new
+
+
+@pytest.mark.parametrize("mode", ["full", "compact"])
+def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
+    ours = [talk.prompt("q"), TERMINAL, *ANSWER, talk.answer()]
+    heard, ended = replayed(path, ours, mode, WANTED.but(record=True, rule=Rule.HANDED_OVER))
+    assert "".join(WORDS) in ended.record
+    assert ended.record == brief(heard)
+
+
+def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> None:
+    """A prompt of another process may have the same id."""
+    ours = [talk.prompt("q"), *ANSWER, talk.answer(), talk.prompt("again", run=OWN_RUN), talk.said("never said")]
+    wanted = WANTED.but(record=True, rule=Rule.HANDED_OVER, shows=False, before=RequestId("1"))
+    heard, ended = replayed(path, ours, "compact", wanted)
+    assert heard == []
+    assert "".join(WORDS) in ended.record
+    assert "again" not in ended.record
+    assert "never said" not in ended.record
+
+
+@pytest.mark.parametrize(("titles", "told"), [(True, ["q"]), (False, [])])
+def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *, titles: bool, told: list[str]) -> None:
+    ours = [talk.prompt("q"), *ANSWER, talk.answer()]
+    _, ended = replayed(path, ours, "compact", WANTED.but(titles=titles))
+    updates = [json.loads(state)["params"]["update"] for state in ended.states]
+    assert [update["title"] for update in updates if "title" in update] == told
+
+
+@needs_wide_pipes
+@pytest.mark.parametrize(("words", "is_widened"), [(10, False), (WIDE // 100, True)])
+def test_a_long_replay_enlarges_the_pipe(path: Path, words: int, is_widened: bool) -> None:
+    path.write_bytes(file_format.encode_header(talk.header()) + talk.said("word") * words)
+    reads, writes = os.pipe()
+    make_hold(writes, before := 64 * 1024)
+    with open(reads, "rb") as heard:
+        replay = replay_of(path, "compact", writes, [], [])
+        replay.start(WANTED)
+        replay.join()  # joined, it is one line that fits into any pipe
+        assert held_by(writes) == (WIDE if is_widened else before)
+        os.close(writes)
+        assert heard.read().count(b"word") == words

@@ -1,0 +1,42 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.store import fork, index_update
+from tests.store import talk
+from tests.store.shelf import Shelf
+from tests.store.talk import answer, prompt
+from tests.store.writing import AGENT
+from tests.stored import Both
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(root: Path) -> Both:
+    return Both(root)
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists trust the times of folders at once, instead of two seconds after a change."""
+    monkeypatch.setattr(index_update, "_GRANULE_SECONDS", -1.0)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    made = Shelf(tmp_path)
+    yield made
+    made.index.close()
+
+
+@pytest.fixture
+def long(store: Both, monkeypatch: pytest.MonkeyPatch) -> Both:
+    """A store with the session "p", in which every fork is too long to be copied at once."""
+    monkeypatch.setattr(fork, "AT_ONCE", 0)
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    return store

@@ -1,0 +1,118 @@
+"""Processes whose files cannot grow past a size. This file is both the process and its starter.
+
+said = on_full_disk("append", path, 1000)           # what it printed, line by line
+"""
+
+import contextlib
+import errno
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from acp_proxy.store.journal import DELETED, Journal
+from acp_proxy.tools.export.import_file import import_transcript
+from acp_proxy.transcript.appender import Transcript
+from tests.posix import resource
+from tests.store import talk
+from tests.store.writing import AGENT, ROOT, SECONDS
+from tests.stored import Both
+
+_MORE_THAN_FIT = 10_000
+
+
+def on_full_disk(job: str, path: Path, size: int) -> list[str]:
+    command = [sys.executable, "-m", __name__, job, str(path), str(size)]
+    done = subprocess.run(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=SECONDS, check=True
+    )
+    return done.stdout.decode().splitlines()
+
+
+@contextmanager
+def no_file_past(size: int) -> Iterator[None]:
+    compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a truncated .pyc would be taken for a whole one
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = compiles
+
+
+def until_it_fails(write: Callable[[int], None]) -> None:
+    """Print the number of successful writes, and the error that stopped the next."""
+    for number in range(_MORE_THAN_FIT):
+        try:
+            write(number)
+        except OSError as problem:
+            print(number, errno.errorcode[problem.errno or 0])
+            return
+
+
+def append(path: Path, size: int) -> None:
+    """Append numbered lines to a transcript until one fails, then one more once there is room."""
+    transcript: Transcript | None = None
+    with no_file_past(size):
+        try:
+            begun = transcript = Transcript(path, talk.header())
+        except OSError as problem:
+            print("none", errno.errorcode[problem.errno or 0])
+        else:
+            until_it_fails(lambda number: begun.append(talk.said(f"{number} ä")))
+            for _ in range(3):  # still no room
+                with contextlib.suppress(OSError):
+                    begun.append(talk.said("never"))
+    transcript = transcript or Transcript(path, talk.header())
+    transcript.append(talk.said("room again"))
+    transcript.close()
+
+
+def delete(path: Path, size: int) -> None:
+    """Append numbered deletes to a journal until one fails, then one more once there is room."""
+    journal = Journal(path)
+    with no_file_past(size):
+        until_it_fails(lambda number: journal.append(DELETED, str(number), talk.time(number)))
+    journal.append(DELETED, "room again", talk.time(0))
+
+
+def show(path: Path, size: int) -> None:
+    """Print the sessions of a store."""
+    with no_file_past(size):
+        for row in Both(path).page(AGENT, None, None, "").rows:
+            print(row.session)
+
+
+def fork(path: Path, size: int) -> None:
+    """Fork the session "p" of a store."""
+    store = Both(path)
+    with no_file_past(size):
+        try:
+            store.begin(AGENT, talk.header("f"), fresh=False, parent="p").close()
+        except OSError as problem:
+            print(errno.errorcode[problem.errno or 0])
+
+
+def take_in(path: Path, size: int, *, as_stream: bool = False) -> None:
+    """Import the file "exported.jsonl" beside a store."""
+    store = Both(path)
+    exported = path.parent / "exported.jsonl"
+    with no_file_past(size), exported.open("rb") as stream:
+        try:
+            import_transcript(store, stream if as_stream else exported)
+        except OSError as problem:
+            print(errno.errorcode[problem.errno or 0])
+
+
+def main() -> None:
+    job, path, size = sys.argv[1:]
+    jobs = {"append": append, "delete": delete, "show": show, "fork": fork, "import": take_in}
+    jobs |= {"import a stream": partial(take_in, as_stream=True)}
+    jobs[job](Path(path), int(size))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Processes that are killed before the first, the second, … call that changes a store, until one finishes.
+
+for killed in forking(folder, at_once=0): ...    # each with a store of its own
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.store import fork as store_fork
+from acp_proxy.store.store import Store
+from acp_proxy.transcript import file_format, reader
+from tests.store import talk
+from tests.store.talk import answer, prompt
+from tests.store.writing import AGENT, ROOT, SECONDS
+
+_CHANGING = ("write", "pwrite", "copy_file_range", "truncate", "link", "unlink", "rename", "replace", "fsync", "mkdir")
+PARENTS = [f"parent {number} " + "x" * 300 for number in range(60)]
+OWN = ["own 1", "own 2"]
+
+
+@dataclass(frozen=True)
+class Killed:
+    """``kept``: the fork's own messages that were written before."""
+
+    root: Path
+    kept: list[str]
+    got_through: bool
+
+
+def forking(folder: Path, at_once: int) -> Iterator[Killed]:
+    """Fork a session and continue it during the copy, once for each moment of a kill."""
+    command = [sys.executable, "-m", __name__, str(folder), str(at_once)]
+    done = subprocess.run(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=SECONDS, check=True
+    )
+    for line in done.stdout.splitlines():
+        root, kept, got_through = json.loads(line)
+        yield Killed(Path(root), kept, got_through)
+
+
+def fork(store: Store, keeps: Callable[[str], None]) -> None:
+    transcript = store.begin(AGENT, talk.header("f", at=1, origin=file_format.PARTIAL), fresh=False, parent="p")
+    for words in OWN:
+        transcript.append(prompt(words, session="f") + answer())
+        keeps(words)
+        if words == OWN[0]:
+            store.finish_fork(transcript.path, transcript.beginning)
+    transcript.close()
+
+
+def kill_before(number: int) -> None:
+    """Kill this process before the call with this number, counted from 1, that changes a file."""
+    left = number
+
+    def killing(call: Callable[..., Any], changes: Callable[..., bool]) -> Callable[..., Any]:
+        def counted(*args: Any, **named: Any) -> Any:
+            nonlocal left
+            left -= changes(*args)
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*args, **named)
+
+        return counted
+
+    os.open = killing(os.open, lambda path, flags, *_: bool(flags & os.O_CREAT))
+    for name in _CHANGING:
+        setattr(os, name, killing(getattr(os, name), lambda *_: True))
+
+
+def _run(root: Path, said: int, number: int) -> None:
+    """Run in a new process; the file descriptor ``said`` gets what was written."""
+    store, tell = Store(root), os.write
+    kill_before(number)
+
+    def kept(words: str) -> None:
+        tell(said, words.encode() + b"\n")
+
+    fork(store, kept)
+    os._exit(0)
+
+
+def main() -> None:
+    folder, store_fork.AT_ONCE, reader._COPY_STEP = Path(sys.argv[1]), int(sys.argv[2]), 4096
+    number, got_through = 0, False
+    while not got_through:
+        number += 1
+        root = folder / str(number)
+        talk.keep(Store(root), AGENT, "p", *(prompt(words, session="p") for words in PARENTS))
+        heard, said = os.pipe()
+        process = os.fork()
+        if not process:
+            _run(root, said, number)
+        os.close(said)
+        with os.fdopen(heard) as file:
+            kept = file.read().splitlines()
+        got_through = os.waitpid(process, 0)[1] == 0
+        print(json.dumps([str(root), kept, got_through]))
+
+
+if __name__ == "__main__":
+    main()

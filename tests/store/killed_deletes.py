@@ -1,0 +1,100 @@
+"""Deletes and restores in processes that are killed before the first, the second, … call that changes a store.
+
+for root in deleting(folder, "soft"): ...    # each a store of its own; in the last one, the process finished
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from acp_proxy.store.layout import Layout
+from tests.store import talk
+from tests.store.killed import kill_before
+from tests.store.writing import AGENT, ROOT, SECONDS
+from tests.stored import Both
+
+SECRET = "secret"
+"""Is in the transcript, the title and the backup of the only session whose fate is tried."""
+
+
+def deleting(folder: Path, case: str) -> Iterator[Path]:
+    command = [sys.executable, "-m", __name__, str(folder), case]
+    done = subprocess.run(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=SECONDS, check=True
+    )
+    yield from (Path(line) for line in done.stdout.decode().splitlines())
+
+
+def _remove(store: Both, *, soft: bool = False) -> None:
+    [row] = [row for row in store.sessions() if SECRET in (row.title or "")]
+    store.remove(row, soft=soft)
+
+
+def _soft(store: Both) -> None:
+    _remove(store, soft=True)
+
+
+def _restore(store: Both) -> None:
+    store.restore(store.kept()[0])
+
+
+def _remove_kept(store: Both) -> None:
+    store.remove_kept(store.kept()[0])
+
+
+def _newer(store: Both) -> None:
+    talk.keep(store, AGENT, "s", at=60)
+
+
+def _nothing(store: Both) -> None:
+    pass
+
+
+_Step = Callable[[Both], None]
+CASES: dict[str, tuple[_Step, _Step, _Step]] = {
+    "hard": (_nothing, _nothing, _remove),
+    "soft": (_nothing, _nothing, _soft),
+    "restore": (_soft, _nothing, _restore),
+    "hard after soft": (_soft, _nothing, _remove_kept),
+    "hard after soft, id reused": (_soft, _newer, _remove_kept),
+    "restore beside a newer session": (_soft, _newer, _restore),
+    "hard, superseded": (_newer, _nothing, _remove),
+    "soft, superseded": (_newer, _nothing, _soft),
+    "restore, superseded": (_newer, _soft, _restore),
+}
+"""Two steps that prepare a store, and the one that is killed."""
+
+
+def _made(root: Path, *steps: _Step) -> None:
+    store = Both(root)
+    talk.keep(store, AGENT, "s", talk.prompt(f"{SECRET} words", session="s") + talk.answer())
+    [row] = store.sessions()
+    store.rename(row, f"{SECRET} title")
+    copy = Layout(root).backup(AGENT, row.name, talk.time(1))
+    copy.parent.mkdir(parents=True)
+    copy.write_text(f"{SECRET} backup")
+    for step in steps:
+        step(store)
+
+
+def main() -> None:
+    folder, (first, second, last) = Path(sys.argv[1]), CASES[sys.argv[2]]
+    number, got_through = 0, False
+    while not got_through:
+        number += 1
+        root = folder / str(number)
+        _made(root, first, second)
+        process = os.fork()
+        if not process:
+            store = Both(root)
+            kill_before(number)
+            last(store)
+            os._exit(0)
+        got_through = os.waitpid(process, 0)[1] == 0
+        print(root, flush=True)
+
+
+if __name__ == "__main__":
+    main()

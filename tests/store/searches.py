@@ -1,0 +1,48 @@
+"""Sessions to search, the results, and the files that contain a word."""
+
+from pathlib import Path
+
+from acp_proxy.tools.search import query
+from acp_proxy.tools.search.search import SearchResult, Sought, search_store
+from tests.store import talk
+from tests.store.talk import answer, prompt
+from tests.store.writing import AGENT
+from tests.stored import Both, contents
+
+SECRET = "z9q7x5w3v1t8r6p4n2"
+
+
+def keep(store: Both, session: str, *words: str, at: int = 0, agent: str = AGENT, cwd: str = talk.CWD) -> None:
+    """Record a session with a turn for each prompt, a minute apart."""
+    lines = [
+        line
+        for number, text in enumerate(words)
+        for line in (prompt(text, at=at + 60 * number, session=session), answer(at=at + 60 * number))
+    ]
+    talk.keep(store, agent, session, *lines, at=at, cwd=cwd)
+
+
+def append(store: Both, session: str, *lines: bytes) -> None:
+    transcript = store.begin(AGENT, talk.header(session), fresh=False)
+    store.mark(AGENT, session)
+    transcript.append(b"".join(lines))
+    transcript.close()
+
+
+def search(store: Both, *words: str, agents: tuple[str, ...] | None = None, **wanted: object) -> SearchResult:
+    chosen = store.agents() if agents is None else agents
+    return search_store(store, Sought(query.question(words), chosen, **wanted))  # type: ignore[arg-type]
+
+
+def found(store: Both, *words: str, **wanted: object) -> list[tuple[str, list[int]]]:
+    return [(hit.session.session, hit.turns) for hit in search(store, *words, **wanted).hits]  # type: ignore[arg-type]
+
+
+def tables(root: Path) -> set[str]:
+    return {path.name for path in root.glob("search/*.sqlite3")}
+
+
+def left(root: Path, word: str = SECRET) -> list[str]:
+    """The files that contain a word or its second half: a search table omits what a word shares with the one before."""
+    half = word[len(word) // 2 :].encode()
+    return [path.relative_to(root).as_posix() for path, data in contents(root) if half in data]

@@ -1,0 +1,75 @@
+"""Transcripts with an index, which is updated after each write."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from acp_proxy.store.index import Index, Listed
+from acp_proxy.store.queries import ListFilter, newest
+from acp_proxy.tools.maintenance.verify import agrees
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_names import file_name
+from acp_proxy.transcript.reader import Reading
+from tests.store import talk
+from tests.store.talk import answer, prompt
+
+AGENT = "agent"
+
+
+class Shelf:
+    """Transcripts of one agent, and an index of them."""
+
+    def __init__(self, folder: Path, index: Path | None = None) -> None:
+        self.folder = folder
+        self.index = Index(index)
+
+    def path(self, session: str) -> Path:
+        return self.folder / f"{file_name(session)}.jsonl"
+
+    def add(self, session: str, name: str | None = None, agent: str = AGENT) -> bool:
+        """Index a transcript as it is; whether it needs no mark."""
+        reading = Reading(self.path(session))
+        try:
+            return self.index.add(agent, name or file_name(session), reading)
+        finally:
+            reading.close()
+
+    def agrees(self, session: str) -> bool:
+        reading = Reading(self.path(session))
+        try:
+            return agrees(self.index, AGENT, file_name(session), reading)
+        finally:
+            reading.close()
+
+    def write(self, session: str, *lines: bytes, header: file_format.Header | None = None) -> bool:
+        header = header or talk.header(session)
+        self.path(session).write_bytes(file_format.encode_header(header) + b"".join(lines))
+        return self.add(session)
+
+    def append(self, session: str, *lines: bytes) -> bool:
+        with self.path(session).open("ab") as file:
+            file.write(b"".join(lines))
+        return self.add(session)
+
+    def session(self, session: str, *, at: int = 0, cwd: str | None = talk.CWD) -> None:
+        """Write a session with one turn."""
+        self.write(session, prompt("x", at=at), answer(at=at), header=talk.header(session, cwd))
+
+    def page(self, cwd: str | None = None, cursor: str | None = None, size: int = 500) -> list[str]:
+        return [row.session for row in self.index.page(AGENT, cwd, cursor, talk.RUN, size).rows]
+
+    def row(self, session: str = talk.SESSION, run: str = talk.RUN) -> Listed:
+        [row] = [row for row in self.index.page(AGENT, None, None, run).rows if row.session == session]
+        return row
+
+    def all(self) -> list[Listed]:
+        """The list for users."""
+        return list(newest(lambda question, *_: question(self.index), ListFilter([AGENT])))
+
+    def pages(self, size: int, cwd: str | None = None) -> Iterator[list[str]]:
+        cursor = None
+        while True:
+            page = self.index.page(AGENT, cwd, cursor, talk.RUN, size)
+            yield [row.session for row in page.rows]
+            if page.next is None:
+                return
+            cursor = page.next

@@ -1,0 +1,85 @@
+"""Lines of a transcript; ``at`` is their time in seconds."""
+
+from collections.abc import Mapping
+
+from acp_proxy.protocol import acp, jsonrpc, timestamps
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.store import Store
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry, Header
+
+SESSION, RUN, CWD = "sess-1", "run001", "/project"
+UID = "0123456789abcdef" * 2
+_BEGINNING = 1795166100.0
+
+Block = str | Mapping[str, object]
+
+
+def time(second: int) -> str:
+    return timestamps.stamp(_BEGINNING + second)
+
+
+def header(
+    session: str = SESSION,
+    cwd: str | None = CWD,
+    *,
+    at: int = 0,
+    origin: str = file_format.RECORDED,
+    more: tuple[str, ...] = (),
+) -> Header:
+    return Header(session, cwd, origin, time(at), list(more), uid=UID)
+
+
+def prompt(*blocks: Block, at: int = 0, run: str = RUN, session: str = SESSION) -> bytes:
+    """A prompt; a str becomes a text block."""
+    told = [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks]
+    params = {"sessionId": session, "prompt": told}
+    return message({"id": 1, "method": acp.PROMPT, "params": params}, Peer.CLIENT, at=at, run=run)
+
+
+def answer(*, at: int = 0, run: str = RUN, error: object = None) -> bytes:
+    """The answer to a prompt."""
+    told = {"result": {"stopReason": "end_turn"}} if error is None else {"error": error}
+    return message({"id": 1} | told, Peer.AGENT, acp.PROMPT, at=at, run=run)
+
+
+def update(kind: object, *, at: int = 0, run: str = RUN, session: str = SESSION, **fields: object) -> bytes:
+    params = {"sessionId": session, "update": {"sessionUpdate": kind} | fields}
+    return message({"method": acp.UPDATE, "params": params}, Peer.AGENT, at=at, run=run)
+
+
+def said(text: str, *, at: int = 0, run: str = RUN, session: str = SESSION) -> bytes:
+    """A chunk of the agent's message."""
+    content = {"type": "text", "text": text}
+    return update(acp.AGENT_CHUNK, at=at, run=run, session=session, content=content)
+
+
+def info(*, at: int = 0, run: str = RUN, **fields: object) -> bytes:
+    params = {"sessionId": SESSION, "update": {"sessionUpdate": acp.SESSION_INFO} | fields}
+    return message({"method": acp.UPDATE, "params": params}, Peer.AGENT, at=at, run=run)
+
+
+def note(kind: str, *, at: int = 0, run: str = RUN, **fields: object) -> bytes:
+    return file_format.encode_note(time(at), run, {"type": kind} | fields)
+
+
+def message(value: object, peer: Peer, of: str | None = None, *, at: int = 0, run: str = RUN) -> bytes:
+    raw = jsonrpc.dump(value)
+    return file_format.encode_message(time(at), run, peer, raw, of, plain=jsonrpc.is_plain(raw))
+
+
+def entry(line: bytes) -> Entry:
+    found = file_format.decode_entry(line)
+    assert found is not None
+    return found
+
+
+def keep(
+    store: Store, agent: str, session: str, *lines: bytes, cwd: str | None = CWD, at: int = 0, fresh: bool = True
+) -> None:
+    """Record a session as the proxy does, without indexing it; by default one complete turn."""
+    transcript = store.begin(agent, header(session, cwd, at=at), fresh=fresh)
+    store.mark(agent, session)
+    turn = [prompt("hello", at=at, session=session), said("hi", at=at, session=session), answer(at=at)]
+    transcript.append(b"".join(lines or turn))
+    transcript.close()

@@ -1,0 +1,356 @@
+"""Old transcripts are compressed without any other change."""
+
+import contextlib
+import os
+import threading
+
+import pytest
+
+from acp_proxy.redaction.masking import Masking
+from acp_proxy.store import compress as store_compress
+from acp_proxy.store.compress import Made, Terms
+from acp_proxy.store.open_session import Deleted
+from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
+from acp_proxy.tools.redact.redact_files import redact_stored
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, compressed, file_name, unfinished
+from tests.store import talk
+from tests.store.cold import AGENT, AT_ONCE, age, compress, compressed_now, content, kept, path
+from tests.stored import Both
+
+SECONDS = 20.0
+
+
+def files(store: Both) -> list[str]:
+    return sorted(at.name.removeprefix(file_name(talk.SESSION)) for at in path(store).parent.iterdir())
+
+
+def test_a_compressed_transcript_has_the_same_content_and_index_row(store: Both) -> None:
+    at = kept(store)
+    before, rows, modified = at.read_bytes(), store.sessions(), at.stat().st_mtime_ns
+    made = compress(store)
+    assert made is not None
+    assert made.before == len(before) > 20 * made.after
+    assert files(store) == [COMPRESSED_SUFFIX, "state.jsonl"]
+    assert compressed(at).stat().st_mtime_ns == modified
+    assert compressed(at).stat().st_mode & 0o777 == 0o600
+    assert content(at) == before
+    assert not list(store.root.glob("unindexed/*/*"))
+    assert list(verify_store(store)) == []
+    assert store.sessions() == rows
+    assert list(verify_store(store, (AGENT, at.stem))) == []
+
+
+def test_a_rebuilt_index_has_compressed_transcripts(store: Both) -> None:
+    kept(store)
+    rows = store.sessions()
+    compressed_now(store)
+    for part in store.root.glob("index.sqlite3*"):
+        part.unlink()
+    assert Both(store.root).sessions() == rows
+
+
+@pytest.mark.parametrize("terms", [Terms(older_than=0.0), Terms(min_size=1)])
+def test_small_and_recent_transcripts_are_not_compressed(store: Both, terms: Terms) -> None:
+    at = kept(store, chunks=10)
+    assert compress(store, terms=terms) is None
+    age(at, 8)
+    assert (compress(store, terms=terms) is None) == (terms.min_size > 1)
+
+
+def test_a_transcript_with_a_mark_is_not_compressed(store: Both) -> None:
+    kept(store)
+    store.mark(AGENT, talk.SESSION)
+    assert compress(store) is None
+
+
+def test_a_mark_that_nobody_needs_prevents_no_compression(store: Both) -> None:
+    kept(store)
+    store.mark(AGENT, talk.SESSION)
+    assert [compress(store) is not None for _ in store.compressible()] == [True]
+
+
+def test_a_turn_begun_during_the_compression_stops_it(store: Both) -> None:
+    kept(store)
+
+    def go_on() -> bool:
+        store.mark(AGENT, talk.SESSION)
+        return True
+
+    assert compress(store, terms=Terms(min_size=1, older_than=0.0, go_on=go_on)) is None
+    assert files(store) == [".jsonl", "state.jsonl"]
+
+
+def test_an_open_transcript_is_not_compressed(store: Both) -> None:
+    at = kept(store)
+    transcript = Transcript(at)
+    assert compress(store) is None
+    assert files(store) == [".jsonl"]
+    transcript.close()
+    assert compress(store) is not None
+
+
+def test_a_dry_run_reports_what_would_be_saved(store: Both) -> None:
+    at = kept(store)
+    would = compress(store, terms=Terms(min_size=1, older_than=0.0, dry=True))
+    assert files(store) == [".jsonl"]
+    assert would is not None
+    made = compress(store)
+    assert made is not None
+    assert (would.before, would.after) == (made.before, made.after) == (made.before, compressed(at).stat().st_size)
+
+
+def test_a_compression_can_be_stopped(store: Both) -> None:
+    at = kept(store, chunks=20_000)
+    calls = at.stat().st_size // 2**20
+    for number in range(2 * calls):
+        asked: list[None] = []
+
+        def go_on(asked: list[None] = asked, number: int = number) -> bool:
+            asked.append(None)
+            return len(asked) <= number
+
+        assert compress(store, terms=Terms(min_size=1, older_than=0.0, go_on=go_on)) is None
+        assert files(store) == [".jsonl"]
+
+
+def test_continuing_a_session_decompresses_its_transcript(store: Both) -> None:
+    at = kept(store)
+    before, header = at.read_bytes(), talk.header()
+    compressed_now(store)
+    transcript = store.begin(AGENT, header, fresh=False)
+    assert not transcript.is_begun
+    transcript.append(talk.said("more"))
+    transcript.close()
+    assert at.read_bytes() == before + talk.said("more")
+    assert files(store) == [".jsonl", "state.jsonl"]
+    assert len(store.sessions()) == 1
+    assert list(verify_store(store)) == []
+
+
+def test_a_transcript_compressed_in_the_meantime_can_be_reopened(store: Both) -> None:
+    at = kept(store)
+    transcript = Transcript(at)
+    identity = transcript.identity
+    transcript.close()
+    compressed_now(store)
+    transcript = store.reopen(AGENT, talk.SESSION, identity)
+    transcript.append(talk.said("late"))
+    transcript.close()
+    assert content(at).endswith(talk.said("late"))
+
+
+def test_a_new_session_of_the_same_id_supersedes_a_compressed_one(store: Both) -> None:
+    at = kept(store)
+    before = at.read_bytes()
+    compressed_now(store)
+    talk.keep(store, AGENT, talk.SESSION)
+    assert files(store) == [".jsonl", "state.jsonl", f"~1{COMPRESSED_SUFFIX}"]
+    assert content(at.with_stem(f"{at.stem}~1")) == before
+    assert len(store.sessions()) == 2
+    for row in store.sessions():
+        store.remove(row)
+    assert files(store) == ["state.jsonl"]
+
+
+def test_a_compressed_session_can_be_forked(store: Both) -> None:
+    kept(store)
+    compressed_now(store)
+    store.begin(AGENT, talk.header("fork"), fresh=False, parent=talk.SESSION).close()
+    assert content(path(store, "fork")).count(b" word") == 2000
+    assert not path(store).exists()
+
+
+def test_a_delete_removes_compressed_and_unfinished_files(store: Both) -> None:
+    at = kept(store)
+    compressed_now(store)
+    for left in (at, unfinished(at), unfinished(compressed(at))):
+        left.write_bytes(compressed(at).read_bytes())
+    store.delete(AGENT, talk.SESSION)
+    assert files(store) == ["state.jsonl"]
+    assert store.sessions() == []
+    with pytest.raises(Deleted):
+        store.begin(AGENT, talk.header(), fresh=False)
+
+
+def test_an_interrupted_delete_is_finished(store: Both) -> None:
+    at = kept(store)
+    compressed_now(store)
+    data = compressed(at).read_bytes()
+    store.delete(AGENT, talk.SESSION)
+    compressed(at).write_bytes(data)
+    assert Both(store.root).sessions() == []
+    assert files(store) == ["state.jsonl"]
+
+
+def test_a_delete_during_the_compression_wins(store: Both) -> None:
+    kept(store)
+    chunks: list[None] = []
+
+    def go_on() -> bool:
+        if not chunks:
+            Both(store.root).delete(AGENT, talk.SESSION)
+        chunks.append(None)
+        return True
+
+    assert compress(store, terms=Terms(min_size=1, older_than=0.0, go_on=go_on)) is None
+    assert chunks
+    assert files(store) == ["state.jsonl"]
+
+
+@pytest.mark.parametrize("stays_open", [False, True])
+def test_a_prompt_during_the_compression_wins_without_waiting(store: Both, stays_open: bool) -> None:
+    at, opened = kept(store), list[Transcript]()
+    before = at.read_bytes()
+
+    def go_on() -> bool:
+        if not opened:
+            opened.append(Both(store.root).begin(AGENT, talk.header(), fresh=False))
+            if not stays_open:
+                opened[0].append(talk.said("more"))
+                opened[0].close()
+        return True
+
+    assert compress(store, terms=Terms(min_size=1, older_than=0.0, go_on=go_on)) is None
+    if stays_open:
+        opened[0].append(talk.said("more"))
+        opened[0].close()
+    assert at.read_bytes() == before + talk.said("more")
+    assert files(store) == [".jsonl", "state.jsonl"]
+
+
+def test_concurrent_writes_compressions_and_reads_lose_nothing(store: Both) -> None:
+    at, ended = kept(store, chunks=50), threading.Event()
+    said: dict[str, list[bytes]] = {"a": [], "b": []}
+
+    compressions: list[Made] = []
+    more = threading.Condition()
+
+    def wait_for_compressions(count: int) -> None:
+        with more:
+            more.wait_for(lambda: len(compressions) >= count, SECONDS)
+
+    def write(who: str) -> None:
+        own = Both(store.root)
+        for turn in range(1, 4):
+            for _ in range(100):
+                transcript = own.begin(AGENT, talk.header(), fresh=False)
+                said[who].append(talk.said(f"{who}{len(said[who])}"))
+                transcript.append(said[who][-1])
+                transcript.close()
+            wait_for_compressions(turn)  # with both writers waiting, nothing prevents a compression
+
+    def compress() -> None:
+        own = Both(store.root)
+        while not ended.wait(0.002):
+            with contextlib.suppress(FileNotFoundError):  # a mark would prevent the compression
+                (store.root / "unindexed" / AGENT / at.stem).unlink()
+            if (made := own.compress(AGENT, at.stem, AT_ONCE)) is not None:
+                with more:
+                    compressions.append(made)
+                    more.notify_all()
+
+    compressor = threading.Thread(target=compress)
+    writers = [threading.Thread(target=write, args=(who,)) for who in said]
+    for thread in (compressor, *writers):
+        thread.start()
+    for thread in writers:
+        while thread.is_alive():
+            assert content(at).count(b" word") == 50
+            thread.join(0.001)
+    ended.set()
+    compressor.join(SECONDS)
+    lines = content(at).splitlines(keepends=True)
+    for each in said.values():
+        assert [line for line in lines if line in set(each)] == each
+    assert len(compressions) >= 3
+
+
+def test_a_damaged_compression_is_reported_and_repaired_as_far_as_possible(store: Both) -> None:
+    at = kept(store, chunks=20_000)
+    before, frame = at.read_bytes(), compressed_now(store)
+    damaged = bytearray(frame.read_bytes())
+    damaged[len(damaged) // 2 :] = bytes(len(damaged) - len(damaged) // 2)
+    frame.write_bytes(damaged)
+    finding = next(one for one in verify_store(store) if one.kind == "damaged compression")
+    assert (finding.path, finding.is_damage) == (frame, True)
+    repair_finding(store, finding)
+    assert files(store) == [".jsonl", "state.jsonl"]
+    data = at.read_bytes()
+    assert before.startswith(data[:100_000])
+    assert not store.read(AGENT, talk.SESSION).is_complete
+    assert [one for one in verify_store(store) if one.is_damage] == []
+    [backup] = (store.root / "backups" / AGENT).glob(f"*{COMPRESSED_SUFFIX}")
+    assert backup.read_bytes() == damaged
+    store.delete(AGENT, talk.SESSION)
+    assert list((store.root / "backups" / AGENT).iterdir()) == []
+
+
+def test_continuing_a_damaged_compression_adds_a_gap(store: Both) -> None:
+    kept(store, chunks=20_000)
+    frame = compressed_now(store)
+    os.truncate(frame, frame.stat().st_size // 2)
+    transcript = store.begin(AGENT, talk.header(), fresh=False)
+    transcript.append(talk.said("more"))
+    transcript.close()
+    reading = store.read(AGENT, talk.SESSION)
+    assert [line.entry.note for line in reading.lines() if line.entry is not None and line.entry.note] == [
+        {"type": "gap", "reason": "repair"}
+    ]
+    reading.close()
+
+
+def test_an_unreadable_compression_is_left_to_the_user(store: Both) -> None:
+    kept(store)
+    frame = compressed_now(store)
+    frame.write_bytes(b"no frame")
+    [finding] = [one for one in verify_store(store) if one.path == frame]
+    assert (finding.kind, finding.todo) == ("damaged compression", "by hand")
+
+
+def test_compressed_transcripts_are_redacted_and_without_a_secret_stay_compressed(store: Both) -> None:
+    secret = "INTERN-4711"
+    at, other = kept(store, chunks=100, text=secret), kept(store, "other")
+    compressed_now(store)
+    compressed_now(store, "other")
+    masking = Masking(["INTERN-[0-9]{4}"])
+    assert sum(sum(redact_stored(store, each, masking, dry=True).values()) for each in store.redactable(None)) == 100
+    assert compressed(at).exists()
+    assert sum(sum(redact_stored(store, each, masking, dry=False).values()) for each in store.redactable(None)) == 100
+    store.renew(None)
+    assert not compressed(at).exists()
+    assert secret.encode() not in at.read_bytes()
+    assert compressed(other).exists()
+    assert not other.exists()
+
+
+def test_leftovers_of_a_crash_are_removed(store: Both) -> None:
+    at = kept(store)
+    before = at.read_bytes()
+    for left in (compressed(at), unfinished(compressed(at)), unfinished(at)):
+        left.write_bytes(b"left")
+    assert {one.kind for one in verify_store(store)} == {"leftover"}
+    assert store.compressible() == [(AGENT, at.stem)]
+    assert files(store) == [".jsonl", "state.jsonl"]
+    assert at.read_bytes() == before
+
+
+def test_one_process_compresses_once_a_day(store: Both) -> None:
+    with store.daily() as first, Both(store.root).daily() as second:
+        assert (first, second) == (True, False)
+    with store.daily() as third:
+        assert not third
+    age(store.root / "compressed", 1.01)
+    with pytest.raises(RuntimeError), store.daily():
+        raise RuntimeError
+    with store.daily() as again:
+        assert again
+    assert list(verify_store(store)) == []
+
+
+def test_a_transcript_too_large_to_decompress_quickly_is_not_compressed(
+    store: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept(store)
+    monkeypatch.setattr(store_compress, "MAX_SIZE", 1000)
+    assert compress(store) is None

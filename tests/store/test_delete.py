@@ -1,0 +1,532 @@
+"""Hard and soft deletes, restores, revived sessions, and the user's titles."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.errors import StoreRefused, Unreadable
+from acp_proxy.store import delete
+from acp_proxy.store.layout import Layout
+from acp_proxy.store.open_session import Deleted
+from acp_proxy.store.soft_deleted import DeletedSession
+from acp_proxy.tools.maintenance.prune import find_candidates, prune_sessions
+from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_names import compressed, file_name, unfinished
+from tests.posix import fcntl
+from tests.store import cold, killed_deletes, talk
+from tests.stored import EPOCH, Both, contents, store_session
+
+AGENT = "agent"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
+
+
+@pytest.fixture
+def layout(store: Both) -> Layout:
+    return Layout(store.root)
+
+
+def files(store: Both) -> set[str]:
+    return {str(path.relative_to(store.root)) for path in store.root.rglob("*") if path.is_file()}
+
+
+def holding(store: Both, words: str) -> set[str]:
+    """The files that contain these words."""
+    return {str(path.relative_to(store.root)) for path, data in contents(store.root) if words.encode() in data}
+
+
+def rename(store: Both, session: str, title: str | None) -> None:
+    [found] = [row for row in store.sessions() if row.session == session and "~" not in row.name]
+    store.rename(found, title)
+
+
+def kept(store: Both) -> list[tuple[str, str]]:
+    return [(each.session, store.look(each).title or "") for each in store.kept()]
+
+
+# Soft deletes.
+
+
+def test_a_soft_delete_keeps_the_transcript_byte_for_byte(store: Both) -> None:
+    talk.keep(store, AGENT, "s")
+    before = store.read(AGENT, "s").path.read_bytes()
+    [listed] = store.sessions()
+    store.delete(AGENT, "s", soft=True)
+    assert store.deleted(AGENT) == {"s"}
+    assert store.sessions() == []
+    with pytest.raises(FileNotFoundError):
+        store.read(AGENT, "s")
+    with pytest.raises(Deleted):
+        store.begin(AGENT, talk.header("s"), fresh=False)
+    [one] = store.kept()
+    assert (one.session, store.look(one).title) == ("s", "hello")
+    restored = store.restore(one)
+    assert store.read(AGENT, "s").path.read_bytes() == before
+    assert store.deleted(AGENT) == frozenset()
+    assert store.sessions() == [listed] == [restored]
+    assert store.kept() == []
+
+
+def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: Both) -> None:
+    path = cold.kept(store)
+    said = cold.content(path)
+    frame = cold.compressed_now(store).read_bytes()
+    store.delete(cold.AGENT, talk.SESSION, soft=True)
+    assert not compressed(path).exists()
+    [one] = store.kept()
+    assert compressed(Layout(store.root).kept(one.agent, one.name)).read_bytes() == frame
+    store.restore(one)
+    assert compressed(path).read_bytes() == frame
+    assert cold.content(path) == said
+
+
+def test_a_second_soft_delete_changes_nothing(store: Both) -> None:
+    talk.keep(store, AGENT, "s")
+    store.delete(AGENT, "s", soft=True)
+    before = files(store)
+    store.delete(AGENT, "s", soft=True)
+    store.delete(AGENT, "never heard of", soft=True)
+    assert {name for name in files(store) if name.startswith("deleted/")} <= before
+    assert len(store.kept()) == 1
+
+
+def test_a_hard_delete_removes_every_softly_deleted_transcript_of_the_id(store: Both) -> None:
+    for text in ("first secret", "second secret"):
+        store.lift(AGENT, "s")
+        talk.keep(store, AGENT, "s", talk.prompt(text, session="s"), fresh=False)
+        rename(store, "s", f"titled {text}")
+        store.delete(AGENT, "s", soft=True)
+    assert kept(store) == [("s", "titled second secret"), ("s", "titled first secret")]
+    store.delete(AGENT, "s")
+    store.sessions()
+    assert store.kept() == []
+    assert holding(store, "secret") == set()
+
+
+def test_a_softly_deleted_session_can_be_deleted_permanently_by_itself(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.prompt("a secret", session="s"))
+    rename(store, "s", "secret title")
+    store.delete(AGENT, "s", soft=True)
+    store.lift(AGENT, "s")
+    talk.keep(store, AGENT, "s", fresh=False)
+    [one] = store.kept()
+    store.remove_kept(one)
+    assert [row.title for row in store.sessions()] == ["hello"]
+    assert holding(store, "secret") == set()
+
+
+def test_a_session_is_restored_beside_a_newer_one_of_its_id(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.prompt("first", session="s"))
+    rename(store, "s", "The first")
+    store.delete(AGENT, "s", soft=True)
+    store.lift(AGENT, "s")
+    talk.keep(store, AGENT, "s", talk.prompt("second", at=1, session="s"), fresh=False)
+    rename(store, "s", "The second")
+    [one] = store.kept()
+    assert store.restore(one).name == f"{file_name('s')}~1"
+    assert sorted(row.title or "" for row in store.sessions()) == ["The first", "The second"]
+    assert [row.title for row in store.page(AGENT, None, None, "").rows] == ["The second"]
+
+
+def test_a_superseded_session_is_restored_to_its_place(store: Both) -> None:
+    store_session(store, "s", ("first", []), agent="one", at=EPOCH)
+    store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
+    [older] = [row for row in store.sessions() if row.title == "first"]
+    store.rename(older, "The first")
+    store.remove(older, soft=True)
+    assert [row.title for row in store.sessions()] == ["second"]
+    assert store.deleted(older.agent) == frozenset()
+    [one] = store.kept()
+    assert store.restore(one).name == older.name
+    assert sorted(row.title or "" for row in store.sessions()) == ["The first", "second"]
+
+
+def test_backups_are_deleted_and_restored_with_their_transcript(store: Both, layout: Layout) -> None:
+    talk.keep(store, AGENT, "s")
+    copy = layout.backup(AGENT, file_name("s"), talk.time(1))
+    copy.parent.mkdir(parents=True)
+    copy.write_text("as it was")
+    store.delete(AGENT, "s", soft=True)
+    assert not copy.exists()
+    store.lift(AGENT, "s")
+    talk.keep(store, AGENT, "s", fresh=False)
+    store.delete(AGENT, "s", soft=True)
+    _, first = store.kept()
+    store.remove_kept(first)
+    assert holding(store, "as it was") == set()
+    store.lift(AGENT, "s")
+    talk.keep(store, AGENT, "s", fresh=False)
+    copy.write_text("as it was")
+    store.delete(AGENT, "s", soft=True)
+    store.restore(store.kept()[0])
+    assert copy.read_text() == "as it was"
+
+
+def test_sessions_are_moved_without_hard_links(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(before: object, after: object) -> None:
+        if not os.path.lexists(str(before)):
+            raise FileNotFoundError
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    talk.keep(store, AGENT, "s")
+    store.delete(AGENT, "s", soft=True)
+    store.lift(AGENT, "s")
+    talk.keep(store, AGENT, "s", fresh=False)
+    [one] = store.kept()
+    assert store.restore(one).name == f"{file_name('s')}~1"
+    assert len(store.sessions()) == 2
+
+
+def test_deleting_a_superseded_session_deletes_its_backups(store: Both, layout: Layout) -> None:
+    store_session(store, "s", ("first", []), agent="one", at=EPOCH)
+    [older] = store.sessions()
+    copy = layout.backup(older.agent, older.name, talk.time(1))
+    copy.parent.mkdir(parents=True)
+    copy.write_text("as it was")
+    store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
+    [older] = [row for row in store.sessions() if row.title == "first"]
+    store.remove(older)
+    assert holding(store, "as it was") == set()
+
+
+def test_the_next_compression_removes_leftovers_beside_a_softly_deleted_session(store: Both, layout: Layout) -> None:
+    talk.keep(store, AGENT, "s")
+    store.delete(AGENT, "s", soft=True)
+    [one] = store.kept()
+    path = layout.kept(AGENT, one.name)
+    for leftover in (compressed(path), unfinished(path)):
+        leftover.write_bytes(b"half")
+    assert not [finding for finding in verify_store(store) if finding.is_damage]
+    store.compressible()
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_link_in_place_of_the_softly_deleted_sessions_is_refused(store: Both, tmp_path: Path) -> None:
+    talk.keep(store, AGENT, "s")
+    store.delete(AGENT, "s", soft=True)
+    folder = store.root / "deleted" / AGENT
+    folder.rename(tmp_path / "outside")
+    folder.symlink_to(tmp_path / "outside")
+    with pytest.raises(StoreRefused, match="is a link"):
+        Both(store.root)
+
+
+# Crashes.
+
+
+class Crash(Exception):
+    pass
+
+
+def crashing(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, after: bool) -> None:
+    """Raise Crash before, or right after, the first call."""
+    action: Callable[..., object] = getattr(owner, name)
+
+    def crash(*args: object, **more: object) -> None:
+        if after:
+            action(*args, **more)
+        monkeypatch.setattr(owner, name, action)
+        raise Crash
+
+    monkeypatch.setattr(owner, name, crash)
+
+
+STEPS = [(delete, "finish", False), (delete, "moved", False), (delete, "moved", True), (os, "link", True)]
+
+
+@pytest.mark.parametrize(("owner", "name", "after"), STEPS)
+def test_an_interrupted_soft_delete_is_finished_by_the_next_list(
+    store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
+) -> None:
+    talk.keep(store, AGENT, "s")
+    rename(store, "s", "Mine")
+    crashing(monkeypatch, owner, name, after=after)
+    with pytest.raises(Crash):
+        store.delete(AGENT, "s", soft=True)
+    other = Both(store.root)
+    assert other.sessions() == []
+    assert kept(other) == [("s", "Mine")]
+    other.restore(other.kept()[0])
+    assert [row.title for row in other.sessions()] == ["Mine"]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "after"), [(delete, "moved", False), (delete, "moved", True), (os, "link", True)]
+)
+def test_an_interrupted_restore_is_finished_by_the_next_list(
+    store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
+) -> None:
+    talk.keep(store, AGENT, "s")
+    rename(store, "s", "Mine")
+    store.delete(AGENT, "s", soft=True)
+    crashing(monkeypatch, owner, name, after=after)
+    with pytest.raises(Crash):
+        store.restore(store.kept()[0])
+    other = Both(store.root)
+    assert [(row.name, row.title) for row in other.sessions()] == [(file_name("s"), "Mine")]
+    assert other.kept() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+@pytest.mark.parametrize("case", killed_deletes.CASES)
+def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path, case: str) -> None:
+    """A listed or restorable session has its title and backup; a deleted one leaves none of its words."""
+    outcomes = []
+    for root in killed_deletes.deleting(tmp_path, case):
+        store = Both(root)
+        found = [("listed", row.name, row.title) for row in store.sessions() if row.title != "hello"]
+        found += [("kept", one.name, one.title) for one in store.kept()]
+        if found:
+            [(where, name, title)] = found
+            [backup] = [path.name for path in (root / "backups").rglob("*") if path.is_file()]
+            assert (title, backup.partition(".")[0]) == ("secret title", name)
+            assert len(holding(store, "secret words")) >= 1
+            outcomes.append(where)
+        else:
+            assert holding(store, "secret") == set()
+            outcomes.append("gone")
+        for one in store.kept():
+            store.remove_kept(one)
+        for row in store.sessions():
+            store.remove(row)
+        assert store.sessions() == []
+        assert holding(store, "secret") == set()
+    before, *_, after = outcomes
+    assert before != after
+    assert outcomes == sorted(outcomes, key=[before, after].index)
+
+
+@pytest.mark.parametrize(("owner", "name"), [(delete, "erase_titles"), (Layout, "remove"), (Layout, "remove_kept")])
+def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
+    store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
+) -> None:
+    for _ in range(2):
+        store.lift(AGENT, "s")
+        talk.keep(store, AGENT, "s", talk.prompt("a secret", session="s"), fresh=False)
+        rename(store, "s", "secret title")
+        store.delete(AGENT, "s", soft=True)
+    crashing(monkeypatch, owner, name, after=False)
+    with pytest.raises(Crash):
+        store.delete(AGENT, "s")
+    other = Both(store.root)
+    assert other.sessions() == []
+    assert other.kept() == []
+    assert holding(other, "secret") == set()
+
+
+# Titles.
+
+
+def test_a_title_belongs_to_its_transcript_even_if_the_id_is_reused(store: Both) -> None:
+    store_session(store, "s", ("first", []), agent="one", at=EPOCH)
+    [row] = store.sessions()
+    store.rename(row, "The first")
+    other = Both(store.root)
+    assert [row.title for row in other.sessions()] == ["The first"]
+    store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
+    assert [row.title for row in other.sessions()] == ["second", "The first"]
+    [older] = [row for row in store.sessions() if row.title == "The first"]
+    store.remove(older)
+    assert holding(store, "The first") == set()
+
+
+def test_a_new_session_of_a_deleted_id_has_no_user_title(store: Both) -> None:
+    talk.keep(store, AGENT, "s")
+    rename(store, "s", "Mine")
+    store.delete(AGENT, "s")
+    store.lift(AGENT, "s")
+    talk.keep(store, AGENT, "s", fresh=False)
+    assert [row.title for row in store.sessions()] == ["hello"]
+
+
+def test_a_deleted_session_cannot_be_renamed(store: Both) -> None:
+    talk.keep(store, AGENT, "s")
+    [row] = store.sessions()
+    store.delete(AGENT, "s")
+    with pytest.raises(FileNotFoundError):
+        store.rename(row, "Mine")
+    assert holding(store, "Mine") == set()
+
+
+def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: Both, layout: Layout) -> None:
+    talk.keep(store, AGENT, "s")
+    talk.keep(store, AGENT, "other")
+    rename(store, "s", "secret title")
+    state = layout.transcript(AGENT, "state")
+    state.write_bytes(b"\0\0\0\n" + state.read_bytes())
+    for finding in verify_store(store):
+        repair_finding(store, finding)
+    assert len(holding(store, "secret title")) == 2
+    store.delete(AGENT, "other")
+    assert len(holding(store, "secret title")) == 2
+    store.delete(AGENT, "s")
+    assert holding(store, "secret title") == set()
+
+
+# Sessions in use.
+
+
+def test_a_transcript_open_for_appending_is_in_use(store: Both, layout: Layout) -> None:
+    path = layout.transcript(AGENT, file_name("s"))
+    talk.keep(store, AGENT, "s")
+    with delete.unused(path) as is_unused:
+        assert is_unused
+    transcript = Transcript(path)
+    with delete.unused(path) as is_unused:
+        assert not is_unused
+    transcript.append(talk.said("still"))
+    transcript.close()
+    with delete.unused(path) as is_unused:
+        assert is_unused
+        fd = os.open(path, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):  # nobody can open it now
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        os.close(fd)
+
+
+def test_without_locks_a_transcript_written_today_may_be_in_use(
+    store: Both, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(store, AGENT, "s")
+    path = layout.transcript(AGENT, file_name("s"))
+    monkeypatch.setattr("acp_proxy.transcript.private_files.lock", lambda fd, **how: False)
+    with delete.unused(path) as is_unused:
+        assert not is_unused
+    cold.age(path, 2)
+    with delete.unused(path) as is_unused:
+        assert is_unused
+
+
+def test_an_unreadable_transcript_is_not_listed_as_restorable(store: Both, layout: Layout) -> None:
+    talk.keep(store, AGENT, "s")
+    talk.keep(store, AGENT, "broken")
+    for session in ("s", "broken"):
+        store.delete(AGENT, session, soft=True)
+    [broken] = [each for each in store.kept() if each.session == "broken"]
+    layout.kept(AGENT, broken.name).write_bytes(b"\0" * 100)
+    assert [each.session for each in store.kept()] == ["s"]
+    assert isinstance(store.kept()[0], DeletedSession)
+    assert [finding.name for finding in verify_store(store) if finding.is_damage] == [broken.name]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one megabyte."""
+    where = tmp_path / "disk"
+    where.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(where)]
+    if shutil.which("mount") is None or subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield where
+    subprocess.run(["umount", "--lazy", str(where)], check=True)
+
+
+@pytest.fixture
+def full_store(small_disk: Path) -> Both:
+    """A store with the sessions a and b on a full disk."""
+    store = Both(small_disk / "store")
+    for session in ("a", "b"):
+        store_session(store, session, ("one", []))
+    assert [row.session for row in store.sessions()] == ["b", "a"]
+    with suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    return store
+
+
+def test_a_delete_works_on_a_full_disk(full_store: Both) -> None:
+    [row] = [row for row in full_store.sessions() if row.session == "a"]
+    with suppress(Unreadable):  # there may be no room to update the index
+        full_store.remove(row)
+    assert [row.session for row in Both(full_store.root).sessions()] == ["b"]
+    assert full_store.deleted(row.agent) == {"a"}
+
+
+def test_an_open_session_on_a_full_disk_is_not_deleted_and_stays_whole(full_store: Both) -> None:
+    [row] = [row for row in full_store.sessions() if row.session == "a"]
+    path = full_store.root / "transcripts" / row.agent / f"{row.name}.jsonl"
+    before = path.read_bytes()
+    transcript = Transcript(path)
+    with pytest.raises(OSError, match="No space"):
+        full_store.remove(row)
+    transcript.close()
+    assert (path.read_bytes(), full_store.deleted(row.agent)) == (before, frozenset())
+
+
+def test_a_prune_works_on_a_full_disk(full_store: Both) -> None:
+    chosen = [one for one in find_candidates(full_store) if one.session == "a"]
+    with suppress(Unreadable):
+        assert [why for _, why in prune_sessions(full_store, chosen, soft=False)] == [None]
+    assert full_store.deleted(chosen[0].agent) == {"a"}
+
+
+# Archived sessions.
+
+
+def archived(store: Both) -> list[str | None]:
+    return [row.title for row in store.newest(archived=True)]
+
+
+def test_an_archived_session_is_in_no_page_and_stays_archived_when_the_index_is_rebuilt(store: Both) -> None:
+    for number, session in enumerate("abc"):
+        store_session(store, session, (session, []), agent=AGENT, at=EPOCH + number)
+    [_, row, _] = store.sessions()
+    store.set_archived(row, True)
+    store.set_archived(row, True)
+    for path in store.root.glob("index*"):
+        path.unlink()
+    other = Both(store.root)
+    folder = row.agent
+    assert [one.session for one in other.page(folder, None, None, "").rows] == ["c", "a"]
+    assert [one.session for one in other.newest(archived=False)] == ["c", "a"]
+    assert [(one.session, one.is_archived) for one in other.sessions()] == [("c", False), ("b", True), ("a", False)]
+    other.set_archived(row, False)
+    assert [one.session for one in store.page(folder, None, None, "").rows] == ["c", "b", "a"]
+
+
+def test_pages_are_full_without_archived_sessions(store: Both) -> None:
+    for number, session in enumerate("abcdef"):
+        store_session(store, session, (session, []), agent=AGENT, at=EPOCH + number)
+    for row in store.sessions()[1:4]:
+        store.set_archived(row, True)
+    [folder] = store.agents()
+    hidden = store.state(folder).archived
+    page = store.catalog.ask(lambda index: index.page(folder, None, None, "", 2, hidden), folder)
+    assert [row.session for row in page.rows] == ["f", "b"]
+    page = store.catalog.ask(lambda index: index.page(folder, None, page.next, "", 2, hidden), folder)
+    assert ([row.session for row in page.rows], page.next) == (["a"], None)
+
+
+def test_an_archived_session_stays_archived_when_its_id_is_used_again(store: Both) -> None:
+    store_session(store, "s", ("first", []), agent="one", at=EPOCH)
+    store.set_archived(store.sessions()[0], True)
+    store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
+    assert archived(store) == ["first"]
+    [older] = store.newest(archived=True)
+    store.remove(older)
+    assert [row.title for row in store.sessions()] == ["second"]
+    assert store.state(older.agent).archived == {}
+
+
+@pytest.mark.parametrize("soft", [True, False])
+def test_a_deleted_session_is_not_archived(store: Both, soft: bool) -> None:
+    talk.keep(store, AGENT, "s")
+    [row] = store.sessions()
+    store.set_archived(row, True)
+    store.remove(row, soft=soft)
+    with pytest.raises(FileNotFoundError):
+        store.set_archived(row, True)
+    if soft:
+        store.restore(store.kept()[0])
+        assert [one.is_archived for one in store.sessions()] == [False]
+    assert archived(store) == []

@@ -1,0 +1,476 @@
+"""The index: which sessions it lists, in which order and pages, and how it reads transcripts."""
+
+import os
+import random
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.store.index import SCHEMA, Index, Listed
+from acp_proxy.transcript.file_names import file_name
+from tests.opened import open_files
+from tests.store import talk
+from tests.store.shelf import AGENT, Shelf
+from tests.store.talk import answer, info, note, prompt, said
+
+# The fields of a row.
+
+
+def test_a_row_has_every_field_of_a_list(shelf: Shelf) -> None:
+    shelf.write(
+        talk.SESSION,
+        prompt("Fix the login", at=1),
+        said("a", at=2),
+        info(at=3, _meta={"branch": "main"}),
+        answer(at=4, error={"code": -32000}),
+        header=talk.header(cwd="/home/me/", more=("/more",)),
+    )
+    assert shelf.row() == Listed(
+        agent=AGENT,
+        name=file_name(talk.SESSION),
+        session=talk.SESSION,
+        cwd="/home/me/",
+        title="Fix the login",
+        updated=talk.time(4),
+        prompts=1,
+        replies=1,
+        failed=True,
+        is_running=False,
+        directories=["/more"],
+        meta={"branch": "main"},
+        size=shelf.path(talk.SESSION).stat().st_size,
+        created=talk.header().created_at,
+    )
+
+
+ODD_IDS = [
+    "",
+    "a",
+    "A",
+    "nul\0",
+    "\ud800",
+    "\udcff",
+    "x" * 4000,
+    "line\nbreak",
+    "é",
+    "😀",
+    "'; DROP TABLE transcripts; --",
+]
+
+
+def test_any_id_and_directory_is_returned_unchanged(shelf: Shelf) -> None:
+    for at, session in enumerate(ODD_IDS):
+        shelf.session(session, at=at, cwd=f"/{session}")
+    assert shelf.page() == ODD_IDS[::-1]
+    for session in ODD_IDS:
+        assert shelf.page(cwd=f"/{session}") == [session]
+
+
+def test_a_session_is_listed_from_its_first_prompt(shelf: Shelf) -> None:
+    shelf.write("s", note("opened"), said("hello"), info(title="x"))
+    assert shelf.page() == []
+    shelf.append("s", prompt("x"))
+    assert shelf.page() == ["s"]
+
+
+def test_a_session_is_listed_once_it_has_a_directory(shelf: Shelf) -> None:
+    shelf.session("s", cwd=None)
+    assert shelf.page() == []
+    assert [row.session for row in shelf.all()] == ["s"]
+    shelf.append("s", note("opened", method="session/resume", cwd="/project"))
+    assert shelf.page() == ["s"]
+
+
+def test_a_superseded_transcript_is_only_in_the_complete_list(shelf: Shelf) -> None:
+    shelf.session("s")
+    shelf.add("s", name=f"{file_name('s')}~1")
+    shelf.write("unprompted")
+    assert shelf.page() == ["s"]
+    assert [row.name for row in shelf.all()] == [file_name("s")] * 1 + [f"{file_name('s')}~1"]
+
+
+def test_sessions_of_two_agents_with_equal_ids_are_separate(shelf: Shelf) -> None:
+    shelf.session("same", at=1)
+    shelf.add("same", agent="other")
+    shelf.index.remove(AGENT, file_name("same"))
+    assert shelf.page() == []
+    assert [row.agent for row in shelf.index.page("other", None, None, talk.RUN).rows] == ["other"]
+    assert shelf.index.has("other", file_name("same"))
+    assert not shelf.index.has(AGENT, file_name("same"))
+    shelf.index.remove(AGENT, file_name("same"))
+
+
+def state(shelf: Shelf, run: str) -> tuple[bool, bool]:
+    row = shelf.row("s", run=run)
+    return row.failed, row.is_running
+
+
+def test_an_open_turn_of_another_run_may_be_running_until_a_third_run_writes(shelf: Shelf) -> None:
+    assert not shelf.write("s", prompt("x", run="theirs"))
+    assert state(shelf, run="theirs") == (False, False)
+    assert state(shelf, run="ours") == (False, True)
+    assert not shelf.append("s", note("opened", run="third"))
+    assert state(shelf, run="ours") == state(shelf, run="third") == (True, False)
+    assert not shelf.append("s", said("a", run="theirs"))
+    assert state(shelf, run="ours") == (False, True)
+    assert shelf.append("s", answer(run="theirs"))
+    assert state(shelf, run="ours") == (False, False)
+
+
+# Order and pages.
+
+
+def test_sessions_are_listed_newest_first_and_then_by_id(shelf: Shelf) -> None:
+    times = {"b": 5, "a": 5, "d": 1, "c": 9, "e": 5}
+    for session, at in times.items():
+        shelf.session(session, at=at)
+    assert shelf.page() == sorted(times, key=lambda session: (times[session], session), reverse=True)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 7, 8])
+def test_pages_of_any_size_have_every_session_once_in_order(shelf: Shelf, size: int) -> None:
+    for number in range(7):
+        shelf.session(f"s{number}", at=number // 3)
+    pages = list(shelf.pages(size))
+    assert [session for page in pages for session in page] == shelf.page()
+    assert [len(page) for page in pages[:-1]] == [size] * (len(pages) - 1)
+    assert 0 < len(pages[-1]) <= size
+
+
+def test_changes_between_pages_hide_or_repeat_no_older_session(shelf: Shelf) -> None:
+    for number in range(9):
+        shelf.session(f"s{number}", at=number)
+    pages = shelf.pages(3)
+    assert next(pages) == ["s8", "s7", "s6"]
+    shelf.session("new", at=100)
+    shelf.append("s2", prompt("again", at=101))  # moves to the front, and is not repeated
+    shelf.index.remove(AGENT, file_name("s6"))
+    assert next(pages) == ["s5", "s4", "s3"]
+    shelf.index.remove(AGENT, file_name("s3"))  # the next page begins here
+    shelf.session("newer", at=102)
+    assert next(pages) == ["s1", "s0"]
+    assert next(pages, None) is None
+
+
+def test_an_exactly_full_last_page_has_no_next(shelf: Shelf) -> None:
+    for number in range(4):
+        shelf.session(f"s{number}")
+    page = shelf.index.page(AGENT, None, None, talk.RUN, 2)
+    last = shelf.index.page(AGENT, None, page.next, talk.RUN, 2)
+    assert len(last.rows) == 2
+    assert last.next is None
+
+
+# The filter.
+
+
+def test_a_directory_matches_in_any_spelling_and_is_shown_in_its_own(shelf: Shelf, tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    for at, cwd in enumerate((str(real), f"{real}/", str(link), f"{link}/.")):
+        shelf.session(f"s{at}", at=at, cwd=cwd)
+    for cwd in (str(real), f"{real}/", str(link), f"{link}//", f"{tmp_path}/x/../link"):
+        assert shelf.page(cwd) == ["s3", "s2", "s1", "s0"]
+    assert shelf.row("s1").cwd == f"{real}/"
+    assert shelf.row("s3").cwd == f"{link}/."
+
+
+def test_a_windows_directory_matches_in_any_spelling_on_every_system(shelf: Shelf) -> None:
+    spellings = ["C:\\Users\\me\\p", "c:/Users/me/p/", "C:/users/me\\p"]
+    for at, cwd in enumerate(spellings):
+        shelf.session(f"s{at}", at=at, cwd=cwd)
+    shelf.session("sibling", cwd="C:\\Users\\me\\pq")
+    shelf.session("share", cwd="\\\\Server\\Share\\p")
+    for cwd in spellings:
+        assert shelf.page(cwd) == ["s2", "s1", "s0"]
+    assert [shelf.row(f"s{at}").cwd for at in range(3)] == spellings
+    assert shelf.page("\\\\server\\share/P\\") == ["share"]
+    assert [len(page) for page in shelf.pages(2, "c:\\users\\me\\P")] == [2, 1]
+
+
+def test_a_missing_directory_matches_but_not_its_children_and_siblings(shelf: Shelf) -> None:
+    for session, cwd in {
+        "s": "/missing/x",
+        "child": "/missing/x/y",
+        "sibling": "/missing/xy",
+        "up": "/missing",
+    }.items():
+        shelf.session(session, cwd=cwd)
+    assert shelf.page("/missing/x/") == ["s"]
+    assert shelf.page("/missing/X") == []
+    assert shelf.page("/") == []
+
+
+def test_a_directory_matches_after_a_change_of_its_link(shelf: Shelf, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    link.symlink_to(tmp_path / "old")
+    shelf.session("before", at=1, cwd=str(link))
+    link.unlink()
+    link.symlink_to(tmp_path / "new")
+    shelf.session("after", at=2, cwd=str(link))
+    assert shelf.page(str(link)) == ["after", "before"]
+    assert shelf.page(str(tmp_path / "old")) == ["before"]
+    assert shelf.page(str(tmp_path / "new")) == ["after"]
+
+
+def test_a_filtered_list_has_pages_of_its_own(shelf: Shelf) -> None:
+    for number in range(10):
+        shelf.session(f"s{number}", at=number, cwd="/even" if number % 2 == 0 else "/odd")
+    assert list(shelf.pages(2, "/even")) == [["s8", "s6"], ["s4", "s2"], ["s0"]]
+
+
+@pytest.mark.parametrize("cwd", ["/nul\0", "/\ud800", "/" + "x" * 5000])
+def test_a_filter_with_an_invalid_path_matches_the_same_text(shelf: Shelf, cwd: str) -> None:
+    shelf.session("s", cwd=cwd)
+    shelf.session("other")
+    assert shelf.page(cwd) == ["s"]
+
+
+# Line by line.
+
+
+def test_only_new_entries_are_read(shelf: Shelf) -> None:
+    shelf.write("s", prompt("first", at=1), answer(at=1))
+    before = shelf.path("s").read_bytes()
+    shelf.path("s").write_bytes(before.replace(b'"first"', b'"other"'))  # nobody reads it again
+    shelf.append("s", prompt("second", at=2), said("b", at=3), answer(at=4))
+    row = shelf.row("s")
+    assert (row.title, row.prompts, row.replies, row.updated) == ("first", 2, 1, talk.time(4))
+
+
+def test_reading_line_by_line_gives_the_same_row(shelf: Shelf) -> None:
+    lines = [
+        note("opened", cwd="/x"),
+        prompt("/cmd", at=1),
+        said("a", at=2),
+        b"garbage\n",
+        b"\n",
+        answer(at=3, error={}),
+        prompt("Fix it", at=4, run="other"),
+        info(at=5, title="T", _meta={"a": {"b": 1}}),
+        b"\0\0\0\n",
+        info(at=6, title=None, _meta={"a": {"c": 2}}),
+    ]
+    shelf.write("bit by bit")
+    for line in lines:
+        shelf.append("bit by bit", line)
+    shelf.write("at once", *lines)
+    one, two = (shelf.row(session) for session in ("bit by bit", "at once"))
+    assert (one.title, one.updated, one.prompts, one.replies, one.failed, one.meta, one.cwd) == (
+        two.title,
+        two.updated,
+        two.prompts,
+        two.replies,
+        two.failed,
+        two.meta,
+        two.cwd,
+    )
+    assert (one.title, one.meta) == ("Fix it", {"a": {"b": 1, "c": 2}})
+
+
+def test_a_line_written_in_two_parts_counts_once(shelf: Shelf) -> None:
+    line = prompt("Größe", at=2)
+    shelf.write("s", prompt("x", at=1))
+    for at in (1, line.index("ß".encode()) + 1, len(line) - 2):
+        shelf.append("s", line[:at])
+        assert shelf.row("s").prompts == 1
+        shelf.append("s", line[at:])
+        assert shelf.row("s").prompts == 2
+        shelf.write("s", prompt("x", at=1))
+
+
+@pytest.mark.parametrize("behind", [b"\n", b"\n" + said("a", at=3), b" torn\n", b"\0" + said("a", at=3)])
+def test_an_entry_without_its_newline_counts_and_so_does_its_continuation(shelf: Shelf, behind: bytes) -> None:
+    shelf.write("s", prompt("x", at=1), answer(at=1))
+    assert not shelf.append("s", prompt("y", at=2)[:-1])
+    assert (shelf.row("s").prompts, shelf.row("s").updated) == (2, talk.time(2))
+    assert shelf.agrees("s")
+    assert not shelf.add("s")
+    assert shelf.row("s").prompts == 2
+    with shelf.path("s").open("ab") as file:
+        file.write(behind)
+    assert shelf.agrees("s")
+    shelf.append("s", note("closed"))
+    assert (shelf.row("s").prompts, shelf.row("s").replies) == (2, int(len(behind) > 10))
+    assert shelf.agrees("s")
+
+
+def test_a_session_whose_only_prompt_has_no_newline_is_listed(shelf: Shelf) -> None:
+    shelf.write("s", prompt("x", at=1)[:-1])
+    assert shelf.page() == ["s"]
+    shelf.append("s", b"\n" + answer(at=2))
+    assert shelf.row("s").prompts == 1
+
+
+def test_a_row_that_lacks_a_turn_disagrees_with_its_transcript(shelf: Shelf) -> None:
+    shelf.write("s", prompt("x", at=1), answer(at=1))
+    with shelf.path("s").open("ab") as file:
+        file.write(prompt("y", at=2)[:-1])
+        file.flush()
+        assert shelf.agrees("s")  # its continuation may follow
+        file.write(b"\n")
+        file.flush()
+        assert not shelf.agrees("s")
+    shelf.write("s", prompt("x", at=1), answer(at=1), prompt("y", at=2)[:-1])
+    with shelf.path("s").open("ab") as file:
+        file.write(b"\n" + answer(at=2) + prompt("z", at=3))
+    assert not shelf.agrees("s")
+
+
+def test_a_torn_line_does_not_hide_the_next_one(shelf: Shelf) -> None:
+    shelf.write("s", prompt("x", at=1))
+    shelf.append("s", prompt("torn", at=2)[:-20])
+    shelf.append("s", b"\n" + prompt("whole", at=3))
+    assert (shelf.row("s").prompts, shelf.row("s").updated) == (2, talk.time(3))
+
+
+def test_a_shrunk_file_is_read_again(shelf: Shelf) -> None:
+    shelf.write("s", prompt("one", at=1), answer(at=1), prompt("two", at=2))
+    os.truncate(shelf.path("s"), shelf.path("s").stat().st_size - len(prompt("two", at=2)))
+    assert shelf.add("s")
+    assert (shelf.row("s").prompts, shelf.row("s").updated) == (1, talk.time(1))
+
+
+def test_a_replaced_file_is_read_again(shelf: Shelf) -> None:
+    shelf.write("s", prompt("old", at=1))
+    shelf.path("s").rename(shelf.path("aside"))
+    shelf.write("s", prompt("new", at=2), said("a" * 500, at=3))
+    assert (shelf.row("s").title, shelf.row("s").prompts) == ("new", 1)
+
+
+def test_a_transcript_without_a_header_is_listed_by_its_messages(shelf: Shelf) -> None:
+    shelf.path("s").write_bytes(b"torn header\n" + note("opened", cwd="/x") + prompt("x", at=1, session="s"))
+    shelf.add("s")
+    shelf.append("s", prompt("y", at=2, session="s"))
+    assert (shelf.row("s").prompts, shelf.row("s").cwd) == (2, "/x")
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"\0" * 500, b"garbage\n", note("opened", cwd="/x")])
+def test_a_file_without_a_session_id_is_not_listed(shelf: Shelf, data: bytes) -> None:
+    shelf.path("s").write_bytes(data)
+    assert shelf.add("s")
+    assert shelf.page() == []
+    assert not shelf.index.has(AGENT, file_name("s"))
+
+
+def test_only_a_finished_turn_needs_no_mark(shelf: Shelf) -> None:
+    assert shelf.write("s")
+    assert not shelf.append("s", prompt("x"))
+    assert not shelf.add("s")
+    assert not shelf.append("s", said("a"))
+    assert shelf.append("s", answer())
+    assert shelf.add("s")
+
+
+# The file.
+
+
+def test_an_index_on_disk_keeps_its_rows(shelf: Shelf, tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite3"
+    first = Shelf(tmp_path, path)
+    states = [first.index.is_new]
+    first.session("s")
+    first.index.is_filled()
+    states.append(first.index.is_new)
+    assert states == [True, False]
+    first.index.close()
+    second = Shelf(tmp_path, path)
+    assert not second.index.is_new
+    assert second.page() == ["s"]
+    second.index.close()
+
+
+def test_an_index_that_was_never_filled_is_new(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite3"
+    Index(path).close()
+    again = Index(path)
+    assert again.is_new
+    again.close()
+
+
+def test_an_index_in_memory_does_not_last() -> None:
+    index = Index(None)
+    assert index.is_new
+    assert not index.lasts
+    index.close()
+
+
+def test_a_dropped_index_is_closed(tmp_path: Path) -> None:
+    """Python 3.13 and newer warn of a connection that SQLite has to close."""
+    index = Index(tmp_path / "index.sqlite3")
+    database = index._database
+    del index
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        database.execute("SELECT 1")
+
+
+def test_an_index_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite3"
+    with sqlite3.connect(path) as database:
+        database.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+    database.close()
+    with pytest.raises(sqlite3.DatabaseError):
+        Index(path)
+
+
+def test_changes_made_together_are_seen_together(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite3"
+    shelf, other = Shelf(tmp_path, path), Shelf(tmp_path, path)
+    with shelf.index.together():
+        shelf.session("s")
+        shelf.session("t")
+        assert other.page() == []
+        assert not shelf.index.remove(AGENT, file_name("gone"))
+        assert not shelf.index.clear_log()
+    assert sorted(other.page()) == ["s", "t"]
+    with suppress(OSError), shelf.index.together():
+        shelf.session("u")
+        raise OSError
+    assert sorted(other.page()) == sorted(shelf.page()) == ["s", "t"]
+    for each in (shelf, other):
+        each.index.close()
+
+
+def test_a_removed_row_leaves_no_trace_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite3"
+    shelf = Shelf(tmp_path, path)
+    shelf.write("s", prompt("a secret of the user"), answer())
+    assert b"secret" in written(tmp_path)
+    shelf.index.remove(AGENT, file_name("s"))
+    assert shelf.index.clear_log()
+    assert b"secret" not in written(tmp_path)
+    shelf.index.close()
+
+
+def test_a_row_moved_by_a_page_split_leaves_no_trace(tmp_path: Path) -> None:
+    """SQLite's secure_delete overwrites what is deleted, but not the copies that a page split leaves."""
+    chance, words = random.Random(0), list[str]()
+    shelf = Shelf(tmp_path, tmp_path / "index.sqlite3")
+    for number in range(200):
+        words.append(f"{chance.getrandbits(80):020x}")
+        shelf.write(f"s{number}", prompt(words[-1]), info(_meta={"x": words[-1] * chance.randrange(40)}))
+    for number in range(60):
+        shelf.index.remove(AGENT, file_name(f"s{number}"))
+        assert shelf.index.clear_log()
+        assert words[number].encode() not in written(tmp_path)
+    shelf.index.close()
+
+
+def test_rewriting_the_index_writes_no_file_elsewhere(tmp_path: Path) -> None:
+    shelf, before, opened = Shelf(tmp_path, tmp_path / "index.sqlite3"), set(open_files()), set[str]()
+    for number in range(100):
+        shelf.write(f"s{number}", prompt("hello"), info(_meta={"x": "y" * 30_000}))
+    shelf.index._database.set_progress_handler(lambda: opened.update(open_files()), 10)
+    assert shelf.index.clear_log()
+    shelf.index.close()
+    assert {path for path in opened - before if not path.startswith(str(tmp_path))} == set()
+
+
+def written(folder: Path) -> bytes:
+    """The index and its write-ahead log."""
+    return b"".join(file.read_bytes() for file in folder.glob("index.sqlite3*"))

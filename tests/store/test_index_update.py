@@ -1,0 +1,815 @@
+"""The index is updated before it is queried, and rebuilt if its file is unusable."""
+
+import contextlib
+import errno
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.errors import Unreadable
+from acp_proxy.store import delete
+from acp_proxy.store import index as index_module
+from acp_proxy.store import index_update as catalog_module
+from acp_proxy.store.compress import Terms
+from acp_proxy.store.index import Index
+from acp_proxy.store.index_update import Catalog
+from acp_proxy.store.journal import Journal
+from acp_proxy.store.layout import Layout
+from acp_proxy.tools.maintenance.verify import verify_store
+from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript.file_names import file_name
+from acp_proxy.transcript.reader import Reading
+from tests.store import talk
+from tests.store.full_disk import on_full_disk
+from tests.store.talk import answer, prompt, said
+from tests.store.writing import AGENT, SECONDS, run_together
+from tests.stored import Both, contents
+
+MINUTE = 60
+DAY = 24 * 60 * MINUTE
+
+
+def listed(store: Both, agent: str = AGENT) -> list[str]:
+    return [row.session for row in store.page(agent, None, None, talk.RUN).rows]
+
+
+def marks(root: Path) -> set[str]:
+    return {path.name for path in root.glob("unindexed/*/*")}
+
+
+def transcript(root: Path, session: str, agent: str = AGENT) -> Path:
+    return root / "transcripts" / agent / f"{file_name(session)}.jsonl"
+
+
+def in_file(root: Path) -> list[str]:
+    """The sessions in the index file, read by another connection."""
+    database = sqlite3.connect(f"file:{root / 'index.sqlite3'}?mode=ro", uri=True)
+    try:
+        rows = database.execute("SELECT session FROM transcripts ORDER BY session").fetchall()
+    finally:
+        database.close()
+    return [session.decode() for (session,) in rows]
+
+
+# Marks.
+
+
+def test_an_unindexed_transcript_is_in_the_next_list(store: Both, root: Path) -> None:
+    talk.keep(store, AGENT, "before")
+    assert listed(store) == ["before"]
+    talk.keep(store, AGENT, "killed", at=1)
+    assert marks(root) == {file_name("killed")}
+    assert listed(Both(root)) == ["killed", "before"]
+    assert marks(root) == set()
+
+
+def test_a_mark_updates_a_known_session(store: Both, root: Path) -> None:
+    talk.keep(store, AGENT, "a", at=1)
+    talk.keep(store, AGENT, "b", at=2)
+    assert listed(store) == ["b", "a"]
+    talk.keep(store, AGENT, "a", prompt("again", at=3), answer(at=3), fresh=False)
+    assert listed(Both(root)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_a_session_deleted_during_indexing_has_no_row(
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch, soft: bool
+) -> None:
+    """Even if only its file says so, because its id belongs to a newer session."""
+    talk.keep(store, AGENT, "s", prompt("a secret", session="s"), answer())
+    talk.keep(store, AGENT, "s", at=1)
+    [_, older] = store.sessions()
+    Layout(root).mark(AGENT, older.name)
+
+    def overtaken(index: Index, agent: str, name: str, reading: Reading) -> bool:
+        if name == older.name:
+            monkeypatch.undo()
+            delete.remove(Layout(root), AGENT, "s", name, soft=soft)
+            (root / "unindexed" / AGENT / name).unlink()
+        return Index.add(index, agent, name, reading)
+
+    monkeypatch.setattr(index_module.Index, "add", overtaken)
+    assert [row.name for row in store.sessions()] == [file_name("s")]
+    assert not any(b"secret" in path.read_bytes() for path in root.glob("index.sqlite3*"))
+
+
+def test_a_transcript_compressed_during_indexing_is_indexed_correctly(
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(store, AGENT, "s", prompt("hello", session="s"), answer())
+    assert listed(store) == ["s"]
+    store.mark(AGENT, "s")
+
+    def overtaken(path: Path) -> Reading:
+        reading = Reading(path)
+        monkeypatch.undo()
+        other = Both(root)
+        assert [row.session for row in other.sessions()] == ["s"]
+        assert other.compress(AGENT, file_name("s"), Terms(min_size=1, older_than=0.0)) is not None
+        return reading
+
+    monkeypatch.setattr("acp_proxy.store.index_update.Reading", overtaken)
+    assert [row.session for row in store.sessions()] == ["s"]
+    assert [row.session for row in store.sessions()] == ["s"]
+    assert marks(root) == set()
+    assert list(verify_store(store)) == []
+
+
+def test_a_session_revived_while_it_is_forgotten_is_listed(store: Both, root: Path) -> None:
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    with closing(sqlite3.connect(root / "index.sqlite3", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM transcripts").fetchone()
+        store.forget(AGENT, "s")  # like the process that deleted it, after another one has restored it
+    assert listed(store) == ["s"]
+    assert marks(root) == set()
+
+
+class Killed(BaseException):
+    """Raised in place of a kill."""
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_kill_after_the_removal_of_a_row_loses_no_revived_session(
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    remove = Index.remove
+
+    def killed(index: Index, agent: str, *names: str) -> bool:
+        remove(index, agent, *names)
+        raise Killed
+
+    monkeypatch.setattr(index_module.Index, "remove", killed)
+    with pytest.raises(Killed):
+        store.forget(AGENT, "s")  # like the process that deleted it, after another one has restored it
+    assert in_file(root) == []
+    monkeypatch.setattr(index_module.Index, "remove", remove)
+    assert listed(Both(root)) == ["s"]
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_row_removed_by_another_process_before_its_mark_comes_back(
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session is revived and indexed before the process that deleted it forgets it."""
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    talk.keep(store, AGENT, "s", prompt("more"), answer(), fresh=False)
+    unmark = Layout.unmark
+
+    def overtaken(layout: Layout, agent: str, name: str, is_needed: Callable[[], bool]) -> None:
+        monkeypatch.setattr(Layout, "unmark", unmark)
+        Both(root).forget(AGENT, "s")
+        unmark(layout, agent, name, is_needed)
+
+    monkeypatch.setattr(Layout, "unmark", overtaken)
+    store.bring_in(AGENT, "s")
+    assert marks(root) == set()
+    assert listed(Both(root)) == ["s"]
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_kill_during_the_removal_of_a_mark_keeps_it(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    talk.keep(store, AGENT, "s", prompt("more", at=1), answer(at=1), fresh=False)
+
+    def killed(reading: Reading) -> None:
+        talk.keep(Both(root), AGENT, "s", prompt("and more", at=2), answer(at=2), fresh=False)
+        (root / "unindexed" / AGENT / file_name("s")).unlink()  # the mark came before the entries
+        raise Killed
+
+    measure = Reading.measure
+    monkeypatch.setattr(Reading, "measure", killed)
+    with pytest.raises(Killed):
+        store.bring_in(AGENT, "s")
+    monkeypatch.setattr(Reading, "measure", measure)
+    assert [row.prompts for row in Both(root).page(AGENT, None, None, talk.RUN).rows] == [3]
+    assert marks(root) == set()
+
+
+def test_a_session_restored_during_a_list_is_in_the_next_list(
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    store.delete(AGENT, "s", soft=True)
+
+    def overtaken(index: Index, agent: str, *names: str) -> bool:
+        if names == (file_name("s"),):
+            monkeypatch.undo()
+            other = Both(root)
+            other.restore(other.kept()[0])
+        return Index.remove(index, agent, *names)
+
+    monkeypatch.setattr(index_module.Index, "remove", overtaken)
+    (root / "unindexed" / AGENT / file_name("s")).unlink()
+    listed(store)
+    assert listed(Both(root)) == ["s"]
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_transcript_that_grows_is_read_only_with_a_mark(
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(store, AGENT, "a", at=1)
+    talk.keep(store, AGENT, "b")
+    assert listed(store) == ["a", "b"]
+    unseen = store.begin(AGENT, talk.header("b"), fresh=False)
+    unseen.append(prompt("x", at=2, session="b"))
+    unseen.close()
+    assert listed(store) == ["a", "b"]
+    store.mark(AGENT, "b")
+    assert listed(store) == ["b", "a"]
+
+
+def test_an_open_turn_keeps_its_mark(store: Both, root: Path) -> None:
+    talk.keep(store, AGENT, "s", prompt("x", at=1))
+    for _ in range(2):
+        assert listed(store) == ["s"]
+        assert marks(root) == {file_name("s")}
+    going_on = store.begin(AGENT, talk.header("s"), fresh=False)
+    going_on.append(said("a", at=2) + answer(at=3))
+    going_on.close()
+    [row] = store.page(AGENT, None, None, talk.RUN).rows
+    assert (row.replies, row.updated) == (1, talk.time(3))
+    assert marks(root) == set()
+
+
+def test_a_replay_keeps_its_mark_for_a_minute(store: Both, root: Path) -> None:
+    transcript_of = store.begin(AGENT, talk.header("s", origin=file_format.IMPORTED), fresh=False)
+    store.mark(AGENT, "s")
+    transcript_of.append(said("one"))
+    assert listed(store) == ["s"]
+    assert marks(root) == {file_name("s")}
+    transcript_of.append(said("two"))
+    transcript_of.close()
+    written = transcript(root, "s").stat().st_mtime
+    os.utime(transcript(root, "s"), (written - MINUTE - 1, written - MINUTE - 1))
+    assert listed(store) == ["s"]
+    assert marks(root) == set()
+    assert store.sessions()[0].size == transcript(root, "s").stat().st_size
+
+
+def test_an_open_turn_keeps_its_mark_for_a_day(store: Both, root: Path) -> None:
+    talk.keep(store, AGENT, "s", prompt("x"))
+    written = transcript(root, "s").stat().st_mtime
+    os.utime(transcript(root, "s"), (written - DAY + 600, written - DAY + 600))
+    listed(store)
+    assert marks(root) == {file_name("s")}
+    os.utime(transcript(root, "s"), (written - DAY - 600, written - DAY - 600))
+    assert listed(store) == ["s"]
+    assert marks(root) == set()
+
+
+def test_a_mark_without_a_transcript_is_removed_with_its_session(store: Both, root: Path) -> None:
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    store.mark(AGENT, "s")
+    store.mark(AGENT, "never written")
+    transcript(root, "s").unlink()
+    assert listed(store) == []
+    assert marks(root) == set()
+
+
+def test_an_unreadable_transcript_stays_marked_and_hides_no_other(store: Both, root: Path) -> None:
+    for session in ("newer", "a directory", "intact"):
+        talk.keep(store, AGENT, session)
+    transcript(root, "newer").write_bytes(b'{"acp-transcript":2}\n')
+    transcript(root, "a directory").unlink()
+    transcript(root, "a directory").mkdir()
+    assert listed(store) == ["intact"]
+    assert marks(root) == {file_name("newer"), file_name("a directory")}
+
+
+def test_an_io_error_hides_no_other_session(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk.keep(store, AGENT, "intact", at=1)
+    talk.keep(store, AGENT, "bad", *(said("x" * 1000) for _ in range(200)))
+    bad, read = transcript(root, "bad").stat().st_ino, os.pread
+
+    def pread(fd: int, size: int, at: int) -> bytes:
+        if at > 0 and os.fstat(fd).st_ino == bad:
+            raise OSError(5, "Input/output error")
+        return read(fd, size, at)
+
+    monkeypatch.setattr(os, "pread", pread)
+    assert listed(store) == ["intact"]
+    assert listed(Both(root)) == ["intact"]
+    assert marks(root) == {file_name("bad")}
+
+
+def test_a_list_reads_only_the_marks_of_its_agent(store: Both, root: Path) -> None:
+    talk.keep(store, "one", "a")
+    talk.keep(store, "two", "b")
+    assert listed(store, "one") == ["a"]  # the first list indexes everything
+    talk.keep(store, "two", "c", at=1)
+    assert listed(store, "one") == ["a"]
+    assert marks(root) == {file_name("c")}
+    assert [row.session for row in store.sessions()] == ["c", "b", "a"]
+    assert marks(root) == set()
+
+
+@pytest.mark.parametrize(
+    "damage", [b"\xff garbage \xff\n", b"\0" * 512 + b"\n", b'{"at":"2026-11-20T09:15:02.\xff23Z",']
+)
+def test_a_damaged_transcript_is_listed_and_hides_no_other(store: Both, root: Path, damage: bytes) -> None:
+    talk.keep(store, AGENT, "intact", at=1)
+    talk.keep(store, AGENT, "damaged", prompt("x", at=2), damage, answer(at=3).replace(b"Z", b"\xff"), answer(at=4))
+    assert listed(store) == ["damaged", "intact"]
+
+
+def test_checking_the_index_keeps_its_log_for_other_processes(store: Both, root: Path) -> None:
+    talk.keep(store, AGENT, "a")
+    assert listed(store) == ["a"]
+    assert list(verify_store(store)) == []
+    with closing(Index(root / "index.sqlite3")):
+        assert listed(Both(root)) == ["a"]
+        leaves = "import sqlite3, sys; index = sqlite3.connect(sys.argv[1]); index.execute('PRAGMA user_version')"
+        subprocess.run([sys.executable, "-c", leaves, str(root / "index.sqlite3")], check=True)
+        assert (root / "index.sqlite3-wal").exists()
+        assert (root / "index.sqlite3-shm").exists()
+    talk.keep(store, AGENT, "b", at=1)
+    assert listed(store) == ["b", "a"]
+    assert list(verify_store(store)) == []
+
+
+# A broken file.
+
+
+@pytest.fixture
+def full(store: Both, root: Path) -> Iterator[Both]:
+    """Three indexed sessions, one of them deleted."""
+    for at, session in enumerate(("a", "b", "deleted")):
+        talk.keep(store, AGENT, session, at=at)
+    assert listed(store) == ["deleted", "b", "a"]
+    store.delete(AGENT, "deleted")
+    store.forget(AGENT, "deleted")
+    yield store
+    assert listed(store) == ["b", "a"]  # also in the process that has the index open
+
+
+def missing(index: Path) -> None:
+    for path in index.parent.glob("index.sqlite3*"):
+        path.unlink()
+
+
+def missing_except_its_log(index: Path) -> None:
+    index.unlink()
+
+
+def empty(index: Path) -> None:
+    missing(index)
+    index.touch()
+
+
+def garbage(index: Path) -> None:
+    missing(index)
+    index.write_bytes(b"no database at all " * 1000)
+
+
+def garbage_inside(index: Path) -> None:
+    """Damage by a disk: the beginning is intact."""
+    data = bytearray(whole(index))
+    data[200:] = b"\xa5" * (len(data) - 200)
+    index.write_bytes(data)
+
+
+def newer(index: Path) -> None:
+    missing(index)
+    edit(index, "PRAGMA user_version = 99")
+
+
+def foreign(index: Path) -> None:
+    missing(index)
+    edit(index, "CREATE TABLE transcripts(x); INSERT INTO transcripts VALUES (1)")
+
+
+def foreign_of_our_version(index: Path) -> None:
+    missing(index)
+    edit(index, "CREATE TABLE transcripts(x); PRAGMA user_version = 1")
+
+
+def empty_of_our_version(index: Path) -> None:
+    missing(index)
+    edit(index, "CREATE TABLE other(x); PRAGMA user_version = 1")
+
+
+def without_a_column(index: Path) -> None:
+    whole(index)
+    edit(
+        index,
+        "DROP INDEX listing; DROP INDEX by_place; DROP INDEX by_spelling; ALTER TABLE transcripts DROP COLUMN place",
+    )
+
+
+def row_of_invalid_json(index: Path) -> None:
+    whole(index)
+    edit(index, "UPDATE transcripts SET info = 'no json', state = '[]', open = 'x'")
+
+
+def whole(index: Path) -> bytes:
+    """The file's bytes, including its log."""
+    edit(index, "PRAGMA wal_checkpoint(TRUNCATE)")
+    return index.read_bytes()
+
+
+def edit(index: Path, script: str) -> None:
+    database = sqlite3.connect(index)
+    database.executescript(script)
+    database.close()
+
+
+BROKEN = [
+    missing,
+    missing_except_its_log,
+    empty,
+    garbage,
+    garbage_inside,
+    newer,
+    foreign,
+    foreign_of_our_version,
+    empty_of_our_version,
+    without_a_column,
+    row_of_invalid_json,
+]
+
+
+@pytest.mark.parametrize("break_it", BROKEN)
+def test_a_broken_index_is_rebuilt_and_deleted_sessions_stay_deleted(
+    full: Both, root: Path, break_it: Callable[[Path], None]
+) -> None:
+    break_it(root / "index.sqlite3")
+    assert listed(Both(root)) == ["b", "a"]
+    assert in_file(root) == ["a", "b"]
+
+
+@pytest.mark.parametrize("break_it", BROKEN)
+def test_a_broken_open_index_is_rebuilt(full: Both, root: Path, break_it: Callable[[Path], None]) -> None:
+    break_it(root / "index.sqlite3")
+    assert listed(full) == ["b", "a"]
+
+
+def test_rebuilding_an_index_reports_its_progress(full: Both, root: Path) -> None:
+    told: list[tuple[int, int]] = []
+    missing(root / "index.sqlite3")
+    store = Both(root)
+    store.filling = lambda: contextlib.nullcontext(lambda done, total: told.append((done, total)))
+    assert listed(store) == ["b", "a"]
+    assert told == [(0, 2)]
+    assert listed(store) == ["b", "a"]
+    assert told == [(0, 2)]
+
+
+def test_an_index_cut_at_any_size_is_rebuilt(full: Both, root: Path, tmp_path: Path) -> None:
+    index = root / "index.sqlite3"
+    data = whole(index)
+    for size in (0, 1, 15, 16, 99, 100, 511, 4095, 4096, 4097, 8192, len(data) // 2, len(data) - 4096, len(data) - 1):
+        copy = tmp_path / f"copy-{size}"
+        shutil.copytree(root, copy)
+        (copy / index.name).write_bytes(data[:size])
+        assert listed(Both(copy)) == ["b", "a"]
+        assert [row.session for row in Both(copy).sessions()] == ["b", "a"]
+
+
+def test_a_half_deleted_session_never_comes_back(full: Both, root: Path) -> None:
+    kept = transcript(root, "a").read_bytes()
+    full.delete(AGENT, "a")
+    transcript(root, "a").write_bytes(kept)  # as if killed between the two steps
+    missing(root / "index.sqlite3")
+    assert listed(Both(root)) == ["b"]
+    assert not transcript(root, "a").exists()
+    assert [row.session for row in Both(root).sessions()] == ["b"]
+    assert listed(full) == ["b"]
+    talk.keep(full, AGENT, "a", at=0)
+
+
+def test_a_session_half_deleted_during_a_turn_never_comes_back(full: Both, root: Path) -> None:
+    going_on = full.begin(AGENT, talk.header("a"), fresh=False)
+    full.mark(AGENT, "a")
+    going_on.append(prompt("x", at=5, session="a"))
+    going_on.close()
+    kept = transcript(root, "a").read_bytes()
+    full.delete(AGENT, "a")
+    transcript(root, "a").write_bytes(kept)
+    for _ in range(2):
+        assert listed(Both(root)) == ["b"]
+        assert listed(full) == ["b"]
+    assert not transcript(root, "a").exists()
+    talk.keep(full, AGENT, "a", at=0)
+
+
+def cut_short(store: Both, root: Path, session: str) -> Path:
+    """A delete that was killed between the journal and the transcript. The transcript's path."""
+    path = transcript(root, session)
+    kept = path.read_bytes()
+    store.delete(AGENT, session)
+    path.write_bytes(kept)
+    return path
+
+
+def test_a_list_does_not_wait_for_a_delete_and_the_next_one_finishes_it(full: Both, root: Path) -> None:
+    path = cut_short(full, root, "a")
+    other = Both(root)
+    with Journal(root / "transcripts" / AGENT / "state.jsonl").alone():
+        assert listed(other) == ["b"]
+        assert path.exists()
+    assert listed(other) == ["b"]
+    assert not path.exists()
+    talk.keep(full, AGENT, "a", at=0)
+
+
+def test_a_read_only_store_hides_a_half_deleted_session(
+    full: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = cut_short(full, root, "a")
+    full.mark(AGENT, "gone")
+    before = {each: each.stat().st_mtime_ns for each in [root, *root.rglob("*")]}
+    with monkeypatch.context() as protected:
+        protected.setattr(os, "access", lambda path, mode: False)
+        other = Both(root, make=False)
+    assert listed(other) == ["b"]
+    assert [row.session for row in other.sessions()] == ["b"]
+    assert other.meant("a") == []
+    assert {each: each.stat().st_mtime_ns for each in [root, *root.rglob("*")]} == before
+    assert listed(Both(root)) == ["b"]
+    assert not path.exists()
+    talk.keep(full, AGENT, "a", at=0)
+
+
+def test_a_revived_session_is_not_a_half_deleted_one(full: Both, root: Path) -> None:
+    full.delete(AGENT, "a")
+    other = Both(root)
+    assert listed(other) == ["b"]
+    talk.keep(full, AGENT, "a", at=0)
+    assert listed(other) == listed(Both(root)) == ["b", "a"]
+
+
+def stored(root: Path) -> bytes:
+    return b"".join(data for _, data in contents(root))
+
+
+def test_a_log_read_by_another_process_is_cleared_by_the_next_list(
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "_CLEARING_MS", 1)
+    talk.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
+    assert listed(store) == ["s"]
+    reader = sqlite3.connect(root / "index.sqlite3", isolation_level=None)
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM transcripts").fetchone() == (1,)
+    store.delete(AGENT, "s")
+    store.forget(AGENT, "s")
+    assert listed(store) == []
+    assert b"secret" in stored(root)
+    assert marks(root) == {file_name("s")}
+    reader.execute("COMMIT")
+    assert listed(Both(root)) == []
+    assert b"secret" not in stored(root)
+    assert marks(root) == set()
+    reader.close()
+
+
+def test_the_next_list_removes_the_rows_that_a_delete_could_not(
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "_BUSY_MS", 50)
+    for _ in range(2):  # the second supersedes the first
+        talk.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
+    store = Both(root)
+    new, old = store.sessions()
+    with locked(root / "index.sqlite3"):
+        for row in (old, new):
+            with pytest.raises(Unreadable):
+                store.remove(row)
+        assert store.sessions() == []
+        assert marks(root) == {new.name, old.name}
+    assert b"secret" in stored(root)
+    assert store.sessions() == []
+    assert b"secret" not in stored(root)
+    assert marks(root) == set()
+
+
+def test_a_locked_index_is_not_waited_for_at_every_turn(
+    full: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "_BUSY_MS", 50)
+    store, now = Both(root), [1000.0]
+    talk.keep(full, AGENT, "new", at=5)
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with locked(root / "index.sqlite3"), pytest.raises(Unreadable):
+        store.bring_in(AGENT, "new")
+    with pytest.raises(Unreadable):
+        store.bring_in(AGENT, "new")
+    assert marks(root) == {file_name("new")}
+    now[0] += 60.0
+    store.bring_in(AGENT, "new")
+    assert marks(root) == set()
+    full.delete(AGENT, "new")
+
+
+def test_a_directory_in_place_of_the_index_stays_and_lists_work(full: Both, root: Path) -> None:
+    missing(root / "index.sqlite3")
+    (root / "index.sqlite3").mkdir()
+    talk.keep(full, AGENT, "unseen", at=5)
+    for _ in range(2):
+        assert listed(full) == ["unseen", "b", "a"]
+        assert listed(Both(root)) == ["unseen", "b", "a"]
+    assert marks(root) == {file_name("unseen")}  # nothing was written to a lasting index
+    full.delete(AGENT, "unseen")
+    (root / "index.sqlite3").rmdir()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        database.execute("ROLLBACK")
+        database.close()
+
+
+def test_a_list_works_without_a_locked_index(full: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "_BUSY_MS", 50)
+    before = (root / "index.sqlite3").stat().st_ino
+    impatient = Both(root)
+    assert listed(impatient) == ["b", "a"]
+    talk.keep(full, AGENT, "new", at=5)
+    with locked(root / "index.sqlite3"):
+        assert listed(impatient) == ["new", "b", "a"]
+        assert listed(Both(root)) == ["new", "b", "a"]
+        assert marks(root) == {file_name("new")}
+    assert listed(impatient) == ["new", "b", "a"]
+    assert marks(root) == set()
+    assert (root / "index.sqlite3").stat().st_ino == before
+    full.delete(AGENT, "new")
+
+
+def test_with_a_locked_index_only_marked_transcripts_are_read(
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "_BUSY_MS", 50)
+    talk.keep(store, AGENT, "old")
+    assert listed(store) == ["old"]
+    [path] = root.glob("transcripts/*/old-*.jsonl")
+    path.write_bytes(b"x" * path.stat().st_size)  # unmarked: reading every transcript would not find the session
+    talk.keep(store, AGENT, "new", at=5)
+    with locked(root / "index.sqlite3"):
+        assert listed(Both(root)) == ["new", "old"]
+
+
+def test_a_list_works_if_the_disk_has_no_room_for_the_index(store: Both, root: Path) -> None:
+    for number in range(60):
+        talk.keep(store, AGENT, f"s{number:02}", prompt("x" * 200, at=number), answer(at=number))
+    expected = [f"s{number:02}" for number in range(59, -1, -1)]
+    assert on_full_disk("show", root, 8192) == expected
+    assert len(marks(root)) == 60
+    assert listed(store) == expected
+    assert marks(root) == set()
+
+
+def test_a_list_that_cannot_read_the_transcripts_names_the_errno(store: Both, root: Path) -> None:
+    (root / "transcripts" / AGENT).mkdir()
+    (root / "transcripts" / AGENT / "state.jsonl").mkdir()
+    with pytest.raises(Unreadable) as problem:
+        listed(store)
+    assert problem.value.name == "EISDIR"
+    assert listed(store, "another") == []
+
+
+def test_a_removed_store_is_empty(full: Both, root: Path) -> None:
+    aside = root.with_name("aside")
+    root.rename(aside)
+    assert listed(full) == []
+    assert full.sessions() == []
+    if root.exists():
+        shutil.rmtree(root)
+    aside.rename(root)
+
+
+# Several processes.
+
+
+def test_two_processes_can_index_at_once(root: Path) -> None:
+    Both(root)
+    run_together(("keep", root, "one", "40"), ("keep", root, "two", "40"))
+    expected = {f"{name}-{number}" for name in ("one", "two") for number in range(40)}
+    assert set(listed(Both(root))) == expected
+    assert set(in_file(root)) == expected
+    assert marks(root) == set()
+
+
+def test_two_stores_on_one_directory_see_each_others_changes(store: Both, root: Path) -> None:
+    other = Both(root)
+    assert listed(store) == listed(other) == []
+    for at in range(20):
+        one, two = (store, other) if at % 2 else (other, store)
+        talk.keep(one, AGENT, f"s{at:02}", at=at)
+        one.bring_in(AGENT, f"s{at:02}")
+        assert listed(two)[0] == f"s{at:02}"
+    store.delete(AGENT, "s19")
+    store.forget(AGENT, "s19")
+    assert listed(other)[0] == "s18"
+    other.delete(AGENT, "s18")  # as if it died before it could forget it
+    assert listed(store)[0] == "s17"
+    assert len(in_file(root)) == 18
+
+
+def test_one_store_can_be_used_by_several_threads_in_turn(store: Both) -> None:
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    with ThreadPoolExecutor() as threads:
+        assert threads.submit(listed, store).result(SECONDS) == ["s"]
+
+
+def test_an_index_rebuilt_by_one_store_is_used_by_the_other(store: Both, root: Path) -> None:
+    other = Both(root)
+    talk.keep(store, AGENT, "a")
+    assert listed(store) == listed(other) == ["a"]
+    missing(root / "index.sqlite3")
+    assert listed(store) == ["a"]
+    talk.keep(store, AGENT, "b", at=1)
+    store.bring_in(AGENT, "b")
+    assert marks(root) == set()
+    assert listed(other) == ["b", "a"]
+
+
+def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
+    full: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a network file system that has lost its locks: SQLite would try again for ten seconds each time."""
+    talk.keep(full, AGENT, "new", at=5)
+    fills: list[str] = []
+    fill = Catalog._fill
+
+    def counted(catalog: Catalog, index: Index) -> None:
+        fills.append("fill")
+        fill(catalog, index)
+
+    monkeypatch.setattr(Catalog, "_fill", counted)
+    opened = Both(root)
+    with monkeypatch.context() as locks:
+        locks.setattr(private_files, "has_record_locks", lambda path: False)
+        locks.setattr(catalog_module, "Index", in_memory_only)
+        assert listed(opened) == ["new", "b", "a"]
+        talk.keep(full, AGENT, "newer", at=6)
+        assert listed(opened) == ["newer", "new", "b", "a"]
+        assert fills == ["fill"], "the transcripts are read once"
+    assert listed(opened) == ["newer", "new", "b", "a"]
+    assert marks(root) == set()
+    for session in ("new", "newer"):
+        full.delete(AGENT, session)
+        full.forget(AGENT, session)
+
+
+def in_memory_only(path: Path | None) -> Index:
+    assert path is None
+    return Index(path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
+def test_a_file_system_that_refuses_locks_is_told_from_one_where_somebody_holds_one(
+    root: Path, store: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    def refused(number: int) -> bool:
+        def lockf(*given: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(fcntl, "lockf", lockf)
+        return private_files.has_record_locks(root / "format")
+
+    assert private_files.has_record_locks(root / "format")
+    assert (refused(errno.ENOLCK), refused(errno.EAGAIN)) == (False, True)
+
+
+class Locked(sqlite3.Connection):
+    """A connection whose file is locked after the first query."""
+
+    def backup(self, target: sqlite3.Connection, *, progress: Any = None, **more: Any) -> None:
+        progress(sqlite3.SQLITE_BUSY, 1, 1)
+        raise AssertionError("it tries again for ever")
+
+
+def test_the_rows_of_a_locked_index_are_not_waited_for(full: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = Index(None)
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Locked))
+    index.take_over(root / "index.sqlite3")
+    assert index.is_new
+    index.close()
+    monkeypatch.undo()

@@ -1,0 +1,391 @@
+"""Every process knows what was deleted, whatever happens to the file."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from acp_proxy.store.journal import ARCHIVED, DELETED, LIFTED, RESTORED, TITLED, UNARCHIVED, Journal
+from acp_proxy.transcript.file_names import file_name, kept_as
+from tests.opened import open_below
+from tests.store import talk
+from tests.store.full_disk import on_full_disk
+from tests.store.writing import run_together
+from tests.strategies import texts
+
+ODD_IDS = [
+    "",
+    "a",
+    "A",
+    "../../etc/passwd",
+    "nul\0",
+    "line\nbreak",
+    "\u2028",
+    "\ud800",
+    "x" * 4000,
+    '"quoted"',
+    "é",
+    "😀",
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.jsonl"
+
+
+@pytest.fixture
+def journal(path: Path) -> Journal:
+    return Journal(path)
+
+
+def test_a_session_stays_deleted_until_it_is_lifted(journal: Journal) -> None:
+    assert journal.deleted() == frozenset()
+    journal.append(DELETED, "a", talk.time(1))
+    journal.append(DELETED, "b", talk.time(2))
+    assert journal.deleted() == {"a", "b"}
+    journal.append(LIFTED, "a", talk.time(3))
+    assert journal.deleted() == {"b"}
+    journal.append(DELETED, "a", talk.time(4))
+    journal.append(DELETED, "a", talk.time(5))
+    assert journal.deleted() == {"a", "b"}
+
+
+def test_the_lock_is_reentrant_and_excludes_others(journal: Journal, path: Path) -> None:
+    with journal.alone():
+        with journal.alone():
+            pass
+        with pytest.raises(BlockingIOError), Journal(path).alone(wait=False):
+            pass
+    with Journal(path).alone(wait=False), pytest.raises(BlockingIOError), journal.alone(wait=False):
+        pass
+    with journal.alone(wait=False):
+        pass
+
+
+def test_an_event_is_one_line_of_a_private_file(journal: Journal, path: Path) -> None:
+    journal.append(DELETED, "sess-1", "2026-11-20T09:15:02.123Z")
+    assert path.read_bytes() == b'{"at":"2026-11-20T09:15:02.123Z","event":"deleted","sessionId":"sess-1"}\n'
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("session", ODD_IDS, ids=lambda session: ascii(session)[:12])
+def test_a_session_with_any_id_can_be_deleted(journal: Journal, path: Path, session: str) -> None:
+    journal.append(DELETED, session, talk.time(1))
+    assert Journal(path).deleted() == {session}
+    assert path.read_bytes().count(b"\n") == 1
+
+
+def test_journals_of_one_file_see_each_others_events(journal: Journal, path: Path) -> None:
+    other = Journal(path)
+    assert other.deleted() == frozenset()
+    journal.append(DELETED, "a", talk.time(1))
+    assert other.deleted() == {"a"}
+    other.append(LIFTED, "a", talk.time(2))
+    assert journal.deleted() == frozenset()
+
+
+def test_a_moved_or_replaced_file_is_read_again(journal: Journal, path: Path) -> None:
+    journal.append(DELETED, "a", talk.time(1))
+    assert journal.deleted() == {"a"}
+    path.rename(path.with_name("aside"))
+    assert journal.deleted() == frozenset()
+    Journal(path).append(DELETED, "b", talk.time(1))  # as long as the first event
+    assert journal.deleted() == {"b"}
+
+
+@pytest.mark.parametrize("between", [b"", b"\0\0", b"*", b'{"at":"torn'])
+def test_several_events_on_one_line_are_all_read(journal: Journal, path: Path, between: bytes) -> None:
+    for session in ("a", "b", "c"):
+        journal.append(DELETED, session, talk.time(0))
+    path.write_bytes(path.read_bytes().replace(b"\n", between, 2))
+    assert Journal(path).deleted() == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("torn", [b'{"at":"', b'{"at":"x","event":"deleted","sessionId":"\xc3', b"\0" * 100, b"x"])
+def test_an_append_after_a_torn_line_begins_a_new_line(journal: Journal, path: Path, torn: bytes) -> None:
+    journal.append(DELETED, "a", talk.time(1))
+    with path.open("ab") as file:
+        file.write(torn)
+    journal.append(DELETED, "b", talk.time(2))
+    assert journal.deleted() == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"garbage",
+        b"[]",
+        b"{}",
+        b"7",
+        b'{"event":"deleted"}',
+        b'{"event":"deleted","sessionId":7}',
+        b'{"event":"unknown","sessionId":"a"}',
+        b'{"event":["lifted"],"sessionId":"a"}',
+        b'{"sessionId":"a"}',
+        b"\xff\xfe",
+        b"\0" * 512,
+        b"[" * 100_000,
+    ],
+    ids=lambda line: repr(line)[2:30],
+)
+def test_unreadable_lines_are_skipped(journal: Journal, path: Path, line: bytes) -> None:
+    journal.append(DELETED, "a", talk.time(1))
+    with path.open("ab") as file:
+        file.write(line + b"\n")
+    journal.append(DELETED, "b", talk.time(2))
+    assert journal.deleted() == {"a", "b"}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from(["a", "b"]) | texts)), st.data())
+def test_damage_never_raises_and_keeps_earlier_events(
+    tmp_path: Path, events: list[tuple[bool, str]], data: st.DataObject
+) -> None:
+    path = tmp_path / "any.jsonl"
+    path.unlink(missing_ok=True)
+    expected: set[str] = set()
+    journal = Journal(path)
+    for deletes, session in events:
+        journal.append(DELETED if deletes else LIFTED, session, talk.time(1))
+        (expected.add if deletes else expected.discard)(session)
+    assert {ascii(session) for session in journal.deleted()} == {ascii(session) for session in expected}
+    with path.open("ab") as file:
+        file.write(data.draw(st.binary(max_size=40)) + b"\n")
+    journal.deleted()
+
+
+def test_two_processes_can_append_at_once(path: Path) -> None:
+    run_together(("delete", path, "one", "200"), ("delete", path, "two", "200"))
+    assert Journal(path).deleted() == {f"{name}-{number}" for name in ("one", "two") for number in range(200)}
+
+
+@pytest.mark.parametrize("size", [200, 201, 250])
+def test_a_full_disk_fails_one_delete_and_later_ones_are_whole(path: Path, size: int) -> None:
+    [said] = on_full_disk("delete", path, size)
+    number, problem = said.split()
+    assert int(number) >= 1
+    assert problem in ("ENOSPC", "EFBIG")
+    assert Journal(path).deleted() == {*map(str, range(int(number))), "room again"}
+
+
+def test_an_unusable_file_raises_an_oserror(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(OSError):
+        Journal(path).append(DELETED, "a", talk.time(1))
+    with pytest.raises(OSError):
+        Journal(path).deleted()
+    with pytest.raises(FileNotFoundError):
+        Journal(path / "missing" / "state.jsonl").append(DELETED, "a", talk.time(1))
+    assert Journal(path / "missing" / "state.jsonl").deleted() == frozenset()
+
+
+def test_no_descriptor_stays_open(journal: Journal, tmp_path: Path) -> None:
+    journal.append(DELETED, "a", talk.time(0))
+    journal.deleted()
+    assert open_below(tmp_path) == []
+
+
+# Soft deletes.
+
+
+def test_a_soft_delete_remembers_its_transcript(journal: Journal) -> None:
+    kept = kept_as(file_name("a"), talk.time(1))
+    journal.append(DELETED, "a", talk.time(1), transcript=kept)
+    journal.append(DELETED, "b", talk.time(1))
+    assert journal.deleted() == {"a", "b"}
+    assert journal.state().deleted == {"a": kept, "b": None}
+    journal.append(RESTORED, "a", talk.time(2))
+    assert journal.deleted() == {"b"}
+    journal.append(DELETED, "a", talk.time(3), transcript=kept)
+    journal.append(DELETED, "a", talk.time(4))
+    assert journal.state().deleted == {"a": None, "b": None}
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "", "state", "a~x"])
+def test_an_event_with_an_invalid_transcript_name_is_ignored(journal: Journal, name: str) -> None:
+    journal.append(DELETED, "a", talk.time(1), transcript=name)
+    journal.append(TITLED, "a", talk.time(1), transcript=name, title="no")
+    assert journal.deleted() == frozenset()
+    assert journal.state().titles == {}
+
+
+@pytest.mark.parametrize("to", ["", f"{file_name('a')}~1"])
+def test_a_rename_or_removal_is_under_way_until_the_old_names_next_title(journal: Journal, to: str) -> None:
+    kept = kept_as(file_name("a"), talk.time(1))
+    for event in (RESTORED, TITLED):
+        title(journal, "a", "Mine", transcript=kept)
+        journal.append(event, "a", talk.time(2), transcript=kept, to=to)
+        assert {name: moving.to for name, moving in journal.state().moving.items()} == {kept: to}
+        assert journal.state().titles == {kept: "Mine"}
+        title(journal, "a", None, transcript=kept)
+        assert (journal.state().moving, journal.state().titles) == ({}, {})
+
+
+@pytest.mark.parametrize(("event", "more"), [(DELETED, {"to": ""}), (LIFTED, {"to": ""}), (TITLED, {"to": ""})])
+def test_a_new_name_without_an_old_one_means_nothing(journal: Journal, event: str, more: dict[str, str]) -> None:
+    journal.append(event, "a", talk.time(1), **more)
+    assert journal.state().moving == {}
+
+
+def test_a_new_name_that_is_none_means_nothing(journal: Journal) -> None:
+    kept = kept_as(file_name("a"), talk.time(1))
+    journal.append(RESTORED, "a", talk.time(1), transcript=kept, to="../../etc/passwd")
+    assert journal.state().moving == {}
+
+
+def test_what_a_holder_of_the_lock_appends_is_known_without_reading(
+    journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.append(DELETED, "a", talk.time(1))
+    with path.open("ab") as file:
+        file.write(b'{"torn')
+    kept = kept_as(file_name("c"), talk.time(1))
+    with journal.alone():
+        assert journal.deleted() == {"a"}
+        monkeypatch.setattr(Journal, "_events", None)
+        journal.append(LIFTED, "a", talk.time(2))
+        journal.append(DELETED, "b", talk.time(2))
+        title(journal, "c", "text")
+        journal.append(TITLED, "c", talk.time(2), transcript=kept, to="")
+        known = journal.state()
+    monkeypatch.undo()
+    assert known == Journal(path).state()
+    assert known.deleted == {"b": None}
+
+
+def test_what_others_append_meanwhile_is_read(journal: Journal, path: Path) -> None:
+    journal.append(DELETED, "a", talk.time(1))
+    assert journal.deleted() == {"a"}
+    Journal(path).append(DELETED, "b", talk.time(1))
+    with journal.alone():
+        journal.append(DELETED, "c", talk.time(1))
+        assert journal.deleted() == {"a", "b", "c"}
+
+
+# Titles.
+
+
+def title(journal: Journal, session: str, text: str | None, **more: str) -> None:
+    journal.append(TITLED, session, talk.time(1), **more, title=text)
+
+
+def test_the_last_title_counts_until_it_is_cleared_or_its_session_deleted(journal: Journal, path: Path) -> None:
+    title(journal, "a", "first")
+    title(journal, "a", "second")
+    title(journal, "b", "other")
+    assert (journal.state().title("a"), journal.state().title("b"), journal.state().title("c")) == (
+        "second",
+        "other",
+        None,
+    )
+    title(journal, "a", None)
+    assert journal.state().title("a") is None
+    journal.append(DELETED, "b", talk.time(2))
+    journal.append(LIFTED, "b", talk.time(3))
+    assert Journal(path).state().titles == {}
+
+
+def test_a_superseded_transcript_can_have_a_title(journal: Journal) -> None:
+    aside = f"{file_name('a')}~1"
+    title(journal, "a", "the older", transcript=aside)
+    title(journal, "a", "the newer")
+    journal.append(DELETED, "a", talk.time(2))
+    assert journal.state().titles == {aside: "the older"}
+
+
+def test_an_invalid_title_clears_the_title(journal: Journal, path: Path) -> None:
+    title(journal, "a", "mine")
+    with path.open("ab") as file:
+        file.write(b'{"at":"","event":"titled","sessionId":"a","title":7}\n')
+    assert journal.state().titles == {}
+
+
+@pytest.mark.parametrize("between", [b"\n", b"", b"\0\0", b'{"at":"torn'])
+def test_erasing_titles_keeps_other_events_and_the_size(journal: Journal, path: Path, between: bytes) -> None:
+    title(journal, "a", "the words")
+    journal.append(DELETED, "b", talk.time(1))
+    title(journal, "c", "others")
+    title(journal, "a", "more words")
+    journal.append(DELETED, "a", talk.time(1))
+    path.write_bytes(path.read_bytes().replace(b"\n", between, 4))
+    size = path.stat().st_size
+    with journal.alone():
+        journal.erase_titles([file_name("a")])
+    assert path.stat().st_size == size
+    assert b"words" not in path.read_bytes()
+    for known in (journal, Journal(path)):
+        assert known.deleted() == {"a", "b"}
+        assert known.state().titles == {file_name("c"): "others"}
+        assert known.state().titled == {file_name("c")}
+    before = path.read_bytes()
+    journal.erase_titles([file_name("a")])
+    assert path.read_bytes() == before
+
+
+def test_a_torn_title_is_erased_too(journal: Journal, path: Path) -> None:
+    title(journal, "a", "the words")
+    with path.open("ab") as file:
+        file.write(path.read_bytes()[:-4])
+    journal.append(DELETED, "a", talk.time(1))
+    assert path.read_bytes().count(b"the wo") == 2
+    journal.erase_titles([file_name("a")])
+    assert b"the wo" not in path.read_bytes()
+    assert journal.deleted() == {"a"}
+
+
+def test_titles_are_erased_while_others_append(path: Path) -> None:
+    run_together(("rename", path, "one", "100"), ("delete", path, "two", "200"))
+    assert Journal(path).deleted() == {f"two-{number}" for number in range(200)} | {
+        f"one-{number}" for number in range(100)
+    }
+    assert Journal(path).state().titled == frozenset()
+    assert b"secret" not in path.read_bytes()
+
+
+def test_a_session_is_archived_until_it_is_unarchived_deleted_or_set_aside(journal: Journal, path: Path) -> None:
+    aside = f"{file_name('b')}~1"
+    journal.append(ARCHIVED, "a", talk.time(1))
+    journal.append(ARCHIVED, "b", talk.time(2), transcript=aside)
+    journal.append(DELETED, "c", talk.time(3))
+    assert journal.state().archived == {file_name("a"): "a", aside: "b"}
+    assert journal.state().hidden == {"a", "c"}
+    journal.append(UNARCHIVED, "a", talk.time(4))
+    journal.append(TITLED, "b", talk.time(5), transcript=aside, title=None, to="")
+    assert journal.state().archived == {}
+    assert journal.state().hidden == {"c"}
+    for event in (ARCHIVED, DELETED, LIFTED):
+        journal.append(event, "a", talk.time(6))
+    assert Journal(path).state().archived == {}
+    assert Journal(path).state().hidden == {"c"}
+
+
+def test_in_what_the_agent_sends_its_own_title_and_archive_state_count(journal: Journal) -> None:
+    journal.append(TITLED, "a", talk.time(1), title="Mine")
+    journal.append(ARCHIVED, "a", talk.time(2))
+    state = journal.state()
+    assert (state.title("a"), state.title_for_agent("a")) == ("Mine", "Mine")
+    assert state.archived_here == {"a"}
+    journal.append(TITLED, "a", talk.time(3), title="Given in the agent", by="agent")
+    journal.append(ARCHIVED, "a", talk.time(4), by="agent")
+    state = journal.state()
+    assert (state.title("a"), state.title_for_agent("a")) == ("Given in the agent", None)
+    assert state.hidden == {"a"}
+    assert state.archived_here == frozenset()
+    journal.append(TITLED, "a", talk.time(5), title="Mine again")
+    journal.append(UNARCHIVED, "a", talk.time(6))
+    journal.append(ARCHIVED, "a", talk.time(7))
+    state = Journal(journal._path).state()
+    assert state.title_for_agent("a") == "Mine again"
+    assert state.archived_here == {"a"}
+
+
+def test_a_delete_ends_what_the_agent_has_said(journal: Journal) -> None:
+    journal.append(TITLED, "a", talk.time(1), title="Given in the agent", by="agent")
+    journal.append(ARCHIVED, "a", talk.time(2), by="agent")
+    journal.append(DELETED, "a", talk.time(3))
+    state = journal.state()
+    assert (state.titled_by_agent, state.archived_by_agent) == (frozenset(), frozenset())

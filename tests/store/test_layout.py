@@ -1,0 +1,93 @@
+"""The places of all files, and which files are transcripts."""
+
+from pathlib import Path
+
+from acp_proxy.store.layout import Layout
+from acp_proxy.transcript.file_names import file_name
+
+
+def test_every_file_has_its_place(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    assert layout.transcript("agent-1", "s-2") == tmp_path / "transcripts" / "agent-1" / "s-2.jsonl"
+    assert layout.index == tmp_path / "index.sqlite3"
+    assert layout.format == tmp_path / "format"
+    layout.mark("agent-1", "s-2")
+    assert (tmp_path / "unindexed" / "agent-1" / "s-2").read_bytes() == b""
+
+
+def test_only_transcripts_count_as_transcripts(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    folder = layout.transcript("agent", "s").parent
+    folder.mkdir(parents=True)
+    a, b = file_name("a"), file_name("b")
+    others = ("state.jsonl", "notes.txt", f"{a}.jsonl.bak", f"{a}-copy.jsonl", f"Copy of {a}.jsonl", "session.jsonl")
+    for name in (f"{b}.jsonl", f"{a}.jsonl", f"{a}~1.jsonl", *others):
+        (folder / name).touch()
+    assert layout.names("agent") == [a, f"{a}~1", b]
+    assert layout.names("nobody") == []
+
+
+def test_every_folder_is_an_agent(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    assert layout.agents() == []
+    for name in ("b", "a"):
+        layout.transcript(name, "s").parent.mkdir(parents=True)
+    (tmp_path / "transcripts" / "file").touch()
+    assert layout.agents() == ["a", "b"]
+    assert layout.has_agent("a")
+    assert not layout.has_agent("file")
+    assert not layout.has_agent("c")
+
+
+def test_marks_can_be_set_and_removed_repeatedly(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    name, other = file_name("s"), file_name("t")
+    assert layout.marked("agent") == []
+    layout.unmark("agent", name, lambda: False)
+    for _ in range(2):
+        layout.mark("agent", name)
+    layout.mark("other", other)
+    assert layout.marked("agent") == [name]
+    assert (layout.is_marked("agent", name), layout.is_marked("agent", other)) == (True, False)
+    for is_needed in (True, True, False, False):
+        layout.unmark("agent", name, lambda is_needed=is_needed: is_needed)  # type: ignore[misc]
+        assert layout.marked("agent") == [name] * is_needed
+    assert layout.marked("other") == [other]
+
+
+def test_a_mark_counts_until_its_removal_is_complete(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    name = file_name("s")
+    layout.mark("agent", name)
+    seen: list[list[str]] = []
+
+    def look() -> bool:
+        seen.append(layout.marked("agent"))
+        assert not layout.is_marked("agent", name)
+        layout.give_marks_back("agent")
+        seen.append(layout.marked("agent"))
+        assert layout.is_marked("agent", name)
+        return False
+
+    layout.unmark("agent", name, look)
+    assert seen == [[name], [name]]
+    assert layout.marked("agent") == [name]  # another process looks at it once more
+
+
+def test_foreign_files_beside_marks_are_ignored(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.mark("agent", file_name("s"))
+    (tmp_path / "unindexed" / "agent" / file_name("a directory")).mkdir()
+    (tmp_path / "unindexed" / "agent" / "notes.txt").touch()
+    (tmp_path / "unindexed" / "file").touch()
+    assert layout.marked("agent") == [file_name("s")]
+    assert layout.marked("file") == []
+
+
+def test_an_index_is_discarded_with_its_log_files(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    for name in ("index.sqlite3", "index.sqlite3-wal", "index.sqlite3-shm", "index.sqlite3.bak"):
+        (tmp_path / name).touch()
+    for _ in range(2):
+        layout.discard_index()
+    assert [path.name for path in tmp_path.iterdir()] == ["index.sqlite3.bak"]

@@ -1,0 +1,118 @@
+"""A fork begins with a copy of its parent's entries; from then on both are independent."""
+
+import json
+
+import pytest
+
+from acp_proxy.store.store import Store
+from acp_proxy.transcript import file_format
+from tests.store import talk
+from tests.store.forked import fork, header, is_complete, spoken
+from tests.store.full_disk import on_full_disk
+from tests.store.talk import answer, prompt
+from tests.store.writing import AGENT
+
+
+def test_a_fork_has_the_parents_entries_and_its_own_header(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    fork(store, "p", "f", prompt("two", session="f"), answer())
+    assert spoken(store, "f") == ["one", "two"]
+    assert spoken(store, "p") == ["one"]
+    found = header(store, "f")
+    assert (found.session, found.cwd, found.created_at) == ("f", "/elsewhere", talk.time(1))
+    assert (found.origin, found.forked_from) == (file_format.RECORDED, ["p"])
+
+
+def test_a_fork_and_its_parent_continue_separately(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    fork(store, "p", "f", prompt("two", session="f"), answer())
+    talk.keep(store, AGENT, "p", prompt("three", session="p"), answer(), fresh=False)
+    assert (spoken(store, "p"), spoken(store, "f")) == (["one", "three"], ["one", "two"])
+
+
+@pytest.mark.parametrize(("gone", "left"), [("p", "f"), ("f", "p")])
+def test_deleting_a_fork_or_its_parent_keeps_the_other(store: Store, gone: str, left: str) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    fork(store, "p", "f")
+    store.delete(AGENT, gone)
+    assert spoken(store, left) == ["one"]
+    with pytest.raises(FileNotFoundError):
+        store.read(AGENT, gone)
+    assert [row.session for row in store.page(AGENT, None, None, "").rows] == [left]
+
+
+def test_a_fork_of_a_fork_names_all_its_parents(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    fork(store, "p", "f", prompt("two", session="f"), answer())
+    fork(store, "f", "g", prompt("three", session="g"), answer())
+    assert spoken(store, "g") == ["one", "two", "three"]
+    assert header(store, "g").forked_from == ["f", "p"]
+    assert is_complete(store, "g")
+
+
+@pytest.mark.parametrize("origin", [file_format.RECORDED, file_format.IMPORTED, file_format.PARTIAL])
+def test_a_fork_is_as_complete_as_its_parent(store: Store, origin: str) -> None:
+    transcript = store.begin(AGENT, talk.header("p", origin=origin), fresh=False)
+    transcript.append(prompt("one", session="p") + answer())
+    transcript.close()
+    fork(store, "p", "f")
+    assert header(store, "f").origin == origin
+    assert is_complete(store, "f") is (origin == file_format.RECORDED)
+
+
+def test_a_fork_of_a_parent_with_a_gap_is_incomplete(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), talk.note("gap", since="x", reason="ENOSPC"))
+    fork(store, "p", "f")
+    assert not is_complete(store, "f")
+
+
+def test_a_fork_of_an_unknown_parent_is_partial(store: Store) -> None:
+    fork(store, "unknown", "f", prompt("two", session="f"), answer())
+    found = header(store, "f")
+    assert (found.origin, found.forked_from, spoken(store, "f")) == (file_format.PARTIAL, [], ["two"])
+
+
+def test_a_torn_line_of_the_parent_does_not_damage_the_fork(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    path = next(store.root.glob("transcripts/*/*.jsonl"))
+    with path.open("ab") as file:
+        file.write(b'{"at":"2026')
+    fork(store, "p", "f", prompt("two", session="f"), answer())
+    assert spoken(store, "f") == ["one", "two"]
+
+
+def test_a_fork_revives_a_deleted_id(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    talk.keep(store, AGENT, "f", prompt("old", session="f"), answer())
+    store.delete(AGENT, "f")
+    fork(store, "p", "f")
+    assert "f" not in store.deleted(AGENT)
+    assert spoken(store, "f") == ["one"]
+
+
+def test_a_fork_with_a_used_id_supersedes_the_older_session(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    talk.keep(store, AGENT, "f", prompt("old", session="f"), answer())
+    fork(store, "p", "f")
+    assert spoken(store, "f") == ["one"]
+    assert len(list(store.root.glob("transcripts/*/*-*.jsonl"))) == 3
+
+
+@pytest.mark.parametrize("size", [50, 400, 2000])
+def test_a_full_disk_leaves_no_partial_copy(store: Store, size: int) -> None:
+    talk.keep(store, AGENT, "p", *(prompt(f"{number} " + "x" * 100, session="p") for number in range(50)))
+    before = sorted(store.root.glob("transcripts/*/*"))
+    [said] = on_full_disk("fork", store.root, size)
+    assert said in ("EFBIG", "ENOSPC")
+    assert sorted(store.root.glob("transcripts/*/*")) == before
+    assert len(spoken(store, "p")) == 50
+    fork(store, "p", "f")
+    assert len(spoken(store, "f")) == 50
+
+
+def test_the_header_names_the_parent(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    fork(store, "p", "f")
+    paths = store.root.glob("transcripts/*/*.jsonl")
+    heads = [json.loads(path.read_bytes().split(b"\n")[0]) for path in paths]
+    assert {head["sessionId"]: head.get("forkedFrom") for head in heads} == {"p": None, "f": ["p"]}

@@ -1,0 +1,102 @@
+"""Sessions of other agents in an agent's list: page by page, each once, in the order of time."""
+
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.protocol import proxy_ids
+from tests.stored import Both, store_session
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
+
+
+def folder(store: Both, name: str) -> str:
+    return store.choose_agent(None, name, "")
+
+
+def pages(store: Both, agent: str, others: list[str], cwd: str | None = None) -> list[list[str]]:
+    found, cursor = list[list[str]](), None
+    while not found or cursor is not None:
+        page = store.page(agent, cwd, cursor, "run", others=others)
+        found.append([row.session for row in page.rows])
+        cursor = page.next
+    return found
+
+
+def test_pages_have_every_session_once_newest_first(store: Both) -> None:
+    agents = ["mine", "theirs", "others"]
+    for number in range(750):
+        name = agents[number % 3 if number < 600 else 0]
+        store_session(store, f"s{number}", ("go", []), agent=name, at=1_000_000.0 - number)
+    mine, theirs, others = (folder(store, name) for name in agents)
+    first, second = pages(store, mine, [theirs, others])
+    assert (len(first), len(second)) == (500, 250)
+    numbers = [int(id.rpartition("s")[2]) for id in (*first, *second)]
+    assert numbers == list(range(750))
+    assert [proxy_ids.original(id) for id in first[:3]] == [None, (theirs, "s1"), (others, "s2")]
+
+
+def test_one_id_of_two_agents_is_two_rows_on_the_border_of_pages_too(store: Both) -> None:
+    for number in range(500):
+        store_session(store, f"s{number:03}", ("go", []), agent="mine", at=1000.0)
+    store_session(store, "s000", ("go", []), agent="theirs", at=1000.0)
+    found = pages(store, folder(store, "mine"), [folder(store, "theirs")])
+    assert sorted(id for page in found for id in page)[-500:] == [f"s{number:03}" for number in range(500)]
+    assert sum(map(len, found)) == 501
+
+
+def test_only_the_directory_asked_for_counts(store: Both) -> None:
+    for name, cwd in (("mine", "/a"), ("theirs", "/a"), ("theirs", "/b")):
+        store_session(store, f"{name}{cwd[-1]}", ("go", []), agent=name, cwd=cwd)
+    mine, theirs = folder(store, "mine"), folder(store, "theirs")
+    [found] = pages(store, mine, [theirs], "/a")
+    assert set(found) == {"minea", proxy_ids.id_of(theirs, "theirsa")}
+    assert [row.session for row in store.joining(mine, "/b", "run", others=[theirs])] == [
+        proxy_ids.id_of(theirs, "theirsb")
+    ]
+
+
+def test_the_users_own_title_of_a_row_wins(store: Both) -> None:
+    store_session(store, "s", ("go", []), agent="theirs")
+    mine, theirs = folder(store, "mine"), folder(store, "theirs")
+    store.set_title(mine, proxy_ids.id_of(theirs, "s"), "Mine")
+    [row] = store.joining(mine, None, "run", others=[theirs])
+    assert row.title == "Mine"
+    assert store.has(mine, row.session)
+    assert not store.has(mine, proxy_ids.id_of(theirs, "unknown"))
+
+
+def test_a_row_that_is_archived_here_is_in_no_list(store: Both) -> None:
+    store_session(store, "s", ("go", []), agent="theirs")
+    mine, theirs = folder(store, "mine"), folder(store, "theirs")
+    store.archive(mine, proxy_ids.id_of(theirs, "s"), True)
+    assert store.joining(mine, None, "run", others=[theirs]) == []
+    assert [row.session for row in store.page(theirs, None, None, "run").rows] == ["s"]
+
+
+@pytest.mark.parametrize("id", ["acp-proxy.../x", "acp-proxy.x", "acp-proxy.a/b.c", "other.a.b", ""])
+def test_an_id_that_names_no_session_of_another_agent_is_not_found(store: Both, id: str) -> None:
+    assert proxy_ids.original(id) is None
+    with pytest.raises(FileNotFoundError):
+        store.read_original(id, ["a/b", "..", "x"])
+
+
+def test_only_listed_agents_can_be_read(store: Both) -> None:
+    store_session(store, "s", ("go", []), agent="theirs")
+    theirs = folder(store, "theirs")
+    with pytest.raises(FileNotFoundError):
+        store.read_original(proxy_ids.id_of(theirs, "s"), [])
+    store.read_original(proxy_ids.id_of(theirs, "s"), [theirs]).close()
+
+
+def test_rows_are_found_by_their_ids_however_old_they_are(store: Both) -> None:
+    for number in range(510):
+        store_session(store, f"s{number}", ("go", []), agent="theirs", at=1_000_000.0 - number)
+    store_session(store, "m", ("go", []), agent="mine", at=1.0)
+    mine, theirs = folder(store, "mine"), folder(store, "theirs")
+    wanted = [proxy_ids.id_of(theirs, "s509"), "m", "unknown", proxy_ids.id_of("unknown", "s1")]
+    assert [row.session for row in store.named(mine, "run", wanted, [theirs])] == wanted[:2]
+    assert [row.session for row in store.named(mine, "run", wanted, [])] == ["m"]

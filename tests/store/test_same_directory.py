@@ -1,0 +1,113 @@
+"""Spellings of the same directory are equal."""
+
+import os
+import sys
+from pathlib import Path
+
+import platformdirs
+import pytest
+from hypothesis import given
+
+from acp_proxy.store import same_directory
+from acp_proxy.store.sessions import default_root
+from tests.strategies import texts
+
+
+def test_a_link_and_its_target_are_one_place(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    (tmp_path / "link").symlink_to(there)
+    (tmp_path / "second").symlink_to(tmp_path / "link")
+    assert same_directory.canonical(str(tmp_path / "link")) == same_directory.canonical(str(there))
+    assert same_directory.canonical(str(tmp_path / "second" / "inner")) == same_directory.canonical(
+        str(there / "inner")
+    )
+
+
+@pytest.mark.parametrize("spelling", ["{}/", "{}//", "{}/.", "{}/x/..", "/{}", "{}/./", "{}///."])
+def test_spellings_of_one_directory_are_one_place_even_if_it_is_missing(tmp_path: Path, spelling: str) -> None:
+    for path in (tmp_path, tmp_path / "missing" / "deep"):
+        assert same_directory.canonical(spelling.format(path)) == same_directory.canonical(str(path))
+        assert same_directory.spelled(spelling.format(path)) == same_directory.spelled(str(path))
+
+
+def test_children_siblings_and_other_cases_are_other_places(tmp_path: Path) -> None:
+    for name in ("x/y", "xy", "X", "x "):
+        assert same_directory.canonical(str(tmp_path / name)) != same_directory.canonical(str(tmp_path / "x"))
+
+
+def test_the_root_stays_the_root() -> None:
+    assert same_directory.canonical("/") == same_directory.spelled("/") == same_directory.spelled("//") == "/"
+
+
+def test_a_spelling_does_not_follow_links(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert same_directory.spelled(str(tmp_path / "link") + "/") == str(tmp_path / "link")
+
+
+@pytest.mark.parametrize(
+    "spelling", ["C:\\Users\\me\\p", "c:/Users/me/p/", "C:/users/ME\\p", "c:\\Users\\.\\me\\x\\..\\p\\"]
+)
+def test_spellings_of_one_windows_directory_are_one_place_on_every_system(spelling: str) -> None:
+    assert same_directory.canonical(spelling) == same_directory.spelled(spelling) == "c:\\users\\me\\p"
+
+
+@pytest.mark.parametrize("spelling", ["\\\\Server\\Share", "\\\\server\\share\\", "\\\\SERVER/share/"])
+def test_spellings_of_one_share_are_one_place_on_every_system(spelling: str) -> None:
+    assert same_directory.canonical(spelling) == same_directory.spelled(spelling) == "\\\\server\\share"
+
+
+def test_other_windows_directories_are_other_places() -> None:
+    paths = ["C:\\", "D:\\", "C:\\p", "C:\\p\\q", "C:\\pq", "\\\\server\\p", "\\\\server\\p\\q", "\\\\other\\p"]
+    assert len({same_directory.canonical(path) for path in paths}) == len(paths)
+    assert same_directory.canonical("C:\\") == same_directory.canonical("c:/")
+
+
+@pytest.mark.parametrize("path", ["/c:/Users", "/C:\\Users", "/mnt/C:/x", "C:", "C:x"])
+def test_a_path_that_resembles_a_windows_path_keeps_its_case(path: str) -> None:
+    assert not same_directory.is_windows(path)
+    assert same_directory.spelled(path) == path
+
+
+def test_a_loop_of_links_is_a_place(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert same_directory.canonical(str(tmp_path / "a"))
+
+
+@pytest.mark.parametrize(
+    "path", ["/nul\0byte", "/\ud800", "/\udcff/x", "/" + "x" * 5000, "", "relative", "C:\\x", "\0"]
+)
+def test_an_invalid_path_is_a_place(path: str) -> None:
+    assert same_directory.canonical(path) == same_directory.canonical(path)
+    assert isinstance(same_directory.spelled(path), str)
+
+
+@given(texts)
+def test_any_path_is_a_place(path: str) -> None:
+    assert same_directory.canonical(f"/{path}") == same_directory.canonical(f"/{path}/")
+
+
+@pytest.mark.skipif(os.name == "nt" or os.uname().sysname != "Linux", reason="the variable is Linux's")
+def test_the_default_store_is_in_the_users_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_root() == tmp_path / "acp-proxy"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    usual = Path(platformdirs.user_data_dir("acp-proxy", appauthor=False))
+    monkeypatch.setitem(sys.modules, "platformdirs", None)  # slow to import, and not needed for the usual place
+    assert default_root() == usual
+
+
+def test_a_path_that_is_too_long_is_not_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def looked_up(path: str) -> str:
+        asked.append(path)
+        return path
+
+    monkeypatch.setattr("os.path.realpath", looked_up)
+    long = "/" + "d/" * 100_000
+    assert same_directory.canonical(long) == same_directory.spelled(long)
+    assert asked == []
+    assert same_directory.canonical(str(tmp_path)) == str(tmp_path)
+    assert asked == [str(tmp_path)]

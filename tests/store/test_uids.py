@@ -1,0 +1,70 @@
+"""The uid in a transcript's header: random, its own for each transcript, and never changed."""
+
+from contextlib import closing
+
+from acp_proxy.redaction.masking import Masking
+from acp_proxy.tools.redact.redact_files import redact_file
+from acp_proxy.transcript import file_format, file_names
+from acp_proxy.transcript.reader import Reading
+from tests.store import talk
+from tests.stored import Both, chunk, store_session
+
+
+def _uid(store: Both, session: str) -> str:
+    with closing(store.read(_agent(store), session)) as reading:
+        assert reading.header is not None
+        return reading.header.uid
+
+
+def _agent(store: Both) -> str:
+    return store.choose_agent(None, "agent", "")
+
+
+def test_each_new_transcript_has_a_uid_of_its_own(store: Both) -> None:
+    path = store_session(store, "1", ("first", [chunk("a")]))
+    before = _uid(store, "1")
+    assert len(before) == 32
+    assert int(before, 16)
+    store_session(store, "1", ("second", [chunk("b")]))  # the agent gave the id again: the older one is set aside
+    assert _uid(store, "1") != before
+    with closing(Reading(path.with_stem(f"{path.stem}~1"))) as aside:
+        assert aside.header is not None
+        assert aside.header.uid == before
+
+
+def test_a_session_that_continues_keeps_its_uid(store: Both) -> None:
+    store_session(store, "1", ("first", [chunk("a")]))
+    before = _uid(store, "1")
+    store.begin(_agent(store), talk.header("1"), fresh=False).close()
+    assert _uid(store, "1") == before
+
+
+def test_a_fork_has_a_uid_of_its_own(store: Both) -> None:
+    store_session(store, "1", ("first", [chunk("a")]))
+    store.begin(_agent(store), talk.header("2"), fresh=True, parent="1").close()
+    assert _uid(store, "2") not in ("", _uid(store, "1"))
+
+
+def test_a_session_begun_anew_after_its_delete_has_another_uid(store: Both) -> None:
+    store_session(store, "1", ("first", [chunk("a")]))
+    before = _uid(store, "1")
+    store.delete(_agent(store), "1")
+    store.lift(_agent(store), "1")
+    store.begin(_agent(store), talk.header("1"), fresh=False).close()
+    assert _uid(store, "1") != before
+
+
+def test_redaction_leaves_the_uid(store: Both) -> None:
+    path = store_session(store, "1", ("first", [chunk("a")]))
+    before = _uid(store, "1")
+    assert not redact_file(path, Masking(), dry=False)
+    assert _uid(store, "1") == before
+
+
+def test_the_uid_of_an_older_transcript_is_made_from_its_header() -> None:
+    line = file_format.encode_header(talk.header().but(uid=""))
+    assert b'"uid"' not in line
+    assert (
+        file_names.uid_of(line) == file_names.uid_of(line.rstrip(b"\n")) != file_names.uid_of(line.replace(b"}", b" }"))
+    )
+    assert len(file_names.uid_of(line)) == 32

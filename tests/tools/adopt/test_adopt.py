@@ -1,0 +1,96 @@
+"""Adopting goes on after an agent that hangs, and refuses what the store does not allow."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.proxy.capabilities import Offer
+from acp_proxy.store.sessions import file_name
+from acp_proxy.tools.adopt import agent_loader
+from acp_proxy.tools.adopt.adopt import Adoption, Result
+from acp_proxy.tools.adopt.agent_loader import CalledAgent, StartWords, Unable
+from acp_proxy.tools.adopt.plan import Wanted
+from tests.stored import Both
+from tests.tools.adopt.listing_agent import ListingAgent, entry, told
+
+HELLO = {"before": told("Mend the login", "Mended.")}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_proxy.tools.doctor.probe.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(agent_loader, "_QUIET_SECONDS", 0.05)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> ListingAgent:
+    return ListingAgent(tmp_path)
+
+
+def test_a_session_that_hangs_is_given_up_and_the_next_one_gets_a_new_process(
+    store: Both, agent: ListingAgent, tmp_path: Path
+) -> None:
+    times = ("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z")
+    agent.plan(
+        [entry("hangs", tmp_path, times[0]), entry("s1", tmp_path, times[1])],
+        loads={"hangs": {"hangs": True}, "s1": HELLO},
+    )
+    with Adoption(store, StartWords(agent.command), Wanted(), None) as adoption:
+        choice = adoption.choose()
+        assert adoption._called is not None
+        adoption._called._seconds = 0.3  # the agent has started: only the load waits
+        first, second = adoption.load(choice)
+    assert (first.result, first.why) == (Result.FAILED, "the agent does not answer within 0.3 s")
+    assert (second.listed.session, second.result) == ("s1", Result.ADOPTED)
+    assert agent.starts == 2
+
+
+def test_a_session_that_is_deleted_or_appears_meanwhile_is_not_adopted(
+    store: Both, agent: ListingAgent, tmp_path: Path
+) -> None:
+    agent.plan([entry("gone", tmp_path), entry("come", tmp_path)], loads={"gone": HELLO, "come": HELLO})
+    with Adoption(store, StartWords(agent.command), Wanted(), None) as adoption:
+        choice = adoption.choose()
+        store.delete(adoption.folder, "gone")
+        path = store.root / "transcripts" / adoption.folder / f"{file_name('come')}.jsonl"
+        path.write_bytes(b"")
+        outcomes = [*adoption.load(choice)]
+    assert [(each.listed.session, each.result, each.why) for each in outcomes] == [
+        ("gone", Result.FAILED, "it was deleted here"),
+        ("come", Result.FAILED, "something was recorded in it meanwhile"),
+    ]
+
+
+def test_a_replay_that_is_too_large_is_given_up(
+    store: Both, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_loader, "_LONGEST_REPLAY", 100)
+    agent.plan([entry("s1", tmp_path)], loads={"s1": HELLO})
+    with Adoption(store, StartWords(agent.command), Wanted(), None) as adoption:
+        [outcome] = adoption.load(adoption.choose())
+    assert (outcome.result, outcome.why) == (Result.FAILED, "its replay is larger than 256 MiB")
+
+
+def test_an_agent_that_does_not_start_again_is_given_one_more_try(
+    store: Both, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: dict[str, dict[str, Any]] = {"s1": {"dies": 1}, "s2": HELLO, "s3": HELLO}
+    agent.plan([entry(name, tmp_path) for name in loads], loads=loads)
+    offered, fails = CalledAgent._offered, [False, True, False]
+
+    def flaky(self: CalledAgent) -> Offer:
+        if fails and fails.pop(0):
+            raise Unable("the agent does not answer")
+        return offered(self)
+
+    monkeypatch.setattr(CalledAgent, "_offered", flaky)
+    with Adoption(store, StartWords(agent.command), Wanted(), None) as adoption:
+        outcomes = [*adoption.load(adoption.choose())]
+    assert [each.result for each in outcomes] == [Result.FAILED, Result.ADOPTED, Result.ADOPTED]
+    assert fails == []

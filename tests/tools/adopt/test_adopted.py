@@ -1,0 +1,100 @@
+"""What an adopted transcript may replace, and what it may not."""
+
+import multiprocessing
+from contextlib import closing
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.errors import NotImported
+from acp_proxy.tools.adopt.adopted import KnownHere, look_up, write_adopted
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_names import file_name
+from tests.store import talk
+from tests.stored import Both
+
+AGENT = file_name("my-agent")
+NOTE = {"type": file_format.ADOPTED, "title": None, "updatedAt": talk.time(0)}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
+
+
+def replayed(*texts: str) -> bytes:
+    header = Header(talk.SESSION, talk.CWD, file_format.IMPORTED, talk.time(0), agent={"id": AGENT})
+    said = [talk.said(text) for text in texts]
+    return b"".join([file_format.encode_header(header), *said, file_format.encode_note(talk.time(9), talk.RUN, NOTE)])
+
+
+def path(store: Both) -> Path:
+    return store.root / "transcripts" / AGENT / f"{file_name(talk.SESSION)}.jsonl"
+
+
+def left(store: Both) -> list[Path]:
+    """Everything in the agent's folder but its journal."""
+    return [each for each in path(store).parent.iterdir() if each.name != "state.jsonl"]
+
+
+def test_a_session_is_unknown_then_adopted_then_recorded(store: Both) -> None:
+    assert look_up(store, AGENT, talk.SESSION) == KnownHere()
+    assert write_adopted(store, replayed("hi")).is_new
+    assert look_up(store, AGENT, talk.SESSION) == KnownHere(is_here=True, note=NOTE)
+    with closing(Transcript(path(store))) as opened:
+        opened.append(talk.note(file_format.CLOSED))
+    assert look_up(store, AGENT, talk.SESSION) == KnownHere(is_here=True)
+    with pytest.raises(NotImported, match="something was recorded in it"):
+        write_adopted(store, replayed("hi", "ho"))
+    store.delete(AGENT, talk.SESSION)
+    assert look_up(store, AGENT, talk.SESSION) == KnownHere(is_deleted=True)
+    with pytest.raises(NotImported, match="it was deleted here"):
+        write_adopted(store, replayed("hi", "ho"))
+    assert left(store) == []
+
+
+def test_a_newer_replay_replaces_the_older_one_in_lists_and_searches(store: Both) -> None:
+    write_adopted(store, replayed("one"))
+    assert [row.size for row in store.sessions()] == [len(replayed("one"))]
+    store.rename(store.sessions()[0], "Mine")
+    assert not write_adopted(store, replayed("one", "two")).is_new
+    assert path(store).read_bytes() == replayed("one", "two")
+    [row] = store.sessions()
+    assert (row.size, row.title) == (len(replayed("one", "two")), "Mine")
+    assert left(store) == [path(store)]
+
+
+def test_an_empty_or_damaged_transcript_is_left_alone(store: Both) -> None:
+    write_adopted(store, replayed("hi"))
+    for data in (b"", b"\0" * 100, replayed("hi")[:-5]):
+        path(store).write_bytes(data)
+        assert look_up(store, AGENT, talk.SESSION) == KnownHere(is_here=True)
+        with pytest.raises(NotImported, match="something was recorded in it"):
+            write_adopted(store, replayed("hi", "ho"))
+        assert path(store).read_bytes() == data
+
+
+def hold(place: Path, ready: Event, end: Event) -> None:
+    with closing(Transcript(place)):
+        ready.set()
+        end.wait(60)
+
+
+def test_a_session_that_is_open_elsewhere_is_not_replaced(store: Both) -> None:
+    write_adopted(store, replayed("hi"))
+    context = multiprocessing.get_context("spawn")
+    ready, end = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(path(store), ready, end))
+    other.start()
+    try:
+        assert ready.wait(60)
+        with pytest.raises(NotImported, match="an editor has it open now"):
+            write_adopted(store, replayed("hi", "ho"))
+    finally:
+        end.set()
+        other.join(60)
+    assert path(store).read_bytes() == replayed("hi")
+    assert not write_adopted(store, replayed("hi", "ho")).is_new

@@ -1,0 +1,66 @@
+"""Which of the editors' agents are asked for their sessions."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.tools.adopt.candidates import AskedAgent, candidates
+from acp_proxy.tools.editors.launch_commands import StartedAgent
+
+RUN = ("acp-proxy", "run")
+ROOT = Path("/store")
+
+
+def found(*agents: StartedAgent, ours: dict[str, str] | None = None) -> tuple[list[AskedAgent], list[str]]:
+    return candidates(agents, ours or {}, ROOT)
+
+
+def zed(name: str, *words: str, **environment: str) -> StartedAgent:
+    return StartedAgent("Zed", name, words, tuple(environment.items()))
+
+
+@pytest.fixture(autouse=True)
+def no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+def test_the_proxy_is_left_out_of_the_command_and_its_options_count() -> None:
+    words = (*RUN, "--agent-id", "mine", "--redact", "keys", "npx", "agent")
+    [asked], texts = found(zed("One", *words))
+    assert (asked.name, asked.command) == ("One (Zed)", ("npx", "agent"))
+    assert (asked.environment, asked.agent_id, asked.redact, texts) == (None, "mine", "keys", [])
+
+
+def test_an_agent_gets_our_environment_and_what_its_editor_adds() -> None:
+    [asked], _ = found(zed("One", "agent", KEY="theirs", ACP_PROXY_AGENT_ID="mine"), ours={"KEY": "ours", "HOME": "/h"})
+    assert dict(asked.environment or ()) == {"KEY": "theirs", "HOME": "/h", "ACP_PROXY_AGENT_ID": "mine"}
+    assert asked.agent_id == "mine"
+
+
+def test_an_agent_of_two_editors_is_asked_once_unless_something_differs() -> None:
+    same = StartedAgent("JetBrains", "Other name", ("npx", "agent"))
+    asked, texts = found(zed("One", "npx", "agent"), same, zed("Two", *RUN, "npx", "agent"), zed("Three", "npx", "x"))
+    assert ([each.name for each in asked], texts) == (["One (Zed)", "Three (Zed)"], [])
+    assert len(found(zed("One", "agent"), zed("Two", "agent", KEY="other"))[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("agent", "text"),
+    [
+        (StartedAgent("Zed", "One", None), "One (Zed): only the editor knows how to start it. To adopt its sessions"),
+        (zed("One", "acp-proxy", "npx"), "One (Zed): it cannot be started: run is missing. Write: acp-proxy run"),
+        (zed("One", *RUN, "--bogus", "x"), "One (Zed): it cannot be started: run has no option --bogus"),
+        (zed("One", *RUN, "--no-record", "x"), "One (Zed): not asked, because its sessions are not to be recorded"),
+        (zed("One", *RUN, "--store", "/other", "x"), "One (Zed): its sessions are in another store. Add: --store"),
+    ],
+)
+def test_an_agent_that_is_not_asked_is_named_with_the_reason(agent: StartedAgent, text: str) -> None:
+    asked, [said] = found(agent)
+    assert asked == []
+    assert said.startswith(text)
+
+
+def test_the_same_store_is_no_other_store() -> None:
+    asked, texts = found(zed("One", *RUN, "--store", str(ROOT), sys.executable))
+    assert (len(asked), texts) == (1, [])

@@ -1,0 +1,118 @@
+"""Which sessions of an agent's list are loaded, and in which order."""
+
+import pytest
+
+from acp_proxy.tools.adopt.adopted import KnownHere
+from acp_proxy.tools.adopt.plan import (
+    SESSIONS_PER_PROCESS,
+    LeftOut,
+    ListedSession,
+    Wanted,
+    chosen,
+    read_page,
+    starts_anew,
+)
+from acp_proxy.transcript import file_format
+
+OLD, LATER = "2026-01-02T03:04:05.000Z", "2026-01-03T00:00:00.000Z"
+
+
+def listed(session: str, updated: str | None = None, cwd: str | None = "/project") -> ListedSession:
+    return ListedSession(session, cwd, None, updated)
+
+
+def adopted_at(updated: str | None) -> KnownHere:
+    return KnownHere(is_here=True, note={"type": file_format.ADOPTED, "updatedAt": updated})
+
+
+def ids(*sessions: ListedSession, known: KnownHere | None = None, wanted: Wanted | None = None) -> list[str]:
+    found = chosen(sessions, lambda session: known or KnownHere(), wanted or Wanted())
+    return [each.session for each in found.loads]
+
+
+def reason(
+    *sessions: ListedSession, known: KnownHere | None = None, wanted: Wanted | None = None
+) -> dict[LeftOut, int]:
+    found = chosen(sessions, lambda session: known or KnownHere(), wanted or Wanted())
+    assert not found.loads
+    return dict(found.left_out)
+
+
+def test_a_page_is_read_whatever_else_it_holds() -> None:
+    entries = [
+        {"sessionId": "s1", "cwd": "/a", "title": "One", "updatedAt": "2026-01-02T04:04:05+01:00"},
+        {"sessionId": "s2", "cwd": 7, "title": None, "updatedAt": "yesterday", "additionalDirectories": ["/b", 1]},
+        {"sessionId": None},
+        "s3",
+    ]
+    page, cursor = read_page({"sessions": entries, "nextCursor": "more"})
+    assert page == [ListedSession("s1", "/a", "One", OLD), ListedSession("s2", None, None, None, ("/b",))]
+    assert cursor == "more"
+
+
+@pytest.mark.parametrize("result", [None, [], {"sessions": None}, {"sessions": {}, "nextCursor": 3}])
+def test_a_page_that_is_none_is_empty(result: object) -> None:
+    assert read_page(result) == ([], None)
+
+
+def test_the_newest_come_first_and_those_without_a_time_last() -> None:
+    assert ids(listed("none"), listed("old", OLD), listed("new", LATER), listed("none2")) == [
+        "new",
+        "old",
+        "none",
+        "none2",
+    ]
+
+
+def test_a_session_that_is_listed_twice_is_loaded_once() -> None:
+    found = chosen([listed("s1"), listed("s1")], lambda session: KnownHere(), Wanted())
+    assert ([each.session for each in found.loads], found.listed) == (["s1"], 1)
+
+
+def test_a_limit_counts_only_sessions_to_load() -> None:
+    known = {"new": KnownHere(is_here=True)}
+    sessions = [listed("old", OLD), listed("new", LATER), listed("older")]
+    found = chosen(sessions, lambda session: known.get(session, KnownHere()), Wanted(limit=1))
+    assert ([each.session for each in found.loads], found.over) == (["old"], 1)
+    assert found.left_out == {LeftOut.HERE: 1}
+
+
+@pytest.mark.parametrize(
+    ("known", "why"),
+    [
+        (KnownHere(is_deleted=True), LeftOut.DELETED),
+        (KnownHere(is_here=True), LeftOut.HERE),
+        (adopted_at(OLD), LeftOut.HERE),
+    ],
+)
+def test_what_is_known_is_left_out(known: KnownHere, why: LeftOut) -> None:
+    assert reason(listed("s1", OLD), known=known) == {why: 1}
+
+
+@pytest.mark.parametrize(("updated", "note"), [(LATER, OLD), (OLD, None), (None, None), (None, OLD)])
+def test_an_adopted_session_is_loaded_again_unless_the_list_has_the_same_time(
+    updated: str | None, note: str | None
+) -> None:
+    found = chosen([listed("s1", updated)], lambda session: adopted_at(note), Wanted())
+    assert (len(found.loads), [*found.again]) == (1, ["s1"])
+
+
+@pytest.mark.parametrize("cwd", [None, "", "relative/path"])
+def test_a_session_without_a_directory_cannot_be_loaded(cwd: str | None) -> None:
+    assert reason(listed("s1", cwd=cwd)) == {LeftOut.NOWHERE: 1}
+
+
+def test_a_filter_leaves_out_without_a_reason_except_for_a_missing_time() -> None:
+    wanted = Wanted(lambda cwd: cwd == "/here", LATER)
+    assert ids(listed("s1", LATER, "/here"), listed("s2", OLD, "/here"), listed("s3", LATER), wanted=wanted) == ["s1"]
+    assert reason(listed("s1", OLD, "/here"), listed("s2", None, "/here"), listed("s3"), wanted=wanted) == {
+        LeftOut.UNTIMED: 1
+    }
+
+
+def test_an_agent_is_started_anew_after_so_many_sessions() -> None:
+    assert [starts_anew(number) for number in (0, SESSIONS_PER_PROCESS - 1, SESSIONS_PER_PROCESS)] == [
+        False,
+        False,
+        True,
+    ]

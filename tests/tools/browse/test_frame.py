@@ -1,0 +1,118 @@
+"""The screen of browse has exactly the terminal's lines and columns, and shows other people's text harmlessly."""
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from rich.cells import cell_len
+
+from acp_proxy.cli.stdio import ascii_forms
+from acp_proxy.store.sessions import Listed
+from acp_proxy.tools.browse.frame import FrameLook, frame
+from acp_proxy.tools.browse.state import Browsing, SaidIn
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+ROW = Listed(
+    "claude-4f1c2a3b4c5d6e7f", "x", "s1", "/home/me/src/proxy", "Fix the login", "2026-11-20T10:00:00.000Z", 2, 2,
+    False, False, [], {}, 10, "2026-11-19T10:00:00.000Z",
+)  # fmt: skip
+LOOK = FrameLook(80, 24, NOW, "/home/me")
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def shown(state: Browsing, look: FrameLook = LOOK, preview: tuple[str, ...] = ()) -> list[str]:
+    lines = [STYLE.sub("", text) for text in frame(state, preview, look)]
+    assert len(lines) == look.height
+    assert all(cell_len(text) <= look.width for text in lines)
+    return lines
+
+
+def test_the_selected_session_is_marked_and_described() -> None:
+    lines = shown(Browsing((ROW, ROW.but(name="y")), is_complete=True), preview=("User", "  hello"))
+    assert lines[0].startswith("Filter: ")
+    assert lines[0].endswith("2 of 2")
+    assert lines[1].startswith("> Fix the login ")
+    assert lines[1].endswith("~/src/proxy        2h")
+    assert lines[2].startswith("  Fix the login ")
+    assert lines[11].startswith("─── claude · s1 · 2 turns ──")
+    assert lines[12:14] == ["User", "  hello"]
+    assert lines[-1].startswith("Enter read  ^R rename")
+
+
+@pytest.mark.parametrize(("width", "height"), [(200, 50), (80, 24), (40, 10)])
+@pytest.mark.parametrize("asked", [None, "rename", "delete", "export"])
+def test_it_fits_the_terminal(width: int, height: int, asked: str | None) -> None:
+    odd = ROW.but(title="標題" * 60 + "\x1b[2J\n", cwd="/a/" + "long/" * 50)
+    state = Browsing((odd,) * 40, typed="標" * 90, answer="a" * 300, asked=asked, message="m" * 300)  # type: ignore[arg-type]
+    shown(replace(state, typed=""), FrameLook(width, height, NOW))
+    shown(state, FrameLook(width, height, NOW))
+
+
+def test_a_tiny_terminal_has_no_lines_too_many() -> None:
+    for width, height in ((20, 5), (1, 1), (0, 0)):
+        assert len(frame(Browsing((ROW,) * 40, typed="a"), ["x"] * 9, FrameLook(width, height, NOW))) == max(height, 1)
+
+
+def test_no_text_of_a_session_controls_the_terminal() -> None:
+    bad = "\x1b[2J\x07\r\u202e"
+    state = Browsing((ROW.but(title=bad, cwd=bad, session=bad, agent=bad),), answer=bad, message=bad)
+    for each in (state, replace(state, asked="rename"), replace(state, asked="delete")):
+        assert not re.search("[\x00-\x1f\u202e]", "".join(shown(each)))
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (Browsing(is_complete=True, archived=True), "No session is archived"),
+        (Browsing(is_complete=True), "No sessions"),
+        (Browsing(is_complete=True, typed="x", searched="x"), "Nothing matches"),
+        (Browsing(is_complete=True, typed="x"), ", searching"),
+        (Browsing((ROW,)), "1 of 1+"),
+        (Browsing((ROW,), archived=True), "^A unarchive"),
+        (Browsing((ROW,), message="Renamed."), "Renamed."),
+        (Browsing((ROW.but(is_running=True),)), "running"),
+        (Browsing((ROW,), asked="delete"), '"Fix the login" Delete it permanently? [y/N, s: softly]'),
+        (Browsing((ROW,), typed="said", searched="said", said=(SaidIn(ROW, "turn 2: said"),)), "turn 2: said"),
+    ],
+)
+def test_it_says_what_is_going_on(state: Browsing, said: str) -> None:
+    assert said in "\n".join(shown(state))
+
+
+def test_marks_have_ascii_forms() -> None:
+    class Ascii:
+        encoding = "ascii"
+
+    look = replace(LOOK, forms=ascii_forms(Ascii()))  # type: ignore[arg-type]
+    assert "".join(shown(Browsing((ROW, ROW.but(title="x" * 200))), look, ("─ …",))).isascii()
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_80_columns_show_the_most_important_keys(archived: bool) -> None:
+    keys = shown(Browsing((ROW,), archived=archived))[-1]
+    tidy = "^A unarchive  ^D delete  ^T others" if archived else "^A archive  ^D delete  ^T archived"
+    assert keys == f"Enter read  ^R rename  {tidy}  F1 keys  Esc quit"
+
+
+@pytest.mark.parametrize(("width", "keys"), [(40, "Enter read  F1 keys  Esc quit"), (20, "F1 keys  Esc quit")])
+def test_a_narrow_terminal_shows_how_to_see_all_keys(width: int, keys: str) -> None:
+    assert shown(Browsing((ROW,)), replace(LOOK, width=width))[-1] == keys
+
+
+def test_every_key_is_explained() -> None:
+    text = "\n".join(shown(Browsing((ROW,), has_help=True)))
+    for key in ("Enter ", "Esc ", *(f"Ctrl-{letter} " for letter in "RADEYTUC")):
+        assert f"\n{key}" in text
+    shown(Browsing((ROW,), has_help=True), FrameLook(20, 5, NOW))
+
+
+def test_a_long_message_is_wrapped_and_ends_with_what_to_do() -> None:
+    lines = shown(Browsing((ROW,), message=f"The file {'a/' * 60} exists. Give another name."))
+    assert lines[-1].endswith("Give another name.")
+    assert "The file a/" in " ".join(lines[-4:])
+
+
+def test_the_answer_to_a_question_is_shown() -> None:
+    asked = Browsing((ROW,), asked="delete", answer="y")
+    assert shown(asked)[-1] == '"Fix the login" Delete it permanently? [y/N, s: softly] y '

@@ -1,0 +1,178 @@
+"""Each key of browse: the next state, and what is to be done."""
+
+from dataclasses import replace
+
+import pytest
+
+from acp_proxy.store.sessions import Listed
+from acp_proxy.tools.browse import state as browse_state
+from acp_proxy.tools.browse.state import Browsing, Deed, SaidIn
+
+
+def row(name: str, title: str | None = None, cwd: str = "/project", running: bool = False) -> Listed:
+    return Listed("agent", name, name, cwd, title or name, "", 1, 1, False, running, [], {}, 0, "")
+
+
+LOGIN, INDEX, DEPLOY = row("1", "Mend the login"), row("2", "Rebuild the index"), row("3", "Deploy", "/srv/login")
+STATE = Browsing((LOGIN, INDEX, DEPLOY), is_complete=True)
+MANY = Browsing(tuple(row(str(number)) for number in range(30)), is_complete=True)
+
+
+def pressed(state: Browsing, *keys: str) -> tuple[Browsing, Deed | None]:
+    deed = None
+    for key in keys:
+        state, deed = browse_state.press(state, key, 10, lambda row: f"{row.name}.md")
+    return state, deed
+
+
+def after(state: Browsing, *keys: str) -> Browsing:
+    return pressed(state, *keys)[0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "at", "top"),
+    [
+        (("down",), 1, 0),
+        (("c-n", "c-n", "c-p"), 1, 0),
+        (("up",), 0, 0),
+        (("pagedown",), 10, 1),
+        (("pagedown", "pagedown", "pagedown", "pagedown"), 29, 20),
+        (("end",), 29, 20),
+        (("end", "pageup"), 19, 19),
+        (("end", "up"), 28, 20),
+        (("end", "home"), 0, 0),
+    ],
+)
+def test_keys_move_the_selection_and_the_view_follows(keys: tuple[str, ...], at: int, top: int) -> None:
+    state = after(MANY, *keys)
+    assert (state.at, state.top) == (at, top)
+
+
+@pytest.mark.parametrize(
+    ("keys", "typed"),
+    [
+        (("l", "o", "g"), "log"),
+        (("log in",), "log in"),
+        (("two\nlines\t",), "two lines "),
+        (("log", "backspace"), "lo"),
+        (("backspace",), ""),
+        (("mend the", "c-w"), "mend"),
+        (("mend", "c-u"), ""),
+        (("mend", "escape"), ""),
+        (("mend", "down", "up"), "mend"),
+    ],
+)
+def test_typing_edits_the_filter(keys: tuple[str, ...], typed: str) -> None:
+    state, deed = pressed(STATE, *keys)
+    assert (state.typed, deed) == (typed, None)
+
+
+def test_the_filter_finds_words_of_titles_and_directories_in_any_case_and_order() -> None:
+    assert after(STATE, "LOGIN").shown == (LOGIN, DEPLOY)
+    assert after(STATE, "login mend").shown == (LOGIN,)
+    assert after(STATE, " ").shown == STATE.rows
+    assert after(STATE, "nobody").shown == ()
+    assert after(STATE, "end", "login").at == 0
+
+
+def test_sessions_in_which_the_words_were_said_follow_with_their_place() -> None:
+    state = after(STATE, "login")
+    assert state.is_searching
+    found = browse_state.with_said(state, "login", [SaidIn(LOGIN, "turn 1: login"), SaidIn(INDEX, "turn 2: the login")])
+    assert not found.is_searching
+    assert found.shown == (LOGIN, DEPLOY, INDEX)
+    assert found.place == ""
+    assert after(found, "end").place == "turn 2: the login"
+    assert after(found, "x").shown == (LOGIN, INDEX)  # until the longer filter is searched
+    assert after(found, "backspace").shown == (LOGIN, DEPLOY)
+
+
+def test_the_first_results_are_shown_while_more_are_searched() -> None:
+    some = browse_state.with_said(after(STATE, "login"), "login", [], is_all=False)
+    assert some.is_searching
+    more = browse_state.with_said(some, "login", [SaidIn(INDEX, "turn 1: login")], is_all=False)
+    assert (more.is_searching, INDEX in more.shown) == (True, True)
+    assert not browse_state.with_said(more, "login", more.said).is_searching
+
+
+def test_a_late_result_of_an_earlier_filter_is_dropped() -> None:
+    state = after(STATE, "login", "s")
+    assert browse_state.with_said(state, "login", [SaidIn(INDEX, "")]) is state
+
+
+@pytest.mark.parametrize(
+    ("keys", "deed"),
+    [
+        (("down", "enter"), Deed("read", INDEX)),
+        (("c-a",), Deed("archive", LOGIN)),
+        (("c-y",), Deed("copy", LOGIN)),
+        (("c-t",), Deed("switch")),
+        (("c-c",), Deed("quit")),
+        (("escape",), Deed("quit")),
+        (("x", "escape", "escape"), Deed("quit")),
+        (("c-r", "c-u", "Mine", "enter"), Deed("rename", LOGIN, "Mine")),
+        (("c-r", "c-u", "enter"), Deed("rename", LOGIN, "")),
+        (("c-r", "backspace", "escape"), None),
+        (("c-e", "enter"), Deed("export", LOGIN, "1.md")),
+        (("c-e", "c-u", "enter"), None),
+        (("c-d",), None),
+        (("c-d", "y"), None),
+        (("c-d", "y", "enter"), Deed("delete", LOGIN)),
+        (("c-d", "Y", "enter"), Deed("delete", LOGIN)),
+        (("c-d", "yes", "enter"), Deed("delete", LOGIN)),
+        (("c-d", "s", "enter"), Deed("delete", LOGIN, is_soft=True)),
+        (("c-d", "y", "backspace", "enter"), None),
+        (("c-d", "n", "enter"), None),
+        (("c-d", "enter"), None),
+        (("c-d", "maybe", "enter"), None),
+        (("c-d", "y", "escape"), None),
+    ],
+)
+def test_keys_on_a_session(keys: tuple[str, ...], deed: Deed | None) -> None:
+    assert pressed(STATE, *keys)[1] == deed
+
+
+@pytest.mark.parametrize("key", ["enter", "c-r", "c-d", "c-e", "c-a", "c-y"])
+def test_without_a_session_these_keys_do_nothing(key: str) -> None:
+    assert pressed(Browsing(), key) == (Browsing(), None)
+
+
+def test_a_running_session_is_not_deleted() -> None:
+    state, deed = pressed(Browsing((row("1", running=True),)), "c-d", "y")
+    assert (state.asked, deed) == (None, None)
+    assert after(Browsing((row("1", running=True),)), "c-d").message == browse_state.RUNS
+
+
+def test_a_delete_or_an_export_that_is_not_done_says_why() -> None:
+    assert after(STATE, "c-d", "maybe", "enter").message == browse_state.NOT_DELETED
+    assert after(STATE, "c-d", "n", "enter") == after(STATE, "c-d", "enter") == STATE
+    assert after(STATE, "c-e", "c-u", " ", "enter").message == browse_state.NO_NAME
+
+
+def test_f1_explains_the_keys_until_any_key() -> None:
+    told = replace(STATE, message="Exported.")
+    assert after(STATE, "f1").has_help
+    for key in ("f1", "enter", "escape", "c-c", "x"):
+        assert pressed(STATE, "f1", key) == (STATE, None)
+        assert pressed(replace(told, has_help=True), key) == (told, None)
+
+
+def test_a_message_stays_until_the_next_key() -> None:
+    assert after(replace(STATE, message="Renamed."), "down").message == ""
+
+
+def test_the_same_session_stays_selected_when_the_rows_are_read_again() -> None:
+    state = after(STATE, "down")
+    newer = browse_state.with_rows(state, [row("4"), LOGIN.but(title="other"), INDEX, DEPLOY])
+    assert newer.chosen == INDEX
+    without = browse_state.without(state, INDEX)
+    assert (without.rows, without.chosen) == ((LOGIN, DEPLOY), DEPLOY)
+    assert browse_state.without(after(STATE, "end"), DEPLOY).chosen == INDEX
+    assert browse_state.without(Browsing((LOGIN,)), LOGIN).chosen is None
+
+
+def test_a_question_about_a_session_that_is_gone_is_not_asked_any_more() -> None:
+    state = after(STATE, "c-d")
+    assert browse_state.with_rows(state, [LOGIN, INDEX]).asked == "delete"
+    assert browse_state.with_rows(state, [INDEX, DEPLOY]).asked is None
+    assert browse_state.with_rows(state, []).asked is None

@@ -1,0 +1,275 @@
+"""The check of an agent: its offer, its load, and the advice if it fails."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.protocol import proxy_ids
+from acp_proxy.proxy.capabilities import Modes
+from acp_proxy.tools.doctor.advice import Todo
+from acp_proxy.tools.doctor.agent_report import Examined, Wish, examine
+from acp_proxy.tools.doctor.capabilities import OURS
+from acp_proxy.tools.doctor.replay_check import LastLoad, newest_session
+from acp_proxy.transcript import file_format
+from tests.agents import asked, offering, python, scripted
+from tests.client import TIMEOUT
+from tests.stored import EPOCH, Both, chunk, store_session
+
+SECONDS = TIMEOUT
+LOADS = {"initialize": offering(loadSession=True), "session/load": {"result": {}}}
+CALL = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "the tool", "status": "completed"}
+SAID = "It is mended, and all of it was tested."
+ANSWER = [CALL, chunk("It is "), chunk("mended, and all of it was tested.")]
+USER = chunk("Mend it", "user_message_chunk")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait before ending an agent that does not end by itself."""
+    monkeypatch.setattr("acp_proxy.tools.doctor.probe.GRACE_SECONDS", 0.05)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
+
+
+def wish(command: list[str], store: Both | None = None, off: str | None = None, seconds: float = SECONDS) -> Wish:
+    return Wish(command, Modes(), None, store, off, seconds)
+
+
+def looked_at(command: list[str], store: Both | None = None, **more: Any) -> tuple[Examined, list[Todo]]:
+    return examine(wish(command, store, **more), lambda text: None)
+
+
+def keep(store: Both, cwd: Path, **more: Any) -> None:
+    store_session(store, "s", ("Mend it", ANSWER), agent="scripted", cwd=str(cwd), **more)
+
+
+def loaded(tmp_path: Path, store: Both, past: list[dict[str, Any]], answers: Mapping[str, Any] = LOADS) -> Examined:
+    found, _ = looked_at(scripted(tmp_path / "notes", answers, past), store)
+    assert found.problem is None
+    return found
+
+
+def outcome(found: Examined) -> tuple[str, tuple[str, ...]]:
+    assert found.load is not None
+    return found.load.outcome, found.load.loses
+
+
+def test_the_offer_and_the_additions_are_reported(tmp_path: Path, store: Both) -> None:
+    keep(store, tmp_path)
+    found = loaded(tmp_path, store, [], {"initialize": offering(sessionCapabilities={"resume": {}, "fork": {}})})
+    assert found.offer is not None
+    assert (found.offer.name, found.offer.release) == ("scripted", "1.2.3")
+    assert [one.name for one in found.abilities if one.by == OURS] == ["list", "load", "delete"]
+    assert (found.folder, found.sessions) == (store.choose_agent(None, "scripted", ""), 1)
+    assert found.load is None
+
+
+@pytest.mark.parametrize(
+    ("past", "expected"),
+    [
+        ([USER, CALL, chunk(SAID)], ("whole", ())),
+        ([USER, *ANSWER], ("whole", ())),
+        ([CALL, chunk(SAID)], ("loses", ("the user's words",))),
+        ([USER, chunk(SAID)], ("loses", ("1 of 1 tool call",))),
+        ([USER, CALL, chunk("and all of it was tested.")], ("loses", ("some of the agent's words",))),
+        ([], ("loses", ("the user's words", "the agent's words", "1 of 1 tool call"))),
+        ([USER, CALL, chunk(f"{SAID} And more.")], ("other", ())),
+    ],
+)
+def test_a_load_is_compared_with_the_transcript(
+    tmp_path: Path, store: Both, past: list[dict[str, Any]], expected: tuple[str, tuple[str, ...]]
+) -> None:
+    keep(store, tmp_path)
+    assert outcome(loaded(tmp_path, store, past)) == expected
+
+
+def test_updates_of_another_session_do_not_count(tmp_path: Path, store: Both) -> None:
+    keep(store, tmp_path)
+    source = """
+import json
+def say(**message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+input()
+say(id=1, result={"protocolVersion": 1, "agentCapabilities": {"loadSession": True}, "agentInfo": {"name": "scripted"}})
+input()
+update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "It is mended."}}
+say(method="session/update", params={"sessionId": "another", "update": update})
+say(id=2, result={})
+"""
+    found, _ = looked_at(python(source), store)
+    assert outcome(found) == ("loses", ("the user's words", "the agent's words", "1 of 1 tool call"))
+
+
+SECOND = """
+import json, sys
+def say(**message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+def tell(kind, **more):
+    say(method="session/update", params={"sessionId": "s", "update": {"sessionUpdate": kind, **more}})
+for line in sys.stdin:
+    asked = json.loads(line)
+    params = asked["params"]
+    if params.get("protocolVersion") == 1:
+        say(id=asked["id"], error={"code": -32022, "message": "Unsupported protocol version"})
+    elif asked["method"] == "initialize":
+        about = {"name": "scripted", "version": "2"}
+        say(id=asked["id"], result={"protocolVersion": 2, "info": about, "capabilities": {"session": {}}})
+    elif params.get("replayFrom") == {"type": "start"}:
+        tell("user_message", messageId="u", content=[{"type": "text", "text": "Mend it"}])
+        tell("agent_message", messageId="a", content=[{"type": "text", "text": sys.argv[1]}])
+        tell("tool_call_update", toolCallId="1", title="the tool", status="completed")
+        tell("state_update", state="idle")
+        say(id=asked["id"], result={})
+"""
+
+
+@pytest.mark.parametrize(("said", "expected"), [(SAID, "whole"), (SAID[:20], "loses")])
+def test_an_agent_that_only_speaks_version_2_is_checked(tmp_path: Path, store: Both, said: str, expected: str) -> None:
+    store_session(store, "s", ("Mend it", [chunk(SAID), CALL]), agent="scripted", cwd=str(tmp_path))
+    found, todo = looked_at(python(SECOND, said), store)
+    assert found.offer is not None
+    assert (found.problem, found.offer.version, found.folder is not None, todo) == (None, 2, True, [])
+    assert [one.name for one in found.abilities if one.by == OURS] == ["delete"]
+    assert outcome(found)[0] == expected
+
+
+def test_the_agent_gets_no_other_request(tmp_path: Path, store: Both) -> None:
+    keep(store, tmp_path)
+    loaded(tmp_path, store, [])
+    assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize", "session/load"]
+    assert asked(tmp_path / "notes")[1]["params"] == {"sessionId": "s", "cwd": str(tmp_path), "mcpServers": []}
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [
+        {"origin": file_format.IMPORTED},
+        {"notes": [{"type": "gap", "reason": "ENOSPC"}]},
+        {"error": {"code": -32000, "message": "no"}},
+    ],
+)
+def test_an_incomplete_session_is_not_loaded(tmp_path: Path, store: Both, unfit: dict[str, Any]) -> None:
+    keep(store, tmp_path, **unfit)
+    assert outcome(loaded(tmp_path, store, [])) == ("not tried", ())
+    assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize"]
+
+
+def test_a_session_without_its_directory_or_of_another_agent_is_not_loaded(tmp_path: Path, store: Both) -> None:
+    keep(store, tmp_path / "gone")
+    store_session(store, "other", ("Mend it", ANSWER), agent="other", cwd=str(tmp_path))
+    assert outcome(loaded(tmp_path, store, [])) == ("not tried", ())
+
+
+def test_a_load_without_a_result_is_reported(tmp_path: Path, store: Both) -> None:
+    keep(store, tmp_path)
+    refuses = {**LOADS, "session/load": {"error": {"code": -32603, "message": "Internal\x1b error"}}}
+    found, [todo] = looked_at(scripted(tmp_path / "notes", refuses), store)
+    assert outcome(found) == ("refused", ())
+    assert (todo.is_wrong, "--handover always" in todo.text) == (False, True)
+    wants_login = {**LOADS, "session/load": {"error": {"code": -32000, "message": "Log in"}}}
+    assert "login" in looked_at(scripted(tmp_path / "notes", wants_login), store)[1][0].text
+    source = """
+print('{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true},'
+      '"agentInfo":{"name":"scripted"}}}', flush=True)
+input(), input()
+"""
+    assert outcome(looked_at(python(source), store)[0]) == ("no answer", ())
+
+
+def replay_note(shown: str, rule: int) -> dict[str, Any]:
+    return {"type": file_format.REPLAY, "shown": shown, "rule": rule}
+
+
+def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, store: Both) -> None:
+    turn = ("Mend it", ANSWER)
+    notes = [replay_note("agent", 5), replay_note("transcript", 4)]
+    store_session(store, "old", turn, agent="scripted", at=EPOCH, notes=notes)
+    store_session(store, "new", turn, agent="scripted", at=EPOCH + 1, notes=[replay_note("agent", 2)])
+    store_session(store, "never", turn, agent="scripted", at=EPOCH + 2)
+    store_session(store, "later", turn, agent="scripted", at=EPOCH + 3, notes=[replay_note("agent", 99)])
+    store_session(store, "foreign", turn, agent="other", at=EPOCH + 4, notes=[replay_note("agent", 5)])
+    assert loaded(tmp_path, store, []).shown == (
+        LastLoad("new", "agent", "rule 2: the agent's replay has something that the transcript lacks"),
+        LastLoad("old", "transcript", "rule 4: the agent's replay lacks something"),
+    )
+
+
+def test_other_notes_are_not_reported_as_loads(tmp_path: Path, store: Both) -> None:
+    words = f'"from":"proxy",{file_format.NOTE_MARK.decode()}replay"' + ',"shown":"agent","rule":5}'
+    store_session(store, "s", (words, [chunk(words)]), agent="scripted", cwd=str(tmp_path))
+    assert loaded(tmp_path, store, []).shown == ()
+
+
+def test_the_offer_is_reported_without_a_store(tmp_path: Path) -> None:
+    found, todo = looked_at(scripted(tmp_path / "notes", LOADS), None, off="no room")
+    assert (found.problem, found.load, todo) == (None, None, [])
+    assert not [one for one in found.abilities if one.by == OURS]
+
+
+def problem(command: list[str], seconds: float = SECONDS) -> str:
+    found, [todo] = looked_at(command, seconds=seconds)
+    assert todo.is_wrong
+    assert found.problem is not None
+    assert todo.text.lower().startswith(found.problem.lower())
+    assert len(todo.text) > len(found.problem) + 10, "what to do"
+    return found.problem
+
+
+def test_a_failed_start_is_explained(tmp_path: Path) -> None:
+    assert "127" in problem(["no-such-agent"])
+    assert "PATH" in problem(["no-such-agent"])
+    assert "127" in problem([str(tmp_path / "nothing")])
+    plain = tmp_path / "plain"
+    plain.write_text("")
+    assert "126" in problem([str(plain)])
+    assert "126" in problem([str(tmp_path)])
+
+
+def test_a_missing_interpreter_is_explained(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("#!/no/such/interpreter\n")
+    plain.chmod(0o755)
+    assert "first line" in problem([str(plain)])
+
+
+def test_a_silent_agent_is_reported_with_its_stderr() -> None:
+    found, _ = looked_at(python("import sys; print('Usage: agent'); sys.exit('no key')"))
+    assert (found.stray, found.stderr) == (("Usage: agent",), ("no key",))
+    assert found.problem == "at initialize, the agent exited with status 1"
+    assert "does not answer" in problem(python("import time; time.sleep(1000)"), 0.3)
+    refuses = """print('{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"not you"}}', flush=True)\ninput()"""
+    assert "not you (-32600)" in problem(python(refuses))
+
+
+def advice(command: list[str], seconds: float = SECONDS) -> str:
+    _, [todo] = looked_at(command, seconds=seconds)
+    return todo.text
+
+
+def test_an_agent_that_ends_is_explained_by_its_last_messages() -> None:
+    source = "import sys; sys.exit('env: node: No such file or directory')"
+    expected = (
+        'At initialize, the agent exited with status 1. The message "env: node: No such file or directory" means: '
+    )
+    assert advice(python(source)).startswith(f"{expected}the program node was not found. Install it")
+    assert "(above)" in advice(python("import sys; sys.exit('something odd')"))
+    assert "Check its arguments" in advice(python("print('Usage: agent')"))
+
+
+def test_more_time_is_advised_only_for_an_agent_that_has_not_ended() -> None:
+    assert "--timeout" in advice(python("import time; time.sleep(1000)"), 0.3)
+    assert "--timeout" not in advice(python(""))
+
+
+def test_an_error_at_initialize_is_explained() -> None:
+    error = {"code": -32000, "message": "Authentication required"}
+    source = f"import json; input(); print(json.dumps({{'jsonrpc': '2.0', 'id': 1, 'error': {error}}})); input()"
+    assert "Log in with its own command" in advice(python(source))
+
+
+def test_a_copy_of_another_agents_session_is_not_loaded(tmp_path: Path, store: Both) -> None:
+    store_session(store, proxy_ids.id_of("other", "s"), ("Mend it", ANSWER), agent="scripted", cwd=str(tmp_path))
+    assert newest_session(store, store.agents("scripted")[0]) is None

@@ -1,0 +1,75 @@
+"""The report on an agent's abilities matches what the proxy does."""
+
+from itertools import chain, combinations, product
+
+import pytest
+
+from acp_proxy.proxy.capabilities import Modes, Offer, additions
+from acp_proxy.tools.doctor.capabilities import NOBODY, OURS, THEIRS, Ability, abilities
+
+NAMES = ("list", "load", "resume", "delete")
+DRAFTS = ("title", "archive", "status")
+NATIVES = [frozenset(some) for some in chain.from_iterable(combinations(NAMES, size) for size in range(5))]
+SETTINGS = [
+    Modes(listing, loading, deleting, resuming, handover, unstable)
+    for listing, loading, deleting, resuming in product(("auto", "agent", "store"), repeat=4)
+    for handover, unstable in product(("auto", "always", "never"), (False, True))
+]
+
+
+def offer(native: frozenset[str], version: object = 1) -> Offer:
+    return Offer(version, native, "agent", "1", False)
+
+
+def told(native: set[str], modes: Modes = Modes(), off: str | None = None, version: object = 1) -> dict[str, Ability]:  # noqa: B008 - a value
+    return {one.name: one for one in abilities(offer(frozenset(native), version), modes, off)}
+
+
+@pytest.mark.parametrize("native", NATIVES, ids=lambda native: "+".join(sorted(native)) or "nothing")
+def test_abilities_follow_the_decision_of_the_core_and_have_reasons(native: frozenset[str]) -> None:
+    for modes in SETTINGS:
+        served = additions(offer(native), modes)
+        for one in abilities(offer(native), modes, None):
+            by = OURS if one.name in served else THEIRS if one.name in native else NOBODY
+            assert (one.by, bool(one.why)) == (by, True), (one, modes)
+
+
+@pytest.mark.parametrize("native", [frozenset(), frozenset(DRAFTS), frozenset({"archive", "list", "load"})])
+def test_drafts_are_told_if_they_are_wanted(native: frozenset[str]) -> None:
+    assert [one.name for one in abilities(offer(native), Modes(), None)] == list(NAMES)
+    for modes in SETTINGS:
+        if modes.unstable:
+            served = additions(offer(native), modes)
+            told = [one for one in abilities(offer(native), modes, None) if one.name in DRAFTS]
+            assert [one.by for one in told] == [
+                OURS if name in served else THEIRS if name in native else NOBODY for name in DRAFTS
+            ]
+
+
+def test_each_reason_names_the_deciding_fact() -> None:
+    assert "can neither load nor resume" in told(set())["load"].why
+    assert "can resume" in told({"resume"})["load"].why
+    assert "leaves something out" in told({"load"})["load"].why
+    assert "--load store" in told({"load"}, Modes(load="store"))["load"].why
+    assert "--load agent" in told({"load"}, Modes(load="agent"))["load"].why
+    assert "--load agent" in told(set(), Modes(load="agent"))["load"].why
+    assert "--handover never" in told(set(), Modes(handover="never"))["load"].why
+    assert "new session" in told({"load"}, Modes(handover="always"))["load"].why
+    assert "--list store" in told({"list"}, Modes(list="store"))["list"].why
+    assert "--list agent" in told(set(), Modes(list="agent"))["list"].why
+    assert "--delete agent" in told({"delete"}, Modes(delete="agent"))["delete"].why
+    assert "--resume store" in told({"load"}, Modes(resume="store"))["resume"].why
+    assert "--resume store" in told({"load"})["resume"].why
+    assert "--resume store" not in told(set())["resume"].why
+
+
+def test_if_nothing_is_added_every_reason_says_why() -> None:
+    for one in told({"load"}, off="no room").values():
+        assert one.by != OURS
+        assert "no room" in one.why or one.name == "load"
+
+
+@pytest.mark.parametrize("version", [3, None, True])
+def test_nothing_is_added_to_another_version_of_the_protocol(version: object) -> None:
+    assert {one.by for one in told(set(), version=version).values()} == {NOBODY}
+    assert f"version {version}" in told(set(), version=version)["list"].why

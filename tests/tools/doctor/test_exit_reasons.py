@@ -1,0 +1,70 @@
+"""The messages of agents that ended are explained, with what to do."""
+
+import signal
+
+import pytest
+
+from acp_proxy.tools.doctor.exit_reasons import explained
+
+NOT_FOUND = "the program node was not found. Install it"
+
+
+@pytest.mark.parametrize(
+    ("message", "means"),
+    [
+        ("env: node: No such file or directory", NOT_FOUND),
+        ("/usr/bin/env: \u2018node\u2019: No such file or directory", NOT_FOUND),
+        ("env: can't execute 'node': No such file or directory", NOT_FOUND),
+        ("/bin/agent: 2: exec: node: not found", NOT_FOUND),
+        ("sh: 1: node: not found", NOT_FOUND),
+        ("sh: node: not found", NOT_FOUND),
+        ("/bin/agent: line 2: exec: node: not found", NOT_FOUND),
+        ("/bin/agent: line 2: node: command not found", NOT_FOUND),
+        ("zsh:1: command not found: node", NOT_FOUND),
+        ("'node' is not recognized as an internal or external command,", NOT_FOUND),
+        ("Error: spawn node ENOENT", NOT_FOUND),
+        ("Error: ANTHROPIC_API_KEY environment variable is not set", "editor EDITOR ANTHROPIC_API_KEY=VALUE AGENT"),
+        ("Please set one of: GEMINI_API_KEY, GOOGLE_CLOUD_PROJECT", "editor EDITOR GEMINI_API_KEY=VALUE AGENT"),
+        ("KeyError: 'MISTRAL_API_KEY'", "editor EDITOR MISTRAL_API_KEY=VALUE AGENT"),
+        ("Error: not logged in", "needs a login or a key. Log in with its own command"),
+        ("Authentication required", "needs a login or a key"),
+        ("missing API key", "needs a login or a key"),
+        ("Error: Cannot find module '/x/agent.js'", "/x/agent.js is missing"),
+        ("ModuleNotFoundError: No module named 'agent'", "agent is missing"),
+        ("error: this agent requires Node.js >= 22", "needs another version of Node"),
+        ("npm error 404 Not Found - GET https://registry.example/agent", "npm does not find the package"),
+        ("FetchError: getaddrinfo EAI_AGAIN registry.example", "cannot reach a server"),
+        ("sh: 1: /x/agent: Permission denied", "may not use a file"),
+        ("error: unknown option '--acp'", "Check its arguments"),
+        ("error: unexpected argument '--acp' found", "Check its arguments"),
+    ],
+)
+def test_a_usual_message_is_quoted_and_explained(message: str, means: str) -> None:
+    told = explained(1, ["Starting {0}", message, "    at x (y.js:1:2)", "Node.js v22.1.0"])
+    assert told is not None
+    assert told.startswith(f'The message "{message}" means: ')
+    assert means in told
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["Loaded cached credentials.", "listening with OPENAI_API_KEY", "config: not found", "Traceback:", "404", ""],
+)
+def test_other_messages_are_not_explained(message: str) -> None:
+    assert explained(1, [message]) is None
+    assert explained(None, [message]) is None
+
+
+def test_the_last_of_several_messages_is_explained() -> None:
+    told = explained(127, ["sh: 1: python: not found", "sh: 1: node: not found"])
+    assert told is not None
+    assert NOT_FOUND in told
+
+
+@pytest.mark.parametrize(
+    ("status", "means"), [(127, "was not found"), (126, "cannot be executed"), (-signal.SIGSEGV, "crashed")]
+)
+def test_a_status_is_explained_if_no_message_is(status: int, means: str) -> None:
+    told = explained(status, ["something odd"])
+    assert told is not None
+    assert means in told

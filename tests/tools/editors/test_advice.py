@@ -1,0 +1,180 @@
+"""The advice for an existing file can be followed literally, and keeps the rest of the file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.tools.editors import jsonc
+from acp_proxy.tools.editors.advice import Placed, placed
+from acp_proxy.tools.editors.known_editors import EDITORS, Name
+from acp_proxy.tools.editors.snippets import EditorEntry, Snippet, snippet
+
+PATH = Path("/home/user/settings")
+COMMAND = ["/opt/acp-proxy", "run", "opencode", "acp"]
+JSON_EDITORS = [Name.ZED, Name.JETBRAINS, Name.VSCODE]
+LUA_EDITORS = [Name.CODECOMPANION, Name.AVANTE, Name.AGENTIC]
+TITLE = "OpenCode (kept)"
+REPLACED = "REPLACED"
+"""A placeholder for the value to replace."""
+
+
+def made(editor: Name) -> Snippet:
+    return snippet(editor, EditorEntry(COMMAND, {"KEY": "v"}, "opencode"))
+
+
+def place(editor: Name, there: str | OSError | None, *, whole: bool = False) -> Placed:
+    return placed(EDITORS[editor], made(editor), PATH, there, whole=whole)
+
+
+def member_of(editor: Name) -> str:
+    return made(editor).members[0]
+
+
+def done(there: str, told: Placed, member: str) -> Any:
+    """The settings after following the advice, which must be strict JSON."""
+    if told.where.endswith("which is empty"):
+        return json.loads(told.text)
+    if told.where.endswith("right behind its outermost {"):
+        at = there.index("{") + 1
+    elif told.where.endswith(f'right behind the {{ of its "{member}"'):
+        at = there.index("{", there.index(f'"{member}"')) + 1
+    else:
+        assert "in place of" in told.where
+        name = told.text[: told.text.index(": ")]
+        assert name in told.where
+        begin = there.index(name)
+        end = there.index(f'"{REPLACED}"') + len(REPLACED) + 2
+        return json.loads(there[:begin] + told.text + there[end:])
+    return json.loads(f"{there[:at]}\n{told.text}\n{there[at:]}")
+
+
+@pytest.mark.parametrize("editor", JSON_EDITORS)
+@pytest.mark.parametrize(
+    "there",
+    [
+        "",
+        "{}",
+        '{"theme": {"x": 1}}',
+        '{"theme": 1, "MEMBER": {}}',
+        '{"MEMBER": {"other": {"command": "x"}}, "theme": 1}',
+        f'{{"MEMBER": {{"other": 1, "{TITLE}": "{REPLACED}"}}, "theme": 1}}',
+        f'{{"MEMBER": "{REPLACED}", "theme": 1}}',
+    ],
+)
+def test_existing_settings_get_the_entry_and_keep_the_rest(editor: Name, there: str) -> None:
+    member = member_of(editor)
+    there = there.replace("MEMBER", member)
+    told = place(editor, there)
+    assert told.where.startswith(f"Put this into {PATH}, ")
+    after = done(there, told, member)
+    entry = after[member].pop(TITLE)
+    assert (entry["command"], entry["args"], entry["env"]) == (COMMAND[0], COMMAND[1:], {"KEY": "v"})
+    before = json.loads(there or "{}")
+    agents = before.get(member)
+    kept = {name: value for name, value in agents.items() if name != TITLE} if isinstance(agents, dict) else {}
+    assert after == before | {member: kept}
+
+
+@pytest.mark.parametrize("editor", JSON_EDITORS)
+def test_settings_with_only_comments_get_everything(editor: Name) -> None:
+    told = place(editor, "// a { to come\n")
+    assert (told.text, told.where) == (made(editor).whole, f"Put this into {PATH}, which is empty")
+
+
+def test_comments_in_empty_settings_stay() -> None:
+    told = place(Name.ZED, "{ // mine\n}")
+    assert told.where.endswith(", right behind its outermost {")
+    assert jsonc.read("{" + told.text + "// mine\n}") == json.loads(made(Name.ZED).whole)
+
+
+@pytest.mark.parametrize("there", ['{"agent_', "[1]", OSError(13, "Permission denied")])
+def test_unreadable_settings_get_everything(there: str | OSError) -> None:
+    told = place(Name.ZED, there)
+    assert told.text == made(Name.ZED).whole
+    assert told.where.startswith(f"Add this to the content of {PATH} (it ")
+
+
+@pytest.mark.parametrize("editor", list(Name))
+def test_a_missing_file_or_whole_gets_everything(editor: Name) -> None:
+    there = '{"agent_servers": {}, "acp.agents": {}}'
+    if editor not in JSON_EDITORS:
+        there = f'"{editor}" agent-shell adapters = {{ acp = {{ acp_providers = {{ provider = 1'
+    assert place(editor, None).text == place(editor, there, whole=True).text == made(editor).whole
+    assert place(editor, None).where.startswith(f"Create {PATH} ")
+    assert not place(editor, there, whole=True).where.startswith("Create")
+
+
+ALL_OF_IT = 'into what you give to require("PLUGIN").setup (with lazy.nvim: its opts), next to the existing entries'
+
+
+@pytest.mark.parametrize("editor", LUA_EDITORS)
+@pytest.mark.parametrize(
+    "there",
+    [
+        "",
+        'require("neotest").setup({ adapters = { acp = { } }, acp_providers = {}, provider = 1 })',
+        'require("PLUGIN").setup({})',
+        'require("neotest").setup({ adapters = { acp = { } }, acp_providers = {}, provider = 1 })\nrequire("PLUGIN")',
+        'require("PLUGIN").setup({\n -- adapters = {\n -- acp_providers = { \n -- provider = 1 })\n',
+    ],
+)
+def test_a_program_without_the_members_gets_everything(editor: Name, there: str) -> None:
+    told = place(editor, there.replace("PLUGIN", editor))
+    assert told.text == made(editor).whole
+    assert told.where.endswith(ALL_OF_IT.replace("PLUGIN", editor))
+    assert told.also == ()
+
+
+@pytest.mark.parametrize(
+    ("editor", "there", "into", "begins", "also"),
+    [
+        (Name.CODECOMPANION, "adapters = { http = {} }", "adapters of what you give", "acp = {\n", ["adapters"]),
+        (
+            Name.CODECOMPANION,
+            '["adapters"] = {\n acp={',
+            "adapters.acp of what you give",
+            '["opencode"] = function()\n',
+            ["adapters.acp"],
+        ),
+        (Name.AVANTE, "provider = 'x'", "into what you give", "acp_providers = {\n", ['provider = "opencode",']),
+        (
+            Name.AVANTE,
+            "acp_providers = { }",
+            "acp_providers of what you give",
+            '["opencode"] = {\n',
+            ['provider = "opencode",', "acp_providers"],
+        ),
+        (
+            Name.AGENTIC,
+            "provider = 1, acp_providers = { }",
+            'in place of any ["opencode-acp"] there',
+            '["opencode-acp"] = {\n',
+            ['provider = "opencode-acp",', "acp_providers"],
+        ),
+    ],
+)
+def test_a_program_with_the_members_gets_their_content(
+    editor: Name, there: str, into: str, begins: str, also: list[str]
+) -> None:
+    told = place(editor, f'require("{editor}").setup({{ {there} }})')
+    assert told.where.startswith(f"Put this into {PATH}, ")
+    assert into in told.where
+    assert told.text.startswith(begins)
+    assert told.text != made(editor).whole
+    assert [text in said for text, said in zip(also, told.also, strict=True)] == [True] * len(also)
+
+
+@pytest.mark.parametrize("editor", LUA_EDITORS)
+def test_the_content_of_the_members_is_part_of_everything(editor: Name) -> None:
+    snippet = made(editor)
+    bare = [line.strip() for line in snippet.whole.split("\n")]
+    for depth in range(len(snippet.members) + 1):
+        part = [line.strip() for line in snippet.within(depth).split("\n")]
+        assert bare[len(bare) - len(part) - depth : len(bare) - depth] == part
+
+
+def test_the_snippet_for_emacs_goes_to_the_end() -> None:
+    told = place(Name.AGENT_SHELL, "(require 'agent-shell)")
+    assert (told.where, told.text) == (f"Put this into {PATH}, at its end", made(Name.AGENT_SHELL).whole)

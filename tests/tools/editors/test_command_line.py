@@ -1,0 +1,98 @@
+"""Recognising ``run`` in a command line, and its absence."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.errors import UsageError
+from acp_proxy.tools.editors.command_line import behind_run, lacks_run, may_exist, spelled_out
+
+
+@pytest.mark.parametrize(
+    ("line", "behind"),
+    [
+        ("acp-proxy run npx x", "npx x"),
+        ("/opt/bin/acp-proxy run --load store x", "--load store x"),
+        (r"C:\bin\ACP-Proxy.exe run x", "x"),
+        ("uvx acp-proxy@0.1 run x", "x"),
+        ("uvx --from acp-proxy==1.2 acp-proxy run x", "x"),
+        ("python3 -m acp_proxy run x", "x"),
+        ("python3 -P -m acp_proxy run x", "x"),
+        ("cmd /c acp-proxy.cmd run x", "x"),
+    ],
+)
+def test_the_words_after_run_are_found(line: str, behind: str) -> None:
+    assert behind_run(line.split()) == behind.split()
+    assert not lacks_run(line.split())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "acp-proxy",
+        "acp-proxy foo",
+        "/opt/bin/acp-proxy foo",
+        "acp-proxy --store x run foo",
+        "uvx acp-proxy@0.1 foo",
+        "pipx run acp-proxy foo",
+        "python3.11 -m acp_proxy foo",
+        "env KEY=a=b acp-proxy==1.2 foo",
+    ],
+)
+def test_a_missing_run_is_found(line: str) -> None:
+    assert behind_run(line.split()) is None
+    assert lacks_run(line.split())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "npx x",
+        "npx x --cwd /home/user/acp-proxy y",
+        "codex acp-proxy",
+        "acp-proxy mock-agent x.jsonl",
+        "uv run --directory acp-proxy agent",
+        "python3 /src/acp-proxy/agent.py",
+        "python3 -m acp_proxy.agent",
+        "env /src/acp-proxy",
+        "uv run",
+    ],
+)
+def test_other_commands_lack_nothing(line: str) -> None:
+    assert behind_run(line.split()) is None
+    assert not lacks_run(line.split())
+
+
+def test_a_line_in_one_argument_is_split() -> None:
+    assert spelled_out(["acp-proxy run 'an agent' --acp"]) == ["acp-proxy", "run", "an agent", "--acp"]
+
+
+def test_a_single_word_is_not_split(tmp_path: Path) -> None:
+    program = tmp_path / "an agent"
+    program.touch()
+    for words in (["agent"], ["an agent", "--acp"], [str(program)], ["an\u00e4gent "]):
+        assert spelled_out(words) == words
+
+
+def test_a_program_of_path_with_a_space_in_its_name_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my agent").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert spelled_out(["my agent"]) == ["my agent"]
+
+
+def test_a_line_whose_quotes_do_not_close_is_refused() -> None:
+    with pytest.raises(UsageError, match="acp-proxy run 'x"):
+        spelled_out(["acp-proxy run 'x"])
+
+
+def test_a_program_may_exist_unless_a_name_or_an_absolute_path_leads_nowhere(tmp_path: Path) -> None:
+    name = Path(sys.executable).name
+    assert may_exist(sys.executable, "")
+    assert may_exist(name, str(Path(sys.executable).parent))
+    assert not may_exist(name, str(tmp_path))
+    assert not may_exist(str(tmp_path / "none"), None)
+    assert not may_exist("no-such-program", None)
+    assert may_exist("bin/agent", None)  # below the editor's directory
+    assert may_exist("${HOME}/bin/agent", None)
+    assert not may_exist("~/no-such-agent", None)  # nobody expands the ~

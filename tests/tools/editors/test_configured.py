@@ -1,0 +1,218 @@
+"""The agents in the editors' files of a machine, on every system."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.tools.editors import command_line
+from acp_proxy.tools.editors.config_dirs import Machine
+from acp_proxy.tools.editors.configured import Configuration, ConfiguredAgent, Way, configurations, file_for
+from acp_proxy.tools.editors.known_editors import EDITORS, Name
+
+AGENT = sys.executable
+PROXIED = {"command": "/opt/bin/acp-proxy", "args": ["run", AGENT, "x"]}
+BY_UVX = {"command": "uvx", "args": ["acp-proxy@0.1", "run", AGENT]}
+BY_PYTHON = {"command": "python3", "args": ["-m", "acp_proxy", "run", AGENT]}
+BY_WINDOWS = {"command": r"C:\bin\acp-proxy.exe", "args": ["run", AGENT]}
+DIRECT = {"command": "npx", "args": ["x", "--cwd", "/home/user/acp-proxy", "y"], "env": {"KEY": "sk-secret"}}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def linux(home: Path, **environment: str) -> Machine:
+    return Machine("linux", home, environment)
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def only(machine: Machine) -> Configuration:
+    [found] = configurations(machine)
+    return found
+
+
+def test_a_machine_without_editors_has_no_configuration(home: Path) -> None:
+    assert configurations(linux(home)) == []
+
+
+def test_the_agents_of_a_settings_file_are_classified(home: Path) -> None:
+    agents = {
+        "kept": PROXIED,
+        "uvx": BY_UVX,
+        "python": BY_PYTHON,
+        "windows": BY_WINDOWS,
+        "direct": DIRECT,
+        "registry": {"type": "registry"},
+        "odd": None,
+    }
+    path = write(home / ".config/zed/settings.json", "// mine\n" + json.dumps({"theme": "x", "agent_servers": agents}))
+    found = only(linux(home))
+    assert (found.path, found.editor.name, found.is_proxied) == (path, Name.ZED, True)
+    assert found.agents == (
+        ConfiguredAgent("kept", Way.PROXIED, "/opt/bin/acp-proxy"),
+        ConfiguredAgent("uvx", Way.PROXIED, "uvx"),
+        ConfiguredAgent("python", Way.PROXIED, "python3"),
+        ConfiguredAgent("windows", Way.PROXIED, r"C:\bin\acp-proxy.exe"),
+        ConfiguredAgent("direct", Way.DIRECT),
+        ConfiguredAgent("registry", Way.REGISTRY),
+        ConfiguredAgent("odd", Way.REGISTRY),
+    )
+
+
+ENTRIES: dict[str, tuple[dict[str, object], ConfiguredAgent]] = {
+    "run forgotten": ({"args": ["foo"]}, ConfiguredAgent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN)),
+    "no arguments": ({}, ConfiguredAgent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN)),
+    "a wrong variable": (
+        {"args": ["run", AGENT], "env": {"ACP_PROXY_LIST": "mine"}},
+        ConfiguredAgent("x", Way.REFUSED, "acp-proxy", "ACP_PROXY_LIST takes one of auto, agent, store, not 'mine'"),
+    ),
+    "a store": ({"args": ["run", "--store", "/x", AGENT]}, ConfiguredAgent("x", Way.PROXIED, "acp-proxy", None, "/x")),
+    "a store by its variable": (
+        {"args": ["run", AGENT], "env": {"ACP_PROXY_STORE": "/x", "odd": 3}},
+        ConfiguredAgent("x", Way.PROXIED, "acp-proxy", None, "/x"),
+    ),
+    "not recorded": (
+        {"args": ["run", "--no-record", AGENT]},
+        ConfiguredAgent("x", Way.PROXIED, "acp-proxy", is_recorded=False),
+    ),
+    "not recorded, by its variable": (
+        {"args": ["run", AGENT], "env": {"ACP_PROXY_NO_RECORD": "1"}},
+        ConfiguredAgent("x", Way.PROXIED, "acp-proxy", is_recorded=False),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_an_entry_is_read_as_run_would_read_it(home: Path, name: str) -> None:
+    entry, expected = ENTRIES[name]
+    agents = {"x": {"command": "acp-proxy", **entry}}
+    write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
+    assert only(linux(home)).agents == (expected,)
+
+
+def test_an_entry_can_name_its_own_configuration_file(home: Path) -> None:
+    path, store = home / "own.toml", str(home / "own")
+    write(path, f"store = '{store}'\n")
+    entry = {"command": "acp-proxy", "args": ["run", AGENT]}
+    agents = {
+        "own": {**entry, "env": {"ACP_PROXY_CONFIG": str(path)}},
+        "missing": {**entry, "env": {"ACP_PROXY_CONFIG": str(home / "none.toml")}},
+        "usual": entry,
+    }
+    write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
+    assert only(linux(home)).agents == (
+        ConfiguredAgent("own", Way.PROXIED, "acp-proxy", store=store),
+        ConfiguredAgent("missing", Way.PROXIED, "acp-proxy", is_recorded=False),
+        ConfiguredAgent("usual", Way.PROXIED, "acp-proxy"),
+    )
+
+
+def test_an_agent_that_does_not_exist_is_named_without_its_arguments(home: Path) -> None:
+    agents = {"x": {"command": "acp-proxy", "args": ["run", "no-such-agent", "secret"], "env": {"KEY": "secret"}}}
+    write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
+    [agent] = only(linux(home)).agents
+    assert (agent.way, agent.missing, "secret" in repr(agent)) == (Way.PROXIED, "no-such-agent", False)
+
+
+def test_an_agent_is_looked_for_in_the_path_of_its_entry(home: Path) -> None:
+    folder, name = os.path.split(AGENT)
+    environments = {"there": {"PATH": folder}, "elsewhere": {"PATH": str(home)}}
+    agents = {key: {"command": "acp-proxy", "args": ["run", name], "env": value} for key, value in environments.items()}
+    write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
+    assert [agent.missing for agent in only(linux(home)).agents] == [None, name]
+
+
+def test_an_unknown_option_of_run_is_named(home: Path) -> None:
+    agents = {"x": {"command": "acp-proxy", "args": ["run", "--bogus=secret", "foo"]}}
+    write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
+    [agent] = only(linux(home)).agents
+    assert (agent.way, "--bogus" in str(agent.problem), "secret" in str(agent.problem)) == (Way.REFUSED, True, False)
+
+
+def test_only_names_and_the_proxys_options_are_kept_of_a_settings_file(home: Path) -> None:
+    write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": {"direct": DIRECT}}))
+    assert "secret" not in repr(only(linux(home)).agents)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_wrong"),
+    [("{", True), ("[" * 100_000, True), ("[1]", False), ('{"agent_servers": 3}', False), ("", False)],
+)
+def test_settings_without_agents_have_none_and_invalid_json_is_reported(home: Path, text: str, is_wrong: bool) -> None:
+    write(home / ".jetbrains/acp.json", text)
+    found = only(linux(home))
+    assert (found.agents, found.problem is not None) == ((), is_wrong)
+
+
+def test_unreadable_settings_are_reported(home: Path) -> None:
+    (home / ".jetbrains/acp.json").mkdir(parents=True)
+    assert only(linux(home)).problem == "Is a directory"
+
+
+def test_large_settings_are_not_taken_for_invalid_ones(home: Path) -> None:
+    path = write(home / ".jetbrains/acp.json", "[1]")
+    os.truncate(path, 17 * 1024 * 1024)
+    assert only(linux(home)).problem == "File too large"
+
+
+def test_a_program_is_searched_for_the_plugin_and_for_the_proxy(home: Path) -> None:
+    ai = write(home / ".config/nvim/lua/plugins/ai.lua", 'require("codecompanion").setup({ "acp-proxy", "run" })')
+    old = write(home / ".config/nvim/lua/plugins/old.lua", '{ "yetone/avante.nvim" } \n  -- acp-proxy some day')
+    write(home / ".config/nvim/init.lua", "-- codecompanion\n")
+    write(home / ".config/nvim/.git/x.lua", "codecompanion")
+    found = [(each.editor.name, each.path, each.mentions) for each in configurations(linux(home))]
+    assert found == [(Name.CODECOMPANION, ai, True), (Name.AVANTE, old, False)]
+
+
+def test_packages_of_emacs_are_not_the_users_configuration(home: Path) -> None:
+    mine = write(home / ".emacs.d/lisp/ai.el", "(require 'agent-shell)")
+    write(home / ".emacs.d/elpa/agent-shell-1/agent-shell.el", "agent-shell")
+    assert only(linux(home)).path == mine
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "editor", "expected"),
+    [
+        ("linux", {}, Name.ZED, ".config/zed/settings.json"),
+        ("linux", {"XDG_CONFIG_HOME": "/HOME/x"}, Name.ZED, "x/zed/settings.json"),
+        ("linux", {"XDG_CONFIG_HOME": "relative"}, Name.ZED, ".config/zed/settings.json"),
+        ("darwin", {"XDG_CONFIG_HOME": "/HOME/x"}, Name.ZED, ".config/zed/settings.json"),
+        ("win32", {"APPDATA": "/HOME/r"}, Name.ZED, "r/Zed/settings.json"),
+        ("linux", {}, Name.JETBRAINS, ".jetbrains/acp.json"),
+        ("linux", {}, Name.VSCODE, ".config/Code/User/settings.json"),
+        ("darwin", {}, Name.VSCODE, "Library/Application Support/Code/User/settings.json"),
+        ("win32", {}, Name.VSCODE, "AppData/Roaming/Code/User/settings.json"),
+        ("linux", {"NVIM_APPNAME": "mine"}, Name.AVANTE, ".config/mine/init.lua"),
+        ("win32", {}, Name.CODECOMPANION, "AppData/Local/nvim/init.lua"),
+        ("linux", {}, Name.AGENT_SHELL, ".emacs.d/init.el"),
+        ("win32", {}, Name.AGENT_SHELL, "AppData/Roaming/.emacs.d/init.el"),
+    ],
+)
+def test_without_a_configuration_the_usual_file_is_named(
+    home: Path, platform: str, environment: dict[str, str], editor: Name, expected: str
+) -> None:
+    placed = {name: value.replace("/HOME", str(home)) for name, value in environment.items()}
+    assert file_for(EDITORS[editor], Machine(platform, home, placed)) == (home / expected, False)
+
+
+def test_an_existing_file_goes_before_the_usual_one(home: Path) -> None:
+    flatpak = write(home / ".var/app/dev.zed.Zed/config/zed/settings.json", "{}")
+    assert file_for(EDITORS[Name.ZED], linux(home)) == (flatpak, True)
+    usual = write(home / ".config/zed/settings.json", "{}")
+    assert file_for(EDITORS[Name.ZED], linux(home)) == (usual, True)
+
+
+def test_a_file_with_the_plugin_goes_before_the_others(home: Path) -> None:
+    init = write(home / ".config/nvim/init.lua", "")
+    assert file_for(EDITORS[Name.CODECOMPANION], linux(home)) == (init, True)
+    ai = write(home / ".config/nvim/lua/ai.lua", 'require("codecompanion")')
+    assert file_for(EDITORS[Name.CODECOMPANION], linux(home)) == (ai, True)

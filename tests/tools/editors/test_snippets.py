@@ -1,0 +1,103 @@
+"""Each snippet contains exactly the command that it was made from."""
+
+import ast
+import json
+import re
+from typing import Any
+
+import pytest
+
+from acp_proxy.tools.editors.known_editors import EDITORS, Name
+from acp_proxy.tools.editors.snippets import EditorEntry, snippet
+
+PROXY = "/home/user/.local/bin/acp-proxy"
+WORDS = [PROXY, "run", "npx", "-y", 'a "quoted" \\ word', "ünï", "--flag={1}"]
+VARIABLES = {"KEY": 'a "b" \\ c', "OTHER_1": "x,y}"}
+JSON_EDITORS = [Name.ZED, Name.JETBRAINS, Name.VSCODE]
+LUA_EDITORS = [Name.CODECOMPANION, Name.AVANTE, Name.AGENTIC]
+STRING = r'"(?:\\.|[^"\\])*"'
+PAIRS = {")": "(", "]": "[", "}": "{"}
+
+
+def made(editor: Name, agent: str = "some-agent", variables: dict[str, str] = VARIABLES) -> str:
+    return snippet(editor, EditorEntry(WORDS, variables, agent)).whole
+
+
+def strings(text: str) -> list[str]:
+    """The strings in Lua or Elisp code; their escapes of quotes and backslashes equal Python's."""
+    return [ast.literal_eval(found) for found in re.findall(STRING, text)]
+
+
+def check_balanced(text: str) -> None:
+    open_ones = []
+    for one in re.sub(STRING, "", text):
+        if one in PAIRS.values():
+            open_ones.append(one)
+        elif one in PAIRS:
+            assert open_ones.pop() == PAIRS[one], text
+    assert open_ones == []
+
+
+def is_within(words: list[str], text: str) -> bool:
+    found = strings(text)
+    return any(found[at : at + len(words)] == words for at in range(len(found)))
+
+
+def test_every_editor_has_a_snippet() -> None:
+    assert list(EDITORS) == list(Name)
+    for editor in Name:
+        found = snippet(editor, EditorEntry(WORDS, VARIABLES, "some-agent"))
+        assert all((found.whole, found.title, found.then)), editor
+
+
+@pytest.mark.parametrize("editor", JSON_EDITORS)
+def test_json_parses_to_the_command_and_its_variables(editor: Name) -> None:
+    value: Any = json.loads(made(editor))
+    [[title, entry]] = value[EDITORS[editor].configured.member].items()  # type: ignore[union-attr]
+    assert title == "some-agent (kept)"
+    assert entry.pop("type", None) == ("custom" if editor == Name.ZED else None)
+    assert entry == {"command": PROXY, "args": WORDS[1:], "env": VARIABLES}
+
+
+@pytest.mark.parametrize("agent", ["some-agent", "claude-agent-acp", "gemini-cli", "copilot", "goose"])
+@pytest.mark.parametrize("editor", [*LUA_EDITORS, Name.AGENT_SHELL])
+def test_a_program_is_balanced_and_has_the_words_in_order(editor: Name, agent: str) -> None:
+    for variables in ({}, VARIABLES):
+        text = made(editor, agent, variables)
+        check_balanced(text)
+        assert is_within(WORDS, text)
+        if editor == Name.AGENT_SHELL:
+            assert {f"{key}={value}" for key, value in variables.items()} <= set(strings(text))
+        else:
+            assert {*variables, *variables.values()} <= set(strings(text))
+
+
+def test_a_known_agent_keeps_its_name_in_the_editor() -> None:
+    assert 'extend("claude_code"' in made(Name.CODECOMPANION, "claude-agent-acp")
+    assert '["claude-code"] = {' in made(Name.AVANTE, "claude-agent-acp")
+    assert '["claude-agent-acp"] = {' in made(Name.AGENTIC, "claude-agent-acp")
+    assert "(setq agent-shell-anthropic-claude-acp-command" in made(Name.AGENT_SHELL, "claude-agent-acp")
+    assert "(setq agent-shell-anthropic-claude-environment" in made(Name.AGENT_SHELL, "claude-agent-acp")
+    assert "(setq agent-shell-mistral-acp-command" in made(Name.AGENT_SHELL, "vibe-acp")
+    assert "(setq agent-shell-kimi-acp-command" in made(Name.AGENT_SHELL, "kimi")
+    assert '"Claude (kept)"' in made(Name.ZED, "claude-agent-acp")
+
+
+def test_an_unknown_agent_gets_a_new_name() -> None:
+    assert '["some_agent"] = function()' in made(Name.CODECOMPANION)
+    assert '["some-agent"] = {' in made(Name.AVANTE)
+    assert 'name = "some-agent (kept)"' in made(Name.AGENTIC)
+    assert ":identifier 'some-agent" in made(Name.AGENT_SHELL)
+
+
+def test_codecompanion_gets_the_value_of_a_variable_unchanged() -> None:
+    """CodeCompanion replaces a string that is the name of a variable, or begins with ``cmd:``."""
+    text = made(Name.CODECOMPANION, variables={"A": "HOME", "B": "cmd:rm"})
+    assert 'function() return "HOME" end' in text
+    assert 'function() return "cmd:rm" end' in text
+
+
+def test_agent_shell_is_told_to_show_the_conversation_in_old_and_new_versions() -> None:
+    for agent in ("claude-agent-acp", "some-agent"):
+        assert "(setq agent-shell-session-restore-verbosity 'full)" in made(Name.AGENT_SHELL, agent)
+        assert "(setq agent-shell-prefer-session-resume nil)" in made(Name.AGENT_SHELL, agent)

@@ -1,0 +1,364 @@
+import json
+import os
+import random
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.errors import NewerFormat, NotImported
+from acp_proxy.store.layout import Layout
+from acp_proxy.tools.export import import_file
+from acp_proxy.tools.export.import_file import import_transcript
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.compressed import frame
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_names import compressed, file_name, unfinished
+from tests.store import talk
+from tests.store.full_disk import on_full_disk
+from tests.stored import Both
+
+SAMPLES = Path(__file__).parents[3] / "fixtures" / "transcripts" / "v1"
+AGENT = file_name("my-agent")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
+
+
+def exported(tmp_path: Path, *lines: bytes, header: Header | None = None, name: str = "exported.jsonl") -> Path:
+    path = tmp_path / name
+    head = header or Header(talk.SESSION, talk.CWD, file_format.RECORDED, talk.time(0), agent={"id": AGENT})
+    turn = [talk.prompt("hello"), talk.said("hi"), talk.answer()]
+    path.write_bytes(file_format.encode_header(head) + b"".join(lines or turn))
+    return path
+
+
+def files(store: Both) -> list[Path]:
+    """Transcripts, and leftovers of imports."""
+    return sorted(path for path in (store.root / "transcripts").rglob("*") if path.is_file() and path.stem != "state")
+
+
+def refused(store: Both, path: Path, *, damaged: bool = False) -> str:
+    before = {file: file.read_bytes() for file in files(store)}
+    with pytest.raises(NotImported) as problem:
+        import_transcript(store, path, damaged=damaged)
+    assert {file: file.read_bytes() for file in files(store)} == before
+    return str(problem.value)
+
+
+def test_an_import_has_the_exact_bytes_of_the_export(store: Both, tmp_path: Path) -> None:
+    path = exported(tmp_path)
+    taken = import_transcript(store, path)
+    assert (taken.agent, taken.session, taken.prompts, taken.is_new) == (AGENT, talk.SESSION, 1, True)
+    [kept] = files(store)
+    assert kept == store.root / "transcripts" / AGENT / f"{file_name(talk.SESSION)}.jsonl"
+    assert kept.read_bytes() == path.read_bytes()
+    [row] = store.sessions()
+    assert (row.session, row.agent, row.title, row.cwd) == (talk.SESSION, AGENT, "hello", talk.CWD)
+
+
+@pytest.mark.parametrize("end", [b"", b"torn"])
+@pytest.mark.parametrize(
+    "names", [talk.note("alias", to="theirs"), talk.note("handover", to="theirs"), b'"' + talk.note("alias", to="x")]
+)
+def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
+    store: Both, tmp_path: Path, names: bytes, end: bytes
+) -> None:
+    path = exported(tmp_path, talk.prompt("hello"), names, talk.said("hi"), talk.answer() + end)
+    assert import_transcript(store, path, damaged=True).is_new
+    assert not import_transcript(store, path, damaged=True).is_new
+    with closing(store.read(AGENT, talk.SESSION)) as reading:
+        while reading.search():
+            pass
+        found = reading.agents
+        assert (found.alias, found.is_none, found.was_handed_over) == (None, True, True)
+    [kept] = files(store)
+    with kept.open("ab") as file:
+        file.write(talk.note("handover", to="mine"))
+    with closing(store.read(AGENT, talk.SESSION)) as reading:
+        while reading.search():
+            pass
+        assert (reading.agents.alias, reading.agents.is_none) == ("mine", False)
+
+
+def test_an_imported_file_is_private(store: Both, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        import_transcript(store, exported(tmp_path))
+    finally:
+        os.umask(before)
+    [kept] = files(store)
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+
+
+def test_a_compressed_transcript_is_imported_uncompressed(store: Both, tmp_path: Path) -> None:
+    plain = exported(tmp_path)
+    path = compressed(plain)
+    path.write_bytes(b"".join(frame(iter([plain.read_bytes()]), plain.stat().st_size)))
+    assert import_transcript(store, path).is_new
+    assert files(store)[0].read_bytes() == plain.read_bytes()
+    assert not import_transcript(store, plain).is_new
+    other = tmp_path / "renamed"
+    path.replace(other)
+    assert not import_transcript(store, other).is_new
+
+
+@pytest.mark.parametrize("cut", [-40, -1, 30])
+def test_a_damaged_compressed_transcript_is_refused(store: Both, tmp_path: Path, cut: int) -> None:
+    plain = exported(tmp_path)
+    path = compressed(plain)
+    path.write_bytes(b"".join(frame(iter([plain.read_bytes()]), plain.stat().st_size))[:cut])
+    refused(store, path)
+    refused(store, path, damaged=True)
+
+
+def test_importing_a_session_again_changes_nothing(store: Both, tmp_path: Path) -> None:
+    path = exported(tmp_path)
+    import_transcript(store, path)
+    assert not import_transcript(store, path).is_new
+    with files(store)[0].open("ab") as file:
+        file.write(talk.prompt("more"))
+    assert not import_transcript(store, path).is_new
+    assert len(files(store)) == 1
+
+
+def test_an_import_never_replaces_a_different_session(store: Both, tmp_path: Path) -> None:
+    import_transcript(store, exported(tmp_path))
+    other = exported(tmp_path, talk.prompt("something else"), talk.answer())
+    assert "acp-proxy sessions delete sess-1" in refused(store, other)
+    longer = exported(tmp_path, talk.prompt("hello"), talk.said("hi"), talk.answer(), talk.prompt("more"))
+    refused(store, longer)
+
+
+def test_an_import_revives_a_deleted_session(store: Both, tmp_path: Path) -> None:
+    path = exported(tmp_path)
+    import_transcript(store, path)
+    store.remove(store.sessions()[0])
+    assert talk.SESSION in store.deleted(AGENT)
+    assert import_transcript(store, path).is_new
+    assert store.deleted(AGENT) == frozenset()
+    assert [row.session for row in store.sessions()] == [talk.SESSION]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\n",
+        b"# A page\n",
+        b'{"acp-conversation":1,\n"session":{}}\n',
+        b'{"acp-transcript":1}\n',
+        b'{"acp-transcript":0,"sessionId":"s"}\n',
+        b'{"acp-transcript":1,"sessionId":"s"}',
+        b"\x00" * 5000,
+        b"(\xb5/\xfd",
+        b'[{"acp-transcript":1,"sessionId":"s"}]\n',
+        b'{"acp-transcript":1,"sessionId":"' + b"s" * 2_000_000 + b'"}\n',
+    ],
+    ids=lambda data: str(data[:20]),
+)
+def test_a_file_that_is_not_a_transcript_is_refused(store: Both, tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(data)
+    refused(store, path)
+    refused(store, path, damaged=True)
+
+
+def left_of_streams(store: Both) -> list[str]:
+    usual = {"format", "transcripts", "unindexed"}
+    return sorted({path.name for path in store.root.iterdir() if not path.name.startswith("index.")} - usual)
+
+
+def test_a_transcript_can_be_imported_from_a_pipe(store: Both, tmp_path: Path) -> None:
+    path = exported(tmp_path)
+    for is_new in (True, False):
+        ours, theirs = os.pipe()
+        os.write(theirs, path.read_bytes())
+        os.close(theirs)
+        assert import_transcript(store, Path(f"/dev/fd/{ours}")).is_new == is_new
+        os.close(ours)
+        assert files(store)[0].read_bytes() == path.read_bytes()
+    assert left_of_streams(store) == []
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_long_stream_is_imported_compressed_or_not(store: Both, tmp_path: Path, compress: bool) -> None:
+    chance = random.Random(0)
+    said = [talk.said(chance.randbytes(50_000).hex()) for _ in range(40)]
+    data = exported(tmp_path, talk.prompt("hello"), *said).read_bytes()
+    given = b"".join(frame(iter([data]), len(data))) if compress else data
+    assert len(given) > import_file._AT_ONCE
+    assert import_transcript(store, BytesIO(given)).is_new
+    assert files(store)[0].read_bytes() == data
+
+
+LONG_LINE = 64 * 1024 * 1024
+"""Bytes: enough that reading such a line whole would be noticed."""
+TAKES_IN = """
+import resource, sys
+from pathlib import Path
+from acp_proxy.tools.export.import_file import import_transcript
+from tests.stored import Both
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+root, one, other = map(Path, sys.argv[1:])
+store = Both(root)
+import_transcript(store, one)
+before = peak()
+import_transcript(store, other)
+print(peak() - before)
+"""
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_memory_does_not_grow_with_the_longest_line(store: Both, tmp_path: Path, compress: bool) -> None:
+    """Nor with a small compressed file that is large when decompressed."""
+    begins, ends = talk.prompt("Look: XX").split(b"XX")
+    line = [begins, *[b"x" * 1024 * 1024] * (LONG_LINE // 1024 // 1024), ends]
+    header = file_format.encode_header(
+        Header("long", talk.CWD, file_format.RECORDED, talk.time(0), agent={"id": AGENT})
+    )
+    pieces = [header, talk.prompt("before"), *line, talk.answer()]
+    long = tmp_path / "long"
+    long.write_bytes(b"".join(frame(iter(pieces), sum(map(len, pieces))) if compress else pieces))
+    small = exported(tmp_path)
+    if compress:
+        small.write_bytes(b"".join(frame(iter([small.read_bytes()]), small.stat().st_size)))
+    child = [sys.executable, "-c", TAKES_IN, str(store.root), str(small), str(long)]
+    grown = int(subprocess.run(child, check=True, stdout=subprocess.PIPE).stdout)
+    assert grown < LONG_LINE // 4
+    row = next(row for row in store.sessions() if row.session == "long")
+    assert (row.title, row.prompts, row.size) == ("before", 2, sum(map(len, pieces)))
+
+
+class Endless(BytesIO):
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(size) or b"x" * 1000
+
+
+@pytest.mark.parametrize("data", [b"", b"# A page\n" * 1_000_000, b"\n"], ids=["bytes", "lines", "an empty line"])
+def test_a_stream_that_is_not_a_transcript_is_refused_before_its_end(store: Both, data: bytes) -> None:
+    with pytest.raises(NotImported):
+        import_transcript(store, Endless(data))
+    assert (files(store), left_of_streams(store)) == ([], [])
+
+
+def test_a_device_is_refused_with_what_to_do(store: Both) -> None:
+    assert "to a file" in refused(store, Path("/dev/zero"))
+
+
+def test_a_transcript_of_a_later_version_is_refused(store: Both) -> None:
+    with pytest.raises(NewerFormat):
+        import_transcript(store, SAMPLES / "newer.jsonl")
+    assert files(store) == []
+
+
+@pytest.mark.parametrize(
+    "sample", ["torn-end", "nul-block", "garbage-line", "two-headers", "glued-behind-torn", "torn-character"]
+)
+def test_a_damaged_transcript_is_imported_only_on_request(store: Both, sample: str) -> None:
+    path = SAMPLES / f"{sample}.jsonl"
+    assert "--damaged" in refused(store, path)
+    assert import_transcript(store, path, damaged=True).is_new
+    assert files(store)[0].read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        *("conversation", "two-runs", "gap", "partial", "imported", "crash-in-turn", "agent-ended", "prompt-failed"),
+        *("exact-bytes", "kept-as-string", "unknown-keys", "no-newline-at-end"),
+    ],
+)
+def test_every_intact_transcript_is_imported(store: Both, sample: str) -> None:
+    path = SAMPLES / f"{sample}.jsonl"
+    assert import_transcript(store, path).is_new
+    assert files(store)[0].read_bytes() == path.read_bytes()
+
+
+EVIL = ["../../../../tmp/evil", "/etc/passwd", "..", "state", "", "CON", "a\x00b", "x" * 5000, "\ud800", "~1", "A/B"]
+EVIL += ["x" * 5000 + "-0123456789abcdef", "x-0123456789abcdef~1", "-0123456789abcdef"]
+
+
+@pytest.mark.parametrize("evil", EVIL, ids=range(len(EVIL)))
+def test_a_header_cannot_write_outside_the_store(store: Both, tmp_path: Path, evil: str) -> None:
+    header = Header(evil, talk.CWD, file_format.RECORDED, talk.time(0), agent={"id": evil, "name": evil})
+    path = tmp_path / "evil.jsonl"
+    raw = file_format.encode_header(
+        Header("SESSION", talk.CWD, file_format.RECORDED, talk.time(0), agent={"id": "AGENT"})
+    )
+    text = json.dumps(evil)
+    path.write_bytes(raw.replace(b'"SESSION"', text.encode()).replace(b'"AGENT"', text.encode()) + talk.prompt("hi"))
+
+    def around() -> set[Path]:
+        return {found for found in tmp_path.rglob("*") if store.root.name not in found.parts}
+
+    before = around()
+    taken = import_transcript(store, path)
+    assert taken.session == header.session
+    assert around() == before
+    [kept] = files(store)
+    assert kept.parent.parent == store.root / "transcripts"
+    assert kept.read_bytes() == path.read_bytes()
+
+
+def test_the_header_decides_the_agents_folder(store: Both, tmp_path: Path) -> None:
+    agents: list[tuple[dict[str, object], str]] = [
+        ({"id": AGENT, "name": "other"}, AGENT),
+        ({"id": "My Agent"}, file_name("My Agent")),
+        ({"name": "Another"}, file_name("Another")),
+        ({"id": 7}, file_name("agent")),
+    ]
+    for agent, folder in agents:
+        header = Header(talk.SESSION, talk.CWD, file_format.RECORDED, talk.time(0), agent=agent)
+        assert import_transcript(store, exported(tmp_path, header=header)).agent == folder
+
+
+def test_a_full_disk_leaves_no_partial_import(store: Both, tmp_path: Path) -> None:
+    path = exported(tmp_path, *[talk.prompt("hello"), *[talk.said("hi " * 100)] * 200])
+    for job in ("import", "import a stream"):
+        assert on_full_disk(job, store.root, 8192) == ["EFBIG"]
+        assert (files(store), left_of_streams(store)) == ([], [])
+    assert import_transcript(store, path).is_new
+
+
+def test_leftovers_of_an_interrupted_import_do_not_matter(store: Both, tmp_path: Path) -> None:
+    path = exported(tmp_path)
+    import_transcript(store, path)
+    [kept] = files(store)
+    left = unfinished(kept)
+    kept.replace(left)
+    assert import_transcript(store, path).is_new
+    assert files(store) == [kept]
+
+
+def test_a_session_that_begins_during_its_import_is_kept(store: Both, tmp_path: Path) -> None:
+    """Another process begins the session just before the import names its file."""
+    path = exported(tmp_path)
+    begun: list[bytes] = []
+
+    class Late(Layout):
+        def mark(self, agent: str, name: str) -> str:
+            mark = super().mark(agent, name)
+            talk.keep(store, AGENT, talk.SESSION)
+            begun.append(self.transcript(agent, name).read_bytes())
+            return mark
+
+    with pytest.raises(NotImported):
+        import_file._take_in(Late(store.root), path, lambda folder: folder.mkdir(), talk.time(0), damaged=False)
+    assert [kept.read_bytes() for kept in files(store)] == begun
+
+
+def test_a_small_file_that_would_become_huge_is_refused(store: Both, tmp_path: Path) -> None:
+    head, zeros = exported(tmp_path).read_bytes(), bytes(2**20)
+    path = tmp_path / "bomb.jsonl.zst"
+    path.write_bytes(b"".join(frame(iter([head, *[zeros] * 256]), None)))
+    assert "MiB in " in refused(store, path)
+    assert files(store) == []

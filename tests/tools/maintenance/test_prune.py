@@ -1,0 +1,196 @@
+"""Whole sessions are pruned by age, number and size, unless in use."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.store.journal import Journal
+from acp_proxy.store.layout import Layout
+from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, beyond, find_candidates, prune_sessions
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_names import file_name
+from tests.store import cold, talk
+from tests.stored import Both, contents
+
+AGENT = "agent"
+
+
+def session(name: str, at: int, size: int = 10, *, counts: bool = True) -> Candidate:
+    return Candidate(AGENT, name, name, talk.time(at), size, None, counts=counts)
+
+
+FOUR = [session("d", 4), session("c", 3), session("b", 2), session("a", 1)]
+
+
+def gone(limits: Limits, candidates: list[Candidate] = FOUR) -> str:
+    return "".join(each.name for each in beyond(limits, candidates))
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        (Limits(), ""),
+        (Limits(before=talk.time(3)), "ba"),
+        (Limits(keep=1), "cba"),
+        (Limits(keep=0), "dcba"),
+        (Limits(keep=9), ""),
+        (Limits(size=40), ""),
+        (Limits(size=39), "a"),
+        (Limits(size=0), "dcba"),
+        (Limits(before=talk.time(2), keep=3), "a"),
+        (Limits(before=talk.time(2), keep=2, size=10), "cba"),
+    ],
+)
+def test_limits_select_the_oldest_sessions(limits: Limits, expected: str) -> None:
+    assert gone(limits) == expected
+
+
+def test_sessions_without_a_prompt_do_not_count() -> None:
+    mixed = [session("d", 4, counts=False), session("c", 3), session("b", 2, counts=False), session("a", 1)]
+    assert gone(Limits(keep=2), mixed) == ""
+    assert gone(Limits(keep=1), mixed) == "ba"
+    assert gone(Limits(keep=0), mixed) == "dcba"
+
+
+sessions = st.lists(
+    st.tuples(st.integers(0, 50), st.integers(0, 50), st.booleans()).map(
+        lambda one: session("x", one[0], one[1], counts=one[2])
+    )
+).map(lambda found: sorted(found, key=lambda each: each.at, reverse=True))
+numbers = st.none() | st.integers(0, 60)
+
+
+@given(sessions, numbers, numbers, numbers)
+def test_the_remaining_sessions_are_within_the_limits_and_the_newest(
+    found: list[Candidate], second: int | None, keep: int | None, size: int | None
+) -> None:
+    limits = Limits(talk.time(second) if second is not None else None, keep, size)
+    count = len(found) - len(beyond(limits, found))
+    left = found[:count]
+    assert beyond(limits, found) == found[count:]
+    assert all(limits.before is None or each.at >= limits.before for each in left)
+    assert keep is None or sum(each.counts for each in left) <= keep
+    assert size is None or sum(each.size for each in left) <= size
+    assert beyond(limits, left) == []
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    store = Both(tmp_path / "store")
+    for number, name in enumerate("abc"):
+        talk.keep(store, AGENT, name, talk.prompt(f"the words of {name}", session=name), at=number)
+    return store
+
+
+def pruned(store: Both, *, deleted: bool = False, soft: bool = False) -> dict[str, str | None]:
+    candidates = find_candidates(store, deleted=deleted)
+    return {candidate.session: trouble for candidate, trouble in prune_sessions(store, candidates, soft=soft)}
+
+
+def test_a_pruned_session_is_in_no_file_and_stays_deleted(store: Both) -> None:
+    assert [row.session for row in store.sessions()] == ["c", "b", "a"]
+    assert pruned(store) == {"a": None, "b": None, "c": None}
+    assert store.sessions() == []
+    assert store.deleted(AGENT) == {"a", "b", "c"}
+    assert not any(b"the words" in data for _, data in contents(store.root))
+    assert not any(path.parent.name == AGENT for path in (store.root / "unindexed").rglob("*"))
+
+
+def test_an_open_session_is_not_pruned(store: Both) -> None:
+    transcript = Transcript(Layout(store.root).transcript(AGENT, file_name("b")))
+    assert pruned(store) == {"a": None, "b": IN_USE, "c": None}
+    assert [row.session for row in store.sessions()] == ["b"]
+    transcript.close()
+    assert pruned(store) == {"b": None}
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
+    store: Both, monkeypatch: pytest.MonkeyPatch, soft: bool
+) -> None:
+    """It is compressed when it is chosen, and decompressed and open before it can be deleted."""
+    cold.kept(store, "s")
+    cold.compressed_now(store, "s")
+    alone, opened = Journal.alone, list[Transcript]()
+
+    @contextmanager
+    def quicker(journal: Journal) -> Iterator[None]:
+        if not opened:
+            monkeypatch.setattr(Journal, "alone", alone)
+            opened.append(Both(store.root).begin(AGENT, talk.header("s"), fresh=False))
+        with alone(journal):
+            yield
+
+    [candidate] = [each for each in find_candidates(store) if each.session == "s"]
+    monkeypatch.setattr(Journal, "alone", quicker)
+    assert [trouble for _, trouble in prune_sessions(store, [candidate], soft=soft)] == [IN_USE]
+    opened[0].append(talk.said("more"))
+    opened[0].close()
+    assert cold.content(cold.path(store, "s")).endswith(talk.said("more"))
+
+
+def test_a_softly_pruned_session_can_be_restored_or_pruned_permanently(store: Both) -> None:
+    assert pruned(store, soft=True) == {"a": None, "b": None, "c": None}
+    assert store.sessions() == []
+    store.restore(store.kept()[0])
+    assert list(pruned(store, deleted=True).values()) == [None, None]
+    assert store.kept() == []
+    assert len(store.sessions()) == 1
+
+
+def test_pruning_deleted_sessions_keeps_a_revived_one(store: Both) -> None:
+    store.sessions()
+    store.delete(AGENT, "a", soft=True)
+    store.lift(AGENT, "a")
+    talk.keep(store, AGENT, "a", fresh=False)
+    assert pruned(store, deleted=True) == {"a": None}
+    assert not any(b"the words of a" in data for _, data in contents(store.root))
+    assert len(store.sessions()) == 3
+
+
+def test_a_session_that_cannot_be_deleted_is_reported_with_the_errno(
+    store: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Layout, "remove", refuse)
+    assert pruned(store) == {"a": "EACCES", "b": "EACCES", "c": "EACCES"}
+
+
+def test_the_size_of_a_session_includes_its_backups(store: Both) -> None:
+    layout = Layout(store.root)
+    path = cold.kept(store, "s")
+    copy = layout.backup(AGENT, path.stem, talk.time(1))
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(b"x" * 1000)
+    size = cold.compressed_now(store, "s").stat().st_size
+    sizes = {each.session: each.size for each in find_candidates(store)}
+    assert sizes["s"] == size + 1000
+
+
+def test_sessions_without_a_prompt_are_candidates(store: Both) -> None:
+    talk.keep(store, AGENT, "silent", talk.said("hi", session="silent"))
+    assert "silent" not in {row.session for row in store.sessions()}
+    assert [each.counts for each in find_candidates(store) if each.session == "silent"] == [False]
+    assert pruned(store)["silent"] is None
+
+
+def test_the_age_of_a_session_ignores_the_agents_time(store: Both) -> None:
+    talk.keep(store, AGENT, talk.SESSION, talk.prompt("used", at=60), talk.info(updatedAt=talk.time(-60), at=61))
+    assert [row.session for row in store.sessions()][-1] == talk.SESSION
+    [first, *_] = find_candidates(store)
+    assert (first.session, first.at) == (talk.SESSION, talk.time(60))
+    assert talk.SESSION not in {each.session for each in beyond(Limits(before=talk.time(30)), find_candidates(store))}
+
+
+def test_a_session_continued_in_the_meantime_is_not_pruned(store: Both) -> None:
+    candidates = find_candidates(store)
+    talk.keep(store, AGENT, "b", talk.prompt("not so old after all", session="b"), fresh=False)
+    gone = {candidate.session: trouble for candidate, trouble in prune_sessions(store, candidates, soft=False)}
+    assert gone == {"a": None, "b": IN_USE, "c": None}
+    assert [row.session for row in store.sessions()] == ["b"]

@@ -1,0 +1,273 @@
+"""Verify finds everything that is wrong in a store, with what to do, and nothing else."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.store import index_update
+from acp_proxy.tools.maintenance.verify import BY_HAND, NOTHING, REPAIR, Finding, repair_finding, verify_store
+from acp_proxy.tools.search.query import question
+from acp_proxy.tools.search.search import Sought, search_store
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_names import file_name
+from tests.store import talk
+from tests.stored import Both, contents
+
+AGENT = "agent"
+LONG_AGO = 1_000_000_000
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    before = os.umask(0o077)
+    yield tmp_path / "store"
+    os.umask(before)
+
+
+@pytest.fixture
+def store(root: Path) -> Both:
+    store = Both(root)
+    for at, session in enumerate(("a", "b")):
+        talk.keep(store, AGENT, session, at=at)
+    assert len(Both(root).sessions()) == 2  # this store's index stays closed: Windows removes no file that is open
+    return store
+
+
+def path_of(root: Path, session: str) -> Path:
+    return root / "transcripts" / AGENT / f"{file_name(session)}.jsonl"
+
+
+def kinds(found: Iterator[Finding]) -> list[tuple[str, str]]:
+    return [(one.kind, one.todo) for one in found]
+
+
+def damage(path: Path, more: bytes = b"\0" * 200 + b"\n") -> None:
+    with path.open("ab") as file:
+        file.write(more)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+
+
+def mend(store: Both) -> None:
+    for finding in list(verify_store(store)):
+        if finding.todo == REPAIR:
+            repair_finding(store, finding)
+
+
+def test_an_intact_store_has_no_findings(store: Both) -> None:
+    store.delete(AGENT, "a")
+    assert kinds(verify_store(store)) == []
+
+
+def test_a_turn_in_progress_is_no_finding(store: Both) -> None:
+    going_on = store.begin(AGENT, talk.header("a"), fresh=False)
+    store.mark(AGENT, "a")
+    going_on.append(talk.prompt("more", session="a", at=9))
+    going_on.close()
+    talk.keep(store, AGENT, "new")
+    assert kinds(verify_store(store)) == []
+
+
+def test_a_damaged_transcript_is_reported_with_its_session_and_repaired(store: Both) -> None:
+    damage(path_of(store.root, "a"))
+    [found] = verify_store(store)
+    assert (found.path, found.agent, found.name) == (path_of(store.root, "a"), AGENT, file_name("a"))
+    assert (found.kind, found.todo) == ("NUL bytes", REPAIR)
+    assert list(verify_store(store, (AGENT, file_name("a")))) == [found]
+    assert list(verify_store(store, (AGENT, file_name("b")))) == []
+    copy = repair_finding(store, found)
+    assert copy is not None
+    assert copy.parent == store.root / "backups" / AGENT
+    assert kinds(verify_store(store)) == []
+    assert repair_finding(store, found) is None  # nothing to repair, so no backup
+
+
+def test_a_delete_removes_the_backups_of_its_session(store: Both, root: Path) -> None:
+    for session in ("a", "b"):
+        damage(path_of(root, session))
+    mend(store)
+    store.delete(AGENT, "a")
+    [left] = (root / "backups" / AGENT).iterdir()
+    assert left.name.startswith(file_name("b"))
+
+
+def test_a_line_being_written_is_waited_for(store: Both, root: Path) -> None:
+    path = path_of(root, "a")
+    line = talk.said("x" * 1000, session="a")
+    with path.open("ab") as file:
+        file.write(line[:500])
+    verifying = verify_store(store)
+    transcript = Transcript(path)
+    transcript.append_bytes(line[500:])
+    transcript.close()
+    assert kinds(verifying) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "todo"),
+    [
+        (b"", "empty", NOTHING),
+        (b"\0" * 9, "broken header", BY_HAND),
+        (b'{"acp-transcript":2}\n', "newer format", BY_HAND),
+        (talk.said("x", session="a"), "missing header", NOTHING),
+        (talk.note("opened"), "missing header", BY_HAND),
+    ],
+)
+def test_unrepairable_damage_is_reported_with_what_to_do(
+    store: Both, root: Path, data: bytes, kind: str, todo: str
+) -> None:
+    path_of(root, "a").write_bytes(data)
+    os.utime(path_of(root, "a"), (LONG_AGO, LONG_AGO))
+    assert [one for one in kinds(verify_store(store)) if "index" not in one[0]] == [(kind, todo)]
+
+
+def test_foreign_files_are_reported_and_kept(store: Both, root: Path) -> None:
+    folder = root / "transcripts" / AGENT
+    path_of(root, "a").unlink()
+    os.mkfifo(path_of(root, "a"))
+    (folder / "notes.txt").touch()
+    (folder / f"{file_name('b')} copy.jsonl").touch()
+    (root / "transcripts" / "file").touch()
+    (root / "mine").touch()
+    assert sorted(kinds(verify_store(store))) == sorted([("foreign file", BY_HAND), *[("foreign file", NOTHING)] * 4])
+
+
+def test_a_mark_without_a_transcript_is_no_damage(store: Both) -> None:
+    store.mark(AGENT, "never there")
+    assert kinds(verify_store(store)) == [("leftover", NOTHING)]
+
+
+def test_files_that_others_can_read_are_made_private(store: Both, root: Path) -> None:
+    path_of(root, "a").chmod(0o644)
+    (root / "transcripts" / AGENT).chmod(0o755)
+    assert kinds(verify_store(store)) == [("mode", REPAIR)] * 2
+    mend(store)
+    assert kinds(verify_store(store)) == []
+    assert path_of(root, "a").stat().st_mode & 0o777 == 0o600
+    assert (root / "transcripts" / AGENT).stat().st_mode & 0o777 == 0o700
+
+
+def test_a_damaged_journal_is_repaired_and_keeps_its_events(store: Both, root: Path) -> None:
+    store.delete(AGENT, "a")
+    damage(root / "transcripts" / AGENT / "state.jsonl", b"torn")
+    store.delete(AGENT, "b")
+    assert kinds(verify_store(store)) == [("damaged journal", REPAIR)]
+    mend(store)
+    assert kinds(verify_store(store)) == []
+    assert Both(root).deleted(AGENT) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("accident", "kind"),
+    [
+        (lambda path: replaced(path, b"not a database" * 999), "broken index"),
+        (lambda path: changed(path, "PRAGMA user_version = 99"), "broken index"),
+        (lambda path: changed(path, "DELETE FROM transcripts WHERE name LIKE 'a-%'"), "index behind"),
+        (lambda path: changed(path, "UPDATE transcripts SET updated = '' WHERE name LIKE 'a-%'"), "index behind"),
+    ],
+)
+def test_an_index_that_differs_from_the_transcripts_is_rebuilt(
+    store: Both, root: Path, accident: object, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_update, "_GRANULE_SECONDS", -1.0)  # the folder counts as seen, although it is new
+    rows = Both(root).sessions()
+    assert callable(accident)
+    accident(root / "index.sqlite3")
+    opened = Both(root)
+    assert kinds(verify_store(opened)) == [(kind, REPAIR)]
+    mend(opened)
+    assert opened.sessions() == rows
+    assert kinds(verify_store(opened)) == []
+
+
+def replaced(path: Path, data: bytes | None) -> None:
+    for each in path.parent.glob(f"{path.name}*"):
+        each.unlink()
+    if data is not None:
+        path.write_bytes(data)
+
+
+def changed(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute(statement)
+
+
+def test_an_index_restored_from_a_copy_is_behind(store: Both, root: Path) -> None:
+    old = root / "index.sqlite3"
+    changed(old, "PRAGMA wal_checkpoint(TRUNCATE)")
+    shutil.copy(old, root.parent / "copy")
+    talk.keep(store, AGENT, "c", at=9)
+    assert len(Both(root).sessions()) == 3
+    for path in root.glob("index.sqlite3*"):
+        path.unlink()
+    shutil.copy(root.parent / "copy", old)
+    old.chmod(0o600)
+    assert kinds(verify_store(Both(root))) == [("index behind", NOTHING)]
+    assert len(Both(root).sessions()) == 3
+    assert kinds(verify_store(Both(root))) == []
+
+
+# What the next list or search makes anew.
+
+
+@pytest.fixture
+def two_agents(root: Path) -> Both:
+    """Two agents with the same session ids, listed and searched."""
+    store = Both(root)
+    for agent in ("one", "two"):
+        for session in ("a", "b"):
+            talk.keep(store, agent, session, talk.prompt(f"hello {agent}", session=session), talk.answer())
+    opened = Both(root)
+    assert len(search_store(opened, Sought(question(["hello"]), opened.agents())).hits) == 4
+    return opened
+
+
+def test_a_copied_store_is_not_damaged(two_agents: Both, root: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(root, copy, copy_function=shutil.copyfile)  # other inodes and times
+    make_private(copy)
+    assert kinds(verify_store(Both(copy))) == []
+    assert [row.but(agent="") for row in Both(copy).sessions()] == [row.but(agent="") for row in two_agents.sessions()]
+    assert kinds(verify_store(Both(copy))) == []
+
+
+def make_private(root: Path) -> None:
+    for path in root.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+@pytest.mark.parametrize(
+    "step", ["the index removed", "a transcript added", "a folder removed", "a transcript removed"]
+)
+def test_what_the_next_list_and_search_notice_is_told_in_a_line_and_is_no_damage(
+    two_agents: Both, root: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_update, "_GRANULE_SECONDS", -1.0)
+    assert len(two_agents.sessions()) == 4
+    folder = root / "transcripts" / "two"
+    match step:
+        case "the index removed":
+            replaced(root / "index.sqlite3", None)
+        case "a transcript added":
+            talk.keep(two_agents, "two", "c")
+            (root / "unindexed" / "two" / file_name("c")).unlink()
+        case "a folder removed":
+            shutil.rmtree(folder)
+        case _:
+            (folder / f"{file_name('a')}.jsonl").unlink()
+    [(_, todo)] = kinds(verify_store(Both(root)))
+    assert todo == NOTHING
+    opened = Both(root)
+    search_store(opened, Sought(question(["hello"]), opened.agents()))
+    assert kinds(verify_store(Both(root))) == []
+    assert step.endswith(("added", "index removed")) or not words_in(root, step)
+
+
+def words_in(root: Path, step: str) -> list[str]:
+    """The files that still have something of a folder that was removed."""
+    told = b"hello two" if step == "a folder removed" else b"no such words"
+    return [path.name for path, data in contents(root) if told in data]

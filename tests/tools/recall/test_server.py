@@ -1,0 +1,77 @@
+"""``acp-proxy mcp``, asked by the official MCP client."""
+
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.tools.recall.command import moment
+from acp_proxy.tools.recall.lookup import INTRODUCTION, Lookup
+from acp_proxy.tools.recall.visible_sessions import EVERYWHERE
+from tests.stored import Both, chunk, store_session
+from tests.tools.recall.asking import asked, asked_here, texts
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
+
+
+def test_the_three_tools_only_read(store: Both) -> None:
+    tools, _ = asked_here(Lookup(store.root, EVERYWHERE, str))
+    assert {tool.name for tool in tools} == {"search_history", "read_session", "list_sessions"}
+    for tool in tools:
+        assert tool.annotations is not None
+        assert tool.annotations.read_only_hint
+        assert tool.description
+    required = {tool.name: tool.input_schema.get("required", []) for tool in tools}
+    assert required == {"search_history": ["query"], "read_session": ["id"], "list_sessions": []}
+
+
+def test_an_agent_finds_lists_and_reads_a_session(store: Both, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "inner").mkdir()
+    store_session(store, "one", ("Fix the login", [chunk("The cookie was late.")]), agent="claude", cwd=str(tmp_path))
+    store_session(store, "other", ("login", []), cwd="/elsewhere")
+    _, results = asked(
+        ("search_history", {"query": "login"}),
+        ("list_sessions", {"since": "2023-11-01", "limit": 5}),
+        ("list_sessions", {"since": "7d"}),
+        ("read_session", {"id": "claude/one", "turns": "1"}),
+        words=["--store", str(store.root)],
+        cwd=tmp_path / "inner",
+    )
+    found, listed, recent, read = texts(results)
+    assert not any(result.is_error for result in results)
+    for text in (found, listed, read):
+        assert text.startswith(INTRODUCTION)
+        assert "Session claude/one ·" in text
+        assert "elsewhere" not in text
+    assert recent == "There are no earlier sessions here."
+    assert "> The cookie was late." in read
+
+
+def test_everywhere_and_another_directory_are_options(store: Both, tmp_path: Path) -> None:
+    store_session(store, "one", ("login", []), cwd=str(tmp_path / "one"))
+    store_session(store, "other", ("login", []), cwd=str(tmp_path / "other"))
+    for words, shown in ((["--everywhere"], {"one", "other"}), (["--cwd", str(tmp_path / "other")], {"other"})):
+        _, results = asked(("list_sessions", {}), words=["--store", str(store.root), *words], cwd=tmp_path)
+        [text] = texts(results)
+        assert {name for name in ("one", "other") if f"agent/{name}" in text} == shown
+
+
+def test_a_mistake_is_answered_with_what_to_do(store: Both) -> None:
+    _, results = asked_here(
+        Lookup(store.root, EVERYWHERE, moment),
+        ("search_history", {"query": "…"}),
+        ("search_history", {"query": "login", "since": "some day"}),
+        ("list_sessions", {"limit": 0}),
+        ("read_session", {"id": "missing"}),
+        ("read_session", {"id": "missing", "turns": "x"}),
+    )
+    assert all(result.is_error for result in results)
+    for text, advice in zip(
+        texts(results),
+        ("Give words", "such as 7d", "greater than or equal to 1", "list_sessions", "Give one like"),
+        strict=True,
+    ):
+        assert advice in text

@@ -1,0 +1,196 @@
+"""Redaction changes only the bytes of secrets, in place, even while others append."""
+
+import os
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.protocol import acp
+from acp_proxy.redaction.masking import Masking
+from acp_proxy.store.compress import Terms
+from acp_proxy.tools.redact import redact_files
+from acp_proxy.tools.redact.redact_files import redact_file, redact_stored
+from acp_proxy.transcript import private_files
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.reader import Reading
+from tests.store import talk
+from tests.stored import Both, contents
+from torture.planted import planted
+
+AGENT = "agent"
+MASKING = Masking()
+TOKEN = planted("GitHub token", random.Random(0)).secret
+MASK = "[redacted]" + "*" * (len(TOKEN) - 10)
+SECONDS = 20.0
+
+
+def path(store: Both, session: str = "s") -> Path:
+    [found] = store.root.glob(f"transcripts/{AGENT}/{session}-*.jsonl")
+    return found
+
+
+def holders(store: Both, text: str = TOKEN) -> list[str]:
+    """The files of the store that contain this text."""
+    return [str(path.relative_to(store.root)) for path, data in contents(store.root) if text.encode() in data]
+
+
+def redact(store: Both) -> int:
+    found = sum(redact_file(each, MASKING, dry=False).total() for each in store.redactable(None))
+    store.renew(None)
+    return found
+
+
+def test_only_the_bytes_of_secrets_change(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.prompt(f"use {TOKEN} please"), talk.said("no"), talk.said(f"a {TOKEN}"), b"torn")
+    before, found = path(store).stat(), path(store).read_bytes()
+    assert redact_file(path(store), MASKING, dry=False) == {"GitHub token": 2}
+    after = path(store).stat()
+    assert (after.st_ino, after.st_size, after.st_mode) == (before.st_ino, before.st_size, before.st_mode)
+    assert path(store).read_bytes() == found.replace(TOKEN.encode(), MASK.encode())
+
+
+def test_the_original_includes_what_is_appended_while_the_file_is_masked(
+    store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(store, AGENT, "s", talk.said(f"a {TOKEN} ."), talk.said(f"b {TOKEN} ."))
+    late = talk.said(f"c {TOKEN} .")
+    before = path(store).read_bytes()
+
+    def write_and_append(fd: int, data: bytes, at: int) -> None:
+        private_files.write_at(fd, data, at)
+        is_it = os.path.samestat(os.fstat(fd), path(store).stat())
+        if is_it and path(store).stat().st_size == len(before):
+            transcript = Transcript(path(store))
+            transcript.append(late)
+            transcript.close()
+
+    monkeypatch.setattr(redact_files, "write_at", write_and_append)
+    original = tmp_path / "originals" / "s.jsonl"
+    assert redact_file(path(store), MASKING, dry=False, original=original) == {"GitHub token": 3}
+    assert original.read_bytes() == before + late
+    assert holders(store) == []
+
+
+def test_a_compressed_transcript_has_a_plain_original(store: Both, tmp_path: Path) -> None:
+    talk.keep(store, AGENT, "s", talk.prompt(TOKEN), talk.answer())
+    plain, before = path(store), path(store).read_bytes()
+    [row] = store.sessions()
+    assert store.compress(row.agent, row.name, Terms(min_size=1, older_than=0))
+    redact_stored(store, plain, MASKING, dry=False, backup=tmp_path / "originals")
+    assert (tmp_path / "originals" / plain.relative_to(store.root)).read_bytes() == before
+    assert TOKEN.encode() not in plain.read_bytes()
+
+
+def test_a_second_redaction_finds_and_writes_nothing(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.said(f"a {TOKEN[:9]}"), talk.said(f"{TOKEN[9:]} b"), talk.said(TOKEN))
+    assert redact_file(path(store), MASKING, dry=False) == {"GitHub token": 2}
+    found, before = path(store).read_bytes(), path(store).stat().st_mtime_ns
+    assert redact_file(path(store), MASKING, dry=False) == {}
+    assert (path(store).read_bytes(), path(store).stat().st_mtime_ns) == (found, before)
+
+
+def test_a_dry_run_reports_the_same_number_and_changes_nothing(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.said(f"a {TOKEN[:9]}"), talk.said(f"{TOKEN[9:]} b"), talk.said(TOKEN))
+    path(store).chmod(0o400)
+    found = path(store).read_bytes()
+    assert redact_file(path(store), MASKING, dry=True) == {"GitHub token": 2}
+    assert path(store).read_bytes() == found
+
+
+def test_a_link_is_not_followed(store: Both, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text(TOKEN)
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(elsewhere)
+    with pytest.raises(OSError):
+        redact_file(link, MASKING, dry=False)
+    assert elsewhere.read_text() == TOKEN
+
+
+def test_a_file_of_a_later_version_is_not_redacted(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.said(TOKEN))
+    later = path(store).read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcript":2')
+    path(store).write_bytes(later)
+    with pytest.raises(NewerFormat):
+        redact_file(path(store), MASKING, dry=False)
+    assert path(store).read_bytes() == later
+
+
+def test_every_file_of_the_store_is_redacted(store: Both) -> None:
+    turn = talk.prompt(TOKEN), talk.said(TOKEN), talk.answer()
+    for session in ("s", "s", "partial"):
+        talk.keep(store, AGENT, session, *(turn if session == "s" else turn[1:]))
+    with (store.root / "transcripts" / AGENT / "state.jsonl").open("a") as journal:
+        journal.write(f'{{"at":"2026","event":"deleted","sessionId":"x","title":"{TOKEN}"}}\n')
+    backup = store.root / "backups" / AGENT / "s.jsonl"
+    backup.parent.mkdir(parents=True)
+    backup.write_bytes(b"".join(turn))
+    [listed] = store.page(AGENT, None, None, "").rows
+    assert listed.title == TOKEN
+    assert len(holders(store)) >= 6
+    assert redact(store) == 2 * 2 + 1 + 1 + 2
+    assert holders(store) == []
+    assert [row.title for row in store.page(AGENT, None, None, "").rows] == ["[redacted]"]
+
+
+def test_redacting_a_session_redacts_its_transcript_and_backups(store: Both) -> None:
+    for session in ("s", "other"):
+        talk.keep(store, AGENT, session, talk.prompt(TOKEN), talk.answer())
+    [chosen] = [row for row in store.sessions() if row.session == "s"]
+    name = path(store).stem
+    backup = store.root / "backups" / AGENT / "2026" / f"{name}.1.jsonl"
+    backup.parent.mkdir(parents=True)
+    backup.write_bytes(talk.said(TOKEN))
+    assert store.redactable([chosen]) == sorted([path(store), backup])
+    redact_file(path(store), MASKING, dry=False)
+    store.renew([chosen])
+    assert {row.session: row.title for row in store.sessions()} == {"s": "[redacted]", "other": TOKEN}
+
+
+def test_an_interrupted_renewal_does_not_unlist_a_session(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.prompt(TOKEN), talk.answer())
+    assert len(store.sessions()) == 1
+    store.mark(AGENT, "s")
+    store.forget(AGENT, "s")
+    assert len(store.sessions()) == 1
+
+
+def test_entries_appended_during_the_redaction_stay_whole(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.said(f"{TOKEN} ."))
+    count, ended = 400, threading.Event()
+
+    def append() -> None:
+        transcript = Transcript(path(store))
+        for number in range(count):
+            first, second = f"{number} {TOKEN[:7]}", f"{TOKEN[7:]} {'é' * (number * 37 % 3000)}"
+            transcript.append(talk.said(first) + talk.said(second) + talk.said(f"{number} {TOKEN} ."))
+        transcript.close()
+        ended.set()
+
+    writer = threading.Thread(target=append)
+    writer.start()
+    rounds = 0
+    while not ended.is_set() or rounds < 2:
+        redact_file(path(store), MASKING, dry=False)
+        rounds += 1
+    writer.join(SECONDS)
+    redact_file(path(store), MASKING, dry=False)
+    assert holders(store) == []
+    reading = Reading(path(store))
+    texts = [text_of(line.entry.value) for line in reading.lines() if line.entry is not None]
+    reading.close()
+    assert len(texts) == 1 + 3 * count
+    for number in range(count):
+        first, second, whole = texts[1 + 3 * number : 4 + 3 * number]
+        assert first.startswith(f"{number} ")
+        assert second.endswith(" " + "é" * (number * 37 % 3000))
+        assert whole == f"{number} {MASK} ."
+        assert set(first.split(" ")[1] + second.split(" ")[0]) <= set("[redacted]*")
+
+
+def text_of(value: object) -> str:
+    content = acp.member(acp.member(acp.member(value, "params"), "update"), "content")
+    return acp.text(content, "text") or ""

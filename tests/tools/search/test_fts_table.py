@@ -1,0 +1,341 @@
+"""No search table contains deleted or masked words, and a broken table is rebuilt."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.errors import NoFullText, Unreadable
+from acp_proxy.redaction.masking import Masking
+from acp_proxy.store.index import Index
+from acp_proxy.store.layout import Layout
+from acp_proxy.tools.maintenance import verify
+from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
+from acp_proxy.tools.redact.redact_files import redact_stored
+from acp_proxy.tools.search import search as search_search
+from acp_proxy.transcript.file_names import digit, file_name
+from tests.store import cold, talk
+from tests.store.searches import SECRET, append, found, keep, left, search, tables
+from tests.store.talk import prompt, said
+from tests.store.writing import AGENT
+from tests.stored import Both
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(root: Path) -> Both:
+    return Both(root)
+
+
+# Deletes and masks.
+
+
+def deleted(store: Both) -> None:
+    store.delete(AGENT, "s")
+    store.forget(AGENT, "s")
+
+
+def removed(store: Both) -> None:
+    [row] = [row for row in store.sessions() if row.session == "s"]
+    store.remove(row)
+
+
+def removed_by_hand(store: Both) -> None:
+    for path in (store.root / "transcripts" / AGENT).glob(f"{file_name('s')}.*"):
+        path.unlink()
+    store.mark(AGENT, "s")
+    store.sessions()
+
+
+def deleted_by_a_process_that_then_died(store: Both) -> None:
+    known = store.layout.journal(AGENT)
+    known.append("deleted", "s", talk.time(0))
+    Both(store.root).sessions()
+
+
+@pytest.mark.parametrize("delete", [deleted, removed, removed_by_hand, deleted_by_a_process_that_then_died])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_deleted_word_is_in_no_file(
+    store: Both, root: Path, delete: Callable[[Both], None], compressed: bool
+) -> None:
+    keep(store, "s", f"My word is {SECRET}", f"and again {SECRET}")
+    keep(store, "kept", "My word is another")
+    store.sessions()
+    if compressed:
+        cold.compressed_now(store, "s")
+    assert [session for session, _ in found(store, "word")] == ["s", "kept"]
+    assert any(name.startswith("search/") for name in left(root))
+    delete(store)
+    assert left(root) == []
+    assert found(store, SECRET) == []
+    assert found(store, "word") == [("kept", [1])]
+    assert left(root) == []
+
+
+def test_deleting_a_superseded_session_removes_its_words(store: Both, root: Path) -> None:
+    keep(store, "s", f"My word is {SECRET}")
+    assert found(store, SECRET) == [("s", [1])]
+    keep(store, "s", "another")
+    [row] = [row for row in store.sessions() if row.title != "another"]
+    store.remove(row)
+    assert left(root) == []
+    assert found(store, "another") == [("s", [1])]
+
+
+def test_a_softly_deleted_session_is_not_found_and_its_words_are_in_no_table(store: Both, root: Path) -> None:
+    keep(store, "s", f"My word is {SECRET}")
+    assert found(store, SECRET) == [("s", [1])]
+    [row] = store.sessions()
+    store.remove(row, soft=True)
+    assert found(store, SECRET) == []
+    assert not any(name.startswith("search/") for name in left(root))
+    [kept] = store.kept()
+    store.restore(kept)
+    assert found(store, SECRET) == [("s", [1])]
+    store.remove(row)
+    assert left(root) == []
+
+
+def test_the_users_title_is_found_until_it_changes(store: Both, root: Path) -> None:
+    keep(store, "s", "hello")
+    found(store, "hello")
+    [row] = store.sessions()
+    store.rename(row, f"My title {SECRET}")
+    [hit] = search(store, "title").hits
+    assert (hit.turns, hit.session.title) == ([], f"My title {SECRET}")
+    store.rename(row, "Another")
+    assert not any(name.startswith("search/") for name in left(root))
+    assert found(store, "title") == []
+    assert found(store, "another") == [("s", [])]
+
+
+def test_a_delete_causes_only_a_sixteenth_to_be_read_again(store: Both, root: Path) -> None:
+    for number in range(64):
+        keep(store, f"s{number}", "word")
+    found(store, "word")
+    before = tables(root)
+    store.delete(AGENT, "s1")
+    assert before - tables(root) == {name for name in before if name[0] == digit(file_name("s1"))}
+    assert len(found(store, "word", limit=100)) == 63
+
+
+def test_a_masked_word_is_in_no_file_and_not_found(store: Both, root: Path) -> None:
+    key = "sk-ant-api03-" + "Ab1-Cd2_Ef3" * 9 + "AA"
+    keep(store, "s", f"My key is {key}")
+    assert found(store, "key") == [("s", [1])]
+    for path in store.redactable(None):
+        redact_stored(store, path, Masking(), dry=False)
+    store.renew(None)
+    assert left(root, key) == []
+    assert found(store, "my key") == [("s", [1])]
+    assert left(root, key) == []
+
+
+def test_a_search_after_masking_is_no_damage(store: Both) -> None:
+    key = "sk-ant-api03-" + "Ab1-Cd2_Ef3" * 9 + "AA"
+    keep(store, "s", f"My key is {key}, and that is all")
+    for path in store.redactable(None):
+        assert redact_stored(store, path, Masking(), dry=False)
+    store.renew(None)
+    assert found(store, "all") == [("s", [1])]
+    assert list(verify_store(store)) == []
+
+
+def test_words_read_before_a_delete_are_not_written_after_it(
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(store, "s", f"My word is {SECRET}")
+    store.sessions()
+
+    def overtaken(*given: object) -> object:
+        work = searching_work_on(*given)  # type: ignore[arg-type]
+        monkeypatch.undo()
+        deleted(Both(root))
+        return work
+
+    searching_work_on = search_search.work_on
+    monkeypatch.setattr(search_search, "work_on", overtaken)
+    search(store, "word")
+    assert left(root) == []
+    assert found(store, "word") == []
+
+
+def test_a_delete_at_any_moment_of_writing_a_table_is_harmless(
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(store, "s", "word")
+    assert found(store, "word") == [("s", [1])]
+    layout, connect = Layout(root), sqlite3.connect
+    moments: Iterator[int]
+
+    def connected(path: Path | str, **given: Any) -> sqlite3.Connection:
+        database: sqlite3.Connection = connect(path, **given)
+        if str(path).endswith(".new"):
+            its_digit = Path(path).name[0]
+            database.set_progress_handler(lambda: next(moments, 1) == 0 and not layout.forget_words(its_digit), 1)
+        return database
+
+    monkeypatch.setattr(sqlite3, "connect", connected)
+    for moment in range(25):
+        moments = iter(range(moment, -1, -1))
+        layout.forget_words(file_name("s"))
+        assert found(store, "word") == [("s", [1])]
+
+
+# Broken tables.
+
+
+def cut_short(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b"garbage" * 1000)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def of_a_later_version(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+
+
+def without_words(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("DELETE FROM said_data")
+    database.close()
+
+
+BROKEN = [cut_short, garbage, empty, of_a_later_version, without_words, Path.unlink]
+
+
+@pytest.mark.parametrize("break_it", BROKEN)
+def test_a_broken_table_is_rebuilt(store: Both, root: Path, break_it: Callable[[Path], None]) -> None:
+    for number in range(20):
+        keep(store, f"s{number}", f"a word {'x' * 5000}")
+    assert len(found(store, "word", limit=100)) == 20
+    for name in tables(root):
+        break_it(root / "search" / name)
+    assert len(found(store, "word", limit=100)) == 20
+    assert [finding.kind for finding in verify_store(store)] == []
+    assert len(tables(root)) == 16
+
+
+def test_a_rebuilt_index_keeps_the_tables(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(store, "s", "word")
+    found(store, "word")
+    for path in root.glob("index.sqlite3*"):
+        path.unlink()
+    monkeypatch.setattr(search_search, "Turns", None)
+    assert found(Both(root), "word") == [("s", [1])]
+
+
+def test_a_file_in_place_of_the_tables_is_reported_and_a_delete_works(store: Both, root: Path) -> None:
+    (root / "search").write_text("of somebody else")
+    (root / "search").chmod(0o644)  # verify reports the mode too
+    keep(store, "s", f"My word is {SECRET}")
+    with pytest.raises(Unreadable, match="ENOTDIR"):
+        found(store, "word")
+    assert [finding.path for finding in verify_store(store) if finding.is_damage] == [root / "search"] * 2
+    deleted(store)
+    assert left(root) == []
+
+
+def test_a_python_without_fts5_is_reported(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(store, "s", "word")
+    monkeypatch.setattr(Index, "select", lambda *given: [])
+    with pytest.raises(NoFullText, match="FTS5"):
+        found(store, "word")
+
+
+def test_only_a_search_creates_tables(store: Both, root: Path) -> None:
+    keep(store, "s", "word")
+    store.page(AGENT, None, None, talk.RUN)
+    store.bring_in(AGENT, "s")
+    deleted(store)
+    assert not (root / "search").exists()
+
+
+def test_tables_are_private(store: Both, root: Path) -> None:
+    keep(store, "s", "word")
+    before = os.umask(0)
+    try:
+        found(store, "word")
+    finally:
+        os.umask(before)
+    assert (root / "search").stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in (root / "search").iterdir()} == {0o600}
+
+
+def other_words(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE said SET text = 'another'")
+    database.close()
+
+
+def without_its_turns(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("DELETE FROM said")
+        database.execute("DELETE FROM turns")
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("break_it", "kind"),
+    [
+        (other_words, verify.WORDS_BEHIND),
+        (without_its_turns, verify.WORDS_BEHIND),
+        (without_words, verify.WORDS_BROKEN),
+        (garbage, verify.WORDS_BROKEN),
+        (of_a_later_version, verify.WORDS_BROKEN),
+    ],
+)
+def test_a_wrong_table_is_reported_and_repaired(
+    store: Both, root: Path, break_it: Callable[[Path], None], kind: str
+) -> None:
+    keep(store, "s", "a word", "another word")
+    found(store, "word")
+    assert list(verify_store(store)) == []
+    [path] = (store.root / "search").glob(f"{digit(file_name('s'))}-*")
+    break_it(path)
+    [finding] = verify_store(store)
+    assert (finding.path, finding.kind, finding.is_damage) == (path, kind, True)
+    assert [other.kind for other in verify_store(store, (AGENT, file_name("s")))] == [kind]
+    repair_finding(store, finding)
+    assert list(verify_store(store)) == []
+    assert found(store, "word") == [("s", [1, 2])]
+
+
+def test_a_table_behind_its_transcript_is_no_damage(store: Both) -> None:
+    keep(store, "s", "a word")
+    append(store, "s", prompt("torn", at=5)[:-1])
+    assert found(store, "torn") == [("s", [2])]
+    append(store, "s", b"\n", said("more"), prompt("third", at=60))
+    store.sessions()
+    assert list(verify_store(store)) == []
+    assert found(store, "third") == [("s", [3])]
+
+
+def test_foreign_files_among_the_tables_are_kept(store: Both, root: Path) -> None:
+    keep(store, "s", "a word")
+    found(store, "word")
+    (root / "search" / "notes.txt").write_text("mine")
+    assert [(finding.path.name, finding.is_damage) for finding in verify_store(store)] == [("notes.txt", False)]
+    assert found(store, "word") == [("s", [1])]
+
+
+def test_a_table_that_others_can_read_is_reported(store: Both, root: Path) -> None:
+    keep(store, "s", "a word")
+    found(store, "word")
+    os.chmod(next((root / "search").glob("*.sqlite3")), 0o644)
+    assert [finding.kind for finding in verify_store(store) if finding.is_damage] == [verify.MODE]

@@ -1,0 +1,123 @@
+"""Any text is a valid query, and matches as documented."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.errors import UsageError
+from acp_proxy.tools.search import query
+from acp_proxy.tools.search.fts_table import _TABLES
+from tests.strategies import texts
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[sqlite3.Connection]:
+    made = sqlite3.connect(":memory:", isolation_level=None)
+    made.executescript(_TABLES)
+    yield made
+    made.close()
+
+
+def finds(database: sqlite3.Connection, text: str, *words: str) -> bool:
+    database.execute("DELETE FROM said")
+    database.execute("INSERT INTO said(text) VALUES (?)", (query.separated(text),))
+    return bool(database.execute("SELECT 1 FROM said WHERE said MATCH ?", (query.question(words),)).fetchall())
+
+
+TEXT = (
+    'Über die Straße: open src/main.py, "then" run foo_bar(x=1) — 日本語のテキスト and 한국어를 배워요, ข้อความ.'
+    " Cafe\u0301!"
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run",),
+        ("RUN", "open"),
+        ("open", "run"),
+        ("uber",),
+        ("über",),
+        ("u\u0308ber",),
+        ("café",),
+        ("cafe",),
+        ("stra*",),
+        ("main.py",),
+        ("src/main.py",),
+        ("foo_bar",),
+        ("foo_bar(x=1)",),
+        ("die Straße",),
+        ('"die Straße"',),
+        ('die "then run"',),
+        ('"then ru"*',),
+        ("then ru*",),
+        ("日本語",),
+        ("本語",),
+        ("テキスト", "日本"),
+        ("日本*",),
+        ("한국어",),
+        ("ข้อความ",),
+        ("ความ",),
+        ("AND",),
+        ("run", "---"),
+        ('"run',),
+        ("*run",),
+        ("run**",),
+    ],
+)
+def test_matching_words_are_found(database: sqlite3.Connection, words: tuple[str, ...]) -> None:
+    assert finds(database, TEXT, *words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ru",),
+        ("run", "nothing"),
+        ("run open",),
+        ("Straße die",),
+        ('"run open"',),
+        ("語本",),
+        ("日本人",),
+        ("NOT", "run"),
+        ("run", "OR", "nothing"),
+        ("text:run",),
+        ("ain*",),
+    ],
+)
+def test_other_words_are_not_found(database: sqlite3.Connection, words: tuple[str, ...]) -> None:
+    assert not finds(database, TEXT, *words)
+
+
+@pytest.mark.parametrize("words", [(), ("",), ("---",), ("*",), ('"',), ('""',), ("( ) * :",), ("🚀",), ("\x00",)])
+def test_a_query_without_letters_or_digits_is_refused(words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="nothing to search for"):
+        query.question(words)
+
+
+_TYPED = st.text(st.sampled_from('ab1"*(){}[]:^+-.,\\ \t\n\0\ud800\u200b日้AND OR NOT NEAR')) | texts
+
+
+@given(st.lists(_TYPED, max_size=6), _TYPED)
+def test_every_text_is_a_valid_query(database: sqlite3.Connection, words: list[str], text: str) -> None:
+    with suppress(UsageError):
+        finds(database, text, *words)
+
+
+@given(st.text(st.sampled_from("abz19 éüÜß.,-_/()'—日本語を한국어กข")).filter(lambda text: any(map(str.isalnum, text))))
+def test_any_text_finds_itself(database: sqlite3.Connection, text: str) -> None:
+    assert finds(database, f"before {text} behind", text)
+
+
+def test_a_query_can_have_very_many_words(database: sqlite3.Connection) -> None:
+    assert finds(database, TEXT, *["run"] * 5000)
+    assert finds(database, TEXT, *['"die Straße"'] * 2000)
+
+
+def test_separated_text_can_be_joined_again() -> None:
+    assert query.joined(query.separated(TEXT)) == TEXT
+    assert query.separated("plain text") == "plain text"

@@ -1,0 +1,193 @@
+"""The text of each turn, read from the beginning or from the last turn on."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, Turns, TurnStart
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_names import file_name
+from acp_proxy.transcript.reader import Reading
+from acp_proxy.views import conversation
+from tests import strategies  # noqa: F401 - no time limits
+from tests.store import talk
+from tests.store.talk import answer, prompt, said, update
+
+THOUGHT, USER = "agent_thought_chunk", "user_message_chunk"
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"content": {"type": "text", "text": words}}
+
+
+def write(folder: Path, *lines: bytes) -> Path:
+    path = folder / f"{file_name(talk.SESSION)}.jsonl"
+    path.write_bytes(file_format.encode_header(talk.header()) + b"".join(lines))
+    return path
+
+
+def turns(path: Path, start: TurnStart = BEGINNING) -> tuple[list[SearchedTurn], Turns]:
+    reading = Reading(path)
+    try:
+        made = Turns(start)
+        return list(made.read(reading)), made
+    finally:
+        reading.close()
+
+
+def texts(path: Path) -> list[str]:
+    return [turn.text for turn in turns(path)[0]]
+
+
+def test_messages_are_joined_and_tool_calls_named(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        prompt("Mend the", {"type": "resource_link", "name": "login.py", "uri": "file:///login.py"}, "page", at=1),
+        update(THOUGHT, **text("secretly")),
+        said("I lo"),
+        said("ok at "),
+        said("it."),
+        update("usage_update", used=1),
+        said(" Now."),
+        update("tool_call", toolCallId="1", title="Read", rawInput={"path": "raw"}, status="pending"),
+        update("tool_call_update", toolCallId="1", title="Read login.py", content=[{"type": "content", **text("raw")}]),
+        update("tool_call_update", toolCallId="1", title="Read login.py", status="completed"),
+        update("plan", entries=[{"content": "a plan"}]),
+        said("Do"),
+        said("ne.", at=9),
+        answer(),
+        prompt("Thanks", at=20),
+    )
+
+    found, _ = turns(path)
+
+    assert [turn.text for turn in found] == [
+        "Mend the login.py page\x1eI look at it. Now.\x1eRead\x1eRead login.py\x1eDone.",
+        "Thanks",
+    ]
+    assert [(turn.number, turn.at) for turn in found] == [(1, talk.time(1)), (2, talk.time(20))]
+
+
+def test_messages_with_different_ids_are_separate(tmp_path: Path) -> None:
+    words = (("a", "1"), ("b", "1"), ("c", "2"))
+    chunks = [update("agent_message_chunk", messageId=id, **text(word)) for word, id in words]
+    assert texts(write(tmp_path, prompt("x"), *chunks)) == ["x\x1eab\x1ec"]
+
+
+def test_an_echoed_prompt_appears_once_and_other_user_messages_stay(tmp_path: Path) -> None:
+    echo = [update(USER, **text("Mend ")), update(USER, **text("it"))]
+    assert texts(write(tmp_path, prompt("Mend it"), *echo, update(USER, **text("/hook ran")), said("ok"))) == [
+        "Mend it\x1e/hook ran\x1eok"
+    ]
+
+
+def test_a_permission_names_its_tool_call(tmp_path: Path) -> None:
+    params = {"sessionId": talk.SESSION, "toolCall": {"toolCallId": "1", "title": "rm -r build"}, "options": []}
+    asked = talk.message({"id": 7, "method": "session/request_permission", "params": params}, Peer.AGENT)
+    assert texts(write(tmp_path, prompt("x"), asked)) == ["x\x1erm -r build"]
+
+
+def test_an_imported_conversation_has_turns(tmp_path: Path) -> None:
+    told = [update(USER, **text("first")), said("one"), update(USER, **text("sec")), update(USER, **text("ond"))]
+    path = write(tmp_path, *told, said("two"), prompt("third"), update(USER, **text("aside")), said("three"))
+    assert texts(path) == ["first\x1eone", "second\x1etwo", "third\x1easide\x1ethree"]
+
+
+def test_only_the_beginning_of_a_very_long_turn_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_proxy.tools.search.turn_text._LONGEST", 10)
+    assert texts(write(tmp_path, prompt("1234567"), said("abc"), said("defgh"), said("x"), prompt("y"))) == [
+        "1234567\x1eabc",
+        "y",
+    ]
+
+
+def test_damage_hides_no_other_message(tmp_path: Path) -> None:
+    garbage = b'\0\0{"at":"torn' + said("glued")
+    path = write(tmp_path, prompt("x"), said("a"), garbage, said("b"), b'{"at":"2026')
+    assert texts(path) == ["x\x1eagluedb"]
+
+
+_LINES = [
+    prompt("hello"),
+    prompt("again", at=1),
+    said("a"),
+    said("b"),
+    said("longer words " * 20),
+    update(THOUGHT, **text("hm")),
+    update(USER, **text("hello")),
+    update(USER, **text("of the user")),
+    update("tool_call", toolCallId="1", title="Read"),
+    update("tool_call_update", toolCallId="1", title="Read it"),
+    update("usage_update", used=1),
+    update("unknown", value=1),
+    answer(),
+    talk.note("gap", reason="EIO"),
+    b"garbage\n",
+    b"\n",
+    prompt("glued")[:-1] + b"  \n",
+    b"\0" + prompt("one")[:-1] + prompt("two"),
+]
+_lines = st.lists(st.sampled_from(_LINES), max_size=30)
+
+
+@given(_lines, st.data())
+def test_continuing_from_the_last_turn_gives_the_same_turns(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("turns")
+    whole = [(turn.number, turn.text) for turn in turns(write(folder, *lines))[0]]
+    known: dict[int, str] = {}
+    place, all_bytes = BEGINNING, write(folder, *lines).read_bytes()
+    header = len(file_format.encode_header(talk.header()))
+    ends = sorted(data.draw(st.lists(st.integers(header, len(all_bytes)), max_size=4)))
+    for end in [*ends, len(all_bytes)]:
+        path = folder / f"{file_name(talk.SESSION)}.jsonl"
+        path.write_bytes(all_bytes[:end])
+        found, made = turns(path, place)
+        known = {number: words for number, words in known.items() if number <= place.turns}
+        known |= {turn.number: turn.text for turn in found}
+        place = made.last
+    assert sorted(known.items()) == whole
+
+
+_SAID = {
+    "prompt": lambda word: prompt(word),
+    "agent": lambda word: said(f"{word} "),
+    "thought": lambda word: update(THOUGHT, **text("hm")),
+    "user": lambda word: update(USER, **text(word)),
+    "call": lambda word: update("tool_call", toolCallId=word.strip("w"), title=word),  # an id is no word
+    "plan": lambda word: update("plan", entries=[{"content": "step", "status": "pending", "priority": "low"}]),
+    "usage": lambda word: update("usage_update", used=1),
+    "answer": lambda word: answer(),
+}
+
+
+@given(st.lists(st.sampled_from(list(_SAID)), max_size=30))
+@example(["prompt", "call", "prompt", "answer", "answer", "prompt"])
+def test_turns_are_the_shown_turns_with_all_their_words(
+    tmp_path_factory: pytest.TempPathFactory, kinds: list[str]
+) -> None:
+    """Including an echo of the prompt with expanded references, which is not shown."""
+    path = write(tmp_path_factory.mktemp("turns"), *(_SAID[kind](f"w{at}w") for at, kind in enumerate(kinds)))
+    reading = Reading(path)
+    shown = [
+        (turn.number, set(re.findall(r"w\d+w", repr(turn.items)))) for turn in conversation.turns(reading, talk.SESSION)
+    ]
+    reading.close()
+    found = {turn.number: set(re.findall(r"w\d+w", turn.text)) for turn in turns(path)[0]}
+    assert list(found) == [number for number, _ in shown]
+    assert all(words <= found[number] for number, words in shown)
+
+
+def test_plans_do_not_separate_messages(tmp_path: Path) -> None:
+    plan = update("plan", entries=[])
+    told = [update(USER, **text("first")), plan, update(USER, **text("more")), plan, said("one")]
+    path = write(tmp_path, *told, plan, update(USER, **text("second")))
+    reading = Reading(path)
+    assert len(list(conversation.turns(reading, talk.SESSION))) == len(texts(path)) == 2
+    reading.close()

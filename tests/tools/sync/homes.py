@@ -1,0 +1,65 @@
+"""Machines with real stores."""
+
+from contextlib import closing
+from pathlib import Path
+
+from acp_proxy.protocol import acp
+from acp_proxy.store import open_session
+from acp_proxy.tools.sync.encryption import HistoryKey
+from acp_proxy.tools.sync.membership import JoinedStore, Membership
+from acp_proxy.tools.sync.object_store import SealedLogs
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_names import file_name
+from tests.store import talk
+from tests.stored import Both
+
+AGENT = file_name("agent")
+
+
+class Home:
+    """A machine: its store, and its part of the history."""
+
+    def __init__(self, root: Path, url: str, key: HistoryKey, name: str) -> None:
+        self.store = Both(root)
+        self.joined = JoinedStore(root)
+        self.joined.join(Membership(url, ""), name)
+        self.logs = SealedLogs(url, key)
+
+    def sync(self) -> None:
+        self.joined.synchronize(self.logs)
+
+    def say(self, title: str, text: str) -> None:
+        """One more turn of the session with this title."""
+        [row] = self.store.titled(title)
+        session, path = row.session, self.store.layout.transcript(AGENT, row.name)
+        open_session.make_plain(self.store.layout, AGENT, path)
+        transcript = Transcript(path)
+        transcript.append(talk.prompt(text, session=session, run=text) + talk.answer(run=text))
+        transcript.close()
+        self.store.mark(AGENT, session)
+
+    def prompts(self) -> dict[str, list[str]]:
+        """What the user said, by the title of each session in the list."""
+        found = {}
+        for row in self.store.newest():
+            with closing(self.store.open_listed(row)) as reading:
+                entries = [line.entry for line in reading.lines() if line.entry is not None]
+            told = [entry.value for entry in entries if acp.text(entry.value, "method") == acp.PROMPT]
+            found[row.title or ""] = [each["params"]["prompt"][0]["text"] for each in told]  # type: ignore[index]
+        return found
+
+    def elsewhere(self) -> list[tuple[str, str]]:
+        """What was recorded on other machines in the only session: the machine, and a prompt."""
+        [row] = self.store.newest()
+        with closing(self.store.open_listed(row)) as reading:
+            assert reading.header is not None
+            entries = b"".join(reading.bytes_from(reading.entries_at))
+            parts = [(machine, entries[start:end].splitlines()) for start, end, machine in reading.header.elsewhere]
+        told = [(machine, file_format.decode_entry(line)) for machine, lines in parts for line in lines]
+        found = [(machine, entry.value) for machine, entry in told if entry is not None]
+        return [
+            (machine, each["params"]["prompt"][0]["text"])  # type: ignore[index]
+            for machine, each in found
+            if acp.text(each, "method") == acp.PROMPT
+        ]

@@ -1,0 +1,166 @@
+"""The process that ``run`` starts, and what ``run`` does for it. Mostly called here without a process of its
+own."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.run.start_sync import LOCK, SETTINGS, WAITING, start_exchange, trouble
+from acp_proxy.tools.sync.background import exchange
+from acp_proxy.tools.sync.encryption import HistoryKey
+from acp_proxy.tools.sync.membership import JoinedStore, Membership
+from acp_proxy.tools.sync.store_access import locked, open_private
+from tests.client import TIMEOUT, until
+from tests.stored import Both, store_session
+
+STARTS = """
+import ctypes, sys, time
+from pathlib import Path
+from acp_proxy.run.start_sync import start_exchange
+
+if sys.platform == "win32":
+    from acp_proxy.run.windows_agent import end_with_us
+
+    end_with_us(ctypes.c_void_p(-1), ctypes.windll.kernel32)  # this process and what it starts
+start_exchange(Path(sys.argv[1]), print)
+sys.stdout.buffer.write(b"started\\n")
+sys.stdout.flush()
+time.sleep(300)
+"""
+
+
+class Laptop:
+    """A store with one session, whose history is in a folder. ``pauses``: how long its process has slept."""
+
+    def __init__(self, base: Path) -> None:
+        self.place, self.key, self.root = base / "shared", base / "key", base / "store"
+        self.folder = self.root / "sync"
+        self.pauses: list[float] = []
+        self.place.mkdir()
+        HistoryKey.new().write(self.key)
+        store_session(Both(self.root), "s", ("Hello", []))
+        self.joined = JoinedStore(self.root)
+        self.joined.join(Membership(self.place.as_uri(), str(self.key)), "laptop")
+
+    def exchange(self, when_asleep: Callable[[], object] = lambda: None) -> None:
+        def sleep(seconds: float) -> None:
+            self.pauses.append(seconds)
+            when_asleep()
+
+        exchange(self.root, sleep)
+
+    def locked(self, name: str) -> int:
+        fd = open_private(self.folder / name, os.O_RDWR | os.O_CREAT)
+        locked(fd)
+        return fd
+
+    def run(self) -> list[str]:
+        """What a proxy says after a turn, while a process is waiting already."""
+        fd = self.locked(WAITING)
+        told: list[str] = []
+        start_exchange(self.root, told.append)
+        os.close(fd)
+        return told
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Laptop:
+    return Laptop(tmp_path)
+
+
+def test_it_does_a_round_at_once_if_there_was_none_and_then_one_in_a_minute(laptop: Laptop) -> None:
+    laptop.exchange()
+    laptop.exchange()
+    assert laptop.joined.standing().sent == 1
+    assert laptop.pauses[0] == 0
+    assert 0 < laptop.pauses[1] <= 60
+
+
+def test_a_round_in_the_future_of_a_wrong_clock_delays_it_by_a_minute_at_most(laptop: Laptop) -> None:
+    laptop.exchange()
+    os.utime(laptop.folder / LOCK, (4e9, 4e9))
+    laptop.exchange()
+    assert laptop.pauses[1] == 60
+
+
+def test_while_one_waits_others_end_at_once(laptop: Laptop) -> None:
+    fd = laptop.locked(WAITING)
+    laptop.exchange()
+    os.close(fd)
+    assert (laptop.pauses, laptop.joined.standing().sent) == ([], 0)
+
+
+def test_it_waits_for_the_round_of_another_process(laptop: Laptop) -> None:
+    fd = laptop.locked(LOCK)
+    asleep = threading.Event()
+    waiting = threading.Thread(target=laptop.exchange, args=(asleep.set,))
+    waiting.start()
+    assert asleep.wait(TIMEOUT)
+    assert laptop.joined.standing().sent == 0  # which can be asked at any time
+    os.close(fd)
+    waiting.join(TIMEOUT)
+    assert laptop.joined.standing().sent == 1
+
+
+def test_a_place_that_does_not_answer_is_tried_again_and_again(laptop: Laptop) -> None:
+    laptop.place.rmdir()
+
+    def comes_back() -> None:
+        if len(laptop.pauses) == 4:
+            laptop.place.mkdir()
+
+    laptop.exchange(comes_back)
+    assert laptop.pauses == [0, 60, 120, 300]
+    assert (laptop.joined.standing().sent, laptop.joined.standing().trouble) == (1, "")
+
+
+def test_what_went_wrong_is_told_once_until_the_next_success(laptop: Laptop) -> None:
+    laptop.key.rename(laptop.key.with_suffix(".away"))
+    for _ in range(2):
+        laptop.exchange()
+        assert str(laptop.key) in laptop.joined.standing().trouble
+    [told] = laptop.run()
+    assert told.startswith("sync failed: ")
+    assert "acp-proxy sync status" in told
+    laptop.exchange()
+    assert laptop.run() == []
+    assert str(laptop.key) in laptop.joined.standing().trouble
+    laptop.key.with_suffix(".away").rename(laptop.key)
+    laptop.exchange()
+    assert trouble(laptop.folder) == ""
+    laptop.key.unlink()
+    laptop.exchange()
+    assert len(laptop.run()) == 1
+
+
+def test_a_store_that_is_synchronized_by_hand_is_left_alone(laptop: Laptop) -> None:
+    settings = laptop.folder / SETTINGS
+    settings.write_text(settings.read_text().replace('"manual": false', '"manual": true'))
+    laptop.key.unlink()
+    laptop.exchange()
+    assert laptop.joined.standing().trouble == ""
+    assert laptop.joined.standing().sent == 0
+    (laptop.folder / WAITING).unlink()
+    start_exchange(laptop.root, pytest.fail)
+    assert not (laptop.folder / WAITING).exists()  # it did not even look whether a process waits
+
+
+def test_it_goes_on_when_an_editor_ends_all_that_it_started(laptop: Laptop) -> None:
+    editor = subprocess.Popen([sys.executable, "-c", STARTS, laptop.root], stdout=subprocess.PIPE, process_group=0)
+    assert editor.stdout is not None
+    assert editor.stdout.readline() == b"started\n"
+    os.killpg(editor.pid, signal.SIGKILL) if sys.platform != "win32" else editor.kill()
+    editor.communicate(timeout=TIMEOUT)
+    until(lambda: laptop.joined.standing().sent)
+
+
+def test_a_store_that_is_not_synchronized_is_left_as_it_is(tmp_path: Path) -> None:
+    exchange(tmp_path, pytest.fail)  # type: ignore[arg-type]
+    start_exchange(tmp_path, pytest.fail)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,138 @@
+"""Records are sealed for one place in one log, and what is read is checked."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.tools.sync import encryption, records
+from acp_proxy.tools.sync.encryption import HistoryKey
+from acp_proxy.tools.sync.interfaces import BadRecord
+from acp_proxy.tools.sync.records import Dead, Label, Mask, NotARecord, SegmentRecord
+from tests.store import talk
+from tests.strategies import values
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+KEY = HistoryKey.new()
+HEADER = talk.header()
+SEGMENT = SegmentRecord(talk.UID, talk.UID, "agent", HEADER, talk.prompt("Hello") + talk.answer())
+SAID = [
+    SEGMENT,
+    Label(talk.UID, talk.UID, records.TITLE, "Hello", 1, "m"),
+    Dead(talk.UID, "root", ("beside",)),
+    Mask(talk.UID, "segment", ((3, b"\xff***"),)),
+    records.Blank(talk.UID, "id", "parent"),
+    records.LogEnd("m", 3),
+]
+
+
+@pytest.mark.parametrize("said", SAID, ids=lambda said: type(said).__name__)
+def test_a_record_is_read_as_it_was_written(said: records.Record) -> None:
+    read, machine, _ = records.decode(KEY.open("m", 1, KEY.seal("m", 1, records.encode(said, "laptop"))))
+    assert (read, machine) == (said, "laptop")
+
+
+def test_a_record_cannot_be_moved_changed_or_read_with_another_key() -> None:
+    sealed = KEY.seal("m", 1, b"data")
+    wrong = [
+        (KEY, "m", 2, sealed),
+        (KEY, "n", 1, sealed),
+        (HistoryKey(HistoryKey.new().history, KEY.key), "m", 1, sealed),
+        (HistoryKey(KEY.history, HistoryKey.new().key), "m", 1, sealed),
+        (KEY, "m", 1, sealed[:-1] + bytes([sealed[-1] ^ 1])),
+        (KEY, "m", 1, sealed[:10]),
+        (KEY, "m", 1, b""),
+    ]
+    for key, machine, number, data in wrong:
+        with pytest.raises(BadRecord):
+            key.open(machine, number, data)
+
+
+def test_a_record_that_decompresses_to_more_than_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encryption, "_MOST", 1000)
+    assert KEY.open("m", 1, KEY.seal("m", 1, b"x" * 1000)) == b"x" * 1000
+    with pytest.raises(BadRecord):
+        KEY.open("m", 1, KEY.seal("m", 1, b"x" * 1001))
+
+
+def test_data_after_the_end_or_a_cut_frame_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = zstd.compress(b"data")
+    monkeypatch.setattr(zstd, "compress", lambda data, level: whole[:-3])
+    with pytest.raises(BadRecord):
+        KEY.open("m", 1, KEY.seal("m", 1, b"data"))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"no entry\n",
+        talk.prompt("of another", session="another"),
+        talk.prompt("torn").rstrip(b"\n"),
+    ],
+)
+def test_every_line_must_be_an_entry_of_the_session(data: bytes) -> None:
+    said = SegmentRecord(talk.UID, talk.UID, "agent", HEADER, data)
+    with pytest.raises(NotARecord):
+        records.decode(records.encode(said, "m"))
+
+
+@given(st.binary())
+def test_any_other_bytes_are_not_a_record(data: bytes) -> None:
+    with pytest.raises(NotARecord):
+        records.decode(data)
+
+
+_KEYS = [
+    "kind",
+    "tree",
+    "machine",
+    "id",
+    "parent",
+    "agent",
+    "header",
+    "anchor",
+    "field",
+    "value",
+    "stamp",
+    "by",
+    "root",
+]
+_KINDS = st.sampled_from(["segment", "title", "dead", "mask", "blank", "ended"])
+
+
+@given(
+    st.dictionaries(st.sampled_from([*_KEYS, "root", "beside", "segment", "spans", "log", "number"]), values), _KINDS
+)
+def test_any_json_is_a_record_or_none(value: dict[str, object], kind: str) -> None:
+    from acp_proxy.protocol import jsonrpc
+
+    try:
+        records.decode(jsonrpc.dump(value | {"kind": kind}) + b"\n")
+    except NotARecord:
+        return
+
+
+def test_a_key_file_is_private_and_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "sync.key"
+    KEY.write(path)
+    assert HistoryKey.read(path) == KEY
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    with pytest.raises(AcpProxyError):
+        HistoryKey.new().write(path)
+
+
+@pytest.mark.parametrize("text", [b"", b"acp-proxy sync 1\n", b"acp-proxy sync 1\nhistory a\nkey zz\n", b"\xff"])
+def test_a_damaged_key_file_is_refused(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "sync.key"
+    path.write_bytes(text)
+    path.chmod(0o600)
+    with pytest.raises(AcpProxyError):
+        HistoryKey.read(path)

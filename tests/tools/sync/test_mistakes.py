@@ -1,0 +1,176 @@
+"""Mistakes that the simulation finds: each play is one that it drew and shortened. Without the mistake, all is well."""
+
+from typing import Any
+
+import pytest
+
+from acp_proxy.tools.sync import apply, local_changes, pull, push
+from acp_proxy.tools.sync.context import Desk, Gone
+from acp_proxy.tools.sync.interfaces import Move, Unavailable
+from acp_proxy.tools.sync.state_db import Remembered, Shown
+from tests.tools.sync.plays import Step, play
+from tests.tools.sync.world import MemorySessions
+
+Patch = tuple[object, str, Any]
+
+
+def _write_blindly(desk: Desk) -> None:
+    data = desk.kept.pending()
+    if data is not None:
+        desk.logs.create(desk.machine, desk.kept.number("sent") + 1, data)
+        push.book(desk)
+
+
+def _by_name(desk: Desk, agent: str, move: Move) -> list[Shown]:
+    line = desk.kept.named(agent, move.name)
+    return [line] if line is not None else []
+
+
+def _missing_is_deleted(desk: Desk) -> None:
+    there = {(file.agent, file.name) for file in desk.sessions.files()}
+    for line in desk.kept.lines():
+        if line.name and (line.agent, line.name) not in there:
+            desk.bury(line)
+    _FILES(desk)
+
+
+def _words_must_be_there(desk: Desk, uid: str) -> bool:
+    try:
+        return apply._settle(desk, uid)
+    except Gone as gone:
+        raise Unavailable("a part of a session is gone") from gone
+
+
+_FILES = local_changes._files
+MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
+    "a title's stamp is the clock's time": (
+        [(Desk, "stamp", lambda desk: int(desk.now() * 1000))],
+        [("clock", 3, 1, -1e5), ("change", 2, 5, "rename"), ("all", 3, 3, None), ("change", 3, 2, "rename")],
+    ),
+    "turns that a file has already are not recognized": (
+        [(apply, "_adopt", lambda desk, tree, line: False)],
+        [("new", 3, 5, "2"), ("clone", 3, 4, None), ("talk", 1, 5, "prompt")],
+    ),
+    "a record in the place of another counts as written": (
+        [(pull, "_own", lambda desk: None), (push, "_write", _write_blindly)],
+        [("talk", 0, 0, "prompt"), ("clone", 0, 0, None), ("talk", 0, 0, "prompt"), ("talk", 2, 0, "prompt")],
+    ),
+    "a missing file is a delete": (
+        [(local_changes, "_files", _missing_is_deleted)],
+        [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("all", 0, 0, None), ("change", 0, 0, "lose")],
+    ),
+    "a delete means the name, although the id was given again": (
+        [(local_changes, "_meant", _by_name)],
+        [
+            ("talk", 1, 3, "prompt"),
+            ("sync", 1, 3, None),
+            ("sync", 1, 4, None),
+            ("change", 3, 5, "lose"),
+            ("change", 3, 0, "delete"),
+        ],
+    ),
+    "the words of a deleted session stay in the shared place": (
+        [(push, "_rewrite", lambda desk: None)],
+        [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("change", 0, 0, "delete")],
+    ),
+    "a redaction stays on its machine": (
+        [(apply, "_verified", lambda desk, tree, line: line)],
+        [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("all", 0, 0, None), ("change", 0, 0, "redact")],
+    ),
+    "a forgotten machine that comes back does not say where its log ends": (
+        [(pull, "_ends", lambda desk: None)],
+        [("talk", 2, 3, "prompt"), ("all", 3, 5, None), ("new", 2, 2, "2"), ("forget", 1, 0, None)],
+    ),
+    "a delete does not come along to another shared place": (
+        [(Remembered, "buried", lambda kept: [])],
+        [("talk", 1, 1, "prompt"), ("move", 1, 1, None), ("change", 0, 5, "delete")],
+    ),
+    "a title does not come along to another shared place": (
+        [(Remembered, "whole_labels", lambda kept: [])],
+        [("move", 2, 0, None), ("change", 3, 4, "rename")],
+    ),
+    "a redaction that comes later than the words is not remembered": (
+        [(pull, "_masked", lambda desk, mask: None)],
+        [
+            ("talk", 1, 2, "prompt"),
+            ("meanwhile", 3, 2, (18, "delete")),
+            ("fault", 1, 0, (42, "lost")),
+            ("change", 3, 4, "redact"),
+        ],
+    ),
+    "words that were deleted after they were first read are waited for": (
+        [(apply, "_settled", _words_must_be_there)],
+        [
+            ("talk", 0, 2, "prompt"),
+            ("change", 1, 4, "rename"),
+            ("sync", 3, 2, None),
+            ("meanwhile", 2, 3, (4, "sync")),
+            ("change", 0, 1, "hide"),
+            ("meanwhile", 0, 2, (3, "ask")),
+            ("clone", 2, 5, None),
+            ("change", 1, 1, "delete"),
+            ("talk", 0, 4, "prompt"),
+            ("meanwhile", 3, 0, (40, "sync")),
+            ("meanwhile", 2, 2, (3, "delete")),
+        ],
+    ),
+    "turns are added to a session that somebody opened meanwhile": (
+        [(MemorySessions, "is_open", lambda self, agent, name: False)],
+        [
+            ("clone", 3, 0, None),
+            ("clone", 1, 0, None),
+            ("talk", 0, 0, "ask"),
+            ("sync", 0, 3, None),
+            ("meanwhile", 3, 3, (8, "hold")),
+            ("talk", 3, 5, "prompt"),
+        ],
+    ),
+    "a segment ends within a turn": (
+        [(push, "end_of_turns", lambda data, header, is_whole: len(data))],
+        [("talk", 1, 1, "ask"), ("all", 2, 2, None), ("all", 3, 4, None), ("talk", 0, 2, "prompt")],
+    ),
+    "a title's stamp does not follow those that were seen": (
+        [(Desk, "saw", lambda desk, stamp: None)],
+        [("clock", 3, 1, -1e5), ("change", 2, 5, "rename"), ("all", 3, 3, None), ("change", 3, 2, "rename")],
+    ),
+    "a dead session is dead only where it was deleted": (
+        [(apply, "_bury", lambda desk, tree: None)],
+        [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("change", 0, 0, "delete")],
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    patches, steps = MISTAKES[mistake]
+    play(steps)
+    for where, name, wrong in patches:
+        monkeypatch.setattr(where, name, wrong)
+    with pytest.raises(AssertionError):
+        play(steps)
+
+
+def test_turns_that_were_deleted_before_a_copy_of_their_machine_published_them_leave_the_shared_place() -> None:
+    play(
+        [
+            ("talk", 0, 2, "prompt"),
+            ("sync", 0, 5, None),
+            ("part", 0, 1, None),
+            ("talk", 0, 3, "prompt"),
+            ("fault", 1, 3, (29, "before")),
+            ("clone", 2, 1, None),
+            ("talk", 1, 4, "prompt"),
+            ("meanwhile", 2, 4, (6, "sync")),
+            ("all", 1, 1, None),
+            ("change", 1, 1, "delete"),
+            ("all", 0, 2, None),
+        ]
+    )
+
+
+def test_a_delete_of_one_of_two_forks_leaves_the_other() -> None:
+    begun: list[Step] = [("talk", 0, 0, "prompt"), ("all", 0, 0, None)]
+    apart: list[Step] = [("talk", 0, 0, "prompt"), ("talk", 1, 0, "prompt"), ("all", 0, 0, None), ("all", 0, 0, None)]
+    for session in (0, 1):
+        users = play([*begun, *apart, ("all", 0, 0, None), ("change", 0, session, "delete")])
+        assert [len(machine.sessions.found) for machine in users.machines] == [1, 1]

@@ -1,0 +1,383 @@
+"""Two stores with a real place between them, sealed."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.tools.maintenance.prune import find_candidates, prune_sessions
+from acp_proxy.tools.maintenance.verify import verify_store
+from acp_proxy.tools.redact.redact_files import redact_stored
+from acp_proxy.tools.sync import cache, push, segment_cut
+from acp_proxy.tools.sync.encryption import HistoryKey
+from acp_proxy.tools.sync.object_store import SealedLogs
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_names import file_name
+from acp_proxy.transcript.reader import Reading
+from tests.store import talk
+from tests.stored import chunk, store_session
+from tests.tools.sync.homes import AGENT, Home
+
+
+@pytest.fixture
+def homes(tmp_path: Path, place: str) -> tuple[Home, Home]:
+    url, key = place, HistoryKey.new()
+    SealedLogs(url, key).check("probe")
+    return Home(tmp_path / "one", url, key, "laptop"), Home(tmp_path / "two", url, key, "desktop")
+
+
+def test_a_session_begins_here_continues_there_and_comes_back(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", [chunk("Hi")]))
+    one.sync()
+    two.sync()
+    assert two.prompts() == {"Hello": ["Hello"]}
+    two.say("Hello", "Again")
+    two.sync()
+    one.sync()
+    assert one.prompts() == two.prompts() == {"Hello": ["Hello", "Again"]}
+    assert [[row.machine for row in home.store.newest()] for home in homes] == [[""], ["laptop"]]
+    assert [one.elsewhere(), two.elsewhere()] == [[("desktop", "Again")], [("laptop", "Hello")]]
+
+
+def test_turns_on_both_machines_at_once_become_two_sessions(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", [chunk("Hi")]))
+    for home in homes:
+        home.sync()
+    one.say("Hello", "Here")
+    two.say("Hello", "There")
+    for home in (one, two, one):
+        home.sync()
+    assert one.prompts() == {"Hello": ["Hello", "Here"], "Hello (desktop)": ["Hello", "There"]}
+    assert two.prompts() == {"Hello": ["Hello", "There"], "Hello (laptop)": ["Hello", "Here"]}
+
+
+@pytest.fixture
+def waiting(homes: tuple[Home, Home]) -> tuple[Home, Home, Path]:
+    """A session has got a turn on the first machine, and is open on the second. The file with the turn."""
+    one, two = homes
+    store_session(one.store, "s", ("Hello", [chunk("Hi")]))
+    for home in homes:
+        home.sync()
+    [row] = two.store.newest()
+    editor = Transcript(two.store.layout.transcript(AGENT, row.name))
+    one.say("Hello", "Again")
+    for home in homes:
+        home.sync()
+    editor.close()
+    return one, two, two.store.layout.turns(AGENT, row.name)
+
+
+def test_a_load_adds_the_turns_that_waited_and_the_next_round_knows_them(waiting: tuple[Home, Home, Path]) -> None:
+    one, two, turns = waiting
+    [row] = two.store.newest()
+    assert two.prompts() == {"Hello": ["Hello"]}
+    assert two.store.has_turns(AGENT, row.session)
+    assert two.store.add_turns(AGENT, row.session)
+    assert not turns.exists()
+    for home in (two, one):
+        home.sync()
+    assert one.prompts() == two.prompts() == {"Hello": ["Hello", "Again"]}
+    assert not list(verify_store(two.store))
+
+
+def test_turns_are_not_added_to_a_session_that_went_on_meanwhile(waiting: tuple[Home, Home, Path]) -> None:
+    one, two, turns = waiting
+    two.say("Hello", "There")
+    [row] = two.store.newest()
+    assert not two.store.add_turns(AGENT, row.session)
+    for home in (two, one):
+        home.sync()
+    assert not turns.exists()
+    assert two.prompts() == {"Hello": ["Hello", "There"], "Hello (laptop)": ["Hello", "Again"]}
+
+
+def test_turns_that_wait_go_with_their_session(waiting: tuple[Home, Home, Path]) -> None:
+    _, two, turns = waiting
+    [row] = two.store.newest()
+    two.store.remove(row)
+    assert not turns.exists()
+
+
+def test_turns_that_wait_go_if_another_machine_deletes_the_session(waiting: tuple[Home, Home, Path]) -> None:
+    one, two, turns = waiting
+    assert turns.exists()
+    [row] = one.store.newest()
+    one.store.remove(row)
+    for home in (one, two):
+        home.sync()
+    assert not turns.exists()
+    assert two.prompts() == {}
+
+
+def test_the_same_id_of_two_sessions_is_kept_apart(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "1", ("One", []))
+    store_session(two.store, "1", ("Two", []))
+    for home in (one, two, one):
+        home.sync()
+    assert one.prompts() == two.prompts() == {"One": ["One"], "Two": ["Two"]}
+
+
+def test_titles_archives_and_deletes_follow(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "a", ("A", []))
+    store_session(one.store, "b", ("B", []))
+    store_session(one.store, "c", ("Gone", []))
+    for home in homes:
+        home.sync()
+    rows = {row.title: row for row in two.store.newest()}
+    two.store.rename(rows["A"], "Better")
+    two.store.set_archived(rows["B"], True)
+    two.store.remove(rows["Gone"])
+    two.sync()
+    one.sync()
+    assert {(row.title, row.is_archived) for row in one.store.newest()} == {("Better", False), ("B", True)}
+    assert b"Gone" not in _opened(one)
+
+
+def test_many_deletes_leave_the_words_where_they_are_until_confirmed(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push, "MANY_DELETES", 1)
+    one, two = homes
+    for title in ("A", "B"):
+        store_session(one.store, title, (title, []))
+    one.sync()
+    for row in list(one.store.newest()):
+        one.store.remove(row)
+    one.sync()
+    assert one.joined.standing().deletes == 2
+    two.sync()
+    assert two.prompts() == {"A": ["A"], "B": ["B"]}
+    one.joined.synchronize(one.logs, deletes=True)
+    two.sync()
+    assert two.prompts() == {}
+    assert b'"method":"session/prompt"' not in _opened(one)
+
+
+def test_a_soft_delete_and_its_restore_follow(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "a", ("A", []))
+    for home in homes:
+        home.sync()
+    [row] = one.store.newest()
+    one.store.remove(row, soft=True)
+    one.sync()
+    two.sync()
+    assert two.prompts() == {}
+    [kept] = two.store.kept()
+    two.store.restore(kept)
+    two.sync()
+    one.sync()
+    assert one.prompts() == two.prompts() == {"A": ["A"]}
+
+
+def test_a_session_that_was_soft_deleted_before_leaves_only_when_it_is_restored(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "a", ("A", []))
+    [row] = one.store.newest()
+    one.store.remove(row, soft=True)
+    one.sync()
+    assert b'"method":"session/prompt"' not in _opened(one)
+    [kept] = one.store.kept()
+    one.store.restore(kept)
+    for home in homes:
+        home.sync()
+    assert two.prompts() == {"A": ["A"]}
+
+
+def test_a_session_may_be_longer_than_the_longest_part(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = homes
+    path = store_session(one.store, "s", *((f"Hello {number}", [chunk("Hi")]) for number in range(9)))
+    size = path.stat().st_size
+    for module, name, most in (
+        (segment_cut, "LARGE", size // 9),
+        (push, "LARGE", size // 9),
+        (push, "LARGEST", size // 2),
+    ):
+        monkeypatch.setattr(module, name, most)
+    for home in homes:
+        home.sync()
+    assert one.joined.standing().sent > 3
+    assert two.prompts() == {"Hello 0": [f"Hello {number}" for number in range(9)]}
+    one.say("Hello 0", "x" * size)
+    one.sync()
+    assert [why for _, _, why in one.joined.standing().troubled] == ["too large"]
+
+
+def test_a_redaction_follows_and_the_secret_leaves_the_shared_place(homes: tuple[Home, Home]) -> None:
+    from acp_proxy.redaction.masking import Masking
+
+    one, two = homes
+    secret = "ghp_" + "a1B2" * 9
+    path = store_session(one.store, "a", (f"Use {secret}", []))
+    for home in homes:
+        home.sync()
+    assert secret.encode() in _opened(one)
+    assert redact_stored(one.store, path, Masking(), dry=False)
+    one.sync()
+    two.sync()
+    assert secret not in str(two.prompts())
+    assert secret.encode() not in _opened(one)
+
+
+def test_an_open_session_waits_until_it_is_closed(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    path = store_session(one.store, "s", ("Hello", []))
+    for home in homes:
+        home.sync()
+    two.say("Hello", "There")
+    two.sync()
+    transcript = Transcript(path)
+    one.sync()
+    assert one.prompts() == {"Hello": ["Hello"]}
+    assert one.joined.standing().waiting == 1
+    transcript.close()
+    one.sync()
+    assert one.prompts() == {"Hello": ["Hello", "There"]}
+
+
+def test_a_session_that_is_being_loaded_gets_its_turns_later(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", []))
+    for home in homes:
+        home.sync()
+    two.say("Hello", "There")
+    two.sync()
+    with closing(one.store.read_to_open(AGENT, "s")):
+        one.sync()
+        assert one.prompts() == {"Hello": ["Hello"]}
+    one.sync()
+    assert one.prompts() == {"Hello": ["Hello", "There"]}
+
+
+def test_a_pruned_session_stays_on_the_other_machine(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", []))
+    for home in homes:
+        home.sync()
+    assert [why for _, why in prune_sessions(one.store, find_candidates(one.store), soft=False)] == [None]
+    for home in (one, two, one):
+        home.sync()
+    assert (one.prompts(), two.prompts()) == ({}, {"Hello": ["Hello"]})
+
+
+def test_a_compressed_session_gets_its_turns(homes: tuple[Home, Home]) -> None:
+    from acp_proxy.store.compress import Terms
+
+    one, two = homes
+    store_session(one.store, "s", ("Hello", []))
+    for home in homes:
+        home.sync()
+    list(one.store.newest())
+    assert one.store.compress(AGENT, file_name("s"), Terms(min_size=0, older_than=-1)) is not None
+    two.say("Hello", "There")
+    two.sync()
+    one.sync()
+    assert one.prompts() == {"Hello": ["Hello", "There"]}
+
+
+def test_a_missing_file_is_fetched_again(homes: tuple[Home, Home]) -> None:
+    one, _ = homes
+    path = store_session(one.store, "s", ("Hello", []))
+    one.sync()
+    path.unlink()
+    one.sync()
+    assert one.prompts() == {"Hello": ["Hello"]}
+
+
+def test_a_round_with_nothing_new_asks_once_for_the_machines_and_once_for_each(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    for number in range(5):
+        store_session(one.store, f"s{number}", ("Hello", []))
+    store_session(two.store, "t", ("Hello", []))
+    for home in (one, two, one):
+        home.sync()
+    before = one.logs.requests
+    one.sync()
+    assert one.logs.requests - before == 1 + 2
+
+
+def test_a_join_fetches_each_record_once_however_much_that_is(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_IN_MEMORY", 100)
+    one, two = homes
+    for number in range(3):
+        store_session(one.store, f"s{number}", (f"Hello {number}", [chunk("Hi")]))
+    one.sync()
+    before = two.logs.requests
+    two.sync()
+    assert two.logs.requests - before == 1 + 2 + 3
+    assert two.prompts() == one.prompts()
+
+
+def _opened(home: Home) -> bytes:
+    """Everything in the shared place, in clear."""
+    found = b""
+    for machine in home.logs.machines():
+        number = 1
+        while (data := home.logs.get(machine, number)) is not None:
+            found, number = found + data, number + 1
+    return found
+
+
+def test_an_agent_is_never_asked_for_an_id_that_an_agent_of_another_machine_gave(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    path = store_session(one.store, "1", ("Hello", []))
+    one.sync()
+    two.sync()
+    [row] = two.store.newest()
+    assert row.session not in ("1", "")
+    with closing(two.store.open_listed(row)) as reading:
+        reading.search()
+        assert reading.agents.is_none
+    note = file_format.encode_note(talk.time(0), talk.RUN, {"type": file_format.HANDOVER, "to": "2"})
+    there = Transcript(two.store.layout.transcript(AGENT, row.name))
+    there.append(note)
+    there.close()
+    two.say("Hello", "There")
+    two.sync()
+    one.sync()
+    with closing(two.store.open_listed(row)) as reading:
+        reading.search()
+        assert reading.agents.alias == "2"
+    with closing(Reading(path)) as reading:
+        reading.search()
+        assert (reading.agents.alias, reading.agents.is_none, reading.agents.is_behind) == (None, False, True)
+
+
+def test_a_delete_of_a_session_whose_id_was_given_again_does_not_delete_the_older_one(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "1", ("Older", []))
+    one.sync()
+    store_session(one.store, "1", ("Newer", []))
+    [newer] = one.store.titled("Newer")
+    one.store.remove(newer)
+    for home in (one, two):
+        home.sync()
+    assert one.prompts() == two.prompts() == {"Older": ["Older"]}
+
+
+def test_a_machine_that_leaves_and_takes_part_again_doubles_no_branch(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", []))
+    one.sync()
+    two.sync()
+    one.say("Hello", "from one")
+    two.say("Hello", "from two")
+    for home in (one, two, one, two):
+        home.sync()
+    branches = [["Hello", "from one"], ["Hello", "from two"]]
+    assert [sorted(home.prompts().values()) for home in homes] == [branches, branches]
+    settings = one.joined.settings()
+    one.joined.leave()
+    one.joined.join(settings, "laptop")
+    for home in (one, two, one, two):
+        home.sync()
+    assert [sorted(home.prompts().values()) for home in homes] == [branches, branches]

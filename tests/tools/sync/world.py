@@ -1,0 +1,319 @@
+"""Machines, their sessions and the shared place, in memory: everything may fail at any step."""
+
+import copy
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from acp_proxy.store.remote_turns import _naming
+from acp_proxy.tools.sync.context import Counts, Desk
+from acp_proxy.tools.sync.interfaces import Move, Part, SeenFile, Unavailable
+from acp_proxy.tools.sync.rejoin import move
+from acp_proxy.tools.sync.rounds import forget, synchronize
+from acp_proxy.tools.sync.state_db import Remembered
+from acp_proxy.transcript.file_format import Header
+from tests.store import talk
+
+AGENT = "agent-0123456789abcdef"
+MASKED = b"*****"
+
+
+class Crash(BaseException):
+    """The machine loses its power."""
+
+
+Late = list[Callable[[], object]]
+"""Writes that were sent and have not arrived."""
+
+
+class Faults:
+    """Counts the steps of a round; one of them may fail, or ``meanwhile`` something else happens before it."""
+
+    def __init__(self, at: int = -1, kind: str = "", meanwhile: Callable[[], object] = lambda: None) -> None:
+        self._left, self._kind, self._meanwhile = at, kind, meanwhile
+
+    def step(self, act: Callable[[], object], *, remote: bool, late: Late | None = None) -> object:
+        """``late``: what arrives only later is put here."""
+        self._left -= 1
+        if self._left != -1:
+            return act()
+        self._meanwhile()
+        match self._kind:
+            case "late" if late is not None:
+                late.append(act)
+                raise Unavailable("the answer is late")
+            case "before":
+                raise Crash
+            case "after":
+                act()
+                raise Crash
+            case "lost" if remote:
+                act()
+                raise Unavailable("the answer is lost")
+            case "refused" if remote:
+                raise Unavailable("refused")
+        return act()
+
+
+class MemoryPlace:
+    """The shared place."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, dict[int, bytes]] = {}
+        self.late: Late = []
+
+    def arrive(self) -> None:
+        """What is late arrives."""
+        while self.late:
+            self.late.pop(0)()
+
+
+@dataclass
+class MemoryLogs:
+    """A machine's access to it. ``own``: the machine's id. ``is_apart``: it cannot reach it. ``seen``: what it sees of
+    other machines' logs, if that is behind."""
+
+    place: MemoryPlace
+    faults: Faults
+    own: Callable[[], str]
+    is_apart: bool = False
+    seen: Mapping[str, Mapping[int, bytes]] | None = None
+    history: str = ""
+
+    def machines(self) -> list[str]:
+        own = {self.own()} & self.place.records.keys()
+        return self._do(lambda: sorted({*(self.place.records if self.seen is None else self.seen), *own}))  # type: ignore[return-value]
+
+    def get(self, machine: str, number: int) -> bytes | None:
+        logs = self.place.records if self.seen is None or machine == self.own() else self.seen
+        return self._do(lambda: logs.get(machine, {}).get(number))  # type: ignore[return-value]
+
+    def create(self, machine: str, number: int, data: bytes) -> bool:
+        def create() -> bool:
+            log = self.place.records.setdefault(machine, {})
+            assert not log or max(log) >= number - 1, "a log has a gap"
+            return log.setdefault(number, data) is data
+
+        return bool(self._do(create, self.place.late))
+
+    def replace(self, machine: str, number: int, data: bytes) -> None:
+        self._do(lambda: self.place.records[machine].update({number: data}), self.place.late)
+
+    def _do(self, act: Callable[[], object], late: Late | None = None) -> object:
+        if self.is_apart:
+            raise Unavailable("partitioned")
+        return self.faults.step(act, remote=True, late=late)
+
+
+@dataclass
+class MemoryFile:
+    """A session: its header, its entries, and what the user sees of it."""
+
+    header: Header
+    data: bytes
+    version: int = 0
+    is_open: bool = False
+    is_held: bool = False
+    title: str | None = None
+    is_archived: bool = False
+    serial: int = field(default_factory=itertools.count().__next__)
+
+    @property
+    def stamp(self) -> str:
+        return f"{self.serial} {self.version}"
+
+
+@dataclass
+class MemorySessions:
+    """The sessions of one machine."""
+
+    faults: Faults
+    found: dict[str, MemoryFile] = field(default_factory=dict)
+    events: list[Move] = field(default_factory=list)
+    number: int = 0
+    turns: dict[str, tuple[str, int, bytes]] = field(default_factory=dict)
+
+    def agents(self) -> list[str]:
+        return [AGENT]
+
+    def files(self) -> Iterable[SeenFile]:
+        return [SeenFile(AGENT, name, file.stamp) for name, file in self.found.items()]
+
+    def look(self, agent: str, name: str) -> tuple[str, Header] | None:
+        file = self.found.get(name)
+        return (file.header.uid, file.header) if file is not None else None
+
+    def moves(self, agent: str, since: int) -> tuple[list[Move], int]:
+        return self.events[since:], len(self.events)
+
+    def labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
+        titles = {name: file.title for name, file in self.found.items() if file.title is not None}
+        return titles, frozenset(name for name, file in self.found.items() if file.is_archived)
+
+    def is_hidden(self, name: str) -> bool:
+        return "~" in name
+
+    def is_open(self, agent: str, name: str) -> bool:
+        return name in self.found and (self.found[name].is_open or self.found[name].is_held)
+
+    def size(self, agent: str, name: str) -> int:
+        return len(self.found[name].data) if name in self.found else 0
+
+    def read(self, agent: str, name: str, at: int, size: int) -> bytes:
+        return self._file(name).data[at : at + size]
+
+    def _file(self, name: str) -> MemoryFile:
+        if name not in self.found:
+            raise FileNotFoundError(name)
+        return self.found[name]
+
+    def create(self, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
+        def create() -> str:
+            name = header.session
+            if not is_ours or name in self.found or any(other.partition("~")[0] == name for other in self.found):
+                name = header.uid
+            ids = [header.session, *header.forked_from]
+            self.found[name] = MemoryFile(_naming(header.but(session=name, forked_from=ids), data), data)
+            return name
+
+        return str(self.faults.step(create, remote=False))
+
+    def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
+        def extend() -> bool:
+            if self.size(agent, name) != size or self.is_open(agent, name):
+                if name in self.found:
+                    self.turns[name] = self.found[name].header.uid, size, data
+                return False
+            file = self._file(name)
+            self._set(name, file.data + data)
+            file.header = _naming(file.header, file.data)
+            return True
+
+        return bool(self.faults.step(extend, remote=False))
+
+    def withdraw(self) -> None:
+        self.turns.clear()
+
+    def load(self, name: str) -> None:
+        """Somebody loads a session, and does not hold it any more."""
+        file = self.found[name]
+        file.is_held = False
+        uid, size, more = self.turns.get(name, ("", 0, b""))
+        if more and not file.is_open and (uid, size) == (file.header.uid, len(file.data)):
+            self._set(name, file.data + more)
+            file.header = _naming(file.header, more)
+            del self.turns[name]
+
+    def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
+        def mask() -> None:
+            data = bytearray(self._file(name).data)
+            for at, new in spans:
+                data[at : at + len(new)] = new
+            self._set(name, bytes(data))
+
+        self.faults.step(mask, remote=False)
+
+    def delete(self, agent: str, name: str, uid: str) -> None:
+        def delete() -> None:
+            if name not in self.found or self.found[name].header.uid != uid:
+                return
+            self.turns.pop(name, None)
+            del self.found[name]
+            self.events.append(Move(name, uid=uid))
+
+        self.faults.step(delete, remote=False)
+
+    def hide(self, agent: str, name: str, is_hidden: bool) -> str:
+        def hide() -> str:
+            if name not in self.found:
+                return name
+            file = self.found.pop(name)
+            self.number += 1
+            new = f"{name}~{self.number:017}" if is_hidden else name.partition("~")[0]
+            new = file.header.uid if new in self.found else new
+            self.found[new] = file
+            self.events.append(Move(name, new, uid=file.header.uid))
+            return new
+
+        return str(self.faults.step(hide, remote=False))
+
+    def set_title(self, agent: str, name: str, title: str | None) -> None:
+        file = MemoryFile(Header("", None, "", ""), b"")
+        self.faults.step(lambda: setattr(self.found.get(name, file), "title", title), remote=False)
+
+    def set_archived(self, agent: str, name: str, is_archived: bool) -> None:
+        file = MemoryFile(Header("", None, "", ""), b"")
+        self.faults.step(lambda: setattr(self.found.get(name, file), "is_archived", is_archived), remote=False)
+
+    def title_of(self, agent: str, name: str) -> str:
+        return self._file(name).title or "first words"
+
+    def _set(self, name: str, data: bytes) -> None:
+        self.found[name].data = data
+        self.found[name].version += 1
+
+
+class Machine:
+    """One machine. ``skew``: seconds that its clock is wrong by."""
+
+    def __init__(self, name: str, place: MemoryPlace, clock: Callable[[], float], random: Callable[[], str]) -> None:
+        self.name, self.place, self.clock, self.random = name, place, clock, random
+        self.skew = 0.0
+        self.faults = Faults()
+        self.sessions = MemorySessions(self.faults)
+        self.kept = Remembered(":memory:")
+        self.kept.set(machine=random(), name=name)
+        self.kept.commit()
+        self.is_apart = False
+        self.seen: Mapping[str, Mapping[int, bytes]] | None = None
+
+    def fall_behind(self) -> None:
+        """From now on, it sees other machines' records as they are now; or as they are again."""
+        self.seen = {id: dict(log) for id, log in self.place.records.items()} if self.seen is None else None
+
+    def sync(self, faults: Faults | None = None, *, forgets: str = "") -> Counts | None:
+        """One round; None if it did not come to its end. ``forgets``: the id of a machine that the user forgets."""
+        self.sessions.faults = faults or Faults()
+        own = lambda: self.kept.text("machine")  # noqa: E731 it may change
+        logs = MemoryLogs(self.place, self.sessions.faults, own, self.is_apart, self.seen)
+        desk = Desk(logs, self.sessions, self.kept, lambda: self.clock() + self.skew, self.random)
+        try:
+            return forget(desk, forgets) if forgets else synchronize(desk)
+        except (Crash, Unavailable, OSError):
+            self.kept.database.execute("ROLLBACK")
+            self.kept.database.execute("BEGIN IMMEDIATE")
+            return None
+
+    def move(self, place: MemoryPlace) -> None:
+        """Begin anew in another shared place."""
+        move(self.kept, self.random())
+        self.place = place
+
+    def snapshot(self) -> tuple[MemorySessions, bytes]:
+        """A backup of the whole machine."""
+        self.kept.commit()
+        self.kept.database.execute("COMMIT")
+        data = self.kept.database.serialize()
+        self.kept.database.execute("BEGIN IMMEDIATE")
+        return copy.deepcopy(self.sessions), data
+
+    def restore(self, backup: tuple[MemorySessions, bytes]) -> None:
+        self.sessions = copy.deepcopy(backup[0])
+        self.kept.close()
+        self.kept = Remembered(":memory:")
+        self.kept.database.execute("COMMIT")
+        self.kept.database.deserialize(backup[1])
+        self.kept.database.execute("BEGIN IMMEDIATE")
+
+
+def turn(word: str, secret: str, session: str) -> bytes:
+    """A whole turn in which one word and one secret were said."""
+    return asked(word, secret, session) + answered(word)
+
+
+def asked(word: str, secret: str, session: str) -> bytes:
+    return talk.prompt(f"{word} {secret}", session=session, run=word)
+
+
+def answered(word: str) -> bytes:
+    return talk.answer(run=word)

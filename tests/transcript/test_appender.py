@@ -1,0 +1,205 @@
+"""Lines are appended whole, whatever the file contained before."""
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.transcript import private_files
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.reader import Reading
+from tests.store import talk
+from tests.store.full_disk import on_full_disk
+from tests.store.one_file import HEADER, append, lines_of, reading, text_of, told
+from tests.store.writing import SECONDS, run_together
+from tests.store.writing import text as written_text
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "session.jsonl"
+
+
+def test_a_new_transcript_is_private_and_begins_with_its_header(path: Path) -> None:
+    Transcript(path, talk.header()).close()
+    assert path.read_bytes() == HEADER
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_an_existing_transcript_is_continued_with_its_header(path: Path) -> None:
+    Transcript(path, talk.header()).close()
+    transcript = Transcript(path, talk.header("another", "/elsewhere"))
+    transcript.append(talk.said("one"))
+    transcript.close()
+    append(path, talk.said("two"))
+    assert path.read_bytes() == HEADER + talk.said("one") + talk.said("two")
+
+
+def test_an_empty_file_gets_a_header(path: Path) -> None:
+    path.touch()
+    Transcript(path, talk.header()).close()
+    assert path.read_bytes() == HEADER
+
+
+def test_no_file_is_created_without_a_header(path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Transcript(path)
+    assert not path.exists()
+
+
+def test_an_appended_line_can_be_read_at_once(path: Path) -> None:
+    transcript = Transcript(path, talk.header())
+    transcript.append(talk.said("one"))
+    assert path.read_bytes() == HEADER + talk.said("one")
+    transcript.sync()
+    transcript.close()
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [b"{", talk.said("torn")[:50], talk.said("ä€")[:-12], "é".encode()[:1], b"\0", b" ", talk.said("whole")[:-1]],
+    ids=["brace", "half", "in a text", "half a character", "nul", "blank", "only its newline"],
+)
+def test_an_append_after_a_torn_line_begins_a_new_line(path: Path, torn: bytes) -> None:
+    path.write_bytes(HEADER + talk.said("one") + torn)
+    append(path, talk.said("two"), talk.said("three"))
+    assert path.read_bytes() == HEADER + talk.said("one") + torn + b"\n" + talk.said("two") + talk.said("three")
+
+
+def test_a_line_torn_by_another_process_does_not_damage_the_next(path: Path) -> None:
+    ours = Transcript(path, talk.header())
+    ours.append(talk.said("one"))
+    with path.open("ab") as theirs:
+        theirs.write(talk.said("torn")[:-9])
+    ours.append(talk.said("two"))
+    ours.append(talk.said("three"))
+    ours.close()
+    assert told(path) == ["one", "two", "three"]
+
+
+def test_two_processes_can_append_at_once(path: Path) -> None:
+    lines = 150
+    run_together(("append", path, "one", str(lines)), ("append", path, "two", str(lines)))
+    found = lines_of(path)
+    with reading(path) as opened:
+        assert opened.header is not None
+    for name in ("one", "two"):
+        of_one = [text_of(line) for line in found if line.entry is not None and line.entry.run == name]
+        assert of_one == [written_text(name, number) for number in range(lines)]
+
+
+def test_a_half_written_header_is_waited_for(path: Path) -> None:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    private_files.lock(fd)  # like the process that writes it
+    os.write(fd, HEADER[:20])
+
+    def append() -> None:
+        transcript = Transcript(path, talk.header())
+        transcript.append(talk.said("mine"))
+        transcript.close()
+
+    other = threading.Thread(target=append)
+    other.start()
+    other.join(0.2)  # it would end by now if it did not wait
+    os.ftruncate(fd, 0)  # as if there were no room for the rest
+    os.close(fd)
+    other.join(SECONDS)
+    assert path.read_bytes() == HEADER + talk.said("mine")
+
+
+def test_a_write_in_progress_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Transcript(path, talk.header()).close()
+    line = talk.said("theirs")
+    with path.open("ab", buffering=0) as another:
+        another.write(line[:20])
+        monkeypatch.setattr("time.sleep", lambda seconds: another.write(line[20:]))
+        transcript = Transcript(path)
+    transcript.append(talk.said("mine"))
+    transcript.close()
+    assert path.read_bytes() == HEADER + line + talk.said("mine")
+
+
+@pytest.mark.parametrize("size", [1000, 1001, 1050, 1101, 1150])
+def test_a_full_disk_keeps_whole_lines_and_later_lines_are_whole(path: Path, size: int) -> None:
+    [said] = on_full_disk("append", path, size)
+    number, problem = said.split()
+    assert int(number) >= 1
+    assert problem == "EFBIG"
+    kept = [text for text in told(path) if text is not None]
+    assert kept == [*(f"{line} ä" for line in range(int(number))), "room again"]
+    assert path.read_bytes().endswith(b"\n" + talk.said("room again"))
+
+
+def test_a_line_that_exactly_fills_the_disk_is_kept(path: Path) -> None:
+    assert on_full_disk("append", path, len(HEADER + talk.said("0 ä"))) == ["1 EFBIG"]
+    assert path.read_bytes() == HEADER + talk.said("0 ä") + b"\n" + talk.said("room again")
+    assert told(path) == ["0 ä", "room again"]
+
+
+@pytest.mark.parametrize("size", [0, 1, len(HEADER) - 1])
+def test_a_header_that_does_not_fit_is_removed(path: Path, size: int) -> None:
+    assert on_full_disk("append", path, size) == ["none EFBIG"]
+    assert path.read_bytes() == HEADER + talk.said("room again")
+
+
+def test_a_deleted_file_has_lost_its_name(path: Path) -> None:
+    transcript = Transcript(path, talk.header())
+    assert transcript.has_its_name()
+    path.unlink()
+    assert not transcript.has_its_name()
+    transcript.append(talk.said("into the void"))
+    assert not path.exists()
+    transcript.close()
+
+
+def test_a_replaced_file_has_lost_its_name(path: Path) -> None:
+    first = Transcript(path, talk.header())
+    path.rename(path.with_name("aside.jsonl"))
+    assert not first.has_its_name()
+    second = Transcript(path, talk.header())
+    assert second.has_its_name()
+    assert not first.has_its_name()
+    first.close()
+    second.close()
+
+
+def test_a_link_or_directory_in_place_of_a_transcript_raises_an_oserror(path: Path, tmp_path: Path) -> None:
+    path.symlink_to(tmp_path / "target")
+    with pytest.raises(OSError):
+        Transcript(path, talk.header())
+    assert not (tmp_path / "target").exists()
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(OSError):
+        Transcript(path, talk.header())
+    with pytest.raises(OSError):
+        Reading(path)
+
+
+def test_a_pipe_in_place_of_a_transcript_raises_at_once(path: Path) -> None:
+    os.mkfifo(path)
+    for opening in (lambda: Reading(path), lambda: Transcript(path, talk.header())):
+        with pytest.raises(OSError, match="Invalid argument"):
+            opening()
+
+
+def test_a_failed_claim_gets_its_shared_lock_back_after_a_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Transcript(tmp_path / "s.jsonl", talk.header())
+    other = Transcript(tmp_path / "s.jsonl")
+    refused: list[bool] = []
+
+    def lock(fd: int, *, shared: bool = False) -> bool:
+        if shared and not refused:
+            refused.append(True)  # nobody has the lock for a moment: the other takes it exclusively and releases it
+            raise BlockingIOError
+        return private_files.lock(fd, shared=shared)
+
+    monkeypatch.setattr("acp_proxy.transcript.appender.lock", lock)
+    assert not one.claim()
+    assert refused
+    assert not other.claim()
+    one.close()
+    assert other.claim()
+    other.close()

@@ -1,0 +1,145 @@
+"""A compressed transcript is read like the plain one, even if damaged."""
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.transcript import compressed as compressed_files
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.compressed import CHUNK, PIECE, Compressed, frame
+from acp_proxy.transcript.file_names import compressed
+from acp_proxy.transcript.private_files import open_private
+from acp_proxy.transcript.reader import Reading
+from tests.store import talk
+
+DATA = b"".join(talk.said(f"{number} and {number * 7919 % 1000}") for number in range(20_000))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "transcript.jsonl"
+    transcript = Transcript(path, talk.header())
+    transcript.append(DATA)
+    transcript.close()
+    return path
+
+
+def compress(path: Path) -> Path:
+    data = path.read_bytes()
+    compressed(path).write_bytes(b"".join(frame(iter([data]), len(data))))
+    path.unlink()
+    return compressed(path)
+
+
+@pytest.fixture
+def opened(path: Path) -> Iterator[tuple[Compressed, bytes]]:
+    data = path.read_bytes()
+    fd = open_private(compress(path), os.O_RDONLY)
+    yield Compressed(fd), data
+    os.close(fd)
+
+
+def test_a_compressed_file_can_be_read_at_any_offset(opened: tuple[Compressed, bytes]) -> None:
+    file, data = opened
+    assert file.size == len(data) > CHUNK
+    chance = random.Random(0)
+    for _ in range(50):
+        at, size = chance.randrange(len(data) + 10), chance.choice((0, 1, 100, 65_536, CHUNK + 1))
+        assert file.read(size, at) == data[at : at + size]
+    assert not file.is_damaged
+
+
+def test_a_compressed_transcript_has_the_entries_of_the_plain_one(path: Path) -> None:
+    plain = Reading(path)
+    before = (
+        list(plain.lines()),
+        plain.header,
+        plain.size,
+        plain.is_complete,
+        b"".join(plain.bytes_from(plain.entries_at)),
+    )
+    plain.close()
+    compress(path)
+    reading = Reading(path)
+    assert (
+        list(reading.lines()),
+        reading.header,
+        reading.size,
+        reading.is_complete,
+        b"".join(reading.bytes_from(reading.entries_at)),
+    ) == before
+    some = before[0][1000]
+    assert next(reading.lines(some.end, some.number + 1)) == before[0][1001]
+    reading.close()
+
+
+def test_the_plain_file_wins_over_the_compressed_one(path: Path) -> None:
+    data = path.read_bytes()
+    compress(path)
+    path.write_bytes(data + talk.said("more"))
+    reading = Reading(path)
+    assert (reading.size, reading.compressed) == (len(data) + len(talk.said("more")), None)
+    reading.close()
+
+
+def test_a_missing_file_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Reading(tmp_path / "transcript.jsonl")
+
+
+def test_a_frame_without_its_size_can_be_read(path: Path) -> None:
+    data = path.read_bytes()
+    told = compress(path)
+    known = told.read_bytes()
+    unknown = b"".join(frame(iter([data]), None))
+    assert len(unknown) != len(known)
+    told.write_bytes(unknown)
+    reading = Reading(path)
+    assert reading.size == len(data)
+    assert reading.is_complete
+    reading.close()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_everything_before_damage_is_read(path: Path, seed: int) -> None:
+    data = path.read_bytes()
+    told, chance = compress(path), random.Random(seed)
+    frame = bytearray(told.read_bytes())
+    at = chance.randrange(len(frame))
+    match chance.choice(("cut", "turned", "zeroed")):
+        case "cut":
+            del frame[at:]
+        case "turned":
+            frame[at] ^= 1 << chance.randrange(8)
+        case _:
+            frame[at : at + 512] = bytes(len(frame[at : at + 512]))
+    told.write_bytes(frame)
+    reading = Reading(path)
+    read = reading.first[: reading.header_size] + b"".join(line for _, _, line in reading.raw_lines())
+    assert reading.compressed is not None
+    assert reading.compressed.is_damaged
+    assert not reading.is_complete
+    reading.close()
+    assert read != data
+    if at > 3 * PIECE:
+        assert read[:100_000] == data[:100_000]
+
+
+@pytest.mark.parametrize("apart", [1, 2, 3, 4])
+def test_a_wrong_checksum_is_damage_even_if_read_separately(
+    path: Path, monkeypatch: pytest.MonkeyPatch, apart: int
+) -> None:
+    data = path.read_bytes()
+    told = compress(path)
+    frame = bytearray(told.read_bytes())
+    frame[-1] ^= 1
+    told.write_bytes(frame)
+    monkeypatch.setattr(compressed_files, "PIECE", len(frame) - apart)
+    reading = Reading(path)
+    assert sum(len(line) for _, _, line in reading.raw_lines()) == len(data) - reading.header_size
+    assert reading.compressed is not None
+    assert reading.compressed.is_damaged
+    reading.close()

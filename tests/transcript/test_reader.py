@@ -1,0 +1,364 @@
+"""Every intact entry is read, whatever happened to the rest of the file."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.protocol import jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript import appender, file_format
+from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.compressed import frame
+from acp_proxy.transcript.file_names import file_name
+from acp_proxy.transcript.private_files import TooLarge
+from acp_proxy.transcript.reader import Line, Reading
+from tests.opened import open_below
+from tests.store import talk
+from tests.store.one_file import HEADER, append, lines_of, reading, text_of, told
+from tests.strategies import messages
+
+MORE_THAN_A_READ = 200_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "session.jsonl"
+
+
+def test_a_line_has_a_number_and_an_end_to_continue_from(path: Path) -> None:
+    raws = [talk.said("ä"), b"\n", talk.said("two"), b"garbage\n", b" \t\n", talk.said("three")]
+    path.write_bytes(HEADER + b"".join(raws))
+    found = lines_of(path)
+    assert [(line.number, text_of(line)) for line in found] == [(1, "ä"), (3, "two"), (4, None), (6, "three")]
+    ends = [len(HEADER + b"".join(raws[:count])) for count in (1, 3, 4, 6)]
+    assert [line.end for line in found] == ends
+    with reading(path) as opened:
+        for at, line in enumerate(found):
+            assert list(opened.lines(line.end, line.number + 1)) == found[at + 1 :]
+
+
+def test_lines_longer_than_one_read_are_whole(path: Path) -> None:
+    long = "é" * MORE_THAN_A_READ
+    path.write_bytes(HEADER + talk.said(long) + talk.said("short") + talk.said(long))
+    assert told(path) == [long, "short", long]
+
+
+def test_a_header_longer_than_one_read_is_whole(path: Path) -> None:
+    cwd = "/" + "x" * MORE_THAN_A_READ
+    Transcript(path, talk.header(cwd=cwd)).close()
+    with reading(path) as opened:
+        assert opened.header == talk.header(cwd=cwd)
+
+
+def test_later_lines_are_read_after_measuring_again(path: Path) -> None:
+    path.write_bytes(HEADER + talk.said("one"))
+    with reading(path) as opened:
+        append(path, talk.said("two"))
+        assert [text_of(line) for line in opened.lines()] == ["one"]
+        opened.measure()
+        assert [text_of(line) for line in opened.lines()] == ["one", "two"]
+
+
+def test_reading_a_file_that_shrinks_ends_early(path: Path) -> None:
+    path.write_bytes(HEADER + talk.said("one") + talk.said("two"))
+    with reading(path) as opened:
+        os.truncate(path, len(HEADER + talk.said("one")))
+        assert [text_of(line) for line in opened.lines()] == ["one"]
+
+
+def test_an_open_file_is_read_to_its_end_after_its_deletion(path: Path) -> None:
+    path.write_bytes(HEADER + talk.said("one"))
+    with reading(path) as opened:
+        path.unlink()
+        assert [text_of(line) for line in opened.lines()] == ["one"]
+    with pytest.raises(FileNotFoundError):
+        Reading(path)
+
+
+def test_the_age_counts_from_the_last_write(path: Path) -> None:
+    path.write_bytes(HEADER)
+    os.utime(path, (1000, 1000))
+    with reading(path) as opened:
+        assert opened.age(1060.5) == 60.5
+    append(path, talk.said("one"))
+    with reading(path) as opened:
+        assert opened.age(time.time()) < 1000
+
+
+def test_a_newer_version_is_refused_and_no_descriptor_stays_open(path: Path) -> None:
+    path.write_bytes(b'{"acp-transcript":2,"sessionId":"sess-1"}\n')
+    with pytest.raises(NewerFormat):
+        Reading(path)
+    assert open_below(path.parent) == []
+
+
+# Complete: recorded from the beginning, and no gap.
+
+
+@pytest.mark.parametrize(
+    ("start", "complete"),
+    [
+        (HEADER, True),
+        (file_format.encode_header(talk.header(origin=file_format.PARTIAL)), False),
+        (file_format.encode_header(talk.header(origin=file_format.IMPORTED)), False),
+        (b"", False),
+        (b"garbage\n", False),
+    ],
+    ids=["recorded", "partial", "imported", "no header", "damaged header"],
+)
+def test_only_a_transcript_recorded_from_the_beginning_is_complete(path: Path, start: bytes, complete: bool) -> None:
+    path.write_bytes(start + talk.prompt("one") + talk.said("two"))
+    with reading(path) as opened:
+        assert opened.is_complete is complete
+
+
+@pytest.mark.parametrize("before", [0, 1, 65_000, 65_530, 65_536, 70_000, 131_060])
+def test_a_gap_note_is_found_anywhere(path: Path, before: int) -> None:
+    gap = talk.note(file_format.GAP, since=talk.time(0), reason="ENOSPC")
+    at = before - len(HEADER) - len(talk.said(""))
+    path.write_bytes(HEADER + talk.said("x" * max(0, at)) + gap + talk.said("after"))
+    with reading(path) as opened:
+        assert not opened.is_complete
+
+
+@pytest.mark.parametrize("shift", range(30))
+def test_a_gap_note_is_found_across_two_reads(path: Path, shift: int) -> None:
+    gap = talk.note(file_format.GAP)
+    fill = 65_536 - shift - gap.index(file_format.NOTE_MARK) - len(HEADER) - len(talk.said(""))
+    path.write_bytes(HEADER + talk.said("x" * fill) + gap)
+    with reading(path) as opened:
+        assert not opened.is_complete
+
+
+@pytest.mark.parametrize("before", [0, 3 * 1024 * 1024, 5 * 1024 * 1024, 9 * 1024 * 1024])
+def test_a_long_transcript_is_searched_in_steps(path: Path, before: int) -> None:
+    path.write_bytes(HEADER + talk.said("x" * before) + talk.said("y" * 4 * 1024 * 1024))
+    with reading(path) as opened:
+        assert opened.search()
+        append(path, talk.note(file_format.GAP))
+        while opened.search():
+            pass
+        assert not opened.is_still_complete
+
+
+@pytest.mark.parametrize("end", [b"", talk.said("torn")[:-1], talk.said("torn")[:-20], b"\n\n", talk.note("opened")])
+@pytest.mark.parametrize("header", [HEADER, HEADER[:-1], b"", b"garbage\n"])
+def test_streams_give_the_same_lines(path: Path, header: bytes, end: bytes) -> None:
+    chunks = [talk.said(f" word{number}", at=number) for number in range(2_000)]
+    middle = b"".join([talk.prompt("a"), b"\n", talk.said("torn")[:-30], talk.said("glued"), b"\r\n", talk.answer()])
+    path.write_bytes(header + b"".join(chunks[:1_000]) + middle + b"".join(chunks[1_000:]) + end)
+    with reading(path) as opened:
+        lines, known = list(opened.lines()), dict[tuple[int, int], list[Line]]()
+        for found in opened.streams():
+            if isinstance(found, Line):
+                known[found.number, found.end] = [*known.get((found.number, found.end), []), found]
+                continue
+            number, at = found.number - found.stream.count, found.end - found.stream.size
+            for entry, line in zip(found.stream.entries(), found.stream.lines, strict=True):
+                number, at = number + 1, at + len(line)
+                known[number, at] = [Line(number, at, True, entry)]
+            assert (number, at) == (found.number, found.end)
+    assert [line for each in known.values() for line in each] == lines
+    assert len(lines) > 2_000
+    with reading(path) as opened:
+        assert len(list(opened.streams())) < 100
+        start = lines[1_500]
+        assert next(opened.streams(start.end, start.number + 1)) == lines[1_501]
+
+
+def test_text_that_looks_like_a_gap_is_none(path: Path) -> None:
+    path.write_bytes(
+        HEADER + talk.said(file_format.NOTE_MARK.decode() + 'gap"') + talk.note("other", of='"type":"gap"')
+    )
+    with reading(path) as opened:
+        assert opened.is_complete
+
+
+def test_a_gap_written_during_the_reading_counts(path: Path) -> None:
+    path.write_bytes(HEADER)
+    with reading(path) as opened:
+        assert opened.is_complete
+        append(path, talk.note(file_format.GAP))
+        assert not opened.is_complete
+
+
+# Damage.
+
+LAST = [talk.prompt("größer"), talk.said("kleiner €")]
+
+
+def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appender, "_PAUSE_SECONDS", 0)  # nobody else writes
+    start = HEADER + talk.said("one") + talk.said("two")
+    data = start + b"".join(LAST)
+    ends = [len(start) + len(LAST[0]), len(data)]
+    for size in range(len(start) - 1, len(data) + 1):
+        path.write_bytes(data[:size])
+        found = lines_of(path)
+        intact = 2 + sum(size >= end - 1 for end in ends)
+        assert len([line for line in found if line.entry is not None]) == intact
+        assert all(line.whole for line in found[:-1])
+        assert found[-1].whole is (data[size - 1 : size] == b"\n")
+        append(path, talk.said("more"))
+        assert told(path)[-1] == "more"
+        assert len([line for line in lines_of(path) if line.entry is not None]) == intact + 1
+
+
+damage = st.sampled_from(
+    [b"garbage", b"\0" * 600, b"\xff\xfe", b"{", b'{"at":"', b"[" * 3000, b'{"at":"x"}', b"", b"7"]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.booleans(), min_size=1, max_size=8), st.data())
+def test_every_intact_line_is_read_between_damaged_ones(
+    tmp_path: Path, intact: list[bool], data: st.DataObject
+) -> None:
+    path = tmp_path / "damaged.jsonl"
+    lines = [talk.said(str(at)) if good else data.draw(damage) + b"\n" for at, good in enumerate(intact)]
+    path.write_bytes(HEADER + b"".join(lines))
+    assert [text for text in told(path) if text is not None] == [str(at) for at, good in enumerate(intact) if good]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(messages, max_size=3), st.data())
+def test_no_damage_makes_reading_raise(tmp_path: Path, said: list[object], data: st.DataObject) -> None:
+    path = tmp_path / "damaged.jsonl"
+    lines = [talk.message(value, Peer.AGENT) for value in said]
+    whole = bytearray(HEADER + b"".join(lines) + talk.note(file_format.GAP))
+    for _ in range(data.draw(st.integers(1, 5))):
+        at = data.draw(st.integers(0, len(whole) - 1))
+        whole[at : at + data.draw(st.sampled_from([0, 1, 1, 40]))] = data.draw(st.binary(max_size=3))
+    path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
+    try:
+        opened = Reading(path)
+    except NewerFormat:
+        return
+    found = list(opened.lines())
+    assert opened.is_complete in (True, False)
+    opened.close()
+    ends = {line.number: line.end for line in found}
+    assert list(ends.items()) == sorted({(line.number, line.end) for line in found})
+    assert list(ends.values()) == sorted(set(ends.values()))
+    append(path, talk.said("more"))
+    assert told(path)[-1] == "more"
+
+
+def test_a_header_with_another_id_than_the_file_name_is_broken(tmp_path: Path) -> None:
+    path = tmp_path / f"{file_name(talk.SESSION)}~2.jsonl"
+    path.write_bytes(HEADER + talk.said("one"))
+    with reading(path) as opened:
+        assert opened.header == talk.header()
+    path.write_bytes(HEADER.replace(b"sess-1", b"sess-3") + talk.said("one") + talk.said("two", session="parent"))
+    with reading(path) as opened:
+        assert opened.header is None
+        assert [text_of(line) for line in opened.lines()] == [None, "one", "two"]
+        remade = opened.remade_header()
+        assert remade is not None
+        assert (remade.session, remade.cwd, remade.origin) == (talk.SESSION, talk.CWD, file_format.PARTIAL)
+        assert opened.also == {talk.SESSION, "parent"}
+
+
+def test_entries_on_one_line_are_all_read(path: Path) -> None:
+    path.write_bytes(HEADER[:-1] + talk.said("one")[:-1] + b"\0" + talk.said("two")[:-1] + talk.said("three"))
+    assert told(path) == ["one", "two", "three"]
+
+
+def forged(kind: str) -> dict[str, object]:
+    """What looks like a note, for somebody who can choose a part of a message."""
+    return {"from": "proxy", "note": {"type": kind, "to": "victim", "method": "session/fork"}}
+
+
+def entry_of(kind: str) -> dict[str, object]:
+    return {"at": talk.time(0), "run": "forged"} | forged(kind)
+
+
+KINDS = ["gap", "alias", "handover", "continued", "opened", "caught-up"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("note", [forged, entry_of])
+@pytest.mark.parametrize("size", [0, 70_000, 1_200_000], ids=["short", "longer than a read", "recorded in pieces"])
+def test_what_a_message_contains_is_no_note(
+    path: Path, note: Callable[[str], dict[str, object]], kind: str, size: int
+) -> None:
+    """In any part of it, also if the line was cut off there."""
+    inside, text = note(kind), jsonrpc.dump(note(kind)).decode()
+    fill = "x" * size
+    lines = [
+        talk.update("tool_call", toolCallId=text, title=text, rawInput=inside, content=[{"fill": fill}]),
+        talk.update("tool_call_update", toolCallId=text, rawOutput={"fill": fill, "all": [inside, inside]}),
+        talk.update("agent_message_chunk", content={"type": "text", "text": text}, _meta={"fill": fill, "one": inside}),
+        talk.prompt(text, {"type": "resource_link", "name": text, "uri": f"file:///{text}", "_meta": inside}),
+        talk.message({"id": 1, "result": inside | {"fill": fill}}, Peer.AGENT, "session/prompt"),
+        talk.info(title=text, _meta=inside),
+    ]
+    cut = [line[: line.rindex(b'"victim"') + after] + b"\n" for line in lines[1:3] for after in (30, 35, 36, 37)]
+    torn = [line[: line.index(b"{", line.index(b'"proxy"') - 80)] for line in lines[:2] if b'"proxy"' in line]
+    path.write_bytes(HEADER + b"".join([*lines, *cut, *(each + b"\n" for each in torn)]))
+    with reading(path) as opened:
+        assert opened.is_complete
+        assert (opened.agents.alias, opened.agents.is_none, opened.agents.was_handed_over) == (None, False, False)
+
+
+def test_a_note_behind_a_long_line_is_found(path: Path) -> None:
+    for long in (talk.said("x" * 70_000), talk.said("x" * 3_000_000), talk.note("opened", modes="x" * 3_000_000)):
+        for note in (talk.note("alias", to="theirs"), talk.note("alias", to="theirs", more="x" * 3_000_000)):
+            path.write_bytes(HEADER + long + long[:-9] + b"\n" + note)
+            with reading(path) as opened:
+                assert opened.is_complete
+                assert opened.agents.alias == "theirs"
+
+
+def zeros(size: int) -> Iterator[bytes]:
+    yield HEADER
+    yield from (bytes(2**20) for _ in range(size // 2**20))
+
+
+@pytest.mark.parametrize("says_size", [True, False])
+def test_a_small_file_that_would_become_huge_is_not_read(path: Path, says_size: bool) -> None:
+    size = 2**28
+    data = b"".join(frame(zeros(size), len(HEADER) + size if says_size else None))
+    path.with_suffix(".jsonl.zst").write_bytes(data)
+    with pytest.raises(TooLarge, match=r"(128|256) MiB in .* KiB on disk.*Move it out of the store") as raised:
+        Reading(path)
+    assert raised.value.filename == str(path.with_suffix(".jsonl.zst"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not say how much of a file is on disk")
+def test_a_sparse_file_is_not_read(path: Path) -> None:
+    path.write_bytes(HEADER)
+    os.truncate(path, 2**40)
+    with pytest.raises(TooLarge, match="1,048,576 MiB in"):
+        Reading(path)
+
+
+HANDED_OVER = talk.note("handover", to="theirs")
+
+
+@pytest.mark.parametrize(
+    ("lines", "alias", "is_none"),
+    [
+        ([HANDED_OVER], "theirs", False),
+        ([HANDED_OVER, talk.note("continued", agent="a", session="s")], None, True),
+        ([HANDED_OVER, talk.note("continued", agent="a"), HANDED_OVER], "theirs", False),
+        ([HANDED_OVER, talk.note("opened", method="session/fork")], None, False),
+        ([HANDED_OVER, talk.note("opened", method="session/load")], "theirs", False),
+    ],
+)
+def test_a_copy_and_a_fork_have_no_id_of_what_they_were_copied_from(
+    path: Path, lines: list[bytes], alias: str | None, is_none: bool
+) -> None:
+    path.write_bytes(HEADER + b"".join(lines))
+    with reading(path) as opened:
+        while opened.search():
+            pass
+        agents = opened.agents
+        assert (agents.alias, agents.is_none, agents.was_handed_over) == (alias, is_none, True)

@@ -1,0 +1,178 @@
+"""What was taken back of a conversation, and where its messages stand."""
+
+from typing import Any
+
+import pytest
+
+from acp_proxy.protocol.jsonrpc import Peer, dump
+from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.rewinds import UNCLEAR, Messages, Point, Rewinds, fork_point, forked_by
+
+RUN = "k3f9a1"
+
+
+def entry(message: dict[str, Any], peer: Peer = Peer.AGENT, of: str | None = None, protocol: int = 1) -> Entry:
+    line = file_format.encode_message("2026-11-20T09:15:02.123Z", RUN, peer, dump(message), of, protocol=protocol)
+    found = file_format.decode_entry(line)
+    assert found is not None
+    return found
+
+
+def request(id: int, method: str, **params: Any) -> Entry:
+    return entry({"jsonrpc": "2.0", "id": id, "method": method, "params": {"sessionId": "s", **params}}, Peer.CLIENT)
+
+
+def prompt(id: int = 1) -> Entry:
+    return request(id, "session/prompt", prompt=[{"type": "text", "text": "do"}])
+
+
+def answer(id: int = 1, of: str = "session/prompt", protocol: int = 1, **result: Any) -> Entry:
+    return entry({"jsonrpc": "2.0", "id": id, "result": result}, of=of, protocol=protocol)
+
+
+def update(kind: str, protocol: int = 1, **members: Any) -> Entry:
+    params = {"sessionId": "s", "update": {"sessionUpdate": kind, **members}}
+    return entry({"jsonrpc": "2.0", "method": "session/update", "params": params}, protocol=protocol)
+
+
+def said(id: str | None = None, kind: str = "agent_message_chunk", protocol: int = 1) -> Entry:
+    return update(kind, protocol, content={"type": "text", "text": "x"}, **({"messageId": id} if id else {}))
+
+
+CALL = update("tool_call", toolCallId="c", title="Look")
+USAGE = update("usage_update", used=1, size=2)
+
+
+def laid(*entries: Entry) -> Messages:
+    """The n-th entry is line n, from offset 10 n - 10 to 10 n."""
+    messages = Messages()
+    for number, each in enumerate(entries, 1):
+        messages.add(number, 10 * number - 10, 10 * number, each)
+    return messages
+
+
+def standing(*entries: Entry) -> list[int]:
+    """The numbers of the entries that were not taken back."""
+    rewinds = Rewinds()
+    for number, each in enumerate(entries, 1):
+        rewinds.add(number, 10 * number - 10, 10 * number, each)
+    return [number for number, each in enumerate(entries, 1) if not rewinds.took_back(10 * number, each)]
+
+
+# Where a message ends.
+
+
+def test_a_message_ends_behind_its_last_chunk() -> None:
+    assert laid(prompt(), said("m"), said("m"), said("n")).place(Point("m")) == 30
+
+
+def test_the_end_of_its_turn_belongs_to_the_last_message_of_it() -> None:
+    assert laid(prompt(), said("m"), USAGE, answer(), USAGE, prompt(2)).place(Point("m")) == 40
+    assert laid(prompt(), said("m"), CALL, answer()).place(Point("m")) == 20
+    assert laid(prompt(), said("m"), said(), answer()).place(Point("m")) == 20
+
+
+def test_a_whole_turn_ends_with_its_answer() -> None:
+    messages = laid(prompt(), said("m"), CALL, said("n"), answer(), prompt(2), said("o"), answer(2))
+    assert messages.place(Point("m", whole_turn=True)) == 50
+
+
+def test_an_id_that_comes_again_in_a_later_turn_is_another_message() -> None:
+    assert laid(prompt(), said("m"), answer(), prompt(2), said("m"), answer(2)).place(Point("m")) == 60
+
+
+def test_an_id_with_a_segment_is_the_message_unless_it_is_one_of_its_own() -> None:
+    assert laid(prompt(), said("m"), said("n")).place(Point("m:segment:2")) == 20
+    assert laid(prompt(), said("m"), said("m:segment:2"), said("n")).place(Point("m:segment:2")) == 30
+
+
+@pytest.mark.parametrize(
+    ("id", "turn"),
+    [
+        (f"acp-proxy-{RUN}-1", [prompt(), said("m")]),
+        ("u", [prompt(), said("u", "user_message_chunk"), said("m")]),
+        ("u", [prompt(), said("u", "user_message", protocol=2), said("m", protocol=2)]),
+        ("u", [prompt(), answer(messageId="u", protocol=2), said("m", protocol=2)]),
+        ("u", [prompt(), said("m"), answer(userMessageId="u")]),
+    ],
+)
+def test_a_prompt_has_the_ids_of_its_echo_its_answer_and_our_replay(id: str, turn: list[Entry]) -> None:
+    assert laid(*turn).place(Point(id, stays=False)) == 0
+
+
+def test_what_the_user_says_later_in_a_turn_is_a_message_of_its_own() -> None:
+    steered = request(7, "_session/steering", prompt=[])
+    messages = laid(prompt(), said("m"), said("u", "user_message_chunk"), steered, said("n"))
+    assert messages.place(Point("u", stays=False)) == 20
+    assert messages.place(Point(f"acp-proxy-{RUN}-4", stays=False)) == 30
+
+
+def test_in_version_2_a_turn_ends_when_nothing_is_under_way() -> None:
+    idle = update("state_update", 2, state="idle", stopReason="end_turn")
+    accepted = answer(messageId="u", protocol=2)
+    assert laid(prompt(), accepted, said("m", protocol=2), idle).place(Point("m")) == 40
+
+
+# What was taken back.
+
+
+def test_what_follows_the_message_is_taken_back_up_to_the_request() -> None:
+    rewind = request(9, "session/rewind", toMessageId="m")
+    turns = [prompt(), said("m"), answer(), prompt(2), said("n"), answer(2)]
+    assert standing(*turns, rewind, answer(9, "session/rewind"), prompt(3), said("o")) == [1, 2, 3, 9, 10]
+
+
+def test_a_prompt_that_did_not_wait_for_the_answer_stays() -> None:
+    rewind, done = request(9, "session/rewind", toMessageId="m"), answer(9, "session/rewind")
+    assert standing(prompt(), said("m"), answer(), prompt(2), said("n"), rewind, said("n"), prompt(3), done) == [
+        1,
+        2,
+        3,
+        8,
+    ]
+
+
+def test_notes_and_states_stay() -> None:
+    truncated = update("history_truncated", lastMessageId="m")
+    note = file_format.decode_entry(file_format.encode_note("2026-11-20T09:15:02.123Z", RUN, {"type": "closed"}))
+    assert note is not None
+    assert standing(prompt(), said("m"), said("n"), USAGE, note, truncated) == [1, 2, 4, 5]
+
+
+def test_a_message_that_was_taken_back_is_no_point_any_more() -> None:
+    first, second = (update("history_truncated", lastMessageId=id) for id in "mn")
+    assert standing(prompt(), said("m"), said("n"), first, said("o"), second) == [1, 2, 5, 6]
+
+
+@pytest.mark.parametrize("members", [{}, {"lastMessageId": "nobody"}, {"messageId": 1}])
+def test_a_rewind_to_an_unknown_point_stays_and_takes_nothing_back(members: dict[str, Any]) -> None:
+    assert standing(prompt(), said("m"), said("n"), update("history_truncated", **members)) == [1, 2, 3, 4]
+
+
+# Forks.
+
+
+@pytest.mark.parametrize(
+    ("params", "point"),
+    [
+        ({"sessionId": "s", "cwd": "/w", "mcpServers": [], "_meta": {"traceparent": "00-1"}}, None),
+        ({"_meta": {"claudeCode": {"options": {"resume": "x", "maxTurns": 3}}}}, None),
+        ({"_meta": {"jetbrains": {"air": {"fork": {"version": 1, "messageId": " m "}}}}}, Point("m")),
+        ({"_meta": {"jetbrains": {"air": {"fork": {"version": 2, "messageId": "m"}}}}}, UNCLEAR),
+        ({"_meta": {"claudeCode": {"rewindTo": "m"}}}, Point("m")),
+        ({"messageId": "m"}, Point("m")),
+        ({"messageId": 5}, UNCLEAR),
+        ({"atCheckpointId": "m"}, UNCLEAR),
+        ({"_meta": {"vendor": {"upToTurn": 3}}}, UNCLEAR),
+        (None, None),
+        ([1], None),
+    ],
+)
+def test_a_forks_point(params: object, point: Point | None) -> None:
+    assert fork_point(params) == point
+
+
+def test_codex_forks_behind_the_turn() -> None:
+    assert forked_by(Point("m"), "@agentclientprotocol/codex-acp") == Point("m", whole_turn=True)
+    assert forked_by(Point("m"), None) == forked_by(Point("m"), "codex") == Point("m")

@@ -1,0 +1,281 @@
+import json
+import tracemalloc
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.sessions import Reading
+from acp_proxy.store.store import Store
+from acp_proxy.transcript import file_format
+from acp_proxy.views import conversation
+from acp_proxy.views.conversation import Begun, ConversationTurn, Note, Other, Plan, Said, ToolCall
+from tests.stored import EPOCH, chunk, message, store_session
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+STAMP = "2023-11-14T22:13:20.000Z"
+
+
+def told(tmp_path: Path, *turns: tuple[str, list[dict[str, Any]]], **options: Any) -> list[ConversationTurn]:
+    store = Store(tmp_path / "store")
+    store_session(store, "s", *turns, **options)
+    return read(store)
+
+
+def read(store: Store) -> list[ConversationTurn]:
+    reading = store.read(store.agents()[0], "s")
+    try:
+        return list(conversation.turns(reading, "s"))
+    finally:
+        reading.close()
+
+
+def said(item: conversation.Item) -> tuple[str, str]:
+    assert isinstance(item, Said)
+    return item.speaker, "".join(map(conversation.words, item.blocks))
+
+
+def tool(id: str, name: str = "tool_call", /, **fields: Any) -> dict[str, Any]:
+    return {"sessionUpdate": name, "toolCallId": id, **fields}
+
+
+def test_a_turn_has_each_message_once_and_in_order(tmp_path: Path) -> None:
+    [turn] = told(
+        tmp_path,
+        (
+            "Fix the login",
+            [chunk("hm", "agent_thought_chunk"), chunk("Look"), chunk("ing."), tool("1", title="read"), chunk("Done.")],
+        ),
+    )
+    assert (turn.number, turn.at, turn.stop, turn.error) == (1, STAMP, "end_turn", None)
+    assert [said(item) for item in turn.items if isinstance(item, Said)] == [
+        ("user", "Fix the login"),
+        ("thought", "hm"),
+        ("agent", "Looking."),
+        ("agent", "Done."),
+    ]
+    assert isinstance(turn.items[3], ToolCall)
+
+
+def test_a_tool_call_is_one_item_with_its_last_values(tmp_path: Path) -> None:
+    diff = {"type": "diff", "path": "/a", "oldText": "x", "newText": "y"}
+    done = tool("1", "tool_call_update", status="completed", content=[diff])
+    [turn] = told(tmp_path, ("go", [tool("1", title="Edit a", kind="edit", status="pending"), done]))
+    assert turn.items[1:] == [
+        ToolCall("1", {"title": "Edit a", "kind": "edit", "status": "completed", "content": [diff]}, is_new=True)
+    ]
+
+
+def test_a_call_changed_in_a_later_turn_appears_there_with_its_changes(tmp_path: Path) -> None:
+    first, second = told(
+        tmp_path,
+        ("one", [tool("1", title="Build", status="completed")]),
+        ("two", [tool("1", "tool_call_update", title="Build again")]),
+    )
+    assert isinstance(first.items[1], ToolCall)
+    assert second.items[1:] == [ToolCall("1", {"title": "Build again"}, is_new=False)]
+
+
+def test_calls_of_an_unanswered_turn_keep_their_status(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    path = store_session(store, "s")
+    params: dict[str, Any] = {"sessionId": "s", "prompt": [{"type": "text", "text": "go"}]}
+    running = {"sessionId": "s", "update": tool("1", title="Build", status="in_progress")}
+    with path.open("ab") as file:
+        file.write(message(STAMP, Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": params}))
+        file.write(message(STAMP, Peer.AGENT, {"method": "session/update", "params": running}))
+    [turn] = read(store)
+    assert (turn.stop, turn.error) == (None, None)
+    assert turn.items[1:] == [ToolCall("1", {"title": "Build", "status": "in_progress"}, is_new=True)]
+
+
+def test_a_failed_prompt_has_its_error(tmp_path: Path) -> None:
+    [turn] = told(tmp_path, ("go", []), error={"code": -32000, "message": "Authentication required"})
+    assert (turn.stop, turn.error) == (None, "Authentication required")
+
+
+def test_notes_follow_the_turn_in_which_they_happened(tmp_path: Path) -> None:
+    notes = [{"type": "gap", "since": STAMP, "reason": "ENOSPC"}, {"type": "handover", "to": "t"}]
+    [turn] = told(tmp_path, ("go", [chunk("ok")]), notes=notes)
+    assert turn.items[2:] == [Note(file_format.GAP, "ENOSPC"), Note(file_format.HANDOVER, "t")]
+
+
+def test_an_imported_conversation_is_divided_into_turns(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    path = store_session(store, "s", origin=file_format.IMPORTED)
+    history = [chunk("one", "user_message_chunk"), chunk("1"), chunk("two", "user_message_chunk"), chunk("2")]
+    with path.open("ab") as file:
+        for update in history:
+            value = {"method": "session/update", "params": {"sessionId": "s", "update": update}}
+            file.write(message(STAMP, Peer.AGENT, value))
+        prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "three"}]}
+        file.write(message(STAMP, Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": prompt}))
+    turns = read(store)
+    with closing(store.read(store.agents()[0], "s")) as reading:
+        assert [number for number, _ in conversation.numbered(reading.lines())] == [1, 1, 2, 2, 3]
+    assert [turn.number for turn in turns] == [1, 2, 3]
+    assert [[said(item) for item in turn.items] for turn in turns] == [
+        [("user", "one"), ("agent", "1")],
+        [("user", "two"), ("agent", "2")],
+        [("user", "three")],
+    ]
+
+
+@pytest.mark.parametrize("path", sorted(FIXTURES.rglob("*.jsonl")), ids=lambda path: path.stem)
+def test_lines_have_the_turns_of_the_conversation(path: Path) -> None:
+    try:
+        reading = Reading(path)
+    except NewerFormat:
+        return
+    with closing(reading):
+        header = reading.header or reading.remade_header()
+        begun = list(conversation.turns(reading, header.session)) if header is not None else []
+        numbers = dict.fromkeys(number for number, _ in conversation.numbered(reading.lines()))
+        assert [number for number in numbers if number] == [turn.number for turn in begun]
+
+
+def test_a_user_message_within_a_turn_stays_in_it(tmp_path: Path) -> None:
+    [turn] = told(tmp_path, ("go", [chunk("ok"), chunk("and this", "user_message_chunk"), chunk("fine")]))
+    assert [said(item)[1] for item in turn.items] == ["go", "ok", "and this", "fine"]
+
+
+def test_the_output_of_the_agents_own_terminals_is_content_of_the_call(tmp_path: Path) -> None:
+    shown = [{"type": "terminal", "terminalId": "1"}, {"type": "content", "content": {"type": "text", "text": "x"}}]
+    meta: list[dict[str, Any]] = [{"terminal_info": {"cwd": "/"}}, {"terminal_output": {"data": "a"}}]
+    calls = [
+        tool("1", title="Run", content=shown, _meta=meta[0]),
+        tool("1", "tool_call_update", _meta=meta[1]),
+        tool("1", "tool_call_update", _meta={"terminal_output": {"data": "b"}}),
+        tool("1", "tool_call_update", status="completed", _meta={"terminal_exit": {"exit_code": 0}}),
+        tool("2", title="Other", status="completed", content=shown, _meta=meta[0]),
+    ]
+    [turn] = told(tmp_path, ("go", [*calls, chunk("ok")]))
+    run, other = (item for item in turn.items if isinstance(item, ToolCall))
+    assert run.fields["content"] == [{"type": "content", "content": {"type": "text", "text": "ab"}}, shown[1]]
+    assert (run.fields["title"], run.fields["status"], run.is_new) == ("Run", "completed", True)
+    assert other.fields["content"] == shown
+
+
+def test_updates_of_optional_kinds_are_included(tmp_path: Path) -> None:
+    compacted = {"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"}
+    [turn] = told(tmp_path, ("go", [compacted, chunk("ok")]))
+    assert turn.items[1] == Other({"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"})
+
+
+def test_two_prompts_sent_at_once_have_a_turn_each(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    path = store_session(store, "s")
+    with path.open("ab") as file:
+        for number, words in enumerate(("one", "two")):
+            params = {"sessionId": "s", "prompt": [{"type": "text", "text": words}]}
+            file.write(message(STAMP, Peer.CLIENT, {"id": number, "method": "session/prompt", "params": params}))
+    assert [[said(item) for item in turn.items] for turn in read(store)] == [[("user", "one")], [("user", "two")]]
+
+
+def test_plans_and_unknown_updates_are_kept_whole(tmp_path: Path) -> None:
+    plan = {"sessionUpdate": "plan", "entries": [{"content": "look", "status": "completed", "priority": "high"}]}
+    new = {"sessionUpdate": "new_kind", "before": 10}
+    [turn] = told(tmp_path, ("go", [plan, new]))
+    assert set(map(json.dumps, (_plain(item) for item in turn.items[1:]))) == {
+        json.dumps(plan["entries"]),
+        json.dumps(new),
+    }
+
+
+def _plain(item: conversation.Item) -> object:
+    assert isinstance(item, Plan | Other)
+    return item.entries if isinstance(item, Plan) else dict(item.update)
+
+
+def test_a_long_streamed_answer_is_one_message(tmp_path: Path) -> None:
+    [turn] = told(tmp_path, ("go", [chunk(f"{number} ") for number in range(3000)]))
+    assert [said(item)[1] for item in turn.items] == ["go", "".join(f"{number} " for number in range(3000))]
+
+
+def test_words_name_content_that_is_not_text() -> None:
+    blocks: list[Mapping[str, object]] = [
+        {"type": "text", "text": "see"},
+        {"type": "image", "mimeType": "image/png", "data": "AA=="},
+        {"type": "resource_link", "name": "a.py", "uri": "file:///a.py"},
+        {"type": "resource", "resource": {"uri": "file:///b.py", "text": "x"}},
+        {"type": "audio"},
+    ]
+    assert list(map(conversation.words, blocks)) == [
+        "see",
+        "[image: image/png]",
+        "[resource_link: a.py]",
+        "[resource: file:///b.py]",
+        "[audio]",
+    ]
+
+
+def test_the_stamp_equals_that_of_stored_sessions() -> None:
+    from acp_proxy.protocol import timestamps
+
+    assert timestamps.stamp(EPOCH) == STAMP
+
+
+MEGABYTE = 1024 * 1024
+
+
+def test_a_long_turn_is_read_in_pieces_of_a_few_megabytes(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    calls = [tool(str(number), title=f"read {number}", rawOutput="x" * MEGABYTE) for number in range(40)]
+    later = [tool("0", "tool_call_update", status="completed")]
+    store_session(store, "s", ("go", [*calls, *later, chunk("Done.")]))
+    reading = store.read(store.agents()[0], "s")
+    size, parts = reading.size, conversation.parts(reading, "s")
+    assert next(parts) == Begun(1, STAMP, True)
+    assert isinstance(next(parts), Said)
+    assert isinstance(next(parts), ToolCall)
+    tracemalloc.start()
+    rest = [(part.id, part.is_new, part.fields.get("status")) for part in parts if isinstance(part, ToolCall)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    reading.close()
+    assert rest == [*((str(number), True, None) for number in range(1, 40)), ("0", False, "completed")]
+    assert peak < 30 * MEGABYTE < size
+
+
+def test_pieces_and_whole_turns_have_the_same_messages(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    streamed = [chunk("word " * 2000) for _ in range(1000)]
+    store_session(store, "s", ("one", [*streamed, tool("1", title="Build"), chunk("ok")]), ("two", streamed[:2]))
+    whole = [said(item) for turn in read(store) for item in turn.items if isinstance(item, Said)]
+    reading = store.read(store.agents()[0], "s")
+    pieces: list[tuple[str, str]] = []
+    for part in conversation.parts(reading, "s"):
+        if isinstance(part, Said):
+            speaker, words = said(part)
+            if pieces and speaker == pieces[-1][0]:
+                words = pieces.pop()[1] + words
+            pieces.append((speaker, words))
+        elif isinstance(part, ToolCall):
+            pieces.append(("", ""))
+    reading.close()
+    assert [piece for piece in pieces if piece[0]] == whole
+
+
+def test_a_fork_with_a_damaged_header_begins_with_its_parents_messages(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    store_session(store, "parent", ("one", [chunk("1")]))
+    agent = store.agents()[0]
+    store.begin(
+        agent, file_format.Header("s", "/project", file_format.RECORDED, STAMP), fresh=False, parent="parent"
+    ).close()
+    [path] = (store.root / "transcripts" / agent).glob("s-*.jsonl")
+    path.write_bytes(path.read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcri', 1))
+    [turn] = read(store)
+    assert [said(item) for item in turn.items] == [("user", "one"), ("agent", "1")]
+
+
+def test_a_turn_knows_when_it_ended_and_the_model_it_began_with(tmp_path: Path) -> None:
+    options = {"configOptions": [{"id": "model", "currentValue": "small", "options": []}]}
+    changed = {"sessionUpdate": "config_option_update", **options}
+    [one, two] = told(tmp_path, ("one", [changed]), ("two", []), error={"code": 1, "message": "no"})
+    assert (one.model, two.model) == (None, "small")
+    assert (one.ended, two.ended) == (STAMP, STAMP)

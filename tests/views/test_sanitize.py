@@ -1,0 +1,70 @@
+import sys
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.views import sanitize
+from acp_proxy.views.sanitize import one_line, plain, shortened
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("\x1b[1;32mok\x1b[0m 3 tests", "ok 3 tests"),
+        ("\x1b]0;a title\x07rest", "rest"),
+        ("\x1b]8;;https://example.org\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b(Bplain\x1bM", "plain"),
+        ("one\r\ntwo\r", "one\ntwo\ufffd"),
+        ("\x1b", "\ufffd"),
+        ("a\u202eb\u2066c", "a\ufffdb\ufffdc"),
+        ("\ud83d", "\ufffd"),
+        ("\tkept\n", "\tkept\n"),
+        ("👩\u200d💻 e\u0301 ありがとう", "👩\u200d💻 e\u0301 ありがとう"),
+    ],
+)
+def test_control_sequences_are_removed_and_text_stays(text: str, left: str) -> None:
+    assert plain(text) == left
+
+
+SHOWN = {0x600, 0x601, 0x602, 0x603, 0x604, 0x605, 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+"""Signs before numbers and words: format characters that are visible."""
+HIEROGLYPHS, JOINERS = set(range(0x13430, 0x13440)), {0x200C, 0x200D}
+OUTPUTS = (plain, sanitize.printable, sanitize.output, sanitize.line)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_no_output_has_invisible_formatting(output: Callable[[str], str]) -> None:
+    formats = [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) == "Cf"]
+    checked = {*formats, 0x3164, 0xFFA0, 0xE0000, 0xE0080, 0xE01F0}
+    assert len(formats) > 100
+    assert {code for code in checked if output(chr(code)) == chr(code)} <= SHOWN | HIEROGLYPHS | JOINERS
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_words_in_variation_selectors_are_not_hidden(output: Callable[[str], str]) -> None:
+    hidden = "".join(chr(0xE0100 + code) for code in b"obey")
+    assert output(f"\u2764\ufe0f {hidden}") == f"\u2764\ufe0f {hidden[0]}\ufffd\ufffd\ufffd"
+    assert output("\u845b\U000e0100") == "\u845b\U000e0100"
+
+
+@given(st.text(st.characters(codec=None), max_size=200) | st.text("\x1b[]0;m\x07\\A\n", max_size=30))
+def test_no_control_character_remains(text: str) -> None:
+    left = plain(text)
+    assert not [one for one in left if unicodedata.category(one) in ("Cc", "Cs") and one not in "\n\t"]
+    left.encode()
+    assert "\n" not in one_line(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/home/ada/notes/a/b.py", "a/b.py"),
+        ("/home/ada/notes2/b.py", "/home/ada/notes2/b.py"),
+        ("/home/ada/notes", "/home/ada/notes"),
+    ],
+)
+def test_a_path_inside_the_directory_is_relative_to_it(path: str, told: str) -> None:
+    assert shortened(path, "/home/ada/notes/") == told

@@ -1,0 +1,169 @@
+"""The list as a table of any width, and as lines for programs."""
+
+import re
+import unicodedata
+from datetime import UTC, datetime
+
+import pytest
+
+from acp_proxy.store.index import Listed
+from acp_proxy.views import session_lines, session_table
+from acp_proxy.views.session_table import ListLook
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+ROW = Listed(
+    agent="claude-agent-acp-4f1c2a3b4c5d6e7f",
+    name="x",
+    session="0198c5de-1111-7000",
+    cwd="/home/me/src/acp-proxy",
+    title="Fix the login",
+    updated="2026-11-20T10:00:00.000Z",
+    prompts=12,
+    replies=12,
+    failed=False,
+    is_running=False,
+    directories=[],
+    meta={},
+    size=34_567,
+    created="2026-11-19T10:00:00.000Z",
+)
+OTHER = ROW.but(
+    agent="opencode-0123456789abcdef",
+    session="ses_4f3a2b1c",
+    cwd="/srv/a/very/long/way/down/to/the/project",
+    title="Why does the index of the store forget what was deleted while another process had it open?",
+    updated="2026-11-18T10:00:00.000Z",
+    prompts=3,
+    size=1_234_567,
+)
+WIDE = ROW.but(
+    session="漢字-1", title="日本語のタイトルは二倍の幅 👨‍👩‍👧 ❤️ 🇩🇪 👍🏽 e\u0301", cwd="/home/me/プロジェクト"
+)
+NO_TITLE = ROW.but(session="abc", title=None, cwd=None, agent="a-0123456789abcdef", updated="")
+ROWS = [ROW, OTHER, WIDE, NO_TITLE]
+IDS = {"0198c5de-1111-7000": "0198c5de", "ses_4f3a2b1c": "ses_4f3a2", "漢字-1": "漢字-1", "abc": "abc"}
+
+
+def drawn(width: int, *some: Listed, colours: bool = False) -> list[str]:
+    look = ListLook(width, colours, NOW, "/home/me")
+    table = session_table.table(some or ROWS, IDS, look)
+    return [table.heading(), *table.lines(some or ROWS, IDS)]
+
+
+def cells(text: str) -> int:
+    """The text's width in terminal columns, by the Unicode tables."""
+    return sum(
+        0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text
+    )
+
+
+def test_a_wide_terminal_gets_every_column() -> None:
+    assert drawn(108) == [
+        "ID         TITLE                                      AGENT             DIRECTORY     WHEN    TURNS     SIZE",
+        "0198c5de   Fix the login                              claude-agent-acp  …/acp-proxy   2h         12  34.6 kB",
+        "ses_4f3a2  Why does the index of the store forget w…  opencode          …/project     18 Nov      3   1.2 MB",
+        "漢字-1     日本語のタイトルは二倍の幅 👨👩👧 ❤ 🇩🇪  …  claude-agent-acp  …ロジェクト   2h         12  34.6 kB",
+        "abc        (no title)                                 a                                          12  34.6 kB",
+    ]
+
+
+def test_a_usual_terminal_gets_the_columns_that_fit() -> None:
+    assert drawn(80, ROW, OTHER.but(agent=ROW.agent)) == [
+        "ID         TITLE                                            DIRECTORY     WHEN",
+        "0198c5de   Fix the login                                    …/acp-proxy   2h",
+        "ses_4f3a2  Why does the index of the store forget what wa…  …/project     18 Nov",
+    ]
+
+
+def test_sessions_of_several_agents_show_the_agent_rather_than_the_directory() -> None:
+    assert drawn(80) == [
+        "ID         TITLE                                        AGENT             WHEN",
+        "0198c5de   Fix the login                                claude-agent-acp  2h",
+        "ses_4f3a2  Why does the index of the store forget wha…  opencode          18 Nov",
+        "漢字-1     日本語のタイトルは二倍の幅 👨👩👧 ❤ 🇩🇪 👍 é  claude-agent-acp  2h",
+        "abc        (no title)                                   a",
+    ]
+
+
+def test_a_narrow_terminal_gets_the_most_important_columns() -> None:
+    assert drawn(40) == [
+        "ID         TITLE                  WHEN",
+        "0198c5de   Fix the login          2h",
+        "ses_4f3a2  Why does the index o…  18 Nov",
+        "漢字-1     日本語のタイトルは二…  2h",
+        "abc        (no title)",
+    ]
+
+
+@pytest.mark.parametrize("width", [*range(1, 130), 200, 500])
+def test_no_line_is_wider_than_the_terminal_and_columns_are_aligned(width: int) -> None:
+    lines = drawn(width)
+    assert all(0 < cells(one) <= width for one in lines)
+    for heading in ("TITLE", "AGENT", "DIRECTORY", "WHEN"):
+        if f"  {heading}" in lines[0]:
+            at = lines[0].index(heading)
+            assert {before(one, at) for one in lines if cells(one) > at} == {" "}
+
+
+def before(text: str, at: int) -> str:
+    """The character in front of a column; a wide one takes two."""
+    return "".join(one * max(cells(one), 1) for one in text if cells(one))[at - 1]
+
+
+def test_wide_characters_are_measured_as_terminals_do() -> None:
+    [_, one] = drawn(200, WIDE)
+    assert "日本語のタイトルは二倍の幅 👨👩👧 ❤ 🇩🇪 👍 e\u0301" in one
+
+
+def test_a_running_session_is_marked_where_its_time_would_be() -> None:
+    running = ROW.but(is_running=True)
+    assert "…/acp-proxy   running  " in drawn(105, running, OTHER)[1]
+    assert drawn(40, running)[1].endswith("  running")
+    assert session_lines.tab_separated(running).split("\t")[-1] == "running"
+    assert session_lines.candidates([running], IDS)[0].endswith("Fix the login (running)")
+
+
+def test_longer_ids_in_later_rows_are_not_cut() -> None:
+    look = ListLook(60, False, NOW)
+    table = session_table.table([ROW], {ROW.session: "0198c5de"}, look)
+    [later] = table.lines([OTHER], {OTHER.session: "ses_4f3a2b1c"})
+    assert later.startswith("ses_4f3a2b1c  Why")
+    assert cells(later) <= 60
+
+
+def test_colours_do_not_change_the_text() -> None:
+    plain, coloured = drawn(80), drawn(80, colours=True)
+    assert plain != coloured
+    assert [re.sub(r"\x1b\[[0-9]*m", "", one).rstrip() for one in coloured] == plain
+
+
+def test_lines_for_programs_are_not_cut() -> None:
+    assert session_lines.tab_separated(OTHER) == "\t".join(
+        (OTHER.session, OTHER.title or "", OTHER.agent, OTHER.cwd or "", OTHER.updated, "3", "1234567", "")
+    )
+    assert session_lines.tab_separated(NO_TITLE) == "abc\t\ta-0123456789abcdef\t\t\t12\t34567\t"
+    assert session_lines.tab_separated(ROW.but(title="a\tb\nc\x1b", cwd="/x\ty")).split("\t")[1::2] == [
+        "a       b c\N{REPLACEMENT CHARACTER}",
+        "/x      y",
+        "12",
+        "",
+    ]
+
+
+HOSTILE = "".join(map(chr, [*range(32), *range(127, 160)])) + "\u202e\u2066\u200b\u2028\u061c\ud800\U000e0041\ufeff\xad"
+
+
+@pytest.mark.parametrize("width", [20, 80, 400])
+def test_hostile_text_cannot_control_the_terminal(width: int) -> None:
+    text = f"a{HOSTILE}b"
+    row = ROW.but(session=text, title=text, cwd=f"/{text}", agent=f"{text}-x")
+    look = ListLook(width, False, NOW)
+    table = session_table.table([row], {text: text}, look)
+    printed = [
+        table.heading(),
+        *table.lines([row], {text: text}),
+        session_lines.tab_separated(row),
+        *session_lines.candidates([row], {text: text}),
+    ]
+    assert not set(HOSTILE) - set(" \t") & set("".join(printed))
+    assert all(cells(one) <= width for one in printed[:2])
