@@ -18,9 +18,12 @@ class Sieve:
     """Drops repetitions that come after the agent's answer and before the next prompt."""
 
     def __init__(self, comparison: Comparison, *, ours: bool, shows_tail: bool = True) -> None:
-        """``ours``: the client has seen the transcript; else what the agent sent. ``shows_tail``: its tail too."""
+        """``ours``: the client has seen the transcript; else what the agent sent. ``shows_tail``: its tail too; else it
+        gets no replay, which is known by its first user message."""
         self._comparison = comparison
         self._ours = ours
+        self._shows_tail = shows_tail
+        self._is_replay = False
         self._waiting: list[bytes] = comparison.tail_lines()[1] if ours and shows_tail else []
         self._size = 0
         self._is_unsure = False
@@ -28,6 +31,18 @@ class Sieve:
 
     def add(self, line: bytes, update: object) -> list[bytes]:
         """Take a conversation update: its line, and its parsed ``params.update``. Returns the lines to send now."""
+        self._is_replay = self._is_replay or acp.update_kind(update) == acp.USER_CHUNK
+        return self._without_replay(self._sort(line, update))
+
+    def rest(self) -> list[bytes]:
+        """The waiting lines that the client has not seen, since nothing more comes."""
+        return self._without_replay(self._sort_rest())
+
+    def _without_replay(self, lines: list[bytes]) -> list[bytes]:
+        """Nothing of a replay, for a client that gets none. Nobody typed that user message here, so it is history."""
+        return lines if self._shows_tail or not self._is_replay else []
+
+    def _sort(self, line: bytes, update: object) -> list[bytes]:
         comparison, kind = self._comparison, acp.update_kind(update)
         run = comparison.run
         before = run
@@ -63,8 +78,7 @@ class Sieve:
         is_known = digest(update) in comparison.past.others
         return self._drop() if is_known and self._ours else self._let_go()
 
-    def rest(self) -> list[bytes]:
-        """The waiting lines that the client has not seen, since nothing more comes."""
+    def _sort_rest(self) -> list[bytes]:
         run = self._comparison.run
         is_shown = run is not None and run.kind == acp.AGENT_CHUNK and not run.is_new
         self._comparison.end_message()

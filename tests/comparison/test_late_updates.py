@@ -34,9 +34,9 @@ GREETING = "Welcome back! There is a new release."
 class Late:
     """A sieve and its comparison."""
 
-    def __init__(self, past: Past, *before: str | Update, ours: bool) -> None:
+    def __init__(self, past: Past, *before: str | Update, ours: bool, shows_tail: bool = True) -> None:
         self.comparison: Comparison = told(past, *before)
-        self.sieve = Sieve(self.comparison, ours=ours)
+        self.sieve = Sieve(self.comparison, ours=ours, shows_tail=shows_tail)
 
     def told(self, *said: str | Update) -> list[Update]:
         """What passes to the client at once."""
@@ -65,6 +65,16 @@ def test_new_updates_pass_at_once_and_are_recorded() -> None:
     late = Late(laid(*TALK), *TALK, ours=True)
     assert late.told(GREETING) == expected([GREETING])
     assert (late.rest(), new(late.comparison)) == ([], expected([GREETING]))
+
+
+def test_a_client_that_gets_no_replay_sees_none_after_the_answer_either_and_it_is_recorded() -> None:
+    past = laid(*ONE, "> thanks", call("c", "Look", "in_progress"), answered=False)
+    late = Late(past, ours=True, shows_tail=False)
+    assert late.told(GREETING) == expected([GREETING])
+    elsewhere = ["> and now", "Now it is done."]
+    assert late.told(*ONE, "> thanks", call("c", None, "completed", "tool_call_update"), *elsewhere) == []
+    assert late.rest() == []
+    assert [told_by(each) for each in elsewhere] == new(late.comparison)[-2:]
 
 
 @pytest.mark.parametrize(
