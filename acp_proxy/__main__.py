@@ -66,12 +66,10 @@ def _command(words: list[str]) -> None:
         sys.modules["rich"] = None  # type: ignore[assignment]
     with Later(*_UNUSED):
         from acp_proxy.cli import app as cli_app
-        from acp_proxy.cli.app import app
 
-    cli_app.when_imported = (
-        gc.freeze
-    )  # to visit all that was imported would take a fifth of a short command, at its exit
-    app(prog_name="acp-proxy")
+    # To visit all that was imported would take a fifth of a short command, at its exit.
+    cli_app.when_imported = gc.freeze
+    cli_app.app(prog_name="acp-proxy")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"api", "errors"},
     "__main__": {"tools", "cli", "run", "errors", "__init__"},
 }
-"""Each package or module, and what it may import. All of them are the core, except for cli and tools."""
+"""Each package or module, and what it may import. All of them are the core, except for views, api, cli and tools."""
 TOOLS_MAY_IMPORT = {
     "adopt": {"doctor", "editors", "redact", "export"},
     "browse": {"search", "show", "export"},

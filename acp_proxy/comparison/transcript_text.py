@@ -101,7 +101,6 @@ class Past:
         """The prompts without an answer that an agent which echoes prompts has not echoed yet."""
         self._by_letters: dict[str, list[int]] = {}
         self._by_message: dict[str, list[int]] | None = None
-        self._starts: list[int] = []
 
     @property
     def is_empty(self) -> bool:
@@ -130,10 +129,6 @@ class Past:
         found = self._by_letters.get(letters, ())
         at = bisect_right(found, start - 1)
         return found[at] if at < len(found) else None
-
-    def turn_at(self, offset: int) -> int:
-        """The turn of the letter at an offset."""
-        return bisect_right(self._starts, offset)
 
     def span(self, turn: int) -> tuple[int, int]:
         """The letters of a turn: the offsets of its first one and of the one after its last."""
@@ -178,7 +173,6 @@ class Past:
 
     def index(self) -> None:
         """Prepare the look-ups. Call once, when everything has been added."""
-        self._starts = [user.start for user in self.users]
         for number, call in enumerate(self.calls):
             if call.title is not None:
                 self.calls_by_title.setdefault(call.title, []).append(number)
