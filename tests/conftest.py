@@ -12,14 +12,10 @@ from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 from acp_proxy.config.config_file import VARIABLE
-from acp_proxy.protocol.value import check_fields
-from acp_proxy.run.start import CHECK_VALUES
 from tests import forked, not_on_windows
 from tests.tools.sync import servers
 
-check_fields()
 forked.is_on = True
-os.environ[CHECK_VALUES] = "1"  # for the proxies that tests start
 os.environ[VARIABLE] = os.devnull  # not that of the developer
 
 # Thousands of stores are made and synchronized to the disk, whose speed no test is about.

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, assert_never
 
+from msgspec.structs import replace
+
 from acp_proxy.comparison.choose_replay import Rule, verdict
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.transcript_text import Laying
@@ -576,8 +578,8 @@ class Talk:
             self._replays[id] = _Replay(session)
             is_archived = session in self.archived - self.by_agent
             found = SessionFound(id, has_transcript=True, complete=stored.complete, alias=stored.alias)
-            found = found.but(is_archived_here=is_archived)
-            return found.but(moved=stored.moved, is_behind=stored.behind, is_open=stored.open)
+            found = replace(found, is_archived_here=is_archived)
+            return replace(found, moved=stored.moved, is_behind=stored.behind, is_open=stored.open)
         return SessionFound(id, deleted=stored.deleted, trouble=stored.trouble)
 
 

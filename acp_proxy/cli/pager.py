@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from acp_proxy.cli.stdio import ascii_forms
-from acp_proxy.protocol.value import Value
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -26,7 +27,7 @@ _LESS = "FRX"
 """The options of git: quit if it fits one screen (F), show colours (R), leave the text on the screen (X)."""
 
 
-class Screen(Value):
+class Screen(Struct, frozen=True):
     """``is_terminal``: a person reads the output. ``is_able``: the terminal can run a pager.
 
     ``is_dressed``: output for people may be formatted, with or without ``colours``. ``forms``: of marks that it cannot

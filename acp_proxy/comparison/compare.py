@@ -13,6 +13,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from itertools import accumulate, takewhile
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from acp_proxy.comparison.transcript_text import (
     CALL_UPDATE,
     CALLS,
@@ -25,7 +28,6 @@ from acp_proxy.comparison.transcript_text import (
     shown_by,
 )
 from acp_proxy.protocol import acp, jsonrpc, v2_updates
-from acp_proxy.protocol.value import Value
 
 # --- The pieces of what an agent sends: updates, messages made of chunks, and spans of letters.
 
@@ -34,7 +36,7 @@ Span = tuple[int, int]
 """A range of letters: the offset of the first one, and of the one after the last."""
 
 
-class ToldUpdate(Value, frozen=False):
+class ToldUpdate(Struct):
     """An update. ``late``: it came after the agent's answer. ``stands_somewhere``: the transcript has it somewhere.
     ``goes_on``: it is a user message that follows the transcript's last turn."""
 
@@ -84,7 +86,7 @@ class Run:
                 if acp.update_kind(acp.update_of(told.line)) != self.kind or "".join(text.split()) != said:
                     return None
                 try:
-                    out.append(told.but(line=acp.with_chunk_text(told.line, behind(text, size))))
+                    out.append(replace(told, line=acp.with_chunk_text(told.line, behind(text, size))))
                 except (ValueError, KeyError):  # the line says something twice
                     return None
             elif size <= 0:

@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import orjson
+from msgspec import Struct
 
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.protocol.value import Value
 from acp_proxy.transcript import file_format, rewinds
 from acp_proxy.transcript.file_format import Entry
 
@@ -36,7 +36,7 @@ _COMMANDS = re.compile(r"\s*/(clear|compact|compress|undo|rewind|revert|restore|
 """Slash commands that take back a part of the conversation."""
 
 
-class User(Value, frozen=False):
+class User(Struct):
     """A user message, which begins a turn.
 
     ``forms``: its letters, as it was sent and as the agent echoed it. ``start``: the offset of the first letter that
@@ -61,7 +61,7 @@ class User(Value, frozen=False):
         return at if self.start <= at <= self.latest else self.start
 
 
-class KnownCall(Value, frozen=False):
+class KnownCall(Struct):
     """A tool call. ``turn``: how many user messages came before it. ``status``: its last one."""
 
     id: str

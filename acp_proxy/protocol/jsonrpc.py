@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 
 import orjson
+from msgspec import Struct
 
 from acp_proxy.protocol import json_splice
-from acp_proxy.protocol.value import Value
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Peer(enum.Enum):
     CLIENT = "client"
     AGENT = "agent"
 
-    __hash__ = object.__hash__  # the ledger hashes peers, and Enum's is slow
+    __hash__ = object.__hash__  # requests are found by peer, and Enum's is slow
 
     other: "Peer"
     """The peer on the other side."""
@@ -51,7 +51,7 @@ class Peer(enum.Enum):
 Peer.CLIENT.other, Peer.AGENT.other = Peer.AGENT, Peer.CLIENT
 
 
-class Request(Value):
+class Request(Struct, frozen=True):
     """A request. ``raw``: the line, or its part of a batch, without a newline; so in all classes below."""
 
     raw: bytes
@@ -59,31 +59,16 @@ class Request(Value):
     method: str
     params: object
 
-    if not TYPE_CHECKING:
 
-        def __init__(self, raw, id, method, params):
-            self.raw = raw
-            self.id = id
-            self.method = method
-            self.params = params
-
-
-class Notification(Value):
+class Notification(Struct, frozen=True):
     """A message with a method and no id."""
 
     raw: bytes
     method: str
     params: object
 
-    if not TYPE_CHECKING:
 
-        def __init__(self, raw, method, params):
-            self.raw = raw
-            self.method = method
-            self.params = params
-
-
-class Response(Value):
+class Response(Struct, frozen=True):
     """An answer. ``id``: None if the line has no id. ``error``: None on success."""
 
     raw: bytes
@@ -91,23 +76,15 @@ class Response(Value):
     result: object
     error: object
 
-    if not TYPE_CHECKING:
 
-        def __init__(self, raw, id, result, error):
-            self.raw = raw
-            self.id = id
-            self.result = result
-            self.error = error
-
-
-class Batch(Value):
+class Batch(Struct, frozen=True):
     """A JSON array of messages."""
 
     raw: bytes
     messages: tuple["Message", ...]
 
 
-class Opaque(Value):
+class Opaque(Struct, frozen=True):
     """A line that is not a JSON-RPC message. ``is_json``: whether it is at least a JSON object or array."""
 
     raw: bytes

@@ -3,6 +3,8 @@
 The core speaks version 1: a dialect reads what a line of its version means there. Lines are never changed here.
 """
 
+from msgspec.structs import replace
+
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Message, Request, Response
 
@@ -103,7 +105,7 @@ class SecondDialect:
         if not isinstance(message, Request) or message.method != acp.RESUME:
             return message
         begins_at = acp.text(acp.member(message.params, "replayFrom"), "type")
-        return message.but(method=acp.LOAD) if begins_at == "start" else message
+        return replace(message, method=acp.LOAD) if begins_at == "start" else message
 
     def accepts(self, answer: Response) -> bool:
         return answer.error is None

@@ -6,6 +6,8 @@ Only ``params.sessionId`` changes; every other byte of a line stays. docs/transp
 from collections import OrderedDict
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from acp_proxy.protocol import acp, framing, json_splice, jsonrpc
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request
 from acp_proxy.proxy.effects import AmendTitles, Effect, Forward
@@ -103,9 +105,9 @@ class ShownIds(Aliases):
     def _with_shown(self, effect: Effect) -> Effect:
         match effect:
             case AmendTitles(data):
-                return effect.but(data=self._shown_lines(data), ours=self.ours)
+                return replace(effect, data=self._shown_lines(data), ours=self.ours)
             case Forward(to, data, begins=True, ends=True) if to is Peer.CLIENT:
-                return effect.but(data=self._shown_lines(data))
+                return replace(effect, data=self._shown_lines(data))
         return effect
 
     def _shown_lines(self, data: bytes) -> bytes:

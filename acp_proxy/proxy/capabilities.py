@@ -7,9 +7,10 @@ Source: AgentCapabilities in the protocol's schema.
 
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from acp_proxy.protocol import acp, json_splice, proxy_ids, versions
 from acp_proxy.protocol.jsonrpc import Message, Request
-from acp_proxy.protocol.value import Value
 from acp_proxy.protocol.versions import Dialect
 
 LIST, LOAD, DELETE, RESUME = "list", "load", "delete", "resume"
@@ -27,7 +28,7 @@ RECALL = "acp-proxy"
 """The name of the MCP server with which an agent looks up earlier sessions (``acp-proxy mcp``)."""
 
 
-class Modes(Value):
+class Modes(Struct, frozen=True):
     """The options for who answers what (``auto``, ``agent`` or ``store``).
 
     ``handover``: when a session is handed over (``auto``, ``always`` or ``never``). ``unstable``: serve drafts too.
@@ -41,7 +42,7 @@ class Modes(Value):
     unstable: bool = False
 
 
-class Settings(Value):
+class Settings(Struct, frozen=True):
     """The options of one process.
 
     ``records``: there is a store, and the user wants to record. ``serves``: the user wants acp-proxy to add
@@ -59,7 +60,7 @@ class Settings(Value):
     recall: tuple[str, ...] = ()
 
 
-class Offer(Value):
+class Offer(Struct, frozen=True):
     """The contents of the agent's answer to ``initialize``.
 
     ``version``: its ``protocolVersion``, unchecked. ``native``: what it serves itself (``list``, ``load``, …).
@@ -90,7 +91,7 @@ class Offer(Value):
         return self.store is not None and self.store == store
 
 
-class Service(Value, frozen=False):
+class Service(Struct):
     """Who answers what.
 
     ``is_wanted``: there is a store, and the options allow acp-proxy to add something. ``is_known``: in addition, the

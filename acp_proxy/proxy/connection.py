@@ -4,6 +4,8 @@
 whatever a peer sends. It does no I/O and asks for no time. ``run`` calls it under one lock.
 """
 
+from msgspec.structs import replace
+
 from acp_proxy.protocol import acp, framing, jsonrpc, versions
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
 from acp_proxy.proxy import capabilities, handover, session_index, session_list
@@ -520,7 +522,7 @@ class Interceptor:
         page = session_index.rows(method, line, service.index, titles=service.titles, renamed=renamed, asked=asked)
         if page is None:
             return None
-        return page.but(ours=self._shown_ids.ours, directories=service.directories, continues=service.continues)
+        return replace(page, ours=self._shown_ids.ours, directories=service.directories, continues=service.continues)
 
     def _prompt_answered(self, found: Open, session: str, line: bytes, message: Response) -> list[Effect]:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""

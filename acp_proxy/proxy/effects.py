@@ -6,39 +6,38 @@ before the effects in front of it are written; everything else waits until they 
 
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
-from acp_proxy.protocol.value import Value
 from acp_proxy.transcript.rewinds import Point
-
-TYPE_CHECKING = False  # typing itself is slow to import
 
 _NOTHING: Mapping[str, str] = {}
 
 # --- for the transcript
 
 
-class ForTranscript(Value):
+class ForTranscript(Struct, frozen=True):
     """The base of the effects that the recorder performs: one ``isinstance`` tells them from all others.
 
     The union ``Recording`` names the same classes, so that mypy finds one that the recorder does not perform.
     """
 
 
-class IdentifyAgent(ForTranscript):
+class IdentifyAgent(ForTranscript, frozen=True):
     """The agent's own name and version, or None. They choose its folder in the store."""
 
     name: str | None
     version: str | None
 
 
-class ProtocolVersion(ForTranscript):
+class ProtocolVersion(ForTranscript, frozen=True):
     """From here on, lines are of this version of the protocol; until the first such effect, of version 1."""
 
     version: int
 
 
-class BeginTranscript(ForTranscript):
+class BeginTranscript(ForTranscript, frozen=True):
     """From here on, record this session: in the transcript that it has, or in a new one with this header.
 
     ``origin``: as in the transcript's header. ``directories``: additional ones.
@@ -54,13 +53,13 @@ class BeginTranscript(ForTranscript):
     """For a fork at a message: where that beginning ends. If the parent does not have the message, there is none."""
 
 
-class BeginTurn(ForTranscript):
+class BeginTurn(ForTranscript, frozen=True):
     """A prompt follows. From now on the session is listed, even if it was deleted before."""
 
     session: str
 
 
-class RecordLine(ForTranscript):
+class RecordLine(ForTranscript, frozen=True):
     """A line, byte for byte. ``of``: the method that a response answers."""
 
     session: str
@@ -68,29 +67,15 @@ class RecordLine(ForTranscript):
     raw: bytes
     of: str | None = None
 
-    if not TYPE_CHECKING:
 
-        def __init__(self, session, peer, raw, of=None):
-            self.session = session
-            self.peer = peer
-            self.raw = raw
-            self.of = of
-
-
-class RecordUpdates(ForTranscript):
+class RecordUpdates(ForTranscript, frozen=True):
     """Whole lines of updates from the agent, not parsed."""
 
     session: str
     data: bytes
 
-    if not TYPE_CHECKING:
 
-        def __init__(self, session, data):
-            self.session = session
-            self.data = data
-
-
-class RecordPiece(ForTranscript):
+class RecordPiece(ForTranscript, frozen=True):
     """A piece of a line that is too long to hold. No other entry of its session comes between the pieces."""
 
     session: str
@@ -100,20 +85,20 @@ class RecordPiece(ForTranscript):
     last: bool
 
 
-class RecordNote(ForTranscript):
+class RecordNote(ForTranscript, frozen=True):
     """A note by acp-proxy. ``note``: its members, as in docs/transcript-format.md."""
 
     session: str
     note: Mapping[str, object]
 
 
-class EndTurn(ForTranscript):
+class EndTurn(ForTranscript, frozen=True):
     """A turn has ended or the title has changed: force the transcript to disk if so configured, and index it."""
 
     session: str
 
 
-class ForgetSession(ForTranscript):
+class ForgetSession(ForTranscript, frozen=True):
     """Free the memory for a session that has not been used for long. Its transcript stays; another ``BeginTranscript``
     follows before its next line."""
 
@@ -123,7 +108,7 @@ class ForgetSession(ForTranscript):
 # --- for everything else
 
 
-class Forward(Value):
+class Forward(Struct, frozen=True):
     """Send bytes to a peer.
 
     ``first``: do not wait for the transcript. ``own``: a message from acp-proxy. ``begins``, ``ends``: the bytes begin
@@ -137,30 +122,20 @@ class Forward(Value):
     begins: bool = True
     ends: bool = True
 
-    if not TYPE_CHECKING:
 
-        def __init__(self, to, data, first=False, own=False, begins=True, ends=True):
-            self.to = to
-            self.data = data
-            self.first = first
-            self.own = own
-            self.begins = begins
-            self.ends = ends
-
-
-class WriteToStderr(Value):
+class WriteToStderr(Struct, frozen=True):
     """Write a line from the agent that is not a message to stderr, unchanged."""
 
     data: bytes
 
 
-class Warn(Value):
+class Warn(Struct, frozen=True):
     """Write a warning for the user to stderr."""
 
     text: str
 
 
-class ListSessions(Value):
+class ListSessions(Struct, frozen=True):
     """Answer ``session/list`` from the store.
 
     ``cwd``: list only sessions of this directory. ``directories``: the agent supports additional directories.
@@ -176,7 +151,7 @@ class ListSessions(Value):
     also: bool = True
 
 
-class AmendList(Value):
+class AmendList(Struct, frozen=True):
     """Send a line of the agent with listed sessions to the client, without the sessions deleted here and with the
     user's titles. ``raw``: the line, usually the answer to ``session/list``.
 
@@ -205,7 +180,7 @@ class AmendList(Value):
     wanted: tuple[str, ...] = ()
 
 
-class AmendTitles(Value):
+class AmendTitles(Struct, frozen=True):
     """Send the agent's updates to the client, with the user's titles in place of the agent's. ``data``: lines.
 
     ``renamed``: sessions that the agent is giving a new title of the user's, and perhaps tells before it answers.
@@ -217,7 +192,7 @@ class AmendTitles(Value):
     ours: Mapping[str, str] = _NOTHING
 
 
-class SetTitle(Value):
+class SetTitle(Struct, frozen=True):
     """Store the user's title of a session, answer ``request``, and send the client an update with the title.
 
     ``is_known``: the session exists even if it has no transcript.
@@ -229,7 +204,7 @@ class SetTitle(Value):
     title: str
 
 
-class SetArchived(Value):
+class SetArchived(Struct, frozen=True):
     """Archive or unarchive a session, and answer ``request``. ``is_known``: as for ``SetTitle``."""
 
     request: RequestId
@@ -238,7 +213,7 @@ class SetArchived(Value):
     is_archived: bool
 
 
-class FollowAgent(Value):
+class FollowAgent(Struct, frozen=True):
     """The agent has given a session the user's title, or has archived or unarchived it: note that in the store too.
 
     ``title``, ``is_archived``: None if that has not changed.
@@ -249,7 +224,7 @@ class FollowAgent(Value):
     is_archived: bool | None = None
 
 
-class TellStatus(Value):
+class TellStatus(Struct, frozen=True):
     """Answer ``session/status``. ``is_known``: as for ``SetTitle``. ``is_open``: the session is open here."""
 
     request: RequestId
@@ -258,21 +233,21 @@ class TellStatus(Value):
     is_open: bool
 
 
-class DeleteSession(Value):
+class DeleteSession(Struct, frozen=True):
     """Delete a session from the store, then answer ``request``, if there is one."""
 
     session: str
     request: RequestId | None = None
 
 
-class NoteAlias(Value):
+class NoteAlias(Struct, frozen=True):
     """A session continues in the agent's session ``alias``, which no list shows any more."""
 
     session: str
     alias: str
 
 
-class FindSession(Value):
+class FindSession(Struct, frozen=True):
     """Look a session up before the agent is asked to open or delete it. The event ``SessionFound`` follows.
 
     ``only_here``: only acp-proxy can show the session, so the index is asked even if the transcript is missing.
@@ -285,14 +260,14 @@ class FindSession(Value):
     shown: str | None = None
 
 
-class DecideLater(Value):
+class DecideLater(Struct, frozen=True):
     """Pass these lines to the core again, as ``LinesRead``, once the store has answered what was asked before them."""
 
     peer: Peer
     lines: list[bytes]
 
 
-class ReadPast(Value):
+class ReadPast(Struct, frozen=True):
     """Compare what the agent sent about a session with its transcript. The event ``PastRead`` follows.
 
     ``told``: lines of updates, each with whether it came after the agent's answer.
@@ -303,7 +278,7 @@ class ReadPast(Value):
     told: tuple[tuple[bytes, bool], ...]
 
 
-class StartReplay(Value):
+class StartReplay(Struct, frozen=True):
     """Compare what the agent sent with the transcript that was looked up, and replay the transcript if it is shown.
 
     The event ``ReplayEnded`` follows.
@@ -333,19 +308,19 @@ class StartReplay(Value):
     takes: frozenset[str] = frozenset()
 
 
-class StopReplay(Value):
+class StopReplay(Struct, frozen=True):
     """Stop sending a replay."""
 
     request: RequestId
 
 
-class CloseTranscript(Value):
+class CloseTranscript(Struct, frozen=True):
     """Close the transcript that was looked up for a request, since it will not be replayed."""
 
     request: RequestId
 
 
-class TakeOutput(Value):
+class TakeOutput(Struct, frozen=True):
     """Reserve the client's output; the event ``OutputTaken`` follows.
 
     The answer to a cancelled load and the lines that waited for it are then sent before anything else, so that nothing

@@ -1,28 +1,21 @@
 """What ``run`` reports to the core."""
 
+from msgspec import Struct
+
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
-from acp_proxy.protocol.value import Value
 from acp_proxy.proxy.effects import AmendList
 
-TYPE_CHECKING = False  # typing itself is slow to import
 
-
-class LinesRead(Value):
+class LinesRead(Struct, frozen=True):
     """Lines that one read brought, each with its newline. Only the last line of a stream may lack it."""
 
     peer: Peer
     lines: list[bytes]
 
-    if not TYPE_CHECKING:
 
-        def __init__(self, peer, lines):
-            self.peer = peer
-            self.lines = lines
-
-
-class PieceRead(Value):
+class PieceRead(Struct, frozen=True):
     """The next piece of a long line. ``last``: it ends with the newline, or at the end of the peer's output."""
 
     peer: Peer
@@ -30,7 +23,7 @@ class PieceRead(Value):
     last: bool
 
 
-class SessionFound(Value):
+class SessionFound(Struct, frozen=True):
     """What the store has of a session that the client wants to open: the answer to ``FindSession``.
 
     ``deleted``: the session was deleted here. ``trouble``: the name of an errno, if the store cannot be read.
@@ -58,7 +51,7 @@ class SessionFound(Value):
     is_archived_here: bool = False
 
 
-class ReplayEnded(Value):
+class ReplayEnded(Struct, frozen=True):
     """A replay has ended: if the transcript is shown, the client has it.
 
     ``rule``: the rule that decided. ``comparison``: None if the transcript could not be read, or was replayed without
@@ -75,7 +68,7 @@ class ReplayEnded(Value):
     is_unread: bool = False
 
 
-class PastRead(Value):
+class PastRead(Struct, frozen=True):
     """The comparison that ``ReadPast`` asked for; None if the transcript could not be read."""
 
     request: RequestId
@@ -83,13 +76,13 @@ class PastRead(Value):
     comparison: Comparison | None
 
 
-class OutputTaken(Value):
+class OutputTaken(Struct, frozen=True):
     """The client's output is reserved: the answer to ``TakeOutput``."""
 
     request: RequestId
 
 
-class PageEmptied(Value):
+class PageEmptied(Struct, frozen=True):
     """Nothing is left of a page of the agent's list, and there is another page.
 
     ``page``: the effect. ``line``: the empty page. ``cursor``: the agent's, for the next page.
@@ -100,7 +93,7 @@ class PageEmptied(Value):
     cursor: str
 
 
-class AgentEnded(Value):
+class AgentEnded(Struct, frozen=True):
     """The agent has ended, and all its output was handled. ``how``: for example ``agent exited with status 17``."""
 
     how: str

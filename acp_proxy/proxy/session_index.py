@@ -10,9 +10,11 @@ Sources: claude-agent-acp 0.101 and codex-acp 2.6; the drafts ``session/set_titl
 
 from collections.abc import Collection, Iterable, Mapping
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from acp_proxy.protocol import acp, json_splice, proxy_ids
 from acp_proxy.protocol.jsonrpc import Request
-from acp_proxy.protocol.value import Value
 from acp_proxy.proxy.capabilities import ARCHIVE, TITLE
 from acp_proxy.proxy.effects import AmendList, FollowAgent
 from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY
@@ -26,7 +28,7 @@ _RENAME, _ARCHIVE, _LOOK_UP, _SUBSCRIBE = _PARTS
 _FILTERS = {"unarchived": EXCLUDE, "archived": ONLY, "all": INCLUDE}
 
 
-class IndexMethod(Value):
+class IndexMethod(Struct, frozen=True):
     """What a method means here.
 
     ``part``: what the agent must offer. ``renames``: it gives a session the title in its answer, or in its parameters.
@@ -82,10 +84,10 @@ def rows(
         return None
     wanted = tuple(acp.strings(asked, "sessionIds"))
     page = AmendList(line, archived=INCLUDE, titles=titles, of_index=True, within=method.rows, renamed=renamed)
-    return page.but(wanted=wanted)
+    return replace(page, wanted=wanted)
 
 
-class IndexRows(Value):
+class IndexRows(Struct, frozen=True):
     """Which rows of the agent's index the client sees, and by which ids, if sessions continue in others of the agent.
 
     ``aliases``: by the agent's id, oldest first: our session. ``gone``: the deleted sessions. ``known``: the ids by

@@ -2,6 +2,8 @@
 releases it; a session that is never prompted leaves nothing behind.
 """
 
+from msgspec.structs import replace
+
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
@@ -42,7 +44,7 @@ class ShownSessions:
             case BeginTurn():
                 return [*self._held.pop(session), effect]
             case BeginTranscript():
-                self._held[session] = [effect.but(parent=session)]
+                self._held[session] = [replace(effect, parent=session)]
             case EndTurn() | ForgetSession():
                 pass
             case ForTranscript() if len(held) < AT_MOST:

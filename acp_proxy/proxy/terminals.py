@@ -6,8 +6,9 @@ take at most ``SHOWN_LIMIT`` bytes of memory. docs/transcript-format.md describe
 
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from acp_proxy.protocol import acp, jsonrpc
-from acp_proxy.protocol.value import Value
 from acp_proxy.proxy.effects import Recording, RecordNote
 from acp_proxy.transcript import file_format
 
@@ -19,7 +20,7 @@ _TERMINAL = 512  # bytes of a terminal, beside its output
 _EXIT_STATUS = 4096  # as JSON: more is no exit status
 
 
-class Terminal(Value, frozen=False):
+class Terminal(Struct):
     """A command that the client runs for the agent.
 
     ``output``: all of it, or None if it is unknown or too large. ``truncated``: the client kept only its end.

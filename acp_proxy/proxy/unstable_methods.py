@@ -9,6 +9,8 @@ asked for the next one instead.
 from collections import OrderedDict
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from acp_proxy.protocol import acp, json_splice, jsonrpc, proxy_ids
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
 from acp_proxy.proxy import session_index
@@ -129,10 +131,10 @@ class Drafts:
             directories=service.directories,
         )
         if self._has_index:
-            return page.but(archived=session_index.archive_filter(asked.params), asked=asked, of_index=True)
+            return replace(page, archived=session_index.archive_filter(asked.params), asked=asked, of_index=True)
         if ARCHIVE not in service.ours:
             return page
-        return page.but(archived=acp.text(asked.params, "archived") or EXCLUDE, asked=asked)
+        return replace(page, archived=acp.text(asked.params, "archived") or EXCLUDE, asked=asked)
 
     def page_emptied(self, event: PageEmptied) -> list[Effect]:
         """Ask the agent for the next page; after many, send the empty one."""
@@ -157,7 +159,9 @@ class Drafts:
             except (ValueError, KeyError):
                 return [refusal(page.asked.id, jsonrpc.INTERNAL_ERROR, "The agent's list cannot be read")]
             self._remember(message.result)
-            return [page.but(raw=line, pages=page.pages + 1) if message.error is None else Forward(Peer.CLIENT, line)]
+            return [
+                replace(page, raw=line, pages=page.pages + 1) if message.error is None else Forward(Peer.CLIENT, line)
+            ]
         if (archives := self._closing.pop(message.id, None)) is not None:
             return [*(self._notebook.closed(archives.session) if message.error is None else []), archives]
         return None

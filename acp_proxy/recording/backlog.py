@@ -8,8 +8,9 @@ missing.
 import threading
 from collections import deque
 
+from msgspec import Struct
+
 from acp_proxy.protocol import jsonrpc
-from acp_proxy.protocol.value import Value
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
@@ -27,7 +28,7 @@ PATIENCE_BYTES = 4 * 1024 * 1024  # bytes: seconds of output from the fastest ag
 _LITTLE = 200  # bytes of memory per line, besides its content
 
 
-class Dropped(Value):
+class Dropped(Struct, frozen=True):
     """From here on, entries of a session are missing, because too many were waiting. With another ``reason``, the name
     of an errno, the disk may have lost some before."""
 

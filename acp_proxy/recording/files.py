@@ -7,8 +7,9 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from acp_proxy.errors import NewerFormat
-from acp_proxy.protocol.value import Value
 from acp_proxy.recording.copies import Copies
 from acp_proxy.store.store import Store, Transcript
 from acp_proxy.transcript.file_format import Header
@@ -17,7 +18,7 @@ from acp_proxy.transcript.rewinds import Point
 _OPEN_FILES = 64
 
 
-class Known(Value, frozen=False):
+class Known(Struct):
     """A recorded session.
 
     ``agent``: its folder; empty until the store can say. ``fresh``: the agent has just created it.

@@ -13,9 +13,11 @@ from collections.abc import Callable, Container
 from functools import partial
 from os.path import exists
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
-from acp_proxy.protocol.value import Value
 from acp_proxy.proxy.effects import BeginTranscript
 from acp_proxy.recording.files import Files, Known, is_in_line
 from acp_proxy.recording.gate import Gate
@@ -27,7 +29,7 @@ from acp_proxy.transcript.rewinds import forked_by
 _RETRY_SECONDS = 1.0  # seconds between attempts after a failure of the store
 
 
-class Gap(Value, frozen=False):
+class Gap(Struct):
     """Something is missing in a transcript.
 
     ``since``: when that began. ``reason``: an errno's name. ``retry_at``: when to try again, monotonic time.
@@ -107,7 +109,7 @@ class RecordedSessions(dict[str, Known]):
             if known.gone or (known.exists and not self.files.has_its_name(known)):
                 self.files.close(known)
                 known.gone = known.exists = False
-                known.header = known.header.but(origin=file_format.PARTIAL, created_at=at)
+                known.header = replace(known.header, origin=file_format.PARTIAL, created_at=at)
             transcript = self.files.transcript(known)
             self.unmarked.add(session)
             known.in_turn = True
@@ -191,7 +193,7 @@ class RecordedSessions(dict[str, Known]):
         try:
             if not known.agent:
                 known.agent = self._agent()
-                known.header = known.header.but(agent={"id": known.agent, **known.header.agent})
+                known.header = replace(known.header, agent={"id": known.agent, **known.header.agent})
             action(known)
         except OSError as problem:
             self.failed(known, at, problem)

@@ -11,8 +11,10 @@ since the client has the output.
 from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from acp_proxy.protocol import acp, jsonrpc
-from acp_proxy.protocol.value import Value
 from acp_proxy.replay import truncate, update_lines
 
 # --- A dictionary that keeps the newest values within a limit of their sizes.
@@ -79,14 +81,14 @@ _AROUND = 512  # bytes reserved for the lines around an output, so that the exit
 _Id = tuple[str, str]  # run, terminal id
 
 
-class TerminalContent(Value):
+class TerminalContent(Struct, frozen=True):
     """A tool call's content that refers to terminals (JSON text), and their run."""
 
     run: str
     content: bytes
 
 
-class _Noted(Value):
+class _Noted(Struct, frozen=True):
     """What is known of a terminal.
 
     ``output``: a Markdown code fence, or None if no output was recorded. ``ending``: how the command ended, if known.
@@ -109,8 +111,8 @@ class _Noted(Value):
         if self.is_final:
             return later
         if later.output is not None:
-            return later.but(ending=later.ending or self.ending)
-        return later.but(output=self.output, left_out=self.left_out, ending=later.ending or self.ending)
+            return replace(later, ending=later.ending or self.ending)
+        return replace(later, output=self.output, left_out=self.left_out, ending=later.ending or self.ending)
 
 
 class ReplayedTerminals:

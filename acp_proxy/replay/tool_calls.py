@@ -5,8 +5,10 @@ Fields keep their JSON text. A field that is null or of the wrong type counts as
 
 from collections.abc import Iterable, Mapping
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from acp_proxy.protocol import acp, jsonrpc
-from acp_proxy.protocol.value import Value
 from acp_proxy.replay import update_lines
 from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
@@ -29,7 +31,7 @@ _TYPES: dict[str, type] = {
 }
 
 
-class ReplayedCall(Value):
+class ReplayedCall(Struct, frozen=True):
     """One statement about a tool call.
 
     ``run``: the connection in which it was made.
@@ -66,7 +68,8 @@ class ReplayedCall(Value):
     def followed_by(self, other: "ReplayedCall") -> "ReplayedCall":
         """This statement and a later one about the same call as one. Neither may be a start."""
         last = other if other.sets_content else self
-        return other.but(
+        return replace(
+            other,
             run=last.run,
             fields=self.fields | other.fields,
             around=self.around | other.around,
@@ -96,7 +99,7 @@ def from_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None
     except (ValueError, KeyError):
         return None
     found = _read(value, members, {}, run, False, None)
-    return found.but(is_asked=True) if found is not None else None
+    return replace(found, is_asked=True) if found is not None else None
 
 
 def told(session: str, call: ReplayedCall, *, is_start: bool) -> bytes | None:

@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from typing import Protocol
 
+from msgspec import Struct
+
 from acp_proxy.protocol.acp import COMPACTION
-from acp_proxy.protocol.value import Value
 from acp_proxy.replay import tool_calls, unfinished
 from acp_proxy.replay.fold_calls import Fold
 from acp_proxy.replay.terminals import ReplayedTerminals, TerminalContent
@@ -36,7 +37,7 @@ class Segment(Protocol):
         """End the segment. ``failed``: the calls and compactions that were never finished."""
 
 
-class _Held(Value, frozen=False):
+class _Held(Struct):
     """A line that waits for the output of terminals, which are in ``run``.
 
     ``is_awaited``: there is no line yet, since a permission request asked about a call that has not come.

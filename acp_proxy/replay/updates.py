@@ -6,9 +6,10 @@ are, even if their type is wrong, since clients read them as absent.
 
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.protocol.value import Value
 from acp_proxy.replay import update_lines
 from acp_proxy.transcript.file_format import Entry
 
@@ -20,7 +21,7 @@ COMPACTIONS = frozenset({acp.COMPACTION, acp.COMPACTION_CHUNK})
 CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 
 
-class Update(Value):
+class Update(Struct, frozen=True):
     """An update. ``value``: the parsed ``params.update``. ``message``: the parsed line.
 
     ``raw``: the line without its newline, with the id of the replayed session. ``run``: the entry's run.

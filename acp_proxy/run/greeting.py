@@ -13,12 +13,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec import Struct
+
 from acp_proxy import __version__
 from acp_proxy.config import options
 from acp_proxy.errors import NO_MCP, StoreRefused, UsageError
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Request, Response
-from acp_proxy.protocol.value import Value
 from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.run.output import Output, read, stderr
@@ -33,7 +34,7 @@ _MOST = 32 * 1024
 _WARNING = 2000  # characters: a warning may quote a session's id, which may be megabytes
 
 
-class Basis(Value):
+class Basis(Struct, frozen=True):
     """What the options and the store say. ``store``: None: nothing is recorded. ``mask``: the function that masks
     secrets in entries, or None."""
 

@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
+from msgspec import Struct
+
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
-from acp_proxy.protocol.value import Value
 from acp_proxy.proxy import session_list
 from acp_proxy.proxy.connection import Interceptor
 from acp_proxy.proxy.effects import (
@@ -68,7 +69,7 @@ IDLE_SECONDS = 5 * 60.0
 """Without a line in either direction for so long, the user is away or the agent is thinking."""
 
 
-class ReplayOptions(Value):
+class ReplayOptions(Struct, frozen=True):
     """How to replay. ``tool_limit``: bytes per tool call in a compact replay; 0: no limit. ``record_size``: the most
     bytes of a handover's record."""
 

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
+from msgspec.structs import replace
+
 from acp_proxy.comparison.choose_replay import Rule, verdict
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.transcript_text import Laying
@@ -132,7 +134,7 @@ class Replay:
             except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
                 self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
             with self._client.lock:
-                self._end(ended.but(comparison=comparison, is_unread=False))
+                self._end(replace(ended, comparison=comparison, is_unread=False))
         self._reading.close()
 
     def _compared(self) -> Comparison | None:
@@ -162,7 +164,7 @@ class Replay:
 
     def _record(self) -> None:
         """Make the record of a handover, if it is wanted, from what a client of version 1 would see."""
-        telling = self._begin_telling(self._wanted.but(protocol=FIRST), None)
+        telling = self._begin_telling(replace(self._wanted, protocol=FIRST), None)
         lines = self._lacking() if self._wanted.lacking else self._lines()
         for line in retold(lines) if self._brief is not None else ():
             if not self._goes_on():

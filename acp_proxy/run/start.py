@@ -13,8 +13,6 @@ from acp_proxy.errors import UsageError
 from acp_proxy.run import agent_process as processes
 
 USAGE = 2
-CHECK_VALUES = "ACP_PROXY_CHECK_VALUES"
-"""Set by the tests, so that a value with a missing or an unknown field is an error here too."""
 LATER = ("inspect", "ipaddress", "copy", "platform", "annotationlib")
 """Modules that orjson and pathlib import but ``run`` does not use: a fifth of what it would load."""
 
@@ -91,10 +89,6 @@ def tell(wrong: list[str]) -> None:
     """Write what is wrong in the configuration file to stderr. Call it before anything else is imported."""
     for text in wrong:
         say(text)
-    if CHECK_VALUES in os.environ:
-        from acp_proxy.protocol.value import check_fields
-
-        check_fields()
 
 
 def say(text: str) -> None:

@@ -14,6 +14,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec.structs import replace
+
 from acp_proxy.errors import InvalidCursor, NewerFormat, Unreadable, errno_name
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
@@ -173,7 +175,7 @@ class Serving:
         )
         line = session_list.with_removed(line, within, index.removed) if aliases else line
         missing = index.missing(page.wanted, session_list.ids(raw, within))
-        rows = [row.but(session=index.shown(row.session)) for row in self._named(page, missing)]
+        rows = [replace(row, session=index.shown(row.session)) for row in self._named(page, missing)]
         return joined(line, rows, directories=page.directories, archived=False, of_index=True)
 
     def _named(self, page: AmendList, sessions: list[str]) -> "list[Listed]":
@@ -516,8 +518,9 @@ class OpenedTranscript:
         agents = self.reading.agents
         found = SessionFound(request, has_transcript=True, complete=complete, is_archived_here=self._is_archived)
         if self.is_foreign:
-            return found.but(moved=True, is_copy=True, is_foreign=True)
-        return found.but(
+            return replace(found, moved=True, is_copy=True, is_foreign=True)
+        return replace(
+            found,
             alias=agents.alias,
             moved=agents.was_handed_over,
             is_copy=agents.is_none,

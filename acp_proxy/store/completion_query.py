@@ -10,8 +10,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from acp_proxy.protocol import jsonrpc, proxy_ids
-from acp_proxy.protocol.value import Value
 from acp_proxy.store.index import SCHEMA
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import NUMBER
@@ -31,7 +32,7 @@ WHERE (agent, name) IN (SELECT agent, name FROM transcripts
 looks at, so even a beginning that no id has takes a tenth of a microsecond per row."""
 
 
-class GlancedSession(Value):
+class GlancedSession(Struct, frozen=True):
     """A session. ``named``: its id as commands accept it. ``title``: may be empty."""
 
     named: str

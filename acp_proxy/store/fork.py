@@ -19,9 +19,11 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import timestamps
-from acp_proxy.protocol.value import Value
 from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, file_names, private_files
@@ -43,7 +45,7 @@ _BLANK = b" " * (64 * 1024 - 1) + b"\n"
 """Blank lines, which every reader ignores."""
 
 
-class Room(Value):
+class Room(Struct, frozen=True):
     """The room in a fork's file.
 
     ``agent``: the parent's folder. ``parent``, ``created_at``: its transcript's name, and the time in its header.
@@ -79,7 +81,7 @@ def begin(
             source.size = min(source.size, until or source.size)
             ids = [known.session, *known.forked_from]
             is_left = _begun(
-                layout, agent, source, header.but(origin=known.origin, forked_from=ids, uid=file_names.new_uid())
+                layout, agent, source, replace(header, origin=known.origin, forked_from=ids, uid=file_names.new_uid())
             )
     finally:
         if not is_left:

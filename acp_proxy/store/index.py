@@ -15,9 +15,10 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from acp_proxy.errors import InvalidCursor
 from acp_proxy.protocol import jsonrpc, proxy_ids
-from acp_proxy.protocol.value import Value
 from acp_proxy.store import same_directory
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.file_format import Header
@@ -75,7 +76,7 @@ CREATE TABLE folders(agent TEXT PRIMARY KEY, seen TEXT NOT NULL, removals INTEGE
 """
 
 
-class Listed(Value):
+class Listed(Struct, frozen=True):
     """A session as a list shows it.
 
     ``name``: its transcript's. ``updated``: when it was last active. ``size``: its transcript's, in bytes. ``prompts``:
@@ -120,7 +121,7 @@ class Listed(Value):
         return (proxy_ids.original(self.session) or (None,))[0]
 
 
-class Page(Value):
+class Page(Struct, frozen=True):
     """One page of a list. ``next``: the cursor for the next page, or None."""
 
     rows: list[Listed]

@@ -14,8 +14,9 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TypeVar
 
+from msgspec import Struct
+
 from acp_proxy.errors import NewerFormat, Unreadable, errno_name
-from acp_proxy.protocol.value import Value
 from acp_proxy.store import delete, fork
 from acp_proxy.store.index import Index
 from acp_proxy.store.layout import Layout
@@ -36,7 +37,7 @@ _GRANULE_SECONDS = 2.0
 """The coarsest clock of a file system (FAT): changes within this time may get the same timestamp."""
 
 
-class Changes(Value):
+class Changes(Struct, frozen=True):
     """What differs between an agent's folder and the index.
 
     ``come``: transcripts that the index lacks or has with another size. ``gone``: those that no longer exist.

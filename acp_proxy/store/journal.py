@@ -19,8 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
+from msgspec import Struct
+
 from acp_proxy.protocol import acp, jsonrpc
-from acp_proxy.protocol.value import Value
 from acp_proxy.transcript import private_files, salvage
 from acp_proxy.transcript.file_names import file_name, is_ours
 from acp_proxy.transcript.private_files import append_all, lock, open_private, read_at, write_at
@@ -36,7 +37,7 @@ _START = re.compile(rb'\{"at":"[^"]*","event":"')
 _TITLE = b'"titled"'
 
 
-class Event(Value):
+class Event(Struct, frozen=True):
     """One line.
 
     ``transcript``: of a title or an archived session: its transcript's name, if that is not the session's own; of a
@@ -69,7 +70,7 @@ def about(uid: str, *, is_here: bool) -> dict[str, str | bool | None]:
     return members | ({"here": True} if is_here else {})
 
 
-class JournalState(Value):
+class JournalState(Struct, frozen=True):
     """The result of all events.
 
     ``deleted``: the deleted sessions, with the name of each soft-deleted transcript; None if deleted permanently.

@@ -8,6 +8,8 @@ would become, or if it was deleted or archived on either side.
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from msgspec.structs import replace
+
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import index as store_index
 from acp_proxy.store import soft_deleted
@@ -128,7 +130,7 @@ def _row(row: Listed, id: str, state: JournalState) -> Listed:
     name = called(row.agent)
     title = state.titles.get(file_name(id)) or (f"{row.title}{_MARK}{name}" if row.title else name)
     ours = {"agent": name} | ({"machine": row.machine} if row.machine else {})
-    return row.but(session=id, title=title, meta={"acp-proxy": ours})
+    return replace(row, session=id, title=title, meta={"acp-proxy": ours})
 
 
 def _own(index: Index, agent: str, cwd: str | None, run: str, names: Iterable[str], copies: bool) -> list[Listed]:

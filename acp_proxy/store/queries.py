@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
+from msgspec import Struct
+
 from acp_proxy.protocol import proxy_ids
-from acp_proxy.protocol.value import Value
 from acp_proxy.store import same_directory
 from acp_proxy.store.index import COLUMNS, PAGE, Index, Listed, blob, listed, text
 from acp_proxy.transcript.file_names import ASIDE, COPY, is_ours, short_copy
@@ -40,7 +41,7 @@ class AskIndex(Protocol):
     def __call__(self, question: Callable[[Index], T], *agents: str) -> T: ...
 
 
-class ListFilter(Value):
+class ListFilter(Struct, frozen=True):
     """A filter: these agents; the directory ``cwd``, if given, and with ``below`` those below it; last active from
     ``since`` to before ``until``, if given, in transcript format."""
 
@@ -51,7 +52,7 @@ class ListFilter(Value):
     below: bool = False
 
 
-class _Stream(Value):
+class _Stream(Struct, frozen=True):
     """The part of the index that one of its SQL indexes has in order: an agent's listed or unlisted rows."""
 
     agent: str

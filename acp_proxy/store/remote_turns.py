@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 import orjson
+from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.store import delete, open_session
@@ -60,7 +61,7 @@ def grow(
                     if header is None or reading.size - reading.entries_at != size:
                         return False
                     parts = _joined([*header.elsewhere, *elsewhere])
-                    header = _naming(header.but(uid=header.uid or uid, elsewhere=parts), data)
+                    header = _naming(replace(header, uid=header.uid or uid, elsewhere=parts), data)
                     _replace(path, _whole(header, reading, data))
                 layout.mark(agent, name)
                 is_there = _put(path)
@@ -108,14 +109,14 @@ def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: 
     layout.make_folder(path.parent)
     with private_files.alone_in(path.parent, wait=True), layout.journal(agent).alone():
         if not is_ours or layout.exists(agent, path.stem) or header.session in layout.journal(agent).deleted():
-            header = header.but(
-                session=proxy_ids.from_elsewhere(header.uid), forked_from=[header.session, *header.forked_from]
+            header = replace(
+                header, session=proxy_ids.from_elsewhere(header.uid), forked_from=[header.session, *header.forked_from]
             )
             path = layout.transcript(agent, file_name(header.session))
             if layout.exists(agent, path.stem):
                 raise FileExistsError(path)
             delete.lift(layout, agent, header.session)
-        header = header.but(elsewhere=_joined(header.elsewhere))
+        header = replace(header, elsewhere=_joined(header.elsewhere))
         _replace(path, iter([file_format.encode_header(_naming(header, data)), data]))
         layout.mark(agent, path.stem)
         unfinished(path).replace(path)
@@ -158,7 +159,7 @@ def _naming(header: Header, data: bytes) -> Header:
         note = entry.note if entry is not None and entry.note is not None else {}
         if note.get("type") == file_format.OPENED and (cwd := acp.text(note, "cwd")) not in (None, header.cwd):
             directories[str(cwd)] = None
-    return header.but(forked_from=list(ids), foreign_directories=list(directories))
+    return replace(header, forked_from=list(ids), foreign_directories=list(directories))
 
 
 def _joined(parts: list[Part]) -> list[Part]:

@@ -8,9 +8,11 @@ import contextlib
 import time
 from collections.abc import Iterable, Iterator
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import timestamps
-from acp_proxy.protocol.value import Value
 from acp_proxy.store import delete, open_session
 from acp_proxy.store.index import Listed
 from acp_proxy.store.journal import EMPTY, JournalState
@@ -25,7 +27,7 @@ _RESTORED = "deleted"
 """The reason and the run of the gap note for a turn that was unanswered at the delete: the rest was not recorded."""
 
 
-class DeletedSession(Value):
+class DeletedSession(Struct, frozen=True):
     """A soft-deleted session.
 
     ``name``: its transcript's name while deleted. ``at``: when it was deleted. ``title``: the user's, if there is one.
@@ -55,7 +57,9 @@ def kept(layout: Layout) -> list[DeletedSession]:
                 found.append(DeletedSession(agent, name, session, kept_at(name), titles.get(name), named))
     found.sort(key=lambda each: (each.at, each.name), reverse=True)
     latest = {(each.agent, each.session): each.name for each in reversed(found)}
-    return [each.but(named=each.session) if latest[each.agent, each.session] == each.name else each for each in found]
+    return [
+        replace(each, named=each.session) if latest[each.agent, each.session] == each.name else each for each in found
+    ]
 
 
 def look(layout: Layout, kept: DeletedSession) -> Listed:
@@ -88,7 +92,7 @@ def restore(layout: Layout, kept: DeletedSession) -> Listed:
             transcript.append(file_format.encode_note(timestamps.stamp(time.time()), _RESTORED, note))
         finally:
             transcript.close()
-    return listed.but(name=name)
+    return replace(listed, name=name)
 
 
 def current(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
@@ -100,12 +104,12 @@ def current(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
     states: dict[str, JournalState] = {}
     for row in rows:
         if row.is_running and not is_open(layout, row):
-            row = row.but(is_running=False, failed=True)
+            row = replace(row, is_running=False, failed=True)
         if row.agent not in states:
             states[row.agent] = state_of(layout, row.agent)
         title, is_archived = states[row.agent].titles.get(row.name), row.name in states[row.agent].archived
         if title is not None or is_archived:
-            row = row.but(title=row.title if title is None else title, is_archived=is_archived)
+            row = replace(row, title=row.title if title is None else title, is_archived=is_archived)
         yield row
 
 

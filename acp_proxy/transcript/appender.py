@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from acp_proxy.errors import NewerFormat
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.file_format import Header
@@ -186,7 +188,7 @@ class Transcript:
     def _begin(self, header: Header) -> None:
         if os.fstat(self._fd).st_size:
             return
-        line = file_format.encode_header(header if header.uid else header.but(uid=file_names.new_uid()))
+        line = file_format.encode_header(header if header.uid else replace(header, uid=file_names.new_uid()))
         try:
             self.append(line)
         except OSError:

@@ -8,10 +8,11 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from msgspec import Struct, field
+
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, json_splice, jsonrpc, proxy_ids
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.protocol.value import Value
 from acp_proxy.transcript import salvage
 from acp_proxy.transcript.salvage import Intact
 
@@ -54,7 +55,7 @@ UPGRADES: dict[int, Callable[[dict[str, object]], dict[str, object]]] = {}
 """Maps a version to the function that turns an entry of that version into one of the next version."""
 
 
-class Header(Value):
+class Header(Struct, frozen=True):
     """The first line. ``origin``: ``recorded``, ``imported`` or ``partial``. ``created_at``: a time as text, or empty.
 
     ``directories``: additional ones, beside ``cwd``. ``agent``: ``id``, ``name`` and ``version``.
@@ -64,38 +65,19 @@ class Header(Value):
     cwd: str | None
     origin: str
     created_at: str
-    directories: list[str]
-    agent: Mapping[str, object]
-    forked_from: list[str]
+    directories: list[str] = field(default_factory=list)
+    agent: Mapping[str, object] = field(default_factory=dict)
+    forked_from: list[str] = field(default_factory=list)
     """The session ids of the parent, its parent and so on: entries copied into a fork still name them."""
-    version: int
-    uid: str
+    version: int = VERSION
+    uid: str = ""
     """Random text that no other transcript has; empty in files that are older than it."""
-    elsewhere: list[tuple[int, int, str]]
+    elsewhere: list[tuple[int, int, str]] = field(default_factory=list)
     """The parts that were recorded on other machines: offsets in the entries, and the machine's name. In order."""
-    foreign_directories: list[str]
+    foreign_directories: list[str] = field(default_factory=list)
     """Directories in which the session was opened on other machines, where they are not the same ones as here."""
-    branch_of: str
+    branch_of: str = ""
     """The uid of the session of which this is a branch, because two machines continued it; else empty."""
-
-    def __init__(
-        self,
-        session: str,
-        cwd: str | None,
-        origin: str,
-        created_at: str,
-        directories: list[str] | None = None,
-        agent: Mapping[str, object] | None = None,
-        forked_from: list[str] | None = None,
-        version: int = VERSION,
-        uid: str = "",
-        elsewhere: list[tuple[int, int, str]] | None = None,
-        foreign_directories: list[str] | None = None,
-        branch_of: str = "",
-    ) -> None:
-        more = directories or [], agent or {}, forked_from or [], version, uid
-        shared = elsewhere or [], foreign_directories or [], branch_of
-        super().__init__(session, cwd, origin, created_at, *more, *shared)
 
     @property
     def machine(self) -> str:
@@ -108,7 +90,7 @@ class Header(Value):
         return not self.uid or self.session != proxy_ids.from_elsewhere(self.uid)
 
 
-class Entry(Value):
+class Entry(Struct, frozen=True):
     """A line after the header: a message or a note.
 
     ``at``: its time. ``run``: the connection's id. ``peer``: the sender; None for a note. ``of``: the method that a

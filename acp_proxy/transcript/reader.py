@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from msgspec import Struct
+
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.framing import LineFramer
-from acp_proxy.protocol.value import Value
 from acp_proxy.transcript import file_format, file_names
 from acp_proxy.transcript.file_format import Entry, Header
 from acp_proxy.transcript.private_files import (
@@ -141,7 +142,7 @@ class Unfinished(OSError):
         self.path = path
 
 
-class Line(Value):
+class Line(Struct, frozen=True):
     """One line of a transcript.
 
     ``number``: counted from 0, which is the header's line.
@@ -158,7 +159,7 @@ class Line(Value):
     entry: Entry | None
 
 
-class AlikeLines(Value):
+class AlikeLines(Struct, frozen=True):
     """A run of whole lines that differ from the line before them only in time and text.
 
     ``number``: of the last line. ``end``: the offset after it. ``stream``: their time and joined text.

@@ -13,9 +13,11 @@ Rewinds: ``session/rewind`` and ``history_truncated`` (the protocol's draft "Ses
 import re
 from collections.abc import Mapping
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from acp_proxy.protocol import acp, jsonrpc, versions
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.protocol.value import Value
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 
@@ -34,7 +36,7 @@ _WHOLE_TURNS = frozenset({"codex-acp"})
 """Agents that fork behind the turn of the message, rather than behind the message itself."""
 
 
-class Point(Value):
+class Point(Struct, frozen=True):
     """A place in a conversation.
 
     ``message``: an id. ``stays``: the place is behind this message, else before it. ``whole_turn``: it is behind the
@@ -76,7 +78,7 @@ def _names_point(value: object, depth: int = 0) -> bool:
 def forked_by(point: Point, agent: object) -> Point:
     """The place at which this agent forks for a point. ``agent``: the name that it has told."""
     name = agent.rpartition("/")[2] if isinstance(agent, str) else ""
-    return point.but(whole_turn=name in _WHOLE_TURNS)
+    return replace(point, whole_turn=name in _WHOLE_TURNS)
 
 
 def encode_ids(ids: Mapping[tuple[str, bytes], str]) -> list[list[str]]:

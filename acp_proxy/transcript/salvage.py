@@ -7,8 +7,9 @@ contain what looks like an entry, and the object around it may be torn.
 import re
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from acp_proxy.protocol import json_splice
-from acp_proxy.protocol.value import Value
 
 _LOOKS = 64  # times the line's length that are read at most: a false beginning costs a read of the rest
 
@@ -26,7 +27,7 @@ else:
     T = object
 
 
-class Intact(Value, Generic[T]):
+class Intact(Struct, Generic[T], frozen=True):
     """An intact value, and its place in the line: the byte offsets ``start`` and ``end``."""
 
     start: int

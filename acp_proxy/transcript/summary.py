@@ -6,9 +6,10 @@ defines what a list shows.
 
 from collections.abc import Iterator, Mapping
 
+from msgspec import Struct, field
+
 from acp_proxy.protocol import acp, jsonrpc, timestamps, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.protocol.value import Value
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import Stream
 from acp_proxy.transcript.file_format import Entry, Header
@@ -20,7 +21,7 @@ _META_LIMIT = 64 * 1024
 _META_LEVELS = 64  # more than any sensible value has, and far below what encoders and the stack can handle
 
 
-class Summary(Value, frozen=False):
+class Summary(Struct):
     """The state of one session, to which entries are added.
 
     ``prompts``: the user's turns; before the first prompt recorded here, the user's messages that the agent reported.
@@ -32,14 +33,14 @@ class Summary(Value, frozen=False):
     ``gaps``: how many gap notes there are. ``last_run``: the run that wrote the last entry. ``use``: for statistics.
     """
 
-    directories: list[str]
-    foreign_directories: list[str]
+    directories: list[str] = field(default_factory=list)
+    foreign_directories: list[str] = field(default_factory=list)
     """Where it was opened on other machines: not its directory here."""
-    open: dict[str, int]
+    open: dict[str, int] = field(default_factory=dict)
     """The number of unanswered prompts, by the run that sent them."""
-    meta: dict[str, object]
-    titles: Titles
-    use: Use
+    meta: dict[str, object] = field(default_factory=dict)
+    titles: Titles = field(default_factory=Titles)
+    use: Use = field(default_factory=Use)
     machine: str = ""
     """The name of the machine where it was begun; empty if that is this one."""
     cwd: str | None = None
@@ -57,9 +58,6 @@ class Summary(Value, frozen=False):
     spoke: bool = False
     gaps: int = 0
     last_run: str | None = None
-
-    def __init__(self) -> None:
-        super().__init__([], [], {}, {}, Titles(), Use())
 
     @classmethod
     def begun(cls, header: Header) -> "Summary":
@@ -229,7 +227,7 @@ class Summary(Value, frozen=False):
         return True
 
 
-_FIELDS = Summary._names
+_FIELDS = Summary.__struct_fields__
 
 
 def merge(into: dict[str, object], new: Mapping[str, object]) -> None:

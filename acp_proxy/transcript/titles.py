@@ -6,8 +6,9 @@ Does no I/O, and never raises on foreign input.
 import re
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from acp_proxy.protocol import acp, jsonrpc
-from acp_proxy.protocol.value import Value
 
 TITLE_LENGTH = 120
 AGENT_TITLE_LENGTH = 500
@@ -30,7 +31,7 @@ _MASKED = re.compile(r"(\[redacted(?: private key)?\])\*+")
 _CUT_AT_WORD = 0.6  # the least share of the length that a cut between words may leave; else a word is cut
 
 
-class Titles(Value, frozen=False):
+class Titles(Struct):
     """The titles that a session's prompts offer, best first.
 
     ``line``: a line that is not a command. ``any_line``: any line. ``resource``: the name of a resource.

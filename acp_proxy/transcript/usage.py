@@ -12,8 +12,10 @@ whose numbers fall, or do not grow over a completed turn, means the turn.
 import math
 from collections.abc import Mapping
 
+from msgspec import Struct, field
+from msgspec.structs import astuple
+
 from acp_proxy.protocol import acp
-from acp_proxy.protocol.value import Value
 from acp_proxy.transcript.file_format import Entry, Header
 from acp_proxy.transcript.titles import cleaned
 
@@ -24,7 +26,7 @@ _MOST = 1e15
 _MINUTES = 15
 
 
-class Amount(Value, frozen=False):
+class Amount(Struct):
     """What was used in one quarter of an hour.
 
     ``turn_tokens``, ``session_tokens``: the tokens in answers to prompts, read as of the turn and as of the session;
@@ -38,7 +40,7 @@ class Amount(Value, frozen=False):
     cost: dict[str, float] | None = None
 
 
-class Use(Value, frozen=False):
+class Use(Struct):
     """The use of one session, to which entries are added.
 
     ``quarters``: the amounts, by the beginning of a quarter of an hour, such as ``2026-11-20T09:15``.
@@ -48,9 +50,9 @@ class Use(Value, frozen=False):
     ``highest``, ``spent``, ``run``, ``told``: the figures that the agent reported last.
     """
 
-    quarters: dict[str, Amount]
-    spent: dict[str, float]
-    told: dict[str, int]
+    quarters: dict[str, Amount] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=dict)
+    told: dict[str, int] = field(default_factory=dict)
     since: str = ""
     project: str = ""
     last: str = ""
@@ -58,27 +60,24 @@ class Use(Value, frozen=False):
     highest: int = 0
     run: str | None = None
 
-    def __init__(self, since: str = "", project: str = "") -> None:
-        super().__init__({}, {}, {}, since, project, quarter(since))
-
     @classmethod
     def begun(cls, header: Header) -> "Use":
         """The use of a transcript that has only this header."""
-        return cls(header.created_at, header.cwd or "")
+        return cls(since=header.created_at, project=header.cwd or "", last=quarter(header.created_at))
 
     @classmethod
     def from_state(cls, state: Mapping[str, object]) -> "Use":
         """The use with this ``state``. Raises KeyError, TypeError, AttributeError if it is not one."""
         out = cls()
-        for name in cls._names:
+        for name in cls.__struct_fields__:
             setattr(out, name, state[name])
         out.quarters = {at: Amount(*values) for at, values in state["quarters"].items()}  # type: ignore[attr-defined]
         return out
 
     def state(self) -> dict[str, object]:
         """All of it as JSON values."""
-        quarters = {at: amount._fields() for at, amount in self.quarters.items()}
-        return {name: getattr(self, name) for name in self._names} | {"quarters": quarters}
+        quarters = {at: astuple(amount) for at, amount in self.quarters.items()}
+        return {name: getattr(self, name) for name in self.__struct_fields__} | {"quarters": quarters}
 
     def prompted(self, entry: Entry) -> None:
         """Add a prompt."""

@@ -1,5 +1,7 @@
 """What is recorded of another agent's session that was only opened here."""
 
+from msgspec.structs import replace
+
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, DeleteSession, EndTurn, Forward, RecordLine, RecordNote
 from acp_proxy.proxy.shown_sessions import AT_MOST, ShownSessions
@@ -18,7 +20,7 @@ def shown() -> ShownSessions:
 def test_nothing_is_recorded_until_a_prompt_makes_the_copy() -> None:
     sessions = shown()
     assert sessions.held([BEGIN, NOTE, PASSES, OTHER, LINE, EndTurn("s")]) == [PASSES, OTHER]
-    assert sessions.held([BeginTurn("s"), LINE]) == [BEGIN.but(parent="s"), NOTE, LINE, BeginTurn("s"), LINE]
+    assert sessions.held([BeginTurn("s"), LINE]) == [replace(BEGIN, parent="s"), NOTE, LINE, BeginTurn("s"), LINE]
     assert sessions.held([NOTE]) == [NOTE]
 
 
@@ -27,7 +29,7 @@ def test_a_second_load_begins_again() -> None:
     sessions.held([BEGIN, LINE])
     sessions.show("s")
     sessions.held([BEGIN, NOTE])
-    assert sessions.held([BeginTurn("s")]) == [BEGIN.but(parent="s"), NOTE, BeginTurn("s")]
+    assert sessions.held([BeginTurn("s")]) == [replace(BEGIN, parent="s"), NOTE, BeginTurn("s")]
 
 
 def test_a_delete_drops_what_is_held() -> None:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy import unstable_methods
@@ -74,10 +75,10 @@ REQUESTS = [set_title(1, "s", "t"), archive(1, "s"), unarchive(1, "s"), status(1
         (("list", "archive"), UNSTABLE, {"title", "status"}),
         (("status",), UNSTABLE, {"title", "archive"}),
         (("list", *DRAFTS), UNSTABLE, set()),
-        (("list", *DRAFTS), UNSTABLE.but(list=STORE), {"archive"}),
-        (("list",), UNSTABLE.but(list=AGENT), {"status"}),
-        ((), UNSTABLE.but(list=AGENT), {"status"}),
-        ((), UNSTABLE.but(handover=NEVER), {"title", "archive"}),
+        (("list", *DRAFTS), replace(UNSTABLE, list=STORE), {"archive"}),
+        (("list",), replace(UNSTABLE, list=AGENT), {"status"}),
+        ((), replace(UNSTABLE, list=AGENT), {"status"}),
+        ((), replace(UNSTABLE, handover=NEVER), {"title", "archive"}),
         ((), Modes(), set()),
         (("list",), Modes(), set()),
     ],

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
 from acp_proxy.protocol import acp
 from acp_proxy.replay.handover_record import Brief
@@ -115,9 +116,9 @@ def peak_of_turn(begun: Callable[[int], Telling | EitherVersion], count: int, pa
 
     def made(id: str, at: int) -> Entry:
         fields = {"title": f"Call {id}", "status": "completed", "rawInput": {"at": at}}
-        return changed(id, **fields).but(protocol=2) if is_second else call(id, **fields)
+        return replace(changed(id, **fields), protocol=2) if is_second else call(id, **fields)
 
-    replay.add(1, prompt("go").but(protocol=2) if is_second else prompt("go"))
+    replay.add(1, replace(prompt("go"), protocol=2) if is_second else prompt("go"))
     tracemalloc.start()
     try:
         for number in range(count):

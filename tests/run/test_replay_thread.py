@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.comparison.compare import Comparison
@@ -87,7 +88,7 @@ def messages(lines: list[bytes]) -> list[bytes]:
 
 
 def compared_with(theirs: list[bytes]) -> StartReplay:
-    return WANTED.but(told=tuple((line, False) for line in theirs), compares=True)
+    return replace(WANTED, told=tuple((line, False) for line in theirs), compares=True)
 
 
 def test_every_update_is_replayed_with_its_own_bytes(path: Path) -> None:
@@ -121,7 +122,7 @@ def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(path: P
 
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:
     ours = [talk.prompt("q"), *ANSWER, talk.answer()]
-    wanted = compared_with(messages([LACKED, *ANSWER])).but(rule=Rule.ASKED_FOR)
+    wanted = replace(compared_with(messages([LACKED, *ANSWER])), rule=Rule.ASKED_FOR)
     heard, ended = replayed(path, ours, "full", wanted)
     assert (heard[1:], ended.rule) == (messages(ANSWER), Rule.ASKED_FOR)
 
@@ -129,7 +130,7 @@ def test_a_given_rule_is_not_decided_again(path: Path) -> None:
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) -> None:
     new = messages([LACKED])
-    wanted = compared_with(messages(ANSWER) + new).but(shows=False, rule=Rule.ASKED_FOR)
+    wanted = replace(compared_with(messages(ANSWER) + new), shows=False, rule=Rule.ASKED_FOR)
     heard, ended = replayed(path, [talk.prompt("q"), *ANSWER, talk.answer()], mode, wanted)
     assert (heard, ended.states) == ([], [])
     assert ended.comparison is not None
@@ -139,7 +140,7 @@ def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) ->
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
     ours = [talk.prompt("q"), TERMINAL, *ANSWER, talk.answer()]
-    heard, ended = replayed(path, ours, mode, WANTED.but(record=True, rule=Rule.HANDED_OVER))
+    heard, ended = replayed(path, ours, mode, replace(WANTED, record=True, rule=Rule.HANDED_OVER))
     assert "".join(WORDS) in ended.record
     assert ended.record == brief(heard)
 
@@ -147,7 +148,7 @@ def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
 def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> None:
     """A prompt of another process may have the same id."""
     ours = [talk.prompt("q"), *ANSWER, talk.answer(), talk.prompt("again", run=OWN_RUN), talk.said("never said")]
-    wanted = WANTED.but(record=True, rule=Rule.HANDED_OVER, shows=False, before=RequestId("1"))
+    wanted = replace(WANTED, record=True, rule=Rule.HANDED_OVER, shows=False, before=RequestId("1"))
     heard, ended = replayed(path, ours, "compact", wanted)
     assert heard == []
     assert "".join(WORDS) in ended.record
@@ -158,7 +159,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
 @pytest.mark.parametrize(("titles", "told"), [(True, ["q"]), (False, [])])
 def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *, titles: bool, told: list[str]) -> None:
     ours = [talk.prompt("q"), *ANSWER, talk.answer()]
-    _, ended = replayed(path, ours, "compact", WANTED.but(titles=titles))
+    _, ended = replayed(path, ours, "compact", replace(WANTED, titles=titles))
     updates = [json.loads(state)["params"]["update"] for state in ended.states]
     assert [update["title"] for update in updates if "title" in update] == told
 

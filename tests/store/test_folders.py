@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from acp_proxy.store.agents import LOOKED_AT
 from acp_proxy.store.compress import Terms
@@ -16,7 +17,7 @@ from tests.store import talk
 def keep(store: Store, told: str | None, command: str, session: str = "s") -> Path:
     """Record a session of an agent that sends this name, or none. The transcript's path."""
     agent = store.choose_agent(None, told, command)
-    header = talk.header(session).but(agent={"id": agent, "name": told, "version": None})
+    header = replace(talk.header(session), agent={"id": agent, "name": told, "version": None})
     transcript = store.begin(agent, header, fresh=True)
     transcript.append(talk.prompt("hello", session=session) + talk.answer())
     transcript.close()

@@ -2,6 +2,8 @@
 
 from contextlib import closing
 
+from msgspec.structs import replace
+
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.tools.redact.redact_files import redact_file
 from acp_proxy.transcript import file_format, file_names
@@ -62,7 +64,7 @@ def test_redaction_leaves_the_uid(store: Both) -> None:
 
 
 def test_the_uid_of_an_older_transcript_is_made_from_its_header() -> None:
-    line = file_format.encode_header(talk.header().but(uid=""))
+    line = file_format.encode_header(replace(talk.header(), uid=""))
     assert b'"uid"' not in line
     assert (
         file_names.uid_of(line) == file_names.uid_of(line.rstrip(b"\n")) != file_names.uid_of(line.replace(b"}", b" }"))

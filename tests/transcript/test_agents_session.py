@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.transcript import file_format
@@ -21,7 +22,7 @@ def agents(*parts: tuple[bool, bytes], session: str = talk.SESSION) -> AgentsSes
         if not is_here:
             elsewhere.append((len(data), len(data) + len(lines), "desktop"))
         data += lines
-    found = AgentsSession(talk.header(session).but(elsewhere=elsewhere))
+    found = AgentsSession(replace(talk.header(session), elsewhere=elsewhere))
     at = 0
     for line in data.splitlines(keepends=True):
         for start, note in file_format.notes_in(line, KINDS):

@@ -28,7 +28,7 @@ def answer(total: Any, output: int = 1, *, at: int = NOVEMBER, run: str = talk.R
 
 def counted(*lines: bytes, since: int = 10 * OCTOBER) -> Use:
     summary = Summary()
-    summary.use = Use(talk.time(since))
+    summary.use = Use(since=talk.time(since))
     for line in lines:
         summary.add(talk.entry(line))
     return summary.use

@@ -5,6 +5,7 @@ import unicodedata
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from acp_proxy.store.index import Listed
 from acp_proxy.views import session_lines, session_table
@@ -27,7 +28,8 @@ ROW = Listed(
     size=34_567,
     created="2026-11-19T10:00:00.000Z",
 )
-OTHER = ROW.but(
+OTHER = replace(
+    ROW,
     agent="opencode-0123456789abcdef",
     session="ses_4f3a2b1c",
     cwd="/srv/a/very/long/way/down/to/the/project",
@@ -36,10 +38,10 @@ OTHER = ROW.but(
     prompts=3,
     size=1_234_567,
 )
-WIDE = ROW.but(
-    session="漢字-1", title="日本語のタイトルは二倍の幅 👨‍👩‍👧 ❤️ 🇩🇪 👍🏽 e\u0301", cwd="/home/me/プロジェクト"
+WIDE = replace(
+    ROW, session="漢字-1", title="日本語のタイトルは二倍の幅 👨‍👩‍👧 ❤️ 🇩🇪 👍🏽 e\u0301", cwd="/home/me/プロジェクト"
 )
-NO_TITLE = ROW.but(session="abc", title=None, cwd=None, agent="a-0123456789abcdef", updated="")
+NO_TITLE = replace(ROW, session="abc", title=None, cwd=None, agent="a-0123456789abcdef", updated="")
 ROWS = [ROW, OTHER, WIDE, NO_TITLE]
 IDS = {"0198c5de-1111-7000": "0198c5de", "ses_4f3a2b1c": "ses_4f3a2", "漢字-1": "漢字-1", "abc": "abc"}
 
@@ -68,7 +70,7 @@ def test_a_wide_terminal_gets_every_column() -> None:
 
 
 def test_a_usual_terminal_gets_the_columns_that_fit() -> None:
-    assert drawn(80, ROW, OTHER.but(agent=ROW.agent)) == [
+    assert drawn(80, ROW, replace(OTHER, agent=ROW.agent)) == [
         "ID         TITLE                                            DIRECTORY     WHEN",
         "0198c5de   Fix the login                                    …/acp-proxy   2h",
         "ses_4f3a2  Why does the index of the store forget what wa…  …/project     18 Nov",
@@ -116,7 +118,7 @@ def test_wide_characters_are_measured_as_terminals_do() -> None:
 
 
 def test_a_running_session_is_marked_where_its_time_would_be() -> None:
-    running = ROW.but(is_running=True)
+    running = replace(ROW, is_running=True)
     assert "…/acp-proxy   running  " in drawn(105, running, OTHER)[1]
     assert drawn(40, running)[1].endswith("  running")
     assert session_lines.tab_separated(running).split("\t")[-1] == "running"
@@ -142,7 +144,7 @@ def test_lines_for_programs_are_not_cut() -> None:
         (OTHER.session, OTHER.title or "", OTHER.agent, OTHER.cwd or "", OTHER.updated, "3", "1234567", "")
     )
     assert session_lines.tab_separated(NO_TITLE) == "abc\t\ta-0123456789abcdef\t\t\t12\t34567\t"
-    assert session_lines.tab_separated(ROW.but(title="a\tb\nc\x1b", cwd="/x\ty")).split("\t")[1::2] == [
+    assert session_lines.tab_separated(replace(ROW, title="a\tb\nc\x1b", cwd="/x\ty")).split("\t")[1::2] == [
         "a       b c\N{REPLACEMENT CHARACTER}",
         "/x      y",
         "12",
@@ -156,7 +158,7 @@ HOSTILE = "".join(map(chr, [*range(32), *range(127, 160)])) + "\u202e\u2066\u200
 @pytest.mark.parametrize("width", [20, 80, 400])
 def test_hostile_text_cannot_control_the_terminal(width: int) -> None:
     text = f"a{HOSTILE}b"
-    row = ROW.but(session=text, title=text, cwd=f"/{text}", agent=f"{text}-x")
+    row = replace(ROW, session=text, title=text, cwd=f"/{text}", agent=f"{text}-x")
     look = ListLook(width, False, NOW)
     table = session_table.table([row], {text: text}, look)
     printed = [

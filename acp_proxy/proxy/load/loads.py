@@ -6,6 +6,8 @@
 
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from acp_proxy.comparison.once import told_last
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, v2_updates
@@ -139,7 +141,7 @@ class Loads:
                 effects += self.life.happens(load, Happens.PROMPTED)
             if load.state is LoadState.PASSING:
                 load.told.clear()
-                load.plan = load.plan.but(imports=False)
+                load.plan = replace(load.plan, imports=False)
         opened = self.under_way.in_question.get(session)
         if opened is not None:
             effects += self.turn_ends(session)

@@ -5,6 +5,8 @@
 
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import InTurn, Sorted
@@ -91,7 +93,7 @@ class Life:
 
     def hand_over(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
-        load.plan = load.plan.but(sends=acp.NEW, rule=Rule.HANDED_OVER, hands_over="never", catches_up=False)
+        load.plan = replace(load.plan, sends=acp.NEW, rule=Rule.HANDED_OVER, hands_over="never", catches_up=False)
         id = load.request.id
         try:
             if not self._handovers.are_too_many:
@@ -295,7 +297,7 @@ class Life:
             load.told.append((line, late))
         else:  # too much to hold, so nothing of it is compared
             load.told.clear()
-            load.plan = load.plan.but(imports=False)
+            load.plan = replace(load.plan, imports=False)
         return []
 
     def released(self, load: Load) -> list[Effect]:

@@ -6,6 +6,8 @@ Knows the requests that are being looked up. As soon as the agent is asked, a re
 
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
@@ -134,7 +136,7 @@ class Opening:
         is_ours = _short(request.method) in self._service.ours
         live = self._notebook.is_live_when_opened(session)
         if self._loads.is_handed_over(session):
-            found = found.but(moved=True)
+            found = replace(found, moved=True)
         planned = plan(request.method, found, self._service.native, self._service.modes, live=live)
         if planned is None or (not isinstance(planned, Refusal) and self._loads.under_way.are_many):
             planned = Refusal.TOO_MANY if is_ours else OpeningPlan(request.method, passes=True)

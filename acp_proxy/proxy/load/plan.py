@@ -5,9 +5,10 @@ docs/transparency.md says who answers what.
 
 import enum
 
+from msgspec import Struct
+
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import acp
-from acp_proxy.protocol.value import Value
 from acp_proxy.proxy.capabilities import AGENT, ALWAYS, LOAD, NEVER, RESUME, STORE, Modes
 from acp_proxy.proxy.events import SessionFound
 
@@ -20,7 +21,7 @@ class Refusal(enum.Enum):
     NO_HANDOVER = "the session comes from another agent or machine, and nothing may be handed over"
 
 
-class OpeningPlan(Value):
+class OpeningPlan(Struct, frozen=True):
     """How a request is served.
 
     ``sends``: the method that goes to the agent.

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from msgspec import structs
+
 from acp_proxy.errors import Unmendable
 from acp_proxy.protocol import timestamps
 from acp_proxy.tools.maintenance import damage
@@ -73,7 +75,7 @@ def patches(stretches: Iterator[Stretch], header: Header | None) -> Iterator[Pat
 def fitting(header: Header, stretch: Stretch) -> bytes:
     """The header's bytes, or those of a shorter form, if they fit in place of the broken one; else empty."""
     room = stretch.length - (stretch.before or stretch.ends)
-    lines = (file_format.encode_header(each)[:-1] for each in (header, header.but(agent={})))
+    lines = (file_format.encode_header(each)[:-1] for each in (header, structs.replace(header, agent={})))
     return next((line for line in lines if len(line) <= room), b"")
 
 
@@ -84,7 +86,7 @@ def remade(reading: Reading) -> Header | None:
         return None
     began = header.created_at or next((line.entry.at for line in reading.lines() if line.entry is not None), "")
     parents = header.forked_from or sorted(reading.also - {header.session})
-    return header.but(created_at=began, forked_from=parents)
+    return structs.replace(header, created_at=began, forked_from=parents)
 
 
 def mend_transcript(path: Path, copy: Path) -> int:

@@ -5,6 +5,7 @@ Sent lines become part of the session. Lines without a pause between them leave 
 
 import anyio
 import anyio.lowlevel
+from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc, versions
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
@@ -165,7 +166,7 @@ class PlayingSecond(Playing):
             return
         lines = [line] if entry.protocol == SECOND else self._restating.all([line])
         [said] = renamed(lines, f"{self._name}-")
-        self._out.append((said, retold(entry.but(protocol=SECOND), said)))
+        self._out.append((said, retold(replace(entry, protocol=SECOND), said)))
 
     def _send(self, line: bytes, at: str, of: str | None = None) -> None:
         self._retell(Entry(at, RUN, Peer.AGENT, of), line)

@@ -11,6 +11,8 @@ follows the recording as far as possible:
 import enum
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.replay import tool_calls, update_lines
@@ -82,7 +84,7 @@ def _under(raw: bytes | None, id: RequestId) -> bytes | None:
 
 def retold(entry: Entry, line: bytes) -> Entry:
     """The entry of such a line. It keeps its run, which identifies its terminals."""
-    return entry.but(raw=line.rstrip(b"\n"), value=jsonrpc.look(line))
+    return replace(entry, raw=line.rstrip(b"\n"), value=jsonrpc.look(line))
 
 
 def _verdict(kinds: Mapping[str, str], recorded: str | None, given: str | None) -> Verdict:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
 from acp_proxy.cli.common import (
     AgentOption,
@@ -181,7 +182,7 @@ class _Redacting:
             title = f"{title.rpartition(' ')[0]}…"
         for span in reversed(self._masking.find(title)):
             title = title[: span.start] + MARK + title[span.end :]
-        return row.but(title=title)
+        return replace(row, title=title)
 
 
 def _directory(given: str, root: Path) -> Path:

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from msgspec import structs
+
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.redaction.masking import MaskedSpan, Masking, changed
 from acp_proxy.redaction.split_secrets import Spread
@@ -166,7 +168,7 @@ def _outside_events(line: bytes, changes: list[MaskedSpan]) -> list[MaskedSpan]:
     """
 
     def events(data: bytes) -> list[Event]:
-        return [piece.value.but(title=None) for piece in events_in(data)]
+        return [structs.replace(piece.value, title=None) for piece in events_in(data)]
 
     if not changes or not (before := events(line)):
         return changes

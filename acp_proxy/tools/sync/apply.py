@@ -6,6 +6,8 @@ open here waits.
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from acp_proxy.tools.sync import local_changes, records
 from acp_proxy.tools.sync.context import Desk, Gone, digest
 from acp_proxy.tools.sync.interfaces import Part, Unavailable
@@ -249,7 +251,7 @@ def _grown(desk: Desk, tree: Tree, line: Shown, leaf: str) -> bool:
     is_ours = line.uid == tree.uid and path[0].machine == desk.machine
     told = [(node, desk.data(node)) for node in path]
     branch_of = tree.uid if line.uid != tree.uid else ""
-    header = header.but(uid=line.uid, elsewhere=_elsewhere(desk, 0, told), branch_of=branch_of)
+    header = structs.replace(header, uid=line.uid, elsewhere=_elsewhere(desk, 0, told), branch_of=branch_of)
     name = desk.sessions.create(line.agent, header, b"".join(data for _, data in told), is_ours=is_ours)
     line = kept.put_line(replace(line, name=name, tip=leaf, stamp="", title=None, is_archived=False))
     if line.uid != tree.uid and line.title is None:

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from msgspec import structs
+
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.run.start_sync import FOLDER, LOCK, SETTINGS, forget_trouble, note_trouble, trouble
 from acp_proxy.tools.sync import records
@@ -269,9 +271,9 @@ def localized(header: Header, home: str, settings: Membership) -> Header:
         return header
     for theirs, ours in sorted(settings.places.items(), key=lambda place: -len(place[0])):
         if (rest := _below(header.cwd, theirs)) is not None:
-            return header.but(cwd=_inside(ours, rest))
+            return structs.replace(header, cwd=_inside(ours, rest))
     rest = _below(header.cwd, home) if home else None
-    return header if rest is None else header.but(cwd=_inside(os.path.expanduser("~"), rest))
+    return header if rest is None else structs.replace(header, cwd=_inside(os.path.expanduser("~"), rest))
 
 
 def is_shared(agent: str, header: Header, settings: Membership) -> bool:

@@ -6,6 +6,8 @@ number holds other bytes, there are two machines with one id, and this one takes
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from acp_proxy.tools.sync import local_changes, records
 from acp_proxy.tools.sync.context import Desk, digest
 from acp_proxy.tools.sync.interfaces import BadRecord, Unavailable
@@ -84,7 +86,9 @@ def _segment(desk: Desk, uid: str) -> bool:
         _no_news(desk, line, is_damaged=bool(data) and not is_open and not end)
         return False
     data = data[:end]
-    said = SegmentRecord(line.tree, line.tip, line.agent, header.but(uid=line.tree, elsewhere=[], branch_of=""), data)
+    said = SegmentRecord(
+        line.tree, line.tip, line.agent, structs.replace(header, uid=line.tree, elsewhere=[], branch_of=""), data
+    )
     kept.set(pending=records.encode(said, kept.text("name"), home=desk.home), **{"pending line": uid})
     kept.commit()
     _write(desk)

@@ -1,6 +1,7 @@
 """How a request to open a session is served: the table, row by row."""
 
 import pytest
+from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import acp
@@ -54,7 +55,7 @@ def test_by_default_the_agents_replay_is_compared_or_the_session_is_handed_over(
 
 
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
-@pytest.mark.parametrize("found", [COMPLETE, LOSSY, COMPLETE.but(moved=True), UNKNOWN, UNREADABLE])
+@pytest.mark.parametrize("found", [COMPLETE, LOSSY, replace(COMPLETE, moved=True), UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("native", EVERY_OFFER)
 def test_a_load_left_to_the_agent_passes(native: tuple[str, ...], found: SessionFound, handover: str) -> None:
     assert planned(native, found, Modes(load="agent", handover=handover)) == PASSED
@@ -64,7 +65,7 @@ def test_a_load_left_to_the_agent_passes(native: tuple[str, ...], found: Session
     ("native", "found", "expected"),
     [
         (LOADS, COMPLETE, OURS),
-        (BOTH, COMPLETE, OURS.but(sends=acp.RESUME)),
+        (BOTH, COMPLETE, replace(OURS, sends=acp.RESUME)),
         (LOADS, LOSSY, COMPARED),
         (BOTH, LOSSY, COMPARED),
         (LOADS, UNKNOWN, IMPORTED),
@@ -108,10 +109,10 @@ def test_without_a_handover_there_is_no_plan_for_an_agent_that_cannot_restore() 
 
 @pytest.mark.parametrize("stored", [COMPLETE, LOSSY])
 def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound) -> None:
-    moved = stored.but(moved=True)
-    assert planned(LOADS, moved) == COMPARED.but(rule=Rule.HANDED_OVER)
-    assert planned(BOTH, moved) == COMPARED.but(rule=Rule.HANDED_OVER)
-    assert planned(RESUMES, moved) == HISTORY.but(rule=Rule.HANDED_OVER)
+    moved = replace(stored, moved=True)
+    assert planned(LOADS, moved) == replace(COMPARED, rule=Rule.HANDED_OVER)
+    assert planned(BOTH, moved) == replace(COMPARED, rule=Rule.HANDED_OVER)
+    assert planned(RESUMES, moved) == replace(HISTORY, rule=Rule.HANDED_OVER)
     assert planned(NOTHING, moved) == NEW
 
 
@@ -133,7 +134,7 @@ def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
         assert planned(native, found, Modes(resume=resume), acp.RESUME) == expected
 
 
-COPY = COMPLETE.but(moved=True, is_copy=True)
+COPY = replace(COMPLETE, moved=True, is_copy=True)
 
 
 @pytest.mark.parametrize("method", [acp.LOAD, acp.RESUME])
@@ -141,19 +142,19 @@ COPY = COMPLETE.but(moved=True, is_copy=True)
 def test_a_copy_of_another_agents_session_is_handed_over_whatever_the_agent_offers(
     native: tuple[str, ...], method: str
 ) -> None:
-    assert planned(native, COPY, method=method) == NEW.but(shows=method == acp.LOAD)
+    assert planned(native, COPY, method=method) == replace(NEW, shows=method == acp.LOAD)
     assert planned(native, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
 
 
-BEHIND = COMPLETE.but(moved=True, is_behind=True)
+BEHIND = replace(COMPLETE, moved=True, is_behind=True)
 
 
 @pytest.mark.parametrize(("native", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])
 def test_an_agent_that_is_behind_catches_up_with_a_load(native: tuple[str, ...], sends: str) -> None:
     shown = OpeningPlan(sends, rule=Rule.HANDED_OVER, hands_over="auto", catches_up=True)
     assert planned(native, BEHIND) == shown
-    assert planned(native, BEHIND, Modes(handover="never")) == shown.but(hands_over="never", catches_up=False)
-    assert planned(native, BEHIND, live=True) in (PASSED, shown.but(catches_up=False))
+    assert planned(native, BEHIND, Modes(handover="never")) == replace(shown, hands_over="never", catches_up=False)
+    assert planned(native, BEHIND, live=True) in (PASSED, replace(shown, catches_up=False))
     assert planned(NOTHING, BEHIND) == NEW
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 from rich.cells import cell_len
 
 from acp_proxy.cli.stdio import ascii_forms
@@ -29,7 +30,7 @@ def shown(state: Browsing, look: FrameLook = LOOK, preview: tuple[str, ...] = ()
 
 
 def test_the_selected_session_is_marked_and_described() -> None:
-    lines = shown(Browsing((ROW, ROW.but(name="y")), is_complete=True), preview=("User", "  hello"))
+    lines = shown(Browsing((ROW, structs.replace(ROW, name="y")), is_complete=True), preview=("User", "  hello"))
     assert lines[0].startswith("Filter: ")
     assert lines[0].endswith("2 of 2")
     assert lines[1].startswith("> Fix the login ")
@@ -43,7 +44,7 @@ def test_the_selected_session_is_marked_and_described() -> None:
 @pytest.mark.parametrize(("width", "height"), [(200, 50), (80, 24), (40, 10)])
 @pytest.mark.parametrize("asked", [None, "rename", "delete", "export"])
 def test_it_fits_the_terminal(width: int, height: int, asked: str | None) -> None:
-    odd = ROW.but(title="標題" * 60 + "\x1b[2J\n", cwd="/a/" + "long/" * 50)
+    odd = structs.replace(ROW, title="標題" * 60 + "\x1b[2J\n", cwd="/a/" + "long/" * 50)
     state = Browsing((odd,) * 40, typed="標" * 90, answer="a" * 300, asked=asked, message="m" * 300)  # type: ignore[arg-type]
     shown(replace(state, typed=""), FrameLook(width, height, NOW))
     shown(state, FrameLook(width, height, NOW))
@@ -56,7 +57,7 @@ def test_a_tiny_terminal_has_no_lines_too_many() -> None:
 
 def test_no_text_of_a_session_controls_the_terminal() -> None:
     bad = "\x1b[2J\x07\r\u202e"
-    state = Browsing((ROW.but(title=bad, cwd=bad, session=bad, agent=bad),), answer=bad, message=bad)
+    state = Browsing((structs.replace(ROW, title=bad, cwd=bad, session=bad, agent=bad),), answer=bad, message=bad)
     for each in (state, replace(state, asked="rename"), replace(state, asked="delete")):
         assert not re.search("[\x00-\x1f\u202e]", "".join(shown(each)))
 
@@ -71,7 +72,7 @@ def test_no_text_of_a_session_controls_the_terminal() -> None:
         (Browsing((ROW,)), "1 of 1+"),
         (Browsing((ROW,), archived=True), "^A unarchive"),
         (Browsing((ROW,), message="Renamed."), "Renamed."),
-        (Browsing((ROW.but(is_running=True),)), "running"),
+        (Browsing((structs.replace(ROW, is_running=True),)), "running"),
         (Browsing((ROW,), asked="delete"), '"Fix the login" Delete it permanently? [y/N, s: softly]'),
         (Browsing((ROW,), typed="said", searched="said", said=(SaidIn(ROW, "turn 2: said"),)), "turn 2: said"),
     ],
@@ -85,7 +86,7 @@ def test_marks_have_ascii_forms() -> None:
         encoding = "ascii"
 
     look = replace(LOOK, forms=ascii_forms(Ascii()))  # type: ignore[arg-type]
-    assert "".join(shown(Browsing((ROW, ROW.but(title="x" * 200))), look, ("─ …",))).isascii()
+    assert "".join(shown(Browsing((ROW, structs.replace(ROW, title="x" * 200))), look, ("─ …",))).isascii()
 
 
 @pytest.mark.parametrize("archived", [False, True])

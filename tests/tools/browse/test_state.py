@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from acp_proxy.store.sessions import Listed
 from acp_proxy.tools.browse import state as browse_state
@@ -163,7 +164,7 @@ def test_a_message_stays_until_the_next_key() -> None:
 
 def test_the_same_session_stays_selected_when_the_rows_are_read_again() -> None:
     state = after(STATE, "down")
-    newer = browse_state.with_rows(state, [row("4"), LOGIN.but(title="other"), INDEX, DEPLOY])
+    newer = browse_state.with_rows(state, [row("4"), structs.replace(LOGIN, title="other"), INDEX, DEPLOY])
     assert newer.chosen == INDEX
     without = browse_state.without(state, INDEX)
     assert (without.rows, without.chosen) == ((LOGIN, DEPLOY), DEPLOY)

@@ -5,6 +5,8 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from acp_proxy.store.remote_turns import _naming
 from acp_proxy.tools.sync.context import Counts, Desk
 from acp_proxy.tools.sync.interfaces import Move, Part, SeenFile, Unavailable
@@ -173,7 +175,7 @@ class MemorySessions:
             if not is_ours or name in self.found or any(other.partition("~")[0] == name for other in self.found):
                 name = header.uid
             ids = [header.session, *header.forked_from]
-            self.found[name] = MemoryFile(_naming(header.but(session=name, forked_from=ids), data), data)
+            self.found[name] = MemoryFile(_naming(replace(header, session=name, forked_from=ids), data), data)
             return name
 
         return str(self.faults.step(create, remote=False))
