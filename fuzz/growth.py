@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from acp_proxy.comparison.choose_replay import verdict
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import Sieve
-from acp_proxy.comparison.transcript_text import Laying
+from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import Settings
-from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.events import LinesRead
-from acp_proxy.replay.handover_record import Brief
-from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.replay.handover_record import HandoverRecord
+from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
 from acp_proxy.transcript.summary import Summary
@@ -149,7 +149,7 @@ def _talk(*, said: Callable[[int], list[tuple[Peer, bytes]]]) -> Callable[[int],
     """Each piece is one read."""
 
     def made(size: int) -> Work:
-        core = Interceptor(Settings(records=True, serves=True, release="1.2.3"))
+        core = Connection(Settings(records=True, serves=True, release="1.2.3"))
         reads = said(size)
         for peer, data in _INITIALIZED:
             core.handle(LinesRead(peer, data.splitlines(keepends=True)))
@@ -264,7 +264,7 @@ def _told(mode: Mode, entries: Callable[[int], list[Entry]], limit: int = 1024 *
         found = entries(size)
 
         def work() -> None:
-            telling, brief, out = Telling("s", run=RUN, mode=mode, tool_limit=limit), Brief(), list[bytes]()
+            telling, brief, out = Replayer("s", run=RUN, mode=mode, tool_limit=limit), HandoverRecord(), list[bytes]()
             for number, entry in enumerate(found):
                 out += telling.add(number, entry)
             for line in [*out, *telling.end(), *telling.states()]:
@@ -348,7 +348,7 @@ def _compared(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
         told = [(entry.raw or b"", acp.member(acp.member(entry.value, "params"), "update")) for entry in found]
 
         def work() -> None:
-            laying = Laying()
+            laying = TextBuilder()
             for entry in found:
                 laying.add(entry)
             comparison = Comparison(laying.past())

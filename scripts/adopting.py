@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from scripts.real_agents import (
     PATIENCE,
     Bench,
@@ -196,7 +196,7 @@ def adopted(base: Path, name: str, state: Path, port: int) -> subprocess.Complet
 
 
 def transcripts(root: Path) -> Iterator[tuple[str, Shown]]:
-    store = Archive(root, make=False)
+    store = Sessions(root, make=False)
     for row in store.sessions():
         reading = store.open_listed(row)
         entries = [line.entry for line in reading.lines() if line.entry is not None]

@@ -24,7 +24,7 @@ from tests.client import OutputEnded, RequestFailed
 INSTALLATION = 3600.0  # seconds: 2 GB over a slow connection
 
 
-class Opened(Enum):
+class StoreBase(Enum):
     """When to open the session again, by the clock, for agents that name their files by the minute."""
 
     AT_ONCE = ""
@@ -33,17 +33,17 @@ class Opened(Enum):
 
 
 SUBJECTS = (
-    ("opencode", Opened.AT_ONCE),
-    ("vibe", Opened.AT_ONCE),
-    ("gemini", Opened.IN_THE_MINUTE),
-    ("gemini", Opened.LATER),
-    ("copilot", Opened.AT_ONCE),
-    ("openhands", Opened.AT_ONCE),
-    ("deepagents", Opened.AT_ONCE),
-    ("pydanticacp", Opened.AT_ONCE),
-    ("zedcodex", Opened.AT_ONCE),
-    ("claude", Opened.AT_ONCE),
-    ("codexacp", Opened.AT_ONCE),
+    ("opencode", StoreBase.AT_ONCE),
+    ("vibe", StoreBase.AT_ONCE),
+    ("gemini", StoreBase.IN_THE_MINUTE),
+    ("gemini", StoreBase.LATER),
+    ("copilot", StoreBase.AT_ONCE),
+    ("openhands", StoreBase.AT_ONCE),
+    ("deepagents", StoreBase.AT_ONCE),
+    ("pydanticacp", StoreBase.AT_ONCE),
+    ("zedcodex", StoreBase.AT_ONCE),
+    ("claude", StoreBase.AT_ONCE),
+    ("codexacp", StoreBase.AT_ONCE),
 )
 NAMES = tuple(dict.fromkeys(name for name, _ in SUBJECTS))
 EARLY = 15.0
@@ -64,7 +64,7 @@ class Row:
     """One agent."""
 
     name: str
-    opened: Opened
+    opened: StoreBase
     package: str
     version: str
     untried: str | None = None
@@ -75,7 +75,7 @@ class Row:
 # Running.
 
 
-def tried(name: str, opened: Opened, recipe: Mapping[str, Any], port: int) -> Row:
+def tried(name: str, opened: StoreBase, recipe: Mapping[str, Any], port: int) -> Row:
     package, pinned = packaged(recipe)
     with tempfile.TemporaryDirectory(prefix="acp-proxy-agents-", ignore_cleanup_errors=True) as directory:
         base = Path(directory).resolve()
@@ -85,13 +85,13 @@ def tried(name: str, opened: Opened, recipe: Mapping[str, Any], port: int) -> Ro
     return Row(name, opened, package, str(about.get("version") or pinned), None, alone, behind)
 
 
-def attempt(bench: Bench, opened: Opened) -> Attempt:
+def attempt(bench: Bench, opened: StoreBase) -> Attempt:
     lived = None
     try:
-        if opened is Opened.IN_THE_MINUTE and second_of_the_minute() > EARLY:
+        if opened is StoreBase.IN_THE_MINUTE and second_of_the_minute() > EARLY:
             wait_for_the_next_minute()
         lived = bench.talk()
-        if opened is Opened.LATER:
+        if opened is StoreBase.LATER:
             wait_for_the_next_minute()
         return Attempt(lived, bench.reopen(lived.session))
     except (RequestFailed, TimeoutError, OutputEnded, OSError) as problem:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.proxy.capabilities import Modes, Settings
-from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.replay.replayer import TOOL_LIMIT
 from acp_proxy.run.relay import Relay, ReplayOptions
@@ -99,7 +99,7 @@ class Proxied(Link):
         self._ends = list(self._begun)
         self._heard: deque[Message] = deque()
         self._relay = Relay(
-            Interceptor(Settings(records=True, serves=True, release="0", modes=Modes(**options))),
+            Connection(Settings(records=True, serves=True, release="0", modes=Modes(**options))),
             self.recorder,
             from_client=self._from_client,
             to_client=self._to_client,

@@ -22,12 +22,12 @@ from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule, verdict
 from acp_proxy.comparison.compare import Comparison
-from acp_proxy.comparison.transcript_text import Laying
+from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy import session_list
 from acp_proxy.proxy.capabilities import Modes, Settings
-from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import (
     Acting,
     AmendList,
@@ -274,7 +274,7 @@ class Stored:
     open: bool | None = None
 
     def compared(self, told: Iterable[tuple[bytes, bool]]) -> Comparison:
-        laying = Laying()
+        laying = TextBuilder()
         for said in self.says:
             value = json.loads(raw(said))
             peer = Peer.CLIENT if value.get("method") == acp.PROMPT else Peer.AGENT
@@ -300,7 +300,7 @@ class Talk:
     def __init__(
         self, *, records: bool = True, serves: bool = True, modes: Modes = AS_USUAL, recall: tuple[str, ...] = ()
     ) -> None:
-        self.core = Interceptor(Settings(records=records, serves=serves, release=RELEASE, modes=modes, recall=recall))
+        self.core = Connection(Settings(records=records, serves=serves, release=RELEASE, modes=modes, recall=recall))
         self.all = Step()
         """All effects since the beginning."""
         self.stored: dict[str, Stored] = {}

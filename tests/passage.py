@@ -22,7 +22,7 @@ from typing import Self
 from acp_proxy import __version__
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import Settings
-from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.replay.replayer import TOOL_LIMIT
 from acp_proxy.run.output import STDERR
@@ -61,7 +61,7 @@ class Passage:
         self._written_by = {Peer.CLIENT: client, Peer.AGENT: agent}
         self._heard_by = {peer: _Ear() for peer in Peer}
         self._relay = Relay(
-            Interceptor(Settings(records=store is not None, serves=serves, release=__version__)),
+            Connection(Settings(records=store is not None, serves=serves, release=__version__)),
             self._recorder,
             from_client=from_client,
             to_client=self._heard_by[Peer.CLIENT].speaking_end,

@@ -8,7 +8,7 @@ from typing import Any
 
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
@@ -18,7 +18,7 @@ EPOCH = 1_700_000_000.0
 RUN = "run000"
 
 
-class Both(Store, Archive):
+class Both(Store, Sessions):
     """Both interfaces of one store, for a test that records and then reads."""
 
 

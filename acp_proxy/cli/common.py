@@ -22,9 +22,9 @@ from acp_proxy.store.sessions import (
     COMPRESSED_SUFFIX,
     PRIVATE_UMASK,
     SUFFIX,
-    Archive,
-    Listed,
+    ListedSession,
     Reading,
+    Sessions,
     default_root,
     is_windows,
 )
@@ -57,7 +57,7 @@ def is_usual(root: Path) -> bool:
     return False
 
 
-def store_of(given: str, *, make: bool = False, change: bool = False) -> Archive:
+def store_of(given: str, *, make: bool = False, change: bool = False) -> Sessions:
     """Open the store. If it has to rebuild its index, which may take long, a progress bar appears.
 
     Only ``make`` creates a store. Without it, a missing store is empty in the default place, and an error elsewhere.
@@ -66,7 +66,7 @@ def store_of(given: str, *, make: bool = False, change: bool = False) -> Archive
     configured = "" if given else _configured()
     given = given or configured
     root = root_of(given)
-    store = Archive(root, make=make)
+    store = Sessions(root, make=make)
     if configured and not store.is_made:
         raise NoStore(root, f"{config_file.place()} names it. acp-proxy run creates it with the first session.")
     if given and not store.is_made:
@@ -98,7 +98,7 @@ class Named(Protocol):
     def named(self) -> str: ...
 
 
-def short_ids(store: Archive, sessions: Sequence[Named]) -> dict[str, str]:
+def short_ids(store: Sessions, sessions: Sequence[Named]) -> dict[str, str]:
     """The shortest unique form of each id, for display."""
     ids = [each.session for each in sessions]
     short = formatting.short(ids, store.alike(ids, formatting.SHORTEST))
@@ -218,12 +218,12 @@ def same_store(context: typer.Context, store: str) -> list[str]:
     return ["--store", store] if given else []
 
 
-def kept(store: Archive, agent: str) -> list[Listed]:
+def kept(store: Sessions, agent: str) -> list[ListedSession]:
     """All sessions of the matching agents, newest first."""
     return list(store.newest(agent))
 
 
-def chosen(store: Archive, wanted: str, agent: str, *, whole: bool = False) -> Listed:
+def chosen(store: Sessions, wanted: str, agent: str, *, whole: bool = False) -> ListedSession:
     """The one session that the user means, by its id, else by its title. Raises NoSuchSession.
 
     ``whole``: a part of a title is not enough.
@@ -267,7 +267,7 @@ def without_secrets(title: str | None) -> str | None:
     return mask_title(title, Masking(patterns).lines)
 
 
-def _candidates(store: Archive, found: list[Listed]) -> list[str]:
+def _candidates(store: Sessions, found: list[ListedSession]) -> list[str]:
     shown, more = found[:_CANDIDATES], len(found) - _CANDIDATES
     lines = [f"  {one}" for one in session_lines.candidates(shown, short_ids(store, shown))]
     return [*lines, *([f"  and {more} more"] if more > 0 else [])]

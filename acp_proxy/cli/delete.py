@@ -25,7 +25,7 @@ from acp_proxy.cli.pager import screen
 from acp_proxy.cli.wrapping import fitted
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadable
 from acp_proxy.shell_quote import is_typable
-from acp_proxy.store.sessions import Archive, DeletedSession, Listed, file_name, kept_name, meant, titled
+from acp_proxy.store.sessions import DeletedSession, ListedSession, Sessions, file_name, kept_name, meant, titled
 from acp_proxy.views import formatting, sanitize, session_lines
 
 # --- ``acp-proxy sessions restore``: restore soft-deleted sessions.
@@ -81,7 +81,7 @@ def matching(kept: Iterable[DeletedSession], wanted: str | None, agent: str) -> 
     )
 
 
-def _chosen(store: Archive, wanted: str, agent: str) -> DeletedSession:
+def _chosen(store: Sessions, wanted: str, agent: str) -> DeletedSession:
     """The latest delete of exactly one session. Raises NoSuchSession."""
     found = matching(store.kept(), None if wanted == "last" else wanted, agent)
     if not found:
@@ -96,7 +96,7 @@ def _chosen(store: Archive, wanted: str, agent: str) -> DeletedSession:
     return found[0]
 
 
-def _restored(store: Archive, kept: DeletedSession) -> Listed:
+def _restored(store: Sessions, kept: DeletedSession) -> ListedSession:
     row = store.look(kept)
     try:
         row = store.restore(kept)
@@ -108,7 +108,7 @@ def _restored(store: Archive, kept: DeletedSession) -> Listed:
     return row
 
 
-def _list(store: Archive, kept: list[DeletedSession], as_json: bool) -> None:
+def _list(store: Sessions, kept: list[DeletedSession], as_json: bool) -> None:
     if as_json:
         values = [session_lines.for_programs(row) | {"deletedAt": each.at} for each, row in _looked_at(store, kept)]
         typer.echo(sanitize.json_text(values, indent=2))
@@ -122,7 +122,7 @@ def _list(store: Archive, kept: list[DeletedSession], as_json: bool) -> None:
         typer.echo("To restore one: acp-proxy sessions restore SESSION", err=True)
 
 
-def _lines(store: Archive, kept: list[DeletedSession]) -> list[str]:
+def _lines(store: Sessions, kept: list[DeletedSession]) -> list[str]:
     from acp_proxy.views.candidates import SessionRow, lines
 
     ids = formatting.short((each.session for each in kept), ())
@@ -134,7 +134,7 @@ def _lines(store: Archive, kept: list[DeletedSession]) -> list[str]:
     return list(lines(shown, target.width if target.is_terminal else None))
 
 
-def _looked_at(store: Archive, kept: list[DeletedSession]) -> Iterator[tuple[DeletedSession, Listed]]:
+def _looked_at(store: Sessions, kept: list[DeletedSession]) -> Iterator[tuple[DeletedSession, ListedSession]]:
     for each in kept:
         with suppress(OSError, NewerFormat):  # sessions verify reports it
             yield each, store.look(each)
@@ -175,7 +175,7 @@ def delete(
                 (row.agent, row.name): row for each in sessions for row in _meant(opened, each, agent, soft, whole=yes)
             }.values()
         )
-        running = [row for row in meant if isinstance(row, Listed) and row.is_running]
+        running = [row for row in meant if isinstance(row, ListedSession) and row.is_running]
         if running and yes and not force:
             raise AcpProxyError(
                 "the turn of a session is running, so nothing was deleted:",
@@ -183,7 +183,7 @@ def delete(
                 "Wait until the turn ends, or add --force.",
             )
         for row in meant:
-            heading = sanitize.heading(row) if isinstance(row, Listed) else _heading(opened, row)
+            heading = sanitize.heading(row) if isinstance(row, ListedSession) else _heading(opened, row)
             typer.echo(fitted(heading, sys.stdout if yes else sys.stderr), err=not yes)
         if not yes:
             if running:
@@ -195,7 +195,7 @@ def delete(
             )
         for row in meant:
             try:
-                opened.remove(row, soft=soft) if isinstance(row, Listed) else opened.remove_kept(row)
+                opened.remove(row, soft=soft) if isinstance(row, ListedSession) else opened.remove_kept(row)
             except Unreadable:
                 typer.echo("The index cannot be written now. The next list removes the session from it.", err=True)
         names = restorable(opened.kept(), meant) if soft else []
@@ -205,7 +205,9 @@ def delete(
     )
 
 
-def _meant(store: Archive, wanted: str, agent: str, soft: bool, *, whole: bool) -> list[Listed | DeletedSession]:
+def _meant(
+    store: Sessions, wanted: str, agent: str, soft: bool, *, whole: bool
+) -> list[ListedSession | DeletedSession]:
     """One session, or the soft-deleted copies of one session. ``whole``: see ``chosen``. Raises NoSuchSession."""
     if not soft and wanted != "last" and not store.meant(wanted, agent):
         found = matching(store.kept(), wanted, agent)
@@ -214,7 +216,7 @@ def _meant(store: Archive, wanted: str, agent: str, soft: bool, *, whole: bool) 
     return [chosen(store, wanted, agent, whole=whole)]
 
 
-def restorable(kept: list[DeletedSession], deleted: list[Listed | DeletedSession]) -> list[str]:
+def restorable(kept: list[DeletedSession], deleted: list[ListedSession | DeletedSession]) -> list[str]:
     """Words that name exactly these sessions now, and that a user can type."""
     names = []
     for row in deleted:
@@ -227,7 +229,7 @@ def restorable(kept: list[DeletedSession], deleted: list[Listed | DeletedSession
     return names
 
 
-def _heading(store: Archive, kept: DeletedSession) -> str:
+def _heading(store: Sessions, kept: DeletedSession) -> str:
     title = kept.title
     with suppress(OSError, NewerFormat):  # it can be deleted even if it cannot be read
         title = store.look(kept).title

@@ -14,7 +14,7 @@ from acp_proxy.cli import values
 from acp_proxy.cli.common import AgentOption, StoreOption, directory, explained, short_ids, store_of
 from acp_proxy.cli.pager import Screen, paged, screen
 from acp_proxy.cli.wrapping import fitted
-from acp_proxy.store.sessions import Archive, Listed
+from acp_proxy.store.sessions import ListedSession, Sessions
 from acp_proxy.views import sanitize
 from acp_proxy.views.session_lines import for_programs, tab_separated
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TOGETHER = 100  # rows that decide the widths of a table: more than a screen
 
 
-def _show(store: Archive, rows: Iterator[Listed]) -> None:
+def _show(store: Sessions, rows: Iterator[ListedSession]) -> None:
     """Show the sessions to the user, or write them for another program."""
     target = screen()
     blocks = _table(store, rows, target) if target.is_terminal else _lines(rows)
@@ -34,7 +34,7 @@ def _show(store: Archive, rows: Iterator[Listed]) -> None:
             say(block)
 
 
-def _table(store: Archive, rows: Iterator[Listed], target: Screen) -> Iterator[str]:
+def _table(store: Sessions, rows: Iterator[ListedSession], target: Screen) -> Iterator[str]:
     from acp_proxy.views import session_table  # imported late: no other command needs it
 
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
@@ -48,7 +48,7 @@ def _table(store: Archive, rows: Iterator[Listed], target: Screen) -> Iterator[s
         yield "".join(f"{text}\n" for text in table.lines(some, ids))
 
 
-def _lines(rows: Iterator[Listed]) -> Iterator[str]:
+def _lines(rows: Iterator[ListedSession]) -> Iterator[str]:
     while some := list(islice(rows, TOGETHER)):
         yield "".join(f"{tab_separated(row)}\n" for row in some)
 
@@ -105,7 +105,7 @@ def list_sessions(
                 say(block)
 
 
-def nothing(store: Archive, *, narrowed: bool, archived: bool = False) -> str:
+def nothing(store: Sessions, *, narrowed: bool, archived: bool = False) -> str:
     """The message for an empty list: the reason, and what to do."""
     if archived and not narrowed:
         return "No session is archived. To archive one: acp-proxy sessions archive SESSION"
@@ -123,7 +123,7 @@ def nothing(store: Archive, *, narrowed: bool, archived: bool = False) -> str:
     )
 
 
-def _json(rows: Iterable[Listed]) -> Iterator[str]:
+def _json(rows: Iterable[ListedSession]) -> Iterator[str]:
     """A JSON array, written while the rows are read."""
     before = "["
     for row in rows:

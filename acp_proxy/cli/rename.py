@@ -18,7 +18,7 @@ from acp_proxy.cli.common import (
     without_secrets,
 )
 from acp_proxy.errors import NoSuchSession, UsageError
-from acp_proxy.store.sessions import Archive, Listed
+from acp_proxy.store.sessions import ListedSession, Sessions
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
 from acp_proxy.views import sanitize
 
@@ -52,7 +52,7 @@ def rename(
     typer.echo(sanitize.line(title or "(no title)"))
 
 
-def _title_now(store: Archive, agent: str, name: str) -> str | None:
+def _title_now(store: Sessions, agent: str, name: str) -> str | None:
     """The current title of a session."""
     return next((row.title for row in store.sessions() if (row.agent, row.name) == (agent, name)), None)
 
@@ -103,7 +103,7 @@ def unarchive(sessions: ArchivedArgument, store: StoreOption = "", agent: AgentO
     typer.echo("Unarchived." if any(row.is_archived for row in rows) else "Nothing changed: it was not archived.")
 
 
-def _archived(store: Archive, wanted: str, agent: str) -> Listed:
+def _archived(store: Sessions, wanted: str, agent: str) -> ListedSession:
     if wanted != "last":
         return chosen(store, wanted, agent)
     newest = next(store.newest(agent, archived=True), None)
@@ -112,7 +112,7 @@ def _archived(store: Archive, wanted: str, agent: str) -> Listed:
     return newest
 
 
-def _set(store: Archive, rows: list[Listed], *, is_archived: bool) -> None:
+def _set(store: Sessions, rows: list[ListedSession], *, is_archived: bool) -> None:
     for row in rows:
         typer.echo(sanitize.heading(row))
         store.set_archived(row, is_archived)

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from operator import itemgetter
 
 from acp_proxy.comparison.compare import Comparison, Span
-from acp_proxy.comparison.transcript_text import Past
+from acp_proxy.comparison.transcript_text import TranscriptText
 
 
 class Rule(enum.Enum):
@@ -52,7 +52,7 @@ def verdict(comparison: Comparison) -> Rule:
     return Rule.SAME
 
 
-def _turns(past: Past) -> list[int]:
+def _turns(past: TranscriptText) -> list[int]:
     """The numbers of the turns that count: those with an answer, except commands that take something back."""
     return [turn for turn, user in enumerate(past.users, 1) if not user.takes_back and past.has_answer(turn)]
 
@@ -83,7 +83,7 @@ def _is_explained_without_answer(comparison: Comparison, turn: int) -> bool:
     return turn < past.taken_back_at or (turn == past.taken_back_at and not is_command)
 
 
-def _was_forked_before(past: Past, lost: list[int]) -> bool:
+def _was_forked_before(past: TranscriptText, lost: list[int]) -> bool:
     """Whether the last of a fork's copied turns are missing, but not all of them: it was made at an earlier point."""
     copied = [turn for turn in _turns(past) if turn <= past.forked_at]
     gone = [turn for turn in copied if turn in lost]

@@ -21,8 +21,8 @@ from acp_proxy.comparison.transcript_text import (
     CALLS,
     PLAN,
     UNFINISHED,
-    Laying,
-    Past,
+    TextBuilder,
+    TranscriptText,
     block_letters,
     digest,
     shown_by,
@@ -36,7 +36,7 @@ Span = tuple[int, int]
 """A range of letters: the offset of the first one, and of the one after the last."""
 
 
-class ToldUpdate(Struct):
+class ComparedUpdate(Struct):
     """An update. ``late``: it came after the agent's answer. ``stands_somewhere``: the transcript has it somewhere.
     ``goes_on``: it is a user message that follows the transcript's last turn."""
 
@@ -47,7 +47,7 @@ class ToldUpdate(Struct):
     goes_on: bool = False
 
 
-class Run:
+class ChunkRun:
     """Adjacent chunks of one message. ``said``: the letters of each chunk. ``size``: how many letters in all."""
 
     def __init__(self, kind: str, message: str | None) -> None:
@@ -56,7 +56,7 @@ class Run:
         self.message = message
         self.said: list[str] = []
         self.size = 0
-        self.pieces: list[ToldUpdate] = []
+        self.pieces: list[ComparedUpdate] = []
         self._joined: str | None = None
         self.span: Span | None = None
         """The place of all its letters in the transcript, if they have been looked for and found."""
@@ -69,17 +69,17 @@ class Run:
             self._joined = "".join(self.said)
         return self._joined
 
-    def behind(self, size: int) -> list[ToldUpdate]:
+    def behind(self, size: int) -> list[ComparedUpdate]:
         """The chunks that begin after the first ``size`` letters."""
         starts = accumulate((len(said) for said in self.said), initial=0)
         return [told for told, start in zip(self.pieces, starts, strict=False) if start >= size]
 
-    def divided(self, size: int) -> list[ToldUpdate] | None:
+    def divided(self, size: int) -> list[ComparedUpdate] | None:
         """The chunks behind the first ``size`` letters; the chunk that has the last of these, without them.
 
         None if that chunk cannot be divided: it is no chunk of text, or its letters were masked in the transcript.
         """
-        out: list[ToldUpdate] = []
+        out: list[ComparedUpdate] = []
         for told, said in zip(self.pieces, self.said, strict=True):
             if 0 < size < len(said):
                 text = acp.text(acp.member(acp.update_of(told.line), "content"), "text") or ""
@@ -94,9 +94,9 @@ class Run:
             size -= len(said)
         return out
 
-    def rest(self, count: int) -> "Run":
+    def rest(self, count: int) -> "ChunkRun":
         """The chunks after the first ``count``, as a message of their own."""
-        rest = Run(self.kind, self.message)
+        rest = ChunkRun(self.kind, self.message)
         rest.said, rest.pieces = self.said[count:], self.pieces[count:]
         rest.size = sum(map(len, rest.said))
         return rest
@@ -136,7 +136,7 @@ SHORT = 16
 class Search:
     """The searches of one comparison, with their budget."""
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: TranscriptText) -> None:
         self.is_exhausted = False
         """Whether the budget ended before a search did."""
         self._past = past
@@ -206,11 +206,11 @@ class Tail:
         """Whether it completes a turn that the transcript has begun."""
         self.is_rest = False
         """Whether it follows the last words of a turn that was cut, so that new words or calls in it are the rest."""
-        self._told: list[ToldUpdate] = []
+        self._told: list[ComparedUpdate] = []
         self._size = 0
-        self._first: list[ToldUpdate] = []  # what came before the first known message, such as a greeting
+        self._first: list[ComparedUpdate] = []  # what came before the first known message, such as a greeting
 
-    def keep(self, *told: ToldUpdate) -> None:
+    def keep(self, *told: ComparedUpdate) -> None:
         """Add updates, up to the limit."""
         for each in told:
             self._size += len(each.line)
@@ -263,31 +263,31 @@ class Tail:
         """Whether it has a turn: a user message and something from the agent."""
         return _turn_begins(self._told) < len(self._told)
 
-    def outlasts(self, run: Run) -> bool:
+    def outlasts(self, run: ChunkRun) -> bool:
         """Whether a known message does not end the tail: it came after the agent's answer, and a turn made elsewhere
         before it. Such words are a warning that comes with every load."""
         begins = _turn_begins(self._told)
         return run.pieces[0].late and begins < len(self._told) and not self._told[begins].late
 
 
-def _is_missing(told: ToldUpdate) -> bool:
+def _is_missing(told: ComparedUpdate) -> bool:
     """Whether these are words or a call that the transcript has nowhere."""
     return told.kind in (acp.AGENT_CHUNK, *CALLS) and not told.stands_somewhere
 
 
-def _turn_begins(tail: list[ToldUpdate], *, is_answered: bool = False) -> int:
+def _turn_begins(tail: list[ComparedUpdate], *, is_answered: bool = False) -> int:
     """The index of the first user message, if anything from the agent follows it or need not; else the length."""
     begins = next((number for number, told in enumerate(tail) if told.kind == acp.USER_CHUNK), len(tail))
     is_answered = is_answered or any(told.kind not in _NEUTRAL for told in tail[begins:])
     return begins if is_answered else len(tail)
 
 
-def _end(tail: list[ToldUpdate]) -> int:
+def _end(tail: list[ComparedUpdate]) -> int:
     """How many updates are shown and recorded whatever follows: all, if a user message goes on behind the last turn."""
     return len(tail) if any(told.goes_on for told in tail) else _last_answer(tail)
 
 
-def _last_answer(tail: list[ToldUpdate]) -> int:
+def _last_answer(tail: list[ComparedUpdate]) -> int:
     """How many updates there are up to the last one that is not neutral."""
     return max((number for number, each in enumerate(tail, 1) if each.kind not in _NEUTRAL), default=0)
 
@@ -300,7 +300,7 @@ _CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 class Comparison:
     """The state of one comparison: feed it with ``add``, then ask ``verdict``, ``new`` or ``tail_lines``."""
 
-    def __init__(self, past: Past, mask: Callable[[bytes], bytes] | None = None) -> None:
+    def __init__(self, past: TranscriptText, mask: Callable[[bytes], bytes] | None = None) -> None:
         """``mask``: masks secrets in JSON, as they are masked in the transcript; None: none are."""
         self.past = past
         self._mask = mask
@@ -332,7 +332,7 @@ class Comparison:
         self._anchor: int | None = None
         self._last_call = -1
         self._ids: dict[str, int | None] = {}
-        self._run: Run | None = None
+        self._run: ChunkRun | None = None
         self._search = Search(past)
 
     # --- feeding
@@ -345,7 +345,7 @@ class Comparison:
         update = self._as_recorded(update)
         kind = acp.update_kind(update) or ""
         self.told_anything = True
-        told = ToldUpdate(line, kind, late)
+        told = ComparedUpdate(line, kind, late)
         shown = shown_by(update) if kind == acp.AGENT_CHUNK else None
         if kind in _CHUNKS and shown is None:
             self._chunk(told, update)
@@ -385,7 +385,7 @@ class Comparison:
         return self.past.is_too_long or self._search.is_exhausted
 
     @property
-    def run(self) -> Run | None:
+    def run(self) -> ChunkRun | None:
         """The message that is coming in chunks, if any."""
         return self._run
 
@@ -409,7 +409,7 @@ class Comparison:
         it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``)."""
         return self._rewrites and self.user < len(self.past.users)
 
-    def skip_answer(self, run: Run) -> bool:
+    def skip_answer(self, run: ChunkRun) -> bool:
         """Move behind the first message with which the transcript answers the last user message, if this message ends
         in that. Returns whether it does."""
         if not self._rewrites:
@@ -427,13 +427,13 @@ class Comparison:
         """Whether the tail completes a turn that the transcript has begun."""
         return self._tail.completes
 
-    def follow(self, run: Run) -> bool:
+    def follow(self, run: ChunkRun) -> bool:
         """Find the letters of an unfinished agent message, and set ``run.span``. Returns whether all are known."""
         if run.span is None:
             run.span = self._find(run.text)
         return run.span is not None
 
-    def rest(self, run: Run) -> list[bytes] | None:
+    def rest(self, run: ChunkRun) -> list[bytes] | None:
         """The new part of an unfinished agent message that begins with the last words of a turn that was cut; None for
         any other message."""
         span = self._continued(run.text) if self.past.is_cut else None
@@ -504,27 +504,27 @@ class Comparison:
 
     # --- messages
 
-    def _chunk(self, told: ToldUpdate, update: object) -> None:
+    def _chunk(self, told: ComparedUpdate, update: object) -> None:
         message = acp.text(update, "messageId")
         run = self._run
         if run is None or (run.kind, run.message) != (told.kind, message):
             self.end_message()
-            run = self._run = Run(told.kind, message)
+            run = self._run = ChunkRun(told.kind, message)
         said = block_letters(acp.member(update, "content"))
         if run.said and run.kind == acp.AGENT_CHUNK and len(said) >= SHORT and self.past.has_message(said, self.at):
             self.end_message()  # a whole message of its own, whatever came before it
-            run = self._run = Run(told.kind, message)
+            run = self._run = ChunkRun(told.kind, message)
         if run.said and run.span is not None:
             start, end = run.span
             run.span = (start, end + len(said)) if self.past.words.startswith(said, end) else None
             if run.span is None and self.past.ends_message(end):  # a new message follows a known one
                 self.end_message()
-                run = self._run = Run(told.kind, message)
+                run = self._run = ChunkRun(told.kind, message)
         run.said.append(said)
         run.size += len(said)
         run.pieces.append(told)
 
-    def _words(self, run: Run) -> bool:
+    def _words(self, run: ChunkRun) -> bool:
         said = run.text
         span = self._find(said)
         if span is not None:
@@ -566,7 +566,7 @@ class Comparison:
             return False
         return self.past.words.endswith(said, 0, self.at) and self.past.begins_message(self.at - len(said))
 
-    def _knows_beginning(self, run: Run) -> bool:
+    def _knows_beginning(self, run: ChunkRun) -> bool:
         """Whether the first chunks are a known message and the others a new one. If so, takes both."""
         span = self._find(run.said[0]) if len(run.said) > 1 else None
         if span is None:
@@ -583,7 +583,7 @@ class Comparison:
         self._words(run.rest(whole[1]))
         return True
 
-    def _find_end(self, run: Run) -> Span | None:
+    def _find_end(self, run: ChunkRun) -> Span | None:
         """The span of the transcript's last words, if a message ends in these chunks and begins in others.
 
         A replay without the user's words and without ids is one message. Then unknown words before known ones are the
@@ -617,7 +617,7 @@ class Comparison:
         self._rewrites = False
         self._tail.is_rest = self._is_cut_at(self.at)
 
-    def _divided(self, run: Run, span: Span) -> list[ToldUpdate] | None:
+    def _divided(self, run: ChunkRun, span: Span) -> list[ComparedUpdate] | None:
         """The message behind the letters that it has in the transcript, if these are the end of a turn that was cut."""
         return run.divided(span[1] - span[0]) if self._is_cut_at(span[1]) else None
 
@@ -626,14 +626,14 @@ class Comparison:
         users, end = self.past.users, len(self.past.words)
         return self.past.is_cut and at == end and (self.user == len(users) or users[-1].start < end)
 
-    def _behind_last_thought(self, run: Run) -> list[ToldUpdate]:
+    def _behind_last_thought(self, run: ChunkRun) -> list[ComparedUpdate]:
         """The part of a thought that the transcript lacks, if it ends with the beginning of this thought."""
         last = self.past.last_thought if self.past.is_unfinished and not self._tail.users else ""
         is_begun = bool(last) and run.text.startswith(last) and self.user in (0, len(self.past.users))
         divided = run.divided(len(last)) if is_begun else None
         return run.pieces if divided is None else divided
 
-    def _unknown(self, *told: ToldUpdate) -> None:
+    def _unknown(self, *told: ComparedUpdate) -> None:
         if self._rewrites:  # the last answer in other words; a user message before it is context
             self.lacks = True
             self._tail.end_turn()
@@ -641,7 +641,7 @@ class Comparison:
         self._tail.has_unknown = True
         self._tail.keep(*told)
 
-    def _user(self, run: Run) -> bool:
+    def _user(self, run: ChunkRun) -> bool:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
         number = self._next_user(run)
         if number is None and self._is_last_user_again(run):
@@ -667,7 +667,7 @@ class Comparison:
                 self._keep_user(*run.behind(len(begun)))
         return True
 
-    def _keep_user(self, *told: ToldUpdate) -> None:
+    def _keep_user(self, *told: ComparedUpdate) -> None:
         for each in told:
             each.goes_on = self._is_at_end
         self._tail.keep(*told)
@@ -694,7 +694,7 @@ class Comparison:
         self._rewrites = self.past.has_answer(number + 1) and not self._tail.is_rest
         self._tail.completes = number + 1 == len(self.past.users) and not self.past.has_answer(number + 1)
 
-    def _next_user(self, run: Run) -> int | None:
+    def _next_user(self, run: ChunkRun) -> int | None:
         said = run.text
         found = self.past.next_user(said, self.user)
         if found is not None:
@@ -713,7 +713,7 @@ class Comparison:
         """Whether the user message behind the one with this index has these letters, with nothing between the two."""
         return not self.past.has_answer(number + 1) and self.past.next_user(said, number + 1) == number + 1
 
-    def _is_last_user_again(self, run: Run) -> bool:
+    def _is_last_user_again(self, run: ChunkRun) -> bool:
         """Whether the last known user message comes once more, before anything else."""
         if not self.user or self._tail.users or self._tail.has_unknown:
             return False
@@ -731,7 +731,7 @@ class Comparison:
 
     # --- tool calls
 
-    def _call(self, told: ToldUpdate, update: object) -> int | None:
+    def _call(self, told: ComparedUpdate, update: object) -> int | None:
         id, title, status = (acp.text(update, key) for key in ("toolCallId", "title", "status"))
         if id is None:
             return None
@@ -792,7 +792,7 @@ class Comparison:
     def _find(self, said: str) -> Span | None:
         return self._search.words(said, self.at)
 
-    def _find_each(self, run: Run) -> list[Span] | None:
+    def _find_each(self, run: ChunkRun) -> list[Span] | None:
         """The places of the chunks of a message, if the transcript has all of them in this order."""
         spans: list[Span] = []
         at = self.at
@@ -825,7 +825,7 @@ def continues(old: list[bytes], new: list[bytes]) -> bool:
 
 def _has_more(told: list[bytes], than: list[bytes]) -> bool:
     """Whether the one has words, calls or other updates that the other lacks. True if that takes too long to find."""
-    laying = Laying()
+    laying = TextBuilder()
     for line in than:
         laying.update(v2_updates.compared(acp.update_of(line)))
     comparison = Comparison(laying.past())

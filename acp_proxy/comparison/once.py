@@ -1,7 +1,7 @@
 """Removes repetitions from the replay of a session that has no transcript yet. Lines in, lines out."""
 
 from acp_proxy.comparison.compare import Comparison
-from acp_proxy.comparison.transcript_text import Laying, block_letters
+from acp_proxy.comparison.transcript_text import TextBuilder, block_letters
 from acp_proxy.protocol import acp, v2_updates
 
 _USER = b'"user_message'
@@ -23,7 +23,7 @@ def told_once(lines: list[bytes]) -> list[bytes]:
     again = users.index(first, users.index(first) + 1) if users.count(first) > 1 and first is not None else len(lines)
     if again == len(lines):
         return lines
-    laying = Laying()
+    laying = TextBuilder()
     for line in lines[:again]:
         laying.update(_update(line))
     comparison = Comparison(laying.past())

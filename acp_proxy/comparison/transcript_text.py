@@ -70,7 +70,7 @@ class KnownCall(Struct):
     status: str | None
 
 
-class Past:
+class TranscriptText:
     """The conversation in a transcript. A turn's number is the number of user messages up to it; turn 0 has none."""
 
     def __init__(self) -> None:
@@ -181,11 +181,11 @@ class Past:
                 self._by_letters.setdefault(form, []).append(number)
 
 
-class Laying:
-    """Builds a ``Past`` from entries of a transcript, or from updates."""
+class TextBuilder:
+    """Builds a ``TranscriptText`` from entries of a transcript, or from updates."""
 
     def __init__(self) -> None:
-        self._past = Past()
+        self._past = TranscriptText()
         self._words: list[str] = []
         self._thoughts: list[str] = []
         self._size = self._thought_size = self._thought_at = 0
@@ -268,8 +268,8 @@ class Laying:
                 self._past.taken_back_at = len(self._past.users)
                 self._past.compacted.add(len(self._past.users))
 
-    def past(self) -> Past:
-        """The finished ``Past``. Nothing may be added after this."""
+    def past(self) -> TranscriptText:
+        """The finished ``TranscriptText``. Nothing may be added after this."""
         self._end_user()
         past = self._past
         unanswered = [*self._open, *self._left]

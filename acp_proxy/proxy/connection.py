@@ -39,11 +39,11 @@ from acp_proxy.proxy.handover import SESSION_INFO, Handovers
 from acp_proxy.proxy.load.loads import Loads
 from acp_proxy.proxy.load.opening import Opening
 from acp_proxy.proxy.negotiation import Negotiation
-from acp_proxy.proxy.open_requests import Ledger, Open
+from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.scribe import Scribe
 from acp_proxy.proxy.session_list import refusal
-from acp_proxy.proxy.session_log import STRANGERS, Notebook
-from acp_proxy.proxy.unstable_methods import Drafts
+from acp_proxy.proxy.session_log import STRANGERS, SessionLog
+from acp_proxy.proxy.unstable_methods import UnstableMethods
 from acp_proxy.transcript.titles import RECORD_MARK
 
 _LINE_END = b"}}}\n"
@@ -52,13 +52,13 @@ _SETTLING = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME
 """Client requests that settle what the agent sent about their session before them."""
 
 
-class Interceptor:
+class Connection:
     """The state of one connection between a client and an agent."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._ledger = Ledger()
-        self._notebook = Notebook(records=settings.records)
+        self._ledger = OpenRequests()
+        self._notebook = SessionLog(records=settings.records)
         self._service = Service(settings.modes, is_wanted=settings.records and settings.serves)
         self._filing = Filing()
         self._names = Aliases()
@@ -67,7 +67,7 @@ class Interceptor:
         self._loads = Loads(self._notebook, self._names, self._handovers)
         self._scribe = Scribe(self._ledger, self._notebook, self._loads.under_way.is_in_question)
         self._opening = Opening(self._service, self._ledger, self._notebook, self._loads, self._names, self._shown_ids)
-        self._drafts = Drafts(self._service, self._ledger, self._notebook, self._loads, self._names)
+        self._drafts = UnstableMethods(self._service, self._ledger, self._notebook, self._loads, self._names)
         self._passing: tuple[str, bytes] | None = None
         """The session updated last, and the beginning of its updates."""
         self._is_checked = False
@@ -504,7 +504,7 @@ class Interceptor:
                 return [*effects, *self._index_answered(line, found, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
 
-    def _index_answered(self, line: bytes, found: Open, message: Response) -> list[Effect]:
+    def _index_answered(self, line: bytes, found: OpenRequest, message: Response) -> list[Effect]:
         """An answer that may be about the agent's index of sessions."""
         offers = self._service.native | self._service.index
         if found.session is not None:
@@ -524,7 +524,7 @@ class Interceptor:
             return None
         return replace(page, ours=self._shown_ids.ours, directories=service.directories, continues=service.continues)
 
-    def _prompt_answered(self, found: Open, session: str, line: bytes, message: Response) -> list[Effect]:
+    def _prompt_answered(self, found: OpenRequest, session: str, line: bytes, message: Response) -> list[Effect]:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
         id = found.request.id
         if self._negotiation.dialect.accepts(message):

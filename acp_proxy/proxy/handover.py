@@ -123,7 +123,7 @@ def without_title(line: bytes) -> bytes | None:
         return line
 
 
-def without_record(line: bytes, briefed: "Briefed") -> bytes | None:
+def without_record(line: bytes, briefed: "RepeatedRecord") -> bytes | None:
     """A whole user message without the record; None if it has nothing else. Raises ValueError, KeyError."""
     text = json_splice.decode(line)
     start = json_splice.whole(text)[0]
@@ -137,7 +137,7 @@ def without_record(line: bytes, briefed: "Briefed") -> bytes | None:
     return json_splice.encode(json_splice.replaced(text, [(content, f"[{','.join(left)}]")])) if left else None
 
 
-def _block_without_record(block: str, briefed: "Briefed") -> str | None:
+def _block_without_record(block: str, briefed: "RepeatedRecord") -> str | None:
     if briefed.is_attached(jsonrpc.look(json_splice.encode(block))):
         return None
     said = acp.text(jsonrpc.look(json_splice.encode(block)), "text") or ""
@@ -148,7 +148,7 @@ def _block_without_record(block: str, briefed: "Briefed") -> str | None:
     return json_splice.replaced(block, [(span, jsonrpc.dump(left).decode())]) if left else None
 
 
-class Briefed:
+class RepeatedRecord:
     """Finds what an agent repeats of the record that it was given, since clients must not see it."""
 
     def __init__(self, brief: str, attached: Sequence[bytes] = ()) -> None:
@@ -258,7 +258,7 @@ class Handovers:
         """By session: the record that its next prompt carries, and the blocks attached to it."""
         self._carried: dict[RequestId, str] = {}
         """By prompt: the session whose record it carries. Only unanswered prompts."""
-        self._briefed: dict[str, Briefed] = {}
+        self._briefed: dict[str, RepeatedRecord] = {}
         """By session: the record that the agent was given."""
         self._begun: dict[str, list[bytes]] = {}
         """By session: the agent's last lines, if together they are a beginning of the record."""
@@ -357,7 +357,7 @@ class Handovers:
         with contextlib.suppress(ValueError, KeyError):  # not a valid prompt: the agent will refuse it
             line = with_brief(line, record, attached)
             self._carried[prompt.id] = session
-            self._briefed[session] = Briefed(record, attached)
+            self._briefed[session] = RepeatedRecord(record, attached)
         return line
 
     def delivered(self, prompt: RequestId, *, succeeded: bool) -> tuple[str, str] | None:
@@ -437,7 +437,7 @@ class Handovers:
         return found
 
 
-def _whole_without_record(line: bytes, kind: str | None, briefed: Briefed) -> list[bytes]:
+def _whole_without_record(line: bytes, kind: str | None, briefed: RepeatedRecord) -> list[bytes]:
     """An update that is no text chunk of the user, without the record if it is a whole message; none if that is all."""
     if kind != v2_updates.USER:
         return [line]

@@ -7,14 +7,16 @@ from acp_proxy.proxy import capabilities, session_index
 from acp_proxy.proxy.capabilities import Service, Settings
 from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, Warn
 from acp_proxy.proxy.filing import Filing
-from acp_proxy.proxy.load.machine import Life
-from acp_proxy.proxy.session_log import Notebook
+from acp_proxy.proxy.load.machine import LoadMachine
+from acp_proxy.proxy.session_log import SessionLog
 
 
 class Negotiation:
     """What the client and the agent have agreed on. ``dialect``: of the version that they speak."""
 
-    def __init__(self, settings: Settings, service: Service, notebook: Notebook, filing: Filing, life: Life) -> None:
+    def __init__(
+        self, settings: Settings, service: Service, notebook: SessionLog, filing: Filing, life: LoadMachine
+    ) -> None:
         self.dialect = versions.FIRST
         self._settings = settings
         self._service = service

@@ -23,7 +23,7 @@ _KINDS |= acp.RENAMES | {acp.INITIALIZE, acp.LIST, acp.DELETE, acp.CLOSE}
 """Methods whose answers mean something here. All other methods count as one kind."""
 
 
-class Open:
+class OpenRequest:
     """An open request. ``session``: the id in its parameters, if there is one. ``weight``: its bytes in memory.
     ``kind``: who asked, and the method, if its answer means something here.
 
@@ -37,12 +37,12 @@ class Open:
         self.kind = kind
 
 
-class Ledger:
+class OpenRequests:
     """The open requests of both sides. Of two with the same id, the older one is answered first."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[Peer, RequestId], deque[Open]] = defaultdict(deque)
-        self._kinds: dict[tuple[Peer, str], OrderedDict[Open, None]] = defaultdict(OrderedDict)
+        self._open: dict[tuple[Peer, RequestId], deque[OpenRequest]] = defaultdict(deque)
+        self._kinds: dict[tuple[Peer, str], OrderedDict[OpenRequest, None]] = defaultdict(OrderedDict)
         self._weights: dict[tuple[Peer, str], int] = defaultdict(int)
         self._weight = 0
 
@@ -54,7 +54,7 @@ class Ledger:
         if not whole:
             request = Request(b"", request.id, method, request.params if is_read else None)
         kind = asked, method if method in _KINDS else _OTHER
-        added = Open(request, session, weight, kind)
+        added = OpenRequest(request, session, weight, kind)
         self._open[asked, request.id].append(added)
         self._kinds[kind][added] = None
         self._weights[kind] += weight
@@ -62,7 +62,7 @@ class Ledger:
         while self._weight > OPEN_LIMIT and self._forget_one(added):
             pass
 
-    def take(self, asked: Peer, id: RequestId | None) -> Open | None:
+    def take(self, asked: Peer, id: RequestId | None) -> OpenRequest | None:
         """Remove and return the request that an answer belongs to; None if there is none.
 
         ``asked``: who asked. ``id``: the answer's id.
@@ -72,7 +72,7 @@ class Ledger:
             self._close(found)
         return found
 
-    def first(self, asked: Peer, id: RequestId | None) -> Open | None:
+    def first(self, asked: Peer, id: RequestId | None) -> OpenRequest | None:
         """The request that ``take`` would return; it stays open."""
         waiting = self._open.get((asked, id)) if id is not None else None
         return waiting[0] if waiting is not None else None
@@ -81,7 +81,7 @@ class Ledger:
         """Whether this peer has an open request with this id."""
         return (asked, id) in self._open
 
-    def of(self, asked: Peer) -> Iterator[Open]:
+    def of(self, asked: Peer) -> Iterator[OpenRequest]:
         """This peer's open requests. Those with the same id come oldest first."""
         for (who, _), waiting in self._open.items():
             if who is asked:
@@ -102,7 +102,7 @@ class Ledger:
         found = (each.session for method in methods for each in self._kinds.get((asked, method), ()))
         return frozenset(session for session in found if session is not None)
 
-    def _forget_one(self, newest: Open) -> bool:
+    def _forget_one(self, newest: OpenRequest) -> bool:
         """Forget the oldest request of the kind that takes most memory. False if that is the newest one, which
         stays."""
         oldest = next(iter(self._kinds[max(self._kinds, key=self._weights.__getitem__)]))
@@ -111,7 +111,7 @@ class Ledger:
         self._close(oldest)
         return True
 
-    def _close(self, found: Open) -> None:
+    def _close(self, found: OpenRequest) -> None:
         kind = found.kind
         key = kind[0], found.request.id
         waiting = self._open[key]

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from acp_proxy.protocol import acp, framing, jsonrpc
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy.effects import Recording
-from acp_proxy.proxy.open_requests import Ledger, Open
-from acp_proxy.proxy.session_log import Notebook
+from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
+from acp_proxy.proxy.session_log import SessionLog
 
 _TOLD = acp.CANCEL, acp.CANCEL_REQUEST
 """Client notifications that mean something here."""
@@ -30,12 +30,12 @@ _POLLED = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
 class Scribe:
     """Connects the ledger and the notebook."""
 
-    def __init__(self, ledger: Ledger, notebook: Notebook, is_in_question: Callable[[str], bool]) -> None:
+    def __init__(self, ledger: OpenRequests, notebook: SessionLog, is_in_question: Callable[[str], bool]) -> None:
         """``is_in_question``: whether a session's updates may be its past. Then ``Loads`` records them instead."""
         self._ledger = ledger
         self._notebook = notebook
         self._is_in_question = is_in_question
-        self._output: tuple[Open, bytearray] | None = None
+        self._output: tuple[OpenRequest, bytearray] | None = None
         """The client's long answer that passes in pieces now, if a terminal's output is in it; and its request."""
 
     def let_pass(self, lines: bytes, sender: Peer) -> bool:
@@ -127,7 +127,7 @@ class Scribe:
             return self._notebook.terminal_released(session, request.params)
         return self._notebook.keep(session, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
 
-    def answered(self, found: Open, response: Response) -> list[Recording]:
+    def answered(self, found: OpenRequest, response: Response) -> list[Recording]:
         """The recording effects of an answer. ``found``: its request, which the ledger has closed."""
         request, session = found.request, found.session
         method, succeeded = request.method, response.error is None

@@ -71,7 +71,7 @@ class SessionState:
         self.size = 0
 
 
-class Notebook:
+class SessionLog:
     """The sessions of one connection. With ``records=False`` it records nothing."""
 
     def __init__(self, *, records: bool) -> None:

@@ -20,9 +20,9 @@ from acp_proxy.proxy.effects import AmendList, AmendTitles, Effect, Forward, Set
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.handover import OWN_IDS
 from acp_proxy.proxy.load.loads import Loads
-from acp_proxy.proxy.open_requests import Ledger
+from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY, refusal
-from acp_proxy.proxy.session_log import Notebook
+from acp_proxy.proxy.session_log import SessionLog
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
 
 PAGES = 100
@@ -36,10 +36,12 @@ _DRAFTS = frozenset({TITLE, ARCHIVE, STATUS})
 _SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
 
 
-class Drafts:
+class UnstableMethods:
     """The drafts that acp-proxy serves on one connection."""
 
-    def __init__(self, service: Service, ledger: Ledger, notebook: Notebook, loads: Loads, names: Aliases) -> None:
+    def __init__(
+        self, service: Service, ledger: OpenRequests, notebook: SessionLog, loads: Loads, names: Aliases
+    ) -> None:
         self._service = service
         self._ledger = ledger
         self._notebook = notebook

@@ -18,7 +18,7 @@ from acp_proxy.transcript.rewinds import Point
 _OPEN_FILES = 64
 
 
-class Known(Struct):
+class RecordedSession(Struct):
     """A recorded session.
 
     ``agent``: its folder; empty until the store can say. ``fresh``: the agent has just created it.
@@ -46,18 +46,20 @@ class Known(Struct):
     is_late: bool = False
 
 
-class Files:
+class OpenTranscripts:
     """The open files."""
 
-    def __init__(self, store: Store, warn: Callable[[str], None], lost: Callable[[Known, OSError], None]) -> None:
+    def __init__(
+        self, store: Store, warn: Callable[[str], None], lost: Callable[[RecordedSession, OSError], None]
+    ) -> None:
         """``lost``: called if a session's file cannot be closed, so that what was written may be missing."""
         self.copies = Copies(store, warn)
         self._store = store
         self._warn = warn
         self._lost = lost
-        self._open: OrderedDict[str, Known] = OrderedDict()
+        self._open: OrderedDict[str, RecordedSession] = OrderedDict()
 
-    def transcript(self, known: Known) -> Transcript:
+    def transcript(self, known: RecordedSession) -> Transcript:
         """The session's open file, created if it never existed. Raises OSError."""
         if known.transcript is None:
             session = known.header.session
@@ -75,7 +77,7 @@ class Files:
             self._close_some()
         return known.transcript
 
-    def _begun(self, known: Known) -> Transcript:
+    def _begun(self, known: RecordedSession) -> Transcript:
         """Create the file. A fork's copy ends where the parent ended when it was forked, or at the fork's point; if the
         parent does not have that, the fork begins without a copy. Raises OSError."""
         if known.parent is not None and known.until is None:
@@ -85,7 +87,7 @@ class Files:
                 known.parent = known.parent if known.until is not None else None
         return self._store.begin(known.agent, known.header, fresh=known.fresh, parent=known.parent, until=known.until)
 
-    def has_its_name(self, known: Known) -> bool:
+    def has_its_name(self, known: RecordedSession) -> bool:
         """Whether readers find a session's file.
 
         It may have been set aside, because another window's session got its id: then it is opened there.
@@ -98,7 +100,7 @@ class Files:
             return False
         return True
 
-    def close(self, known: Known) -> None:
+    def close(self, known: RecordedSession) -> None:
         """Close a session's file, if open. Never raises."""
         transcript, known.transcript, known.mark = known.transcript, None, ""
         if transcript is not None:
@@ -114,6 +116,6 @@ class Files:
             self.close(next(known for known in self._open.values() if not is_in_line(known)))
 
 
-def is_in_line(known: Known) -> bool:
+def is_in_line(known: RecordedSession) -> bool:
     """Whether a long line of the session has begun and not ended."""
     return known.transcript is not None and known.transcript.is_in_line

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import IdentifyAgent, ProtocolVersion, Recording, RecordPiece
 from acp_proxy.recording.backlog import PATIENCE_BYTES, Dropped, Timed, size_of
-from acp_proxy.recording.files import Files, Known
+from acp_proxy.recording.files import OpenTranscripts, RecordedSession
 
 
 class LongLine:
@@ -30,13 +30,13 @@ class LongLine:
 class LongLines(dict[str, LongLine]):
     """The unfinished long lines by session."""
 
-    def __init__(self, files: Files, *, holds: bool) -> None:
+    def __init__(self, files: OpenTranscripts, *, holds: bool) -> None:
         """``holds``: write no line before its end."""
         super().__init__()
         self._files = files
         self._holds = holds
 
-    def put(self, known: Known, piece: RecordPiece, data: bytes, write: Callable[[bytes], None]) -> None:
+    def put(self, known: RecordedSession, piece: RecordPiece, data: bytes, write: Callable[[bytes], None]) -> None:
         """Write or hold a piece of a long line; ``data``: its entry's bytes.
 
         ``write``: writes whole lines, after a gap note if one is due. Raises OSError.

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
-from acp_proxy.recording.files import Files, Known, is_in_line
+from acp_proxy.recording.files import OpenTranscripts, RecordedSession, is_in_line
 from acp_proxy.recording.gate import Gate
 from acp_proxy.store.store import Deleted, Store, Transcript, Unfinished
 from acp_proxy.transcript import file_format
@@ -40,7 +40,7 @@ class Gap(Struct):
     retry_at: float = 0.0
 
 
-class RecordedSessions(dict[str, Known]):
+class RecordedSessions(dict[str, RecordedSession]):
     """The recorded sessions by id."""
 
     def __init__(
@@ -52,7 +52,7 @@ class RecordedSessions(dict[str, Known]):
         """The sessions in which something is missing that their transcripts do not note yet."""
         self.unmarked: set[str] = set()
         """The sessions that may need another mark for the index."""
-        self.files = Files(store, self._warn_once, self._lost)
+        self.files = OpenTranscripts(store, self._warn_once, self._lost)
         self._store = store
         self._gate = gate
         self._run = run
@@ -73,7 +73,7 @@ class RecordedSessions(dict[str, Known]):
             return
         header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {**told})
         point = forked_by(begin.point, told.get("name")) if begin.point is not None else None
-        self[begin.session] = Known("", header, fresh, begin.parent, point)
+        self[begin.session] = RecordedSession("", header, fresh, begin.parent, point)
         if known is not None:
             self.files.close(known)
         if begin.origin == file_format.IMPORTED:  # there may never be a prompt, which would mark it
@@ -83,7 +83,7 @@ class RecordedSessions(dict[str, Known]):
         if gap is not None and gap.since < at and (fresh or known is not None):
             del self.gaps[begin.session]
 
-        def open(known: Known) -> None:
+        def open(known: RecordedSession) -> None:
             is_late = begin.origin == file_format.PARTIAL and begin.parent is None
             if is_late and begin.session in self._store.deleted(known.agent):
                 known.gone = True  # what comes late is not recorded before its next prompt
@@ -104,7 +104,7 @@ class RecordedSessions(dict[str, Known]):
     def begin_turn(self, session: str, at: str) -> None:
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
 
-        def check(known: Known) -> None:
+        def check(known: RecordedSession) -> None:
             self._store.lift(known.agent, session)
             if known.gone or (known.exists and not self.files.has_its_name(known)):
                 self.files.close(known)
@@ -128,7 +128,7 @@ class RecordedSessions(dict[str, Known]):
                 if known is not None:
                     known.mark = mark
 
-    def written(self, known: Known) -> None:
+    def written(self, known: RecordedSession) -> None:
         """Entries were written. Between turns, they need a mark: the index may have read all before them."""
         if not (known.in_turn or (known.mark and exists(known.mark))):
             self.unmarked.add(known.header.session)
@@ -183,7 +183,7 @@ class RecordedSessions(dict[str, Known]):
 
     # --- failures of the store
 
-    def attempt(self, session: str, at: str, action: Callable[[Known], object]) -> None:
+    def attempt(self, session: str, at: str, action: Callable[[RecordedSession], object]) -> None:
         """Run an action of a session on the store; a failure suspends the session's recording for a short time."""
         known = self.get(session)
         gap = self.gaps.get(session)
@@ -198,7 +198,7 @@ class RecordedSessions(dict[str, Known]):
         except OSError as problem:
             self.failed(known, at, problem)
 
-    def failed(self, known: Known, at: str, problem: OSError) -> None:
+    def failed(self, known: RecordedSession, at: str, problem: OSError) -> None:
         """Suspend a session's recording after ``problem``; a deleted one until its next prompt."""
         if isinstance(problem, Deleted):
             known.gone = True  # not recorded until the next prompt
@@ -218,7 +218,7 @@ class RecordedSessions(dict[str, Known]):
         for gap in list(self.gaps.values()):
             gap.retry_at = 0.0
 
-    def transcript(self, known: Known, at: str) -> Transcript:
+    def transcript(self, known: RecordedSession, at: str) -> Transcript:
         """A session's open file, with its gap noted first. Raises OSError."""
         if self.gaps:
             self._note_gap(known, at)
@@ -242,7 +242,7 @@ class RecordedSessions(dict[str, Known]):
         """Warn, once per process, that recording is suspended. From any thread."""
         self._warn_once(f"recording is suspended: {self._store.root}: {what}. The conversation continues.")
 
-    def _note_gap(self, known: Known, at: str) -> None:
+    def _note_gap(self, known: RecordedSession, at: str) -> None:
         session = known.header.session
         gap = self.gaps.get(session)
         if gap is not None:
@@ -255,7 +255,7 @@ class RecordedSessions(dict[str, Known]):
         """Warn, once per process, that the disk may have lost something. From any thread."""
         self._warn_once(f"the disk may have lost something: {self._store.root}: {what}. The conversation continues.")
 
-    def _lost(self, known: Known, problem: OSError) -> None:
+    def _lost(self, known: RecordedSession, problem: OSError) -> None:
         """A file could not be closed."""
         if self.get(known.header.session) is known and not known.gone:
             self.lose(known.header.session, timestamps.stamp(time.time()), errno_name(problem))

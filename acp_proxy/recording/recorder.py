@@ -31,7 +31,7 @@ from acp_proxy.proxy.effects import (
     RecordUpdates,
 )
 from acp_proxy.recording.backlog import Backlog, Dropped, Timed
-from acp_proxy.recording.files import Known
+from acp_proxy.recording.files import RecordedSession
 from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
 from acp_proxy.recording.long_lines import LongLines
 from acp_proxy.recording.recorded_sessions import RecordedSessions
@@ -287,7 +287,7 @@ class Recorder:
         if data:
             self._sessions.attempt(session, at, lambda known: self._write(known, b"".join(data), at))
 
-    def _write(self, known: Known, data: bytes, at: str) -> None:
+    def _write(self, known: RecordedSession, data: bytes, at: str) -> None:
         if known.gone:
             return
         transcript = self._sessions.transcript(known, at)
@@ -303,7 +303,7 @@ class Recorder:
             at, self.run, piece.peer, piece.data, first=piece.first, last=piece.last, protocol=self._protocol
         )
 
-        def write(known: Known) -> None:
+        def write(known: RecordedSession) -> None:
             is_whole = piece.first or (session in self._long_lines and session not in self._gaps)
             if is_whole and not known.gone:
                 self._long_lines.put(known, piece, data, lambda lines: self._write(known, lines, at))

@@ -40,7 +40,7 @@ class Detail(IntEnum):
     GIST = 3  # the user's words and the agent's last ones, cut
 
 
-class BriefItem:
+class RecordItem:
     """A message or a tool call, in the pieces in which it came."""
 
     def __init__(self, label: str, pieces: list[str]) -> None:
@@ -73,21 +73,21 @@ class BriefItem:
         return f"{self.label}\n{_QUOTE} {CUT}\n{_QUOTE} {first.removeprefix(f'{_QUOTE} ')}{newline}{rest}"
 
 
-class BriefTurn:
+class RecordTurn:
     """The messages and calls of one turn."""
 
     def __init__(self) -> None:
-        self.items: list[BriefItem] = []
+        self.items: list[RecordItem] = []
         self.said = 0
         """Characters of its messages and titles, and of its outputs."""
         self.put_out = 0
-        self._outputs: list[BriefItem] = []
+        self._outputs: list[RecordItem] = []
         self._is_gist = False
 
-    def add(self, item: BriefItem) -> None:
+    def add(self, item: RecordItem) -> None:
         self.items.append(item)
 
-    def put(self, item: BriefItem, output: str, limit: int) -> None:
+    def put(self, item: RecordItem, output: str, limit: int) -> None:
         """Set a call's output. Beyond ``limit``, the turn's oldest outputs are cut."""
         self.put_out += len(output) - len(item.output)
         item.output = output
@@ -129,16 +129,16 @@ class BriefTurn:
         """Keep only its gist, to free memory."""
         if not self._is_gist:
             self._is_gist, self._outputs, self.put_out = True, [], 0
-            self.items = [BriefItem(item.label, [middle(item.text, GIST)]) for item in _gist(self.items)]
+            self.items = [RecordItem(item.label, [middle(item.text, GIST)]) for item in _gist(self.items)]
             self.said = sum(len(item.text) for item in self.items)
 
-    def _shorten(self, item: BriefItem) -> None:
+    def _shorten(self, item: RecordItem) -> None:
         short = middle(item.output, SHORT_OUTPUT)
         self.put_out -= len(item.output) - len(short)
         item.output = short
 
 
-def _gist(items: list[BriefItem]) -> list[BriefItem]:
+def _gist(items: list[RecordItem]) -> list[RecordItem]:
     last = next((item for item in reversed(items) if item.label == AGENT), None)
     return [item for item in items if item.label == USER or item is last]
 
@@ -331,7 +331,7 @@ _HELD = 3
 """How many times the limit is held in memory before older turns are reduced."""
 
 
-class Brief:
+class HandoverRecord:
     """Collects the lines of a replay, and makes the record. Reduces old turns that the record has no room for."""
 
     def __init__(
@@ -341,12 +341,12 @@ class Brief:
         text."""
         self._limit = limit
         self._introduction = introduction
-        self._turns: list[BriefTurn] = []
+        self._turns: list[RecordTurn] = []
         self._size = 0
         self._lost = False
         self._speaker: tuple[str, str | None] | None = None
         """The speaker of the last message, and its ``messageId``."""
-        self._calls: dict[str, tuple[BriefTurn, BriefItem, str]] = {}
+        self._calls: dict[str, tuple[RecordTurn, RecordItem, str]] = {}
         """By call id: its turn, its place there, and its title."""
         self._facts = Facts()
         self._attachments = Attachments(takes)
@@ -443,18 +443,18 @@ class Brief:
         if not self._turns or (speaker == USER and before is not None and before[0] != USER):
             if self._size > _HELD * self._limit:
                 self._reduce()
-            self._turns.append(BriefTurn())
+            self._turns.append(RecordTurn())
         turn = self._turns[-1]
         if before == self._speaker and speaker != TOOL:
             turn.items[-1].pieces.append(words)
         else:
-            turn.add(BriefItem(speaker, [words]))
+            turn.add(RecordItem(speaker, [words]))
         turn.said += len(words)
         self._size += len(words)
 
     def _reduce(self) -> None:
         """Free what the record has no room for: outputs first, then all but the gist, then turns."""
-        kept: list[BriefTurn] = []
+        kept: list[RecordTurn] = []
         outputs = said = gists = 0
         for turn in reversed(self._turns):
             outputs, said = outputs + turn.said + turn.put_out, said + turn.said
@@ -480,13 +480,13 @@ class Brief:
 
 def brief(lines: Iterable[bytes], limit: int = LIMIT) -> str:
     """The record of all these lines of a replay."""
-    out = Brief(limit)
+    out = HandoverRecord(limit)
     for line in lines:
         out.add(line)
     return out.text()
 
 
-def _fitting(turn: BriefTurn, share: int, room: int, *, gist: bool) -> str:
+def _fitting(turn: RecordTurn, share: int, room: int, *, gist: bool) -> str:
     """A turn in the most detail that fits into its share, or as a gist into the whole room; empty if nothing fits."""
     for detail in (Detail.WHOLE, Detail.SHORT, Detail.SAID):
         if _size(words := turn.told(detail)) <= share:

@@ -19,7 +19,7 @@ from acp_proxy.replay.prompts import Echoes, Prompt
 from acp_proxy.replay.terminals import ReplayedTerminals
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.turns import Folded, Segment, Streamed
-from acp_proxy.replay.unfinished import Standing
+from acp_proxy.replay.unfinished import UnfinishedCalls
 from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
 from acp_proxy.transcript import file_format, rewinds
 from acp_proxy.transcript.chunk_runs import Stream
@@ -38,7 +38,7 @@ _LATEST = (acp.AVAILABLE_COMMANDS, acp.USAGE)
 """Kinds of state whose last value is sent after the answer. Modes and options are in the answer itself."""
 
 
-class Telling:
+class Replayer:
     """One replay. The methods return lines that are certain now, in order; an item may be several lines."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Telling:
         self._left_out = acp.OPTIONAL_KINDS - kinds
         self._at_once = at_once
         self._ids_of_users = ids or {}
-        self._standing = Standing()
+        self._standing = UnfinishedCalls()
         self._segment = self._begun()
         self._echoes = Echoes()
         self._held: deque[Prompt | bytes] = deque()

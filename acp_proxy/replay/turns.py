@@ -16,7 +16,7 @@ from acp_proxy.replay import tool_calls, unfinished
 from acp_proxy.replay.fold_calls import Fold
 from acp_proxy.replay.terminals import ReplayedTerminals, TerminalContent
 from acp_proxy.replay.tool_calls import ReplayedCall
-from acp_proxy.replay.unfinished import Compaction, Key, Standing
+from acp_proxy.replay.unfinished import Compaction, Key, UnfinishedCalls
 from acp_proxy.replay.updates import CHUNKS, COMPACTIONS, PLAN, TOOL_CALL, Chunks, Update, key
 from acp_proxy.transcript.chunk_runs import Stream
 
@@ -52,7 +52,7 @@ class _Held(Struct):
 class Streamed:
     """Sends every update as it comes."""
 
-    def __init__(self, session: str, standing: Standing, terminals: ReplayedTerminals) -> None:
+    def __init__(self, session: str, standing: UnfinishedCalls, terminals: ReplayedTerminals) -> None:
         self._session = session
         self._standing = standing
         self._terminals = terminals
@@ -129,7 +129,7 @@ class Streamed:
 class Folded:
     """Sends everything when the segment ends, in as few lines as possible."""
 
-    def __init__(self, session: str, standing: Standing, terminals: ReplayedTerminals, limit: int) -> None:
+    def __init__(self, session: str, standing: UnfinishedCalls, terminals: ReplayedTerminals, limit: int) -> None:
         """``limit``: the most bytes of one call; 0 for no limit."""
         self._session = session
         self._standing = standing

@@ -20,7 +20,7 @@ Key = tuple[str, str]
 """A call or a compaction: TOOL_CALL or COMPACTION, and its id."""
 
 
-class Standing:
+class UnfinishedCalls:
     """Which calls and compactions of a conversation were replayed, and which are unfinished."""
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ def id_of(update: Update) -> str:
     return acp.text(update.value, "compactionId") or ""
 
 
-def note(update: Update, standing: Standing) -> bool:
+def note(update: Update, standing: UnfinishedCalls) -> bool:
     """Note the status of a compaction. Returns whether it is new."""
     id = id_of(update)
     is_new = id not in standing.compactions

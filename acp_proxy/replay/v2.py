@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay import truncate, update_lines, updates
-from acp_proxy.replay.replayer import Telling
+from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import Update
 from acp_proxy.transcript import file_format
@@ -566,9 +566,9 @@ def _changes(text: str, start: int, value: object, prefix: str) -> Iterator[tupl
 
 
 class EitherVersion:
-    """One replay. The methods are those of ``Telling``."""
+    """One replay. The methods are those of ``Replayer``."""
 
-    def __init__(self, session: str, first: Telling, verbatim: Verbatim, folding: Upserting | None = None) -> None:
+    def __init__(self, session: str, first: Replayer, verbatim: Verbatim, folding: Upserting | None = None) -> None:
         """``first``, ``verbatim``: of the same session, and new. ``folding``: folds parts of version 2."""
         self._folding = folding
         self._first = first

@@ -23,7 +23,7 @@ from acp_proxy.protocol.jsonrpc import Request, Response
 from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.run.output import Output, read, stderr
-from acp_proxy.store.opened import ALL, PRIVATE_UMASK, Opened, default_root
+from acp_proxy.store.opened import ALL, PRIVATE_UMASK, StoreBase, default_root
 
 STDIN, STDOUT = 0, 1
 _OPENING_SECONDS = 10.0
@@ -39,7 +39,7 @@ class Basis(Struct, frozen=True):
     secrets in entries, or None."""
 
     settings: Settings
-    store: Opened | None
+    store: StoreBase | None
     mask: Callable[[bytes], bytes] | None
 
 
@@ -137,18 +137,18 @@ def _message(data: bytes) -> jsonrpc.Message | None:
     return jsonrpc.read_message(data) if data.find(b"\n") + 1 == len(data) > 0 else None
 
 
-def _opened(given: dict[str, str]) -> Opened | None:
+def _opened(given: dict[str, str]) -> StoreBase | None:
     root = Path(given["store"]).expanduser() if given["store"] else default_root()
-    found: list[Opened | StoreRefused] = []
+    found: list[StoreBase | StoreRefused] = []
     opening = threading.Thread(target=_open, args=(root, also(given), found), name="opening the store", daemon=True)
     opening.start()
     opening.join(_OPENING_SECONDS)
     match found:
-        case [Opened() as store]:
+        case [StoreBase() as store]:
             return store
         case [StoreRefused(may_pass=True) as problem]:
             warn(f"nothing is recorded until this passes: {problem}")
-            return Opened.later(root, problem)
+            return StoreBase.later(root, problem)
         case [StoreRefused() as problem]:
             warn(f"nothing is recorded: {problem}")
         case _:
@@ -156,9 +156,9 @@ def _opened(given: dict[str, str]) -> Opened | None:
     return None
 
 
-def _open(root: Path, also: list[str], found: "list[Opened | StoreRefused]") -> None:
+def _open(root: Path, also: list[str], found: "list[StoreBase | StoreRefused]") -> None:
     try:
-        store = Opened(root)
+        store = StoreBase(root)
     except StoreRefused as problem:
         found.append(problem)
         return

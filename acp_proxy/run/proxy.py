@@ -10,7 +10,7 @@ from typing import Literal
 
 from acp_proxy.config import options
 from acp_proxy.errors import REPLACED
-from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run import lasting
 from acp_proxy.run.agent_process import AgentProcess
@@ -46,7 +46,7 @@ def build(
     recorder = _recorder(command, given, basis, say)
     mode: Literal["full", "compact"] = "full" if given["replay"] == "full" else "compact"
     relay = Relay(
-        Interceptor(basis.settings),
+        Connection(basis.settings),
         recorder,
         from_client=from_client,
         to_client=to_client,

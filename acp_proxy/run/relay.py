@@ -17,7 +17,7 @@ from msgspec import Struct
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy import session_list
-from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import (
     Acting,
     AmendList,
@@ -57,7 +57,7 @@ from acp_proxy.recording.gate import PATIENCE_SECONDS
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.output import Output, stderr
 from acp_proxy.run.pump import Pump
-from acp_proxy.run.store_requests import Serving
+from acp_proxy.run.store_requests import StoreRequests
 from acp_proxy.run.watch import Watch
 from acp_proxy.transcript.file_format import FIRST
 
@@ -86,7 +86,7 @@ class Relay:
 
     def __init__(
         self,
-        interceptor: Interceptor,
+        interceptor: Connection,
         recorder: Recorder | None,
         *,
         from_client: int,
@@ -115,7 +115,7 @@ class Relay:
         self.client = Pump(Peer.CLIENT, from_client, self, self._notify)
         self.agent = Pump(Peer.AGENT, from_agent, self, self._notify)
         self._hung_up = False
-        self._serving = Serving(recorder, self._to_client, warn) if recorder is not None else None
+        self._serving = StoreRequests(recorder, self._to_client, warn) if recorder is not None else None
         self.is_full = False
         self._room = threading.Event()
         self._room.set()
@@ -375,7 +375,7 @@ class Relay:
     def _find(self, wanted: FindSession) -> list[Acting]:
         """Look a session up, and fix what a replay of it will show: what is recorded up to now."""
         from acp_proxy.comparison.compare import Comparison
-        from acp_proxy.replay.replayer import FOLDED, Telling
+        from acp_proxy.replay.replayer import FOLDED, Replayer
         from acp_proxy.replay.v2 import EitherVersion, Upserting, Verbatim
         from acp_proxy.run.replay_thread import Replay
         from acp_proxy.run.store_requests import look_up
@@ -385,8 +385,8 @@ class Relay:
         if isinstance(opened, SessionFound):
             return self._decide(opened)
 
-        def telling(start: StartReplay, comparison: Comparison | None) -> Telling | EitherVersion:
-            first = Telling(
+        def telling(start: StartReplay, comparison: Comparison | None) -> Replayer | EitherVersion:
+            first = Replayer(
                 shown,
                 run=recorder.run,
                 mode=self._replay.mode,
@@ -479,7 +479,7 @@ class Relay:
             raise RuntimeError("nothing is recorded, so nothing is served")
         return self._recorder
 
-    def _the_serving(self) -> Serving:
+    def _the_serving(self) -> StoreRequests:
         if self._serving is None:
             raise RuntimeError("nothing is recorded, so nothing is served")
         return self._serving

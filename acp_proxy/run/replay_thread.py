@@ -14,15 +14,15 @@ from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule, verdict
 from acp_proxy.comparison.compare import Comparison
-from acp_proxy.comparison.transcript_text import Laying
+from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.errors import errno_name
 from acp_proxy.protocol import acp, framing, jsonrpc, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 from acp_proxy.proxy import session_list
 from acp_proxy.proxy.effects import StartReplay
 from acp_proxy.proxy.events import ReplayEnded
-from acp_proxy.replay.handover_record import INTRODUCTION, LACKING, LIMIT, Brief
-from acp_proxy.replay.replayer import Telling
+from acp_proxy.replay.handover_record import INTRODUCTION, LACKING, LIMIT, HandoverRecord
+from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.v2 import EitherVersion, handovers
 from acp_proxy.run.output import WIDE, Output
 from acp_proxy.store.store import AlikeLines, Line, Reading, Summary, kept, retold
@@ -45,7 +45,7 @@ class Replay:
         warn: Callable[[str], None],
         *,
         run: str,
-        telling: Callable[[StartReplay, Comparison | None], Telling | EitherVersion],
+        telling: Callable[[StartReplay, Comparison | None], Replayer | EitherVersion],
         title: str | None = None,
         record_size: int = LIMIT,
         mask: Callable[[bytes], bytes] | None = None,
@@ -67,7 +67,7 @@ class Replay:
         self._record_size = record_size
         self._mask = mask
         self._wanted = StartReplay(RequestId("null"))
-        self._brief: Brief | None = None
+        self._brief: HandoverRecord | None = None
         self._stopped = False
         self._waiting: list[bytes] = []
         self._size = 0
@@ -78,7 +78,7 @@ class Replay:
         """Start the thread."""
         self._wanted = wanted
         begins = LACKING if wanted.lacking else INTRODUCTION
-        self._brief = Brief(self._record_size, wanted.takes, begins) if wanted.record else None
+        self._brief = HandoverRecord(self._record_size, wanted.takes, begins) if wanted.record else None
         self._thread.start()
 
     def stop(self) -> None:
@@ -141,7 +141,7 @@ class Replay:
         """Raises OSError."""
         return compare(self._lines(), self._wanted.told, self._mask, self._goes_on)
 
-    def _told(self, telling: Telling | EitherVersion, summary: Summary) -> bool:
+    def _told(self, telling: Replayer | EitherVersion, summary: Summary) -> bool:
         """Send the transcript. Returns whether all of it was sent."""
         if isinstance(telling, EitherVersion) and self._wanted.rule is Rule.HANDED_OVER:
             begun = handovers(line.entry for line in self._lines() if isinstance(line, Line))
@@ -207,7 +207,7 @@ class Replay:
             case _:
                 return False
 
-    def _states(self, telling: Telling | EitherVersion, summary: Summary) -> list[bytes]:
+    def _states(self, telling: Replayer | EitherVersion, summary: Summary) -> list[bytes]:
         """Updates with the session's latest state, and the title that a list shows."""
         info = summary.info()
         if not self._wanted.titles and summary.agent_title is None:
@@ -254,7 +254,7 @@ def compare(
     ``mask``: as for ``Replay``; None: a transcript with masks was masked later, in the known forms of secrets.
     ``goes_on``: the comparison stops, and is None, when this returns False. Raises OSError.
     """
-    laying = Laying()
+    laying = TextBuilder()
     for line in retold(transcript):
         if not goes_on():
             return None
@@ -272,14 +272,14 @@ def compare(
     return comparison
 
 
-def _lay(laying: Laying, line: Line | AlikeLines) -> None:
+def _lay(laying: TextBuilder, line: Line | AlikeLines) -> None:
     if isinstance(line, AlikeLines):
         laying.go_on(line.stream)
     elif line.entry is not None:
         laying.add(line.entry)
 
 
-def _told_of(telling: Telling | EitherVersion, line: Line | AlikeLines) -> list[bytes]:
+def _told_of(telling: Replayer | EitherVersion, line: Line | AlikeLines) -> list[bytes]:
     if isinstance(line, AlikeLines):
         return telling.go_on(line.number, line.stream)
     return telling.add(line.number, line.entry) if line.entry is not None else []

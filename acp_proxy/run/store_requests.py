@@ -44,7 +44,7 @@ from acp_proxy.store.store import Reading, Store
 from acp_proxy.transcript.titles import mask_title
 
 if TYPE_CHECKING:
-    from acp_proxy.store.store import JournalState, Listed
+    from acp_proxy.store.store import JournalState, ListedSession
 
 
 _ANSWER_SECONDS = 15.0
@@ -57,7 +57,7 @@ _QUESTIONS = 64
 T = TypeVar("T")
 
 
-class Serving:
+class StoreRequests:
     """Serves one connection's requests."""
 
     def __init__(self, recorder: Recorder, client: Output, warn: Callable[[str], None]) -> None:
@@ -178,13 +178,13 @@ class Serving:
         rows = [replace(row, session=index.shown(row.session)) for row in self._named(page, missing)]
         return joined(line, rows, directories=page.directories, archived=False, of_index=True)
 
-    def _named(self, page: AmendList, sessions: list[str]) -> "list[Listed]":
+    def _named(self, page: AmendList, sessions: list[str]) -> "list[ListedSession]":
         """The rows of these sessions, newest first, if the index answers in time."""
         recorder = self._recorder
         store, agent = recorder.store, recorder.agent
         others = recorder.at_store(recorder.others) if sessions and page.continues else []
 
-        def ask() -> "list[Listed]":
+        def ask() -> "list[ListedSession]":
             try:
                 return store.named(agent, recorder.run, sessions, others)
             except (OSError, Unreadable, ImportError):
@@ -319,13 +319,13 @@ class Serving:
 
         return self._in_time(ask, None)
 
-    def _beside(self, page: AmendList, sessions: frozenset[str]) -> "list[Listed]":
+    def _beside(self, page: AmendList, sessions: frozenset[str]) -> "list[ListedSession]":
         """The sessions that join the first page of the agent's list, if the index answers in time: these, and those
         that only acp-proxy can list."""
         recorder, archived = self._recorder, _ARCHIVED[page.archived or session_list.EXCLUDE]
         store, agent = recorder.store, recorder.agent
 
-        def ask() -> "list[Listed]":
+        def ask() -> "list[ListedSession]":
             try:
                 return store.joining(
                     agent,

@@ -76,7 +76,7 @@ CREATE TABLE folders(agent TEXT PRIMARY KEY, seen TEXT NOT NULL, removals INTEGE
 """
 
 
-class Listed(Struct, frozen=True):
+class ListedSession(Struct, frozen=True):
     """A session as a list shows it.
 
     ``name``: its transcript's. ``updated``: when it was last active. ``size``: its transcript's, in bytes. ``prompts``:
@@ -124,7 +124,7 @@ class Listed(Struct, frozen=True):
 class Page(Struct, frozen=True):
     """One page of a list. ``next``: the cursor for the next page, or None."""
 
-    rows: list[Listed]
+    rows: list[ListedSession]
     next: str | None
 
 
@@ -458,7 +458,7 @@ def trusting() -> Iterator[None]:
 
 
 @trusting()
-def listed(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Listed:
+def listed(row: tuple[str, str, bytes, str, str, str, str], run: str) -> ListedSession:
     """A row of the index, with the ``COLUMNS``. ``run``: its unanswered prompts do not count.
 
     Another run's unanswered prompt counts as running if that run wrote last: if it had ended, whoever continued the
@@ -467,7 +467,7 @@ def listed(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Listed:
     agent, name, session, updated, info, open_runs, created = row
     known = parsed(info)
     others, last = set(parsed(open_runs)) - {run}, known["lastRun"]
-    return Listed(
+    return ListedSession(
         agent=agent,
         name=name,
         session=text(session),

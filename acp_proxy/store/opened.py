@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # SQLite is slow to import, and recording does not need it
     from typing import Self
 
     from acp_proxy.store.compress import Made, Terms
-    from acp_proxy.store.index import Listed
+    from acp_proxy.store.index import ListedSession
     from acp_proxy.store.index_update import Catalog, Filling
 
 
@@ -59,8 +59,8 @@ def lazily(values: dict[str, set[str]]) -> Callable[[str], object]:
     return found
 
 
-class Opened:
-    """A store's directory, opened; base class of ``Store`` and ``Archive``."""
+class StoreBase:
+    """A store's directory, opened; base class of ``Store`` and ``Sessions``."""
 
     def __init__(self, root: Path, *, make: bool = True) -> None:
         """Open the store at ``root``; ``make``: create it if it is missing, and require that it is writable.
@@ -145,7 +145,7 @@ class Opened:
         """Whether the index has a transcript of this session. Raises Unreadable."""
         return self.catalog.ask(lambda index: index.has(agent, file_name(session)))
 
-    def compressible(self, chosen: "list[Listed] | None" = None) -> list[tuple[str, str]]:
+    def compressible(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
         """The agent and name of each chosen transcript, or of all if None.
 
         If None, this also brings the index up to date, because a marked transcript is not compressed, and clears what

@@ -14,7 +14,7 @@ from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import index as store_index
 from acp_proxy.store import soft_deleted
 from acp_proxy.store.fork import CONTINUED_RUN
-from acp_proxy.store.index import COLUMNS, PAGE, Index, Listed, Page, blob, listed, text
+from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, Page, blob, listed, text
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import COPIES, AskIndex, inside
@@ -35,7 +35,7 @@ def joining(
     sessions: Collection[str],
     copies: bool,
     others: Sequence[str],
-) -> list[Listed]:
+) -> list[ListedSession]:
     """What joins the first page of an agent's own list, newest first, at most a page. Raises Unreadable.
 
     ``cwd``, ``run``, ``archived``: as for ``Store.page``. ``sessions``, ``copies``, ``others``: as for
@@ -43,7 +43,7 @@ def joining(
     """
     rows = Rows(layout, agent, archived)
 
-    def found(index: Index) -> list[Listed]:
+    def found(index: Index) -> list[ListedSession]:
         own = _own(index, agent, cwd, run, map(file_name, sessions), copies)
         kept = [row for row in soft_deleted.current(layout, own) if archived is None or row.is_archived == archived]
         return [*kept, *rows.of(index, others, cwd, None, PAGE)]
@@ -53,11 +53,11 @@ def joining(
 
 def named(
     layout: Layout, ask: AskIndex, agent: str, run: str, sessions: Collection[str], others: Sequence[str]
-) -> list[Listed]:
+) -> list[ListedSession]:
     """The rows of these sessions, as ``Store.named`` has them. Raises Unreadable."""
     rows = Rows(layout, agent, None)
 
-    def found(index: Index) -> list[Listed]:
+    def found(index: Index) -> list[ListedSession]:
         own = _own(index, agent, None, run, map(file_name, sessions), copies=False)
         return [*soft_deleted.current(layout, own), *rows.of(index, others, None, None, PAGE, sessions)]
 
@@ -81,7 +81,7 @@ def with_others(
     binding = store_index.cursor_binding(agent, cwd)
     before = store_index.read_cursor(cursor, binding) if cursor is not None else None
 
-    def found(index: Index) -> list[Listed]:
+    def found(index: Index) -> list[ListedSession]:
         return list(rows.of(index, others, cwd, before, PAGE + 1))
 
     all = sorted([*own.rows, *ask(found, *others)], key=_position, reverse=True)
@@ -106,7 +106,7 @@ class Rows:
         before: _Position | None,
         size: int,
         ids: Collection[str] | None = None,
-    ) -> Iterator[Listed]:
+    ) -> Iterator[ListedSession]:
         """At most ``size`` rows of each agent. ``before``: only those that follow this place in the list. ``ids``: only
         those with these ids."""
         if self._archived is True:
@@ -126,14 +126,16 @@ class Rows:
                     yield _row(row, id, self._state)
 
 
-def _row(row: Listed, id: str, state: JournalState) -> Listed:
+def _row(row: ListedSession, id: str, state: JournalState) -> ListedSession:
     name = called(row.agent)
     title = state.titles.get(file_name(id)) or (f"{row.title}{_MARK}{name}" if row.title else name)
     ours = {"agent": name} | ({"machine": row.machine} if row.machine else {})
     return replace(row, session=id, title=title, meta={"acp-proxy": ours})
 
 
-def _own(index: Index, agent: str, cwd: str | None, run: str, names: Iterable[str], copies: bool) -> list[Listed]:
+def _own(
+    index: Index, agent: str, cwd: str | None, run: str, names: Iterable[str], copies: bool
+) -> list[ListedSession]:
     """The agent's sessions with these transcripts, and with ``copies`` those of other agents and machines."""
     test, values = inside(index, agent, cwd, below=False) if cwd is not None else ("1", list[object]())
     query = (
@@ -159,7 +161,7 @@ def _others(
     size: int,
     hidden: Collection[str],
     only: Collection[str] | None = None,
-) -> list[Listed]:
+) -> list[ListedSession]:
     """Another agent's listed sessions, newest first; without copies that nobody has continued yet. ``hidden``,
     ``only``: names of transcripts."""
     test, values = inside(index, agent, cwd, below=False) if cwd is not None else ("1", list[object]())
@@ -177,5 +179,5 @@ def _others(
     return [listed(row, "") for row in index.select(" ".join(query), [*given, *after, size])]
 
 
-def _position(row: Listed) -> _Position:
+def _position(row: ListedSession) -> _Position:
     return row.updated, blob(row.session)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import same_directory
-from acp_proxy.store.index import COLUMNS, PAGE, Index, Listed, blob, listed, text
+from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, blob, listed, text
 from acp_proxy.transcript.file_names import ASIDE, COPY, is_ours, short_copy
 
 _FIRST = 64  # rows of each agent: more than a screen
@@ -59,7 +59,7 @@ class _Stream(Struct, frozen=True):
     is_listed: bool
 
 
-def newest(ask: AskIndex, wanted: ListFilter) -> Iterator[Listed]:
+def newest(ask: AskIndex, wanted: ListFilter) -> Iterator[ListedSession]:
     """The matching sessions that have a turn, newest first. Raises Unreadable, also while iterating."""
     streams = [_Stream(agent, is_listed) for agent in wanted.agents for is_listed in (True, False)]
     first = ask(lambda index: [_page(index, stream, wanted, None, _FIRST) for stream in streams], *wanted.agents)
@@ -67,7 +67,7 @@ def newest(ask: AskIndex, wanted: ListFilter) -> Iterator[Listed]:
     return (row for row in heapq.merge(*whole, key=_time, reverse=True) if row.prompts)
 
 
-def meant(index: Index, wanted: ListFilter, given: str, gone: Collection[str] = ()) -> list[Listed]:
+def meant(index: Index, wanted: ListFilter, given: str, gone: Collection[str] = ()) -> list[ListedSession]:
     """The sessions with exactly this id or transcript name, else those whose id starts with it. Newest first, limited.
     ``given`` may also be the short id of a copy (``file_names.short_copy``).
 
@@ -119,7 +119,7 @@ def _exactly(given: str, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str
         yield "name = ?", [given]
 
 
-def _short(index: Index, wanted: ListFilter, given: str) -> list[Listed]:
+def _short(index: Index, wanted: ListFilter, given: str) -> list[ListedSession]:
     """The copies whose short id starts with this."""
     test = f"session >= ? AND session < ? AND agent IN ({_marks(wanted.agents)})"
     query = f"SELECT agent, name, session FROM transcripts WHERE {test}"
@@ -130,7 +130,7 @@ def _short(index: Index, wanted: ListFilter, given: str) -> list[Listed]:
     return [row for row in rows if (row.agent, row.name) in copies]
 
 
-def _prompted(index: Index, wanted: ListFilter, test: str, values: Sequence[object]) -> list[Listed]:
+def _prompted(index: Index, wanted: ListFilter, test: str, values: Sequence[object]) -> list[ListedSession]:
     found = index.select(
         f"SELECT {COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
         f" WHERE {test} AND agent IN ({_marks(wanted.agents)}) ORDER BY updated DESC LIMIT {_MEANT})"
@@ -170,14 +170,14 @@ def inside(index: Index, agent: str, cwd: str, *, below: bool) -> tuple[str, Seq
     return f"({' OR '.join(tests)})", values
 
 
-def everything(index: Index) -> list[Listed]:
+def everything(index: Index) -> list[ListedSession]:
     """Every session, even without a prompt, with the time when something was last said in it; newest first."""
     columns = COLUMNS.replace("updated", LAST_USED)
     found = index.select(f"SELECT {columns} FROM transcripts ORDER BY {LAST_USED} DESC, session DESC", ())
     return [listed(row, "") for row in found]
 
 
-def _whole(ask: AskIndex, stream: _Stream, wanted: ListFilter, page: list[Listed]) -> Iterator[Listed]:
+def _whole(ask: AskIndex, stream: _Stream, wanted: ListFilter, page: list[ListedSession]) -> Iterator[ListedSession]:
     size = _FIRST
     while True:
         yield from page
@@ -189,7 +189,7 @@ def _whole(ask: AskIndex, stream: _Stream, wanted: ListFilter, page: list[Listed
 
 def _page(
     index: Index, stream: _Stream, wanted: ListFilter, before: tuple[str, bytes, str] | None, size: int
-) -> list[Listed]:
+) -> list[ListedSession]:
     """A page of a stream, after the row with the key ``before``.
 
     From an index in memory it returns all rows, since the next query would have to build that index again.
@@ -210,13 +210,13 @@ def _page(
     return [listed(row, "") for row in index.select(" ".join(query), values)]
 
 
-def _time(row: Listed) -> tuple[str, bool, bytes]:
+def _time(row: ListedSession) -> tuple[str, bool, bytes]:
     """Sort key. At equal times, an original comes before its copy, and the session that has the id now comes first,
     because it was read first."""
     return row.updated, row.copy_of is None, blob(row.session)
 
 
-def _key(row: Listed) -> tuple[str, bytes, str]:
+def _key(row: ListedSession) -> tuple[str, bytes, str]:
     return row.updated, blob(row.session), row.name
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.protocol import timestamps
 from acp_proxy.store import delete, queries, soft_deleted
-from acp_proxy.store.index import Listed
-from acp_proxy.store.opened import Opened, default_root, lazily
+from acp_proxy.store.index import ListedSession
+from acp_proxy.store.opened import StoreBase, default_root, lazily
 from acp_proxy.store.queries import titled
 from acp_proxy.store.same_directory import canonical, is_inside, is_windows
 from acp_proxy.store.soft_deleted import DeletedSession
@@ -46,13 +46,13 @@ __all__ = [
     "PRIVATE_UMASK",
     "SUFFIX",
     "AlikeLines",
-    "Archive",
     "DeletedSession",
     "Glance",
     "Line",
-    "Listed",
+    "ListedSession",
     "Made",
     "Reading",
+    "Sessions",
     "Summary",
     "Terms",
     "called",
@@ -80,11 +80,11 @@ if not TYPE_CHECKING:
     __getattr__ = lazily(_LATER)
 
 
-class Archive(Opened):
+class Sessions(StoreBase):
     # --- sessions
     """A store as commands use it. Agents are given by folder, transcripts by name (``file_names.file_name``)."""
 
-    def sessions(self) -> list[Listed]:
+    def sessions(self) -> list[ListedSession]:
         """Every session that has a turn, of every agent, newest first. Raises Unreadable."""
         return list(self.newest())
 
@@ -97,7 +97,7 @@ class Archive(Opened):
         *,
         below: bool = False,
         archived: bool | None = None,
-    ) -> Iterator[Listed]:
+    ) -> Iterator[ListedSession]:
         """Sessions that have a turn, newest first, read page by page as the iterator advances.
 
         ``agent``: an agent as the user writes it; empty: all. ``cwd``: only sessions of this directory; ``below``:
@@ -109,7 +109,7 @@ class Archive(Opened):
         rows = soft_deleted.current(self.layout, queries.newest(self.catalog.ask, wanted))
         return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
-    def meant(self, given: str, agent: str = "") -> list[Listed]:
+    def meant(self, given: str, agent: str = "") -> list[ListedSession]:
         """The sessions that the user means by ``given``: those with exactly this id or transcript name, else those
         whose id starts with it. Newest first.
 
@@ -120,7 +120,7 @@ class Archive(Opened):
         found = self.catalog.ask(lambda index: queries.meant(index, wanted, given, gone), *wanted.agents)
         return list(soft_deleted.current(self.layout, found))
 
-    def titled(self, given: str, agent: str = "") -> list[Listed]:
+    def titled(self, given: str, agent: str = "") -> list[ListedSession]:
         """The sessions with the title ``given``, else those whose title contains it, in any case. Newest first.
 
         The id of a deleted session is never taken as a part of a title. Raises Unreadable, OSError.
@@ -133,12 +133,12 @@ class Archive(Opened):
         """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""
         return self.catalog.ask(lambda index: queries.alike(index, sessions, length))
 
-    def open_listed(self, listed: Listed) -> Reading:
+    def open_listed(self, listed: ListedSession) -> Reading:
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
         return Reading(self.layout.transcript(listed.agent, listed.name))
 
     @contextlib.contextmanager
-    def open_child(self, listed: Listed, session: str) -> Iterator[Reading | None]:
+    def open_child(self, listed: ListedSession, session: str) -> Iterator[Reading | None]:
         """Yields the transcript of a session that this one's agent began for its own work: nobody opened it.
 
         None if there is none. Raises OSError, NewerFormat.
@@ -155,30 +155,30 @@ class Archive(Opened):
             header = reading.header
             yield reading if header is not None and header.origin == PARTIAL and header.cwd is None else None
 
-    def is_open(self, listed: Listed) -> bool:
+    def is_open(self, listed: ListedSession) -> bool:
         """Whether a process has the session's transcript open to append."""
         return soft_deleted.is_open(self.layout, listed)
 
-    def path(self, listed: Listed) -> Path:
+    def path(self, listed: ListedSession) -> Path:
         """The file that holds a session's transcript now, plain or compressed."""
         path = self.layout.transcript(listed.agent, listed.name)
         return path if os.path.lexists(path) or not os.path.lexists(compressed(path)) else compressed(path)
 
-    def rename(self, listed: Listed, title: str | None) -> None:
+    def rename(self, listed: ListedSession, title: str | None) -> None:
         """Set the title that lists show for a session, in running proxies too. None: remove the user's title.
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
         delete.set_title(self.layout, listed.agent, listed.session, listed.name, title)
 
-    def set_archived(self, listed: Listed, is_archived: bool) -> None:
+    def set_archived(self, listed: ListedSession, is_archived: bool) -> None:
         """Archive a session, so that no list shows it by default, or unarchive it; in running proxies too.
 
         Raises OSError (FileNotFoundError: the session was deleted).
         """
         delete.set_archived(self.layout, listed.agent, listed.session, listed.name, is_archived)
 
-    def remove(self, listed: Listed, *, soft: bool = False) -> None:
+    def remove(self, listed: ListedSession, *, soft: bool = False) -> None:
         """Delete this session, even if a newer one has its id now. ``soft``: it can be restored.
 
         Raises OSError; Unreadable if the session is deleted but the index learns of it only with the next list.
@@ -187,7 +187,7 @@ class Archive(Opened):
         self.layout.journal(listed.agent).sync()
         self.catalog.forget(listed.agent, [listed.name])
 
-    def continue_with(self, listed: Listed, agent: str, about: Mapping[str, object]) -> str:
+    def continue_with(self, listed: ListedSession, agent: str, about: Mapping[str, object]) -> str:
         """Copy a session for another agent to continue it. Returns the copy's id. Raises OSError (FileNotFoundError:
         the session is gone).
 
@@ -213,11 +213,11 @@ class Archive(Opened):
         """The soft-deleted sessions, last deleted first. Raises OSError."""
         return soft_deleted.kept(self.layout)
 
-    def look(self, kept: DeletedSession) -> Listed:
+    def look(self, kept: DeletedSession) -> ListedSession:
         """A soft-deleted session as a list would show it. Raises OSError, NewerFormat."""
         return soft_deleted.look(self.layout, kept)
 
-    def restore(self, kept: DeletedSession) -> Listed:
+    def restore(self, kept: DeletedSession) -> ListedSession:
         """Undo a soft delete. Raises OSError, NewerFormat.
 
         Raises Unreadable if the session is restored but the index learns of it only with the next list.
@@ -244,18 +244,18 @@ class Archive(Opened):
 
     # --- secrets
 
-    def relatives(self, chosen: list[Listed]) -> set[tuple[str, str]]:
+    def relatives(self, chosen: list[ListedSession]) -> set[tuple[str, str]]:
         """The agent and name of every other transcript that begins as one of these does: forks and copies of them, what
         they are forks and copies of, and so on. Raises OSError."""
         from acp_proxy.store.relatives import find_relatives
 
         return find_relatives(self.layout, {(listed.agent, listed.name) for listed in chosen})
 
-    def redactable(self, chosen: list[Listed] | None, also: Iterable[tuple[str, str]] = ()) -> list[Path]:
+    def redactable(self, chosen: list[ListedSession] | None, also: Iterable[tuple[str, str]] = ()) -> list[Path]:
         """The files that hold the content of these sessions, or of all sessions if None. ``also``: as ``relatives``."""
         return self.layout.redactable(None if chosen is None else _names(chosen, also))
 
-    def renew(self, chosen: list[Listed] | None, also: Iterable[tuple[str, str]] = ()) -> None:
+    def renew(self, chosen: list[ListedSession] | None, also: Iterable[tuple[str, str]] = ()) -> None:
         """Rebuild the index entries of these sessions, or of all sessions if None. ``also``: as ``relatives``. Raises
         OSError, Unreadable."""
         all_names = {agent: self.layout.names(agent) for agent in self.agents()} if chosen is None else {}
@@ -277,7 +277,7 @@ class Archive(Opened):
         self.catalog.tell(lambda index: self.catalog.bring_in(index, agent, name), can_wait=can_wait)
 
 
-def _names(chosen: list[Listed], also: Iterable[tuple[str, str]] = ()) -> dict[str, list[str]]:
+def _names(chosen: list[ListedSession], also: Iterable[tuple[str, str]] = ()) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for agent, name in [*((listed.agent, listed.name) for listed in chosen), *also]:
         names.setdefault(agent, []).append(name)

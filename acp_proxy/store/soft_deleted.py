@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import timestamps
 from acp_proxy.store import delete, open_session
-from acp_proxy.store.index import Listed
+from acp_proxy.store.index import ListedSession
 from acp_proxy.store.journal import EMPTY, JournalState
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format
@@ -62,7 +62,7 @@ def kept(layout: Layout) -> list[DeletedSession]:
     ]
 
 
-def look(layout: Layout, kept: DeletedSession) -> Listed:
+def look(layout: Layout, kept: DeletedSession) -> ListedSession:
     """A soft-deleted session as a list would show it."""
     reading = Reading(layout.kept(kept.agent, kept.name))
     try:
@@ -71,7 +71,7 @@ def look(layout: Layout, kept: DeletedSession) -> Listed:
         reading.close()
 
 
-def restore(layout: Layout, kept: DeletedSession) -> Listed:
+def restore(layout: Layout, kept: DeletedSession) -> ListedSession:
     """Undo a soft delete. Returns the session under its new transcript name.
 
     If its last turn was unanswered, a gap note is appended.
@@ -95,7 +95,7 @@ def restore(layout: Layout, kept: DeletedSession) -> Listed:
     return replace(listed, name=name)
 
 
-def current(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
+def current(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[ListedSession]:
     """The rows, with the user's titles in place of the index's, with turns that nobody runs any more as failed, and
     with what is archived.
 
@@ -121,7 +121,7 @@ def state_of(layout: Layout, agent: str) -> JournalState:
         return EMPTY
 
 
-def is_open(layout: Layout, row: Listed) -> bool:
+def is_open(layout: Layout, row: ListedSession) -> bool:
     """Whether a process has the transcript open to append; False if that cannot be determined."""
     try:
         with delete.unused(layout.transcript(row.agent, row.name)) as is_unused:
@@ -154,9 +154,9 @@ def folded(reading: Reading) -> Summary:
     return summary
 
 
-def _listed(kept: DeletedSession, reading: Reading, summary: Summary) -> Listed:
+def _listed(kept: DeletedSession, reading: Reading, summary: Summary) -> ListedSession:
     header = reading.header or reading.remade_header()
-    return Listed(
+    return ListedSession(
         agent=kept.agent,
         name=kept.name,
         session=kept.session,

@@ -11,11 +11,11 @@ from importlib import import_module
 from pathlib import Path
 
 from acp_proxy.protocol.proxy_ids import PREFIX, original
-from acp_proxy.store import agents, aliases, fork, open_session  # noqa: F401 - ``Opened`` uses folders
+from acp_proxy.store import agents, aliases, fork, open_session  # noqa: F401 - ``StoreBase`` uses folders
 from acp_proxy.store import delete as store_delete
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.open_session import Deleted
-from acp_proxy.store.opened import ALL, Opened, default_root, lazily
+from acp_proxy.store.opened import ALL, StoreBase, default_root, lazily
 from acp_proxy.transcript.appender import Transcript, sync
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name
@@ -27,16 +27,16 @@ from acp_proxy.transcript.rewound import kept
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
     from acp_proxy.store.compress import Terms
-    from acp_proxy.store.index import Listed, Page
+    from acp_proxy.store.index import ListedSession, Page
     from acp_proxy.transcript.summary import Summary
     from acp_proxy.transcript.v2_as_v1 import retold
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
-__all__ += ["ALL", "Listed", "kept", "retold"]
+__all__ += ["ALL", "ListedSession", "kept", "retold"]
 __all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest", "locked", "open_private"]
 
 if not TYPE_CHECKING:
-    _LATER = {"transcript.v2_as_v1": {"retold"}, "store.index": {"Listed", "Page"}, "store.compress": {"Terms"}}
+    _LATER = {"transcript.v2_as_v1": {"retold"}, "store.index": {"ListedSession", "Page"}, "store.compress": {"Terms"}}
     __getattr__ = lazily({"transcript.summary": {"Summary"}, **_LATER})
 
 locked = lock
@@ -47,11 +47,11 @@ _COPIES = file_name(PREFIX).rpartition("-")[0] + "-"
 """The beginning of the names of copies' transcripts."""
 
 
-class Store(Opened):
+class Store(StoreBase):
     """A store that a running proxy records into. Sessions are given by the agent's folder and the session's id."""
 
     @classmethod
-    def of(cls, opened: Opened) -> "Store":
+    def of(cls, opened: StoreBase) -> "Store":
         """The store of which this much is open."""
         store = cls.__new__(cls)
         store.__dict__.update(opened.__dict__)
@@ -273,7 +273,7 @@ class Store(Opened):
         sessions: Collection[str] = (),
         copies: bool = True,
         others: Sequence[str] = (),
-    ) -> "list[Listed]":
+    ) -> "list[ListedSession]":
         """What joins an agent's own list: these of its sessions, ``copies`` of other agents' sessions, and rows of
         ``others``. Raises Unreadable.
 
@@ -283,7 +283,7 @@ class Store(Opened):
 
         return joining(self.layout, self.catalog.ask, agent, cwd, run, archived, sessions, copies, others)
 
-    def named(self, agent: str, run: str, sessions: Collection[str], others: Sequence[str]) -> "list[Listed]":
+    def named(self, agent: str, run: str, sessions: Collection[str], others: Sequence[str]) -> "list[ListedSession]":
         """The rows of these sessions, archived ones too, newest first: the agent's own, copies, and rows of ``others``.
         Raises Unreadable."""
         from acp_proxy.store.other_agents import named

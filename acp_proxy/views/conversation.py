@@ -17,7 +17,7 @@ from typing import Literal
 
 from acp_proxy.protocol import acp, framing, jsonrpc, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.replayer import Telling
+from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.tool_calls import merged
 from acp_proxy.store.sessions import AlikeLines, Line, Reading, retold
 from acp_proxy.transcript import file_format, rewinds, summary
@@ -198,7 +198,7 @@ class _Parts:
         self._child = child
         self._known = known if known is not None else {session}
         self._depth = depth
-        self._telling = Telling(
+        self._telling = Replayer(
             session, run="", tool_limit=0, also=also, page=page, kinds=acp.OPTIONAL_KINDS, at_once=True
         )
         self._count = 0

@@ -10,7 +10,7 @@ import json
 import re
 
 from acp_proxy.protocol import acp
-from acp_proxy.store.sessions import Listed, called
+from acp_proxy.store.sessions import ListedSession, called
 
 # ECMA-48: control sequences (colours, cursor), operating system commands (titles, links), and other escapes.
 _SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
@@ -103,7 +103,7 @@ def json_text(value: object, indent: int | None = None) -> str:
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")
 
 
-def heading(row: Listed, when: str | None = None) -> str:
+def heading(row: ListedSession, when: str | None = None) -> str:
     """``when``: the displayed time; None: as in the transcript."""
     copy = [f"a copy from {called(row.copy_of)}"] if row.copy_of else []
     what = [row.named, called(row.agent), *copy, row.cwd or "", when if when is not None else row.updated]

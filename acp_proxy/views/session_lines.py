@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from acp_proxy.store.sessions import Listed, called, readable
+from acp_proxy.store.sessions import ListedSession, called, readable
 from acp_proxy.views.sanitize import RUNNING, line
 
 
-def tab_separated(row: Listed) -> str:
+def tab_separated(row: ListedSession) -> str:
     """One row for programs: id, title, agent, directory, time, turns, bytes, state; nothing is cut.
 
     The state is ``running`` or empty.
@@ -16,7 +16,7 @@ def tab_separated(row: Listed) -> str:
     return "\t".join(line(text) for text in (*texts, RUNNING if row.is_running else ""))
 
 
-def for_programs(row: Listed) -> dict[str, Any]:
+def for_programs(row: ListedSession) -> dict[str, Any]:
     """The JSON of a session in every command; docs/json.md describes it."""
     return {
         "sessionId": row.session,
@@ -37,7 +37,7 @@ def for_programs(row: Listed) -> dict[str, Any]:
     }
 
 
-def candidates(rows: Sequence[Listed], ids: Mapping[str, str]) -> list[str]:
+def candidates(rows: Sequence[ListedSession], ids: Mapping[str, str]) -> list[str]:
     """A line for each session that the user might mean."""
     width = max(len(ids[row.named]) for row in rows)
     return [

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.store.sessions import Listed, called
+from acp_proxy.store.sessions import ListedSession, called
 from acp_proxy.views import formatting
 from acp_proxy.views.sanitize import RUNNING, line
 
@@ -48,7 +48,7 @@ class ListLook:
     forms: Mapping[int, str] = field(default_factory=dict)
 
 
-def table(rows: Sequence[Listed], ids: Mapping[str, str], look: ListLook) -> "Table":
+def table(rows: Sequence[ListedSession], ids: Mapping[str, str], look: ListLook) -> "Table":
     """A table with room for these rows; later rows adapt. ``ids``: the displayed forms."""
     values = [_values(row, ids, look) for row in rows]
     wished = {name: max(cell_len(one[name]) for one in (_HEADINGS, *values)) for name in _HEADINGS}
@@ -74,7 +74,7 @@ class Table:
         text = self._line(_HEADINGS)
         return f"\x1b[{_COLOURS['heading']}m{text}\x1b[0m" if self._look.colours else text
 
-    def lines(self, rows: Sequence[Listed], ids: Mapping[str, str]) -> Iterator[str]:
+    def lines(self, rows: Sequence[ListedSession], ids: Mapping[str, str]) -> Iterator[str]:
         for row in rows:
             values = _values(row, ids, self._look)
             yield self._line(values, _coloured if self._look.colours else None)
@@ -93,7 +93,7 @@ class Table:
         return _GAP.join(cells).rstrip()
 
 
-def _values(row: Listed, ids: Mapping[str, str], look: ListLook) -> dict[str, str]:
+def _values(row: ListedSession, ids: Mapping[str, str], look: ListLook) -> dict[str, str]:
     found = {
         "id": ids.get(row.named, row.named),
         "title": row.title or "(no title)",

@@ -12,8 +12,8 @@ from pathlib import Path
 from acp_proxy.comparison.choose_replay import verdict
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp
-from acp_proxy.replay.handover_record import Brief
-from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.replay.handover_record import HandoverRecord
+from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.run.replay_thread import compare
 from acp_proxy.store.index import Index
 from acp_proxy.transcript import file_format
@@ -78,7 +78,7 @@ def retold(lines: list[Line], header: Header | None) -> None:
             summary = Summary.from_state(json.loads(json.dumps(summary.state())))
     tellings = [telling(session, lines, mode, limit) for mode, limit in TELLINGS]
     for one in tellings:
-        brief = Brief(RECORD)
+        brief = HandoverRecord(RECORD)
         for said in one:
             is_an_update(said, session)
             brief.add(said)
@@ -92,7 +92,7 @@ def retold(lines: list[Line], header: Header | None) -> None:
 
 
 def telling(session: str, lines: list[Line], mode: Mode, limit: int) -> list[bytes]:
-    again = Telling(session, run="k3f9a1", mode=mode, tool_limit=limit, also=frozenset({"parent"}))
+    again = Replayer(session, run="k3f9a1", mode=mode, tool_limit=limit, also=frozenset({"parent"}))
     out = [said for line in lines if line.entry is not None for said in again.add(line.number, line.entry)]
     out += again.end()
     assert again.end() == [], "everything is told once"

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.store.sessions import Listed
+from acp_proxy.store.sessions import ListedSession
 from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.transcript import file_format
 from tests.cli.commands import printed, run, words_in
@@ -64,7 +64,7 @@ def adopted(store: Both, agent: ListingAgent, *options: str) -> str:
     return result.stdout
 
 
-def rows(store: Both) -> list[Listed]:
+def rows(store: Both) -> list[ListedSession]:
     return store.sessions()
 
 

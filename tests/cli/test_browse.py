@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from tests.cli.commands import run
 from tests.cli.terminal import on_terminal, with_stderr_on_terminal
 from tests.cli.typing_user import TypingUser
@@ -45,7 +45,7 @@ def started(screens: list[TypingUser], store: Both, *words: str) -> TypingUser:
 
 
 def listed(store: Both) -> dict[str, str | None]:
-    return {row.session: row.title for row in Archive(store.root).newest(archived=False)}
+    return {row.session: row.title for row in Sessions(store.root).newest(archived=False)}
 
 
 def test_the_list_the_preview_and_the_keys_are_shown(store: Both, screens: list[TypingUser]) -> None:

@@ -19,7 +19,7 @@ from acp_proxy import shell_quote
 from acp_proxy.cli.app import app
 from acp_proxy.protocol import timestamps
 from acp_proxy.run import output
-from acp_proxy.store.index import Listed
+from acp_proxy.store.index import ListedSession
 from acp_proxy.tools.search import command, results, search
 from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.search import Hit
@@ -239,8 +239,8 @@ def test_further_turns_of_a_session_are_named() -> None:
         assert said in results.shown(Hit(listed(), timestamps.stamp(EPOCH), turns, excerpts), "show", look)
 
 
-def listed() -> Listed:
-    return Listed("agent-0123456789abcdef", "s", "s", "/", "title", "", 1, 1, False, False, [], {}, 0, "")
+def listed() -> ListedSession:
+    return ListedSession("agent-0123456789abcdef", "s", "s", "/", "title", "", 1, 1, False, False, [], {}, 0, "")
 
 
 # Filters.

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from acp_proxy.protocol import acp
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.store import Store
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.sync import push
@@ -42,7 +42,7 @@ class User:
         return self.sync(command, url, "--key-file", str(self.key), *words, answer=answer)
 
     def titles(self) -> list[str | None]:
-        return sorted((row.title for row in Archive(self.store.root).newest()), key=str)
+        return sorted((row.title for row in Sessions(self.store.root).newest()), key=str)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_nothing_in_the_shared_place_can_be_read_without_the_key(laptop: User, u
 
 def test_only_the_sessions_that_were_chosen_leave(laptop: User, desktop: User, url: str) -> None:
     store_session(laptop.store, "u", ("Deleted", []), cwd=_PROJECT)
-    archive = Archive(laptop.store.root)
+    archive = Sessions(laptop.store.root)
     [row] = archive.titled("Deleted")
     archive.remove(row, soft=True)
     told = laptop.begin("init", url, "--agent", "agent", "--cwd", _PROJECT, answer="n\n")
@@ -115,7 +115,7 @@ def test_secrets_can_be_masked_before_they_leave(laptop: User, desktop: User, ur
 def test_a_store_that_is_synchronized_is_in_order(laptop: User, desktop: User, url: str) -> None:
     joined(laptop, desktop, url)
     for user in (laptop, desktop):
-        assert not list(verify_store(Archive(user.store.root)))
+        assert not list(verify_store(Sessions(user.store.root)))
 
 
 def test_status_says_what_was_done(laptop: User, desktop: User, url: str) -> None:
@@ -133,7 +133,7 @@ def test_many_deletes_wait_for_a_confirmation(
     for number in range(5):
         store_session(laptop.store, f"many{number}", ("Many", []))
     joined(laptop, desktop, url)
-    archive = Archive(laptop.store.root)
+    archive = Sessions(laptop.store.root)
     for row in list(archive.newest()):
         if row.title == "Many":
             archive.remove(row)
@@ -156,7 +156,7 @@ def test_a_directory_of_another_machine_can_be_shown_as_one_here(laptop: User, d
     path.write_bytes(path.read_bytes() + file_format.encode_note("2026-01-02T00:00:00.000Z", "run", opened))
     laptop.sync("now")
     desktop.sync("now")
-    assert os.path.join(_WORK, "inner") in [row.cwd for row in Archive(desktop.store.root).newest()]
+    assert os.path.join(_WORK, "inner") in [row.cwd for row in Sessions(desktop.store.root).newest()]
 
 
 def test_leaving_keeps_the_sessions_and_a_second_join_doubles_nothing(laptop: User, desktop: User, url: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from acp_proxy.comparison.compare import Comparison
-from acp_proxy.comparison.transcript_text import Laying, Past
+from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
@@ -53,9 +53,9 @@ def told_by(said: str | Update) -> Update:
     return thought(said[2:]) if said.startswith("~ ") else agent(said)
 
 
-def laid(*said: str | Update, answered: bool = True) -> Past:
+def laid(*said: str | Update, answered: bool = True) -> TranscriptText:
     """A transcript from short forms: ``> x`` is a prompt, and its answer comes before the next prompt."""
-    laying, prompts = Laying(), 0
+    laying, prompts = TextBuilder(), 0
     for each in said:
         if isinstance(each, str) and each.startswith("> "):
             if prompts:
@@ -95,7 +95,7 @@ def _entry(peer: Peer, message: dict[str, Any], of: str | None = None) -> Entry:
     return Entry("", "", peer, of, json.dumps(message).encode(), message)
 
 
-def told(past: Past, *said: str | Update, late: Iterable[str | Update] = ()) -> Comparison:
+def told(past: TranscriptText, *said: str | Update, late: Iterable[str | Update] = ()) -> Comparison:
     """The comparison of a replay with the past; ``late``: updates after the answer to the load."""
     comparison = Comparison(past)
     for is_late, all_said in ((False, said), (True, late)):

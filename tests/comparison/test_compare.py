@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from acp_proxy.comparison import compare
 from acp_proxy.comparison.choose_replay import Rule, verdict
 from acp_proxy.comparison.compare import TAIL_LIMIT, Comparison, merged
-from acp_proxy.comparison.transcript_text import Laying
+from acp_proxy.comparison.transcript_text import TextBuilder
 from tests.comparison.telling import (
     Update,
     agent,
@@ -88,7 +88,7 @@ def test_text_after_a_known_message_without_an_id_is_compared_separately() -> No
 
 
 def test_an_answer_may_end_behind_the_prompt_that_was_queued_during_it() -> None:
-    laying = Laying()
+    laying = TextBuilder()
     queued = [prompt("a"), updated(agent("It is")), prompt("b"), prompt("c"), updated(agent("mended.")), answer()]
     for entry in (*queued, updated(agent("Yes.")), answer(), updated(agent("No."))):
         laying.add(entry)

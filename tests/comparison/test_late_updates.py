@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import WAITING_LIMIT, InTurn, Sieve
-from acp_proxy.comparison.transcript_text import Laying, Past, letters
+from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, letters
 from tests.comparison.telling import (
     Update,
     agent,
@@ -34,7 +34,7 @@ GREETING = "Welcome back! There is a new release."
 class Late:
     """A sieve and its comparison."""
 
-    def __init__(self, past: Past, *before: str | Update, ours: bool, shows_tail: bool = True) -> None:
+    def __init__(self, past: TranscriptText, *before: str | Update, ours: bool, shows_tail: bool = True) -> None:
         self.comparison: Comparison = told(past, *before)
         self.sieve = Sieve(self.comparison, ours=ours, shows_tail=shows_tail)
 
@@ -248,7 +248,7 @@ class Turn:
     """A turn after a load; ``before``: what the agent had replayed before the prompt."""
 
     def __init__(
-        self, past: Past, *before: str | Update, prompts: Iterable[str] = ("go on",), ours: bool = True
+        self, past: TranscriptText, *before: str | Update, prompts: Iterable[str] = ("go on",), ours: bool = True
     ) -> None:
         self.prompts = [letters(prompt) for prompt in prompts]
         self.turn = InTurn(told(past, *before), ours=ours)
@@ -369,7 +369,7 @@ def test_an_echo_equal_to_the_first_prompt_begins_no_replay() -> None:
 
 
 def test_an_echo_in_other_words_is_new_although_a_replay_may_still_be_running() -> None:
-    laying = Laying()
+    laying = TextBuilder()
     for text in ("/undo", "/undo"):
         laying.add(prompt(text))
         laying.update(user(f"{text} [a file]"))

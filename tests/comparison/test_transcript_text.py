@@ -4,21 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.comparison.transcript_text import Laying, Past, block_letters, digest, letters, takes_back
+from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, block_letters, digest, letters, takes_back
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry
 from tests.comparison.telling import agent, answer, call, cancel, laid, opened, prompt, thought, updated, user
 from tests.strategies import values
 
 
-def of(*entries: Entry) -> Past:
-    laying = Laying()
+def of(*entries: Entry) -> TranscriptText:
+    laying = TextBuilder()
     for entry in entries:
         laying.add(entry)
     return laying.past()
 
 
-def forms(past: Past) -> list[list[str]]:
+def forms(past: TranscriptText) -> list[list[str]]:
     return [user.forms for user in past.users]
 
 
@@ -204,7 +204,7 @@ def test_letters_are_the_same_however_a_text_is_cut(text: str) -> None:
 
 @given(st.lists(values), st.lists(st.dictionaries(st.sampled_from(["sessionUpdate", "content", "toolCallId"]), values)))
 def test_entries_of_any_shape_can_be_laid_out(blocks: list[object], told: list[dict[str, object]]) -> None:
-    laying = Laying()
+    laying = TextBuilder()
     laying.add(Entry("", "", Peer.CLIENT, None, b"", {"method": "session/prompt", "params": {"prompt": blocks}}))
     for update in told:
         laying.update(update)

@@ -11,7 +11,7 @@ from typing import Any
 from tests.model import world
 from tests.model.habits import REFUSALS, Habits
 from tests.model.memory import Disk, retold
-from tests.model.world import ASIDE, CALL, SAY, USER, Item, Telling, Update, words
+from tests.model.world import ASIDE, CALL, SAY, USER, Item, Replayer, Update, words
 
 Message = dict[str, Any]
 
@@ -74,7 +74,7 @@ class Agent:
         """The lines that it says now, until somebody takes them."""
         self.backlog: list[Said] = []
         """The rest of a replay, which follows an answer."""
-        self.tellings: list[tuple[str, Telling]] = []
+        self.tellings: list[tuple[str, Replayer]] = []
         """Every replay that was begun, with its session."""
         self.asked: list[tuple[str, str]] = []
         """Requests that opened or prompted a session, in order: method and id (of ``session/new``, its answer's)."""
@@ -251,7 +251,7 @@ class Agent:
         """The lines of a replay before the answer, and those after it."""
         habits = self.habits
         items = list(self.disk.sessions[session]) if when != "never" else []
-        told = Telling(items, times=habits.times, forgot_turns=session in self.disk.lost_turns)
+        told = Replayer(items, times=habits.times, forgot_turns=session in self.disk.lost_turns)
         if habits.injects and items:
             told.lines.append((words(USER, _CONTEXT.text), _CONTEXT))
         told.lines += [(update, item) for item, update in retold(items, habits.pieces)]

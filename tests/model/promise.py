@@ -10,7 +10,7 @@ from acp_proxy.transcript.file_format import Entry
 from tests.model import second, views, world
 from tests.model.proxies import Proxied
 from tests.model.views import Before, Opening
-from tests.model.world import Line, Telling, Token, Update, normal
+from tests.model.world import Line, Replayer, Token, Update, normal
 
 _SHOWN = 6
 """The largest number of allowed views in a report: nobody reads more."""
@@ -79,7 +79,7 @@ class Promise:
         session: Session,
         openings: Sequence[Opening],
         before: Before,
-        tellings: Sequence[Telling],
+        tellings: Sequence[Replayer],
         rest: list[Update],
     ) -> None:
         seen = normal(world.tokens(rest))
@@ -94,9 +94,9 @@ class Promise:
             self._check_same_again(session, openings[0], before, tellings, seen)
 
     def _check_same_again(
-        self, session: Session, opening: Opening, before: Before, tellings: Sequence[Telling], seen: list[Token]
+        self, session: Session, opening: Opening, before: Before, tellings: Sequence[Replayer], seen: list[Token]
     ) -> None:
-        told = tellings[-1] if tellings else Telling()
+        told = tellings[-1] if tellings else Replayer()
         ours = normal([*world.told_by_us(before.whole), *world.seen_of(world.tail_of(before.whole, told))])
         theirs = normal(world.tokens(update for update, _ in told.lines))
         unheard = told.late and world.is_explained(before.whole)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from acp_proxy.proxy.capabilities import Settings
-from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.replay.replayer import TOOL_LIMIT
 from acp_proxy.run.relay import Relay, ReplayOptions
@@ -77,7 +77,7 @@ class Proxied:
             for end in self._begun:
                 threading.Thread(target=self._read_all, args=(end,), daemon=True).start()
         self._relay = Relay(
-            Interceptor(Settings(records=True, serves=True, release="0")),
+            Connection(Settings(records=True, serves=True, release="0")),
             self.recorder,
             from_client=self._from_client,
             to_client=self._to_client,

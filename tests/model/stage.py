@@ -18,7 +18,7 @@ from tests.model.memory import Disk
 from tests.model.promise import Promise, Session, shown
 from tests.model.proxies import Proxied, Stuck
 from tests.model.views import Before, Opening
-from tests.model.world import CALL, SAY, THOUGHT, USER, Item, Line, Telling, Update
+from tests.model.world import CALL, SAY, THOUGHT, USER, Item, Line, Replayer, Update
 
 T = TypeVar("T")
 KINDS = {"s": SAY, "t": THOUGHT, "c": CALL}
@@ -275,7 +275,7 @@ class Stage:
         session.said += session.pending
         session.pending, session.in_question = [], False
 
-    def _note_tail(self, session: Session, tellings: Sequence[Telling], before: Before, *, plain: bool) -> None:
+    def _note_tail(self, session: Session, tellings: Sequence[Replayer], before: Before, *, plain: bool) -> None:
         """What is new in a replay may be recorded, and must be if it can be known to be new."""
         if tellings:
             is_import = not session.has_transcript

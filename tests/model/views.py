@@ -6,7 +6,7 @@ from itertools import product
 from typing import Self
 
 from tests.model import world
-from tests.model.world import AGENTS, OURS, SAY, USER, Line, Telling, Token, normal
+from tests.model.world import AGENTS, OURS, SAY, USER, Line, Replayer, Token, normal
 
 Views = list[list[Token]]
 
@@ -70,7 +70,7 @@ class Showing:
         return replace(self, seen=other.seen) == other
 
 
-def new_lines(ours: Sequence[Line], told: Telling, *, is_import: bool, plain: bool) -> list[Line]:
+def new_lines(ours: Sequence[Line], told: Replayer, *, is_import: bool, plain: bool) -> list[Line]:
     """The lines of a replay that belong in the transcript. They must get there if nothing hides what they are.
 
     Left open, because nobody can tell: a tail after reworded text or after a message without known words, a tail that
@@ -87,25 +87,25 @@ def new_lines(ours: Sequence[Line], told: Telling, *, is_import: bool, plain: bo
     return [Line(update, item, certain) for update, item in told.lines if item.number in new]
 
 
-def strange_lines(ours: Sequence[Line], told: Telling) -> list[Line]:
+def strange_lines(ours: Sequence[Line], told: Replayer) -> list[Line]:
     """The lines of a replay during a turn that may be taken for parts of that turn: all that are not known."""
     known = {line.item.number for line in ours if line.item is not None}
     return [Line(update, item, must=False) for update, item in told.lines if item.number not in known]
 
 
 def may_be_shown(
-    openings: Sequence[Opening], tellings: Sequence[Telling], ours: Sequence[Sequence[Line]], *, handed_over: bool
+    openings: Sequence[Opening], tellings: Sequence[Replayer], ours: Sequence[Sequence[Line]], *, handed_over: bool
 ) -> Views:
     """All views that these requests may show, in order. ``ours``: the possible transcripts."""
     each: list[Views] = []
     for at, opening in enumerate(openings):
         index = at - len(openings) + len(tellings)  # the last requests were replayed
-        told = tellings[index] if 0 <= index < len(tellings) else Telling()
+        told = tellings[index] if 0 <= index < len(tellings) else Replayer()
         each.append([view for lines in ours for view in _of(opening, lines, told, handed_over=handed_over)])
     return [world.without_warnings(normal([token for part in parts for token in part])) for parts in product(*each)]
 
 
-def _of(opening: Opening, ours: Sequence[Line], told: Telling, *, handed_over: bool) -> Views:
+def _of(opening: Opening, ours: Sequence[Line], told: Replayer, *, handed_over: bool) -> Views:
     theirs = world.tokens(update for update, _ in told.lines)
     mine = [*world.told_by_us(ours), *world.seen_of(world.tail_of(ours, told))]
     if opening.is_refused and opening.kind != "cancelled":
@@ -128,7 +128,7 @@ def _of(opening: Opening, ours: Sequence[Line], told: Telling, *, handed_over: b
     return views
 
 
-def has_foreign_words_late(ours: Sequence[Line], tellings: Iterable[Telling]) -> bool:
+def has_foreign_words_late(ours: Sequence[Line], tellings: Iterable[Replayer]) -> bool:
     """Whether an agent replays reworded text after the answer with which it was decided whose replay is shown: then
     it is only certain that ours comes first, or that everything is the agent's."""
     known = {line.item.number for line in ours if line.item is not None}

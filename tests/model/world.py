@@ -179,7 +179,7 @@ def matched(expected: Sequence[Line], actual: Sequence[Update]) -> list[int] | N
 
 
 @dataclass
-class Telling:
+class Replayer:
     """One replay by an agent: its items, and its lines, once.
 
     ``late``: a part of it comes after the answer. ``times``: how often it is sent. ``forgot_turns``: whole turns were
@@ -197,7 +197,7 @@ OURS, AGENTS = "ours", "the agent's"
 EITHER = frozenset({OURS, AGENTS})
 
 
-def whose(ours: Sequence[Line], theirs: Telling, *, handed_over: bool) -> frozenset[str]:
+def whose(ours: Sequence[Line], theirs: Replayer, *, handed_over: bool) -> frozenset[str]:
     """Whose replay may be shown: one of the two or, if nobody can say which is better, either.
 
     ``ours``: what the transcript has at the load.
@@ -227,7 +227,7 @@ def whose(ours: Sequence[Line], theirs: Telling, *, handed_over: bool) -> frozen
     return EITHER
 
 
-def parted(theirs: Telling, known: set[int]) -> tuple[list[Item], list[Item]]:
+def parted(theirs: Replayer, known: set[int]) -> tuple[list[Item], list[Item]]:
     """The items of an agent's replay up to the last known message or call, and the rest: its tail."""
     placed = [
         at for at, item in enumerate(theirs.items) if (item.is_answer or item.kind == USER) and item.number in known
@@ -236,7 +236,7 @@ def parted(theirs: Telling, known: set[int]) -> tuple[list[Item], list[Item]]:
     return theirs.items[: last + 1], theirs.items[last + 1 :]
 
 
-def tail_of(ours: Sequence[Line], theirs: Telling) -> list[Item]:
+def tail_of(ours: Sequence[Line], theirs: Replayer) -> list[Item]:
     """The new items in the tail of an agent's replay."""
     known = {line.item.number for line in ours if line.item is not None}
     return [item for item in parted(theirs, known)[1] if item.number not in known]

@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import Settings
-from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import AmendList, DeleteSession, EndTurn, Forward, IdentifyAgent, ListSessions, RecordLine
 from acp_proxy.proxy.events import LinesRead
 from tests.conversation import (
@@ -514,7 +514,7 @@ def test_a_cancel_passes_to_the_client() -> None:
 
 
 def test_an_event_without_lines_has_no_effects() -> None:
-    core = Interceptor(Settings(records=True, serves=True, release=RELEASE))
+    core = Connection(Settings(records=True, serves=True, release=RELEASE))
     assert core.handle(LinesRead(Peer.CLIENT, [])) == core.handle(LinesRead(Peer.AGENT, [])) == []
 
 
@@ -523,7 +523,7 @@ def test_an_event_without_lines_has_no_effects() -> None:
 
 def in_chain(*, is_chained: bool = True, serves: bool = True) -> Talk:
     talk = Talk()
-    talk.core = Interceptor(Settings(True, serves, RELEASE, store="ours", is_chained=is_chained))
+    talk.core = Connection(Settings(True, serves, RELEASE, store="ours", is_chained=is_chained))
     return talk
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import Recording, RecordLine, RecordNote, RecordUpdates
-from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.replay.terminals import PLACEHOLDER
 from acp_proxy.replay.v2 import EitherVersion, Upserting, Verbatim
 from acp_proxy.transcript import file_format
@@ -20,11 +20,11 @@ from tests.proxy.test_session_log import TerminalTalk
 RUN = "k3f9a1"
 EXITED = {"exitCode": 0, "signal": None}
 MODES: tuple[Mode, ...] = get_args(Mode)
-Replay = Callable[[], Telling | EitherVersion]
+Replay = Callable[[], Replayer | EitherVersion]
 
 
-def first(mode: Mode) -> Telling:
-    return Telling("s", run="a later one", mode=mode)
+def first(mode: Mode) -> Replayer:
+    return Replayer("s", run="a later one", mode=mode)
 
 
 def second(mode: Mode) -> EitherVersion:

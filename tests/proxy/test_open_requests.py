@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
-from acp_proxy.proxy.open_requests import OPEN_LIMIT, Ledger
+from acp_proxy.proxy.open_requests import OPEN_LIMIT, OpenRequests
 from tests.strategies import scalars
 
 
@@ -16,7 +16,7 @@ def asked(id: object, method: str = "some/method") -> Request:
 
 
 def test_an_answer_closes_its_request() -> None:
-    ledger = Ledger()
+    ledger = OpenRequests()
     ledger.add(Peer.CLIENT, asked(1), "s")
     found = ledger.take(Peer.CLIENT, RequestId("1"))
     assert found is not None
@@ -25,7 +25,7 @@ def test_an_answer_closes_its_request() -> None:
 
 
 def test_both_peers_may_use_the_same_id() -> None:
-    ledger = Ledger()
+    ledger = OpenRequests()
     ledger.add(Peer.CLIENT, asked(0, "from/client"), None)
     ledger.add(Peer.AGENT, asked(0, "from/agent"), None)
     for peer in (Peer.AGENT, Peer.CLIENT):
@@ -35,7 +35,7 @@ def test_both_peers_may_use_the_same_id() -> None:
 
 
 def test_ids_that_python_finds_equal_are_different() -> None:
-    ledger = Ledger()
+    ledger = OpenRequests()
     ids = [1, "1", 1.0, True, None, "null", "", 0, False, "true", "1.0"]
     for id in ids:
         ledger.add(Peer.CLIENT, asked(id, f"m/{id!r}"), None)
@@ -46,7 +46,7 @@ def test_ids_that_python_finds_equal_are_different() -> None:
 
 
 def test_an_id_used_twice_at_once_is_answered_oldest_first() -> None:
-    ledger = Ledger()
+    ledger = OpenRequests()
     first, second = asked(1, "first"), asked(1, "second")
     ledger.add(Peer.CLIENT, first, None)
     ledger.add(Peer.CLIENT, second, None)
@@ -56,7 +56,7 @@ def test_an_id_used_twice_at_once_is_answered_oldest_first() -> None:
 
 @pytest.mark.parametrize("id", [None, RequestId("2"), RequestId('"1"')])
 def test_an_answer_to_no_request_finds_nothing(id: RequestId | None) -> None:
-    ledger = Ledger()
+    ledger = OpenRequests()
     ledger.add(Peer.CLIENT, asked(1), None)
     assert ledger.take(Peer.CLIENT, id) is None
     assert ledger.take(Peer.AGENT, RequestId("1")) is None
@@ -64,7 +64,7 @@ def test_an_answer_to_no_request_finds_nothing(id: RequestId | None) -> None:
 
 
 def test_open_requests_can_be_found_by_method() -> None:
-    ledger = Ledger()
+    ledger = OpenRequests()
     ledger.add(Peer.CLIENT, asked(1, "session/load"), "s")
     assert ledger.is_open(Peer.CLIENT, "session/new", "session/load")
     assert not ledger.is_open(Peer.CLIENT, "session/new")
@@ -77,7 +77,7 @@ def test_open_requests_can_be_found_by_method() -> None:
 
 
 def test_only_the_parts_of_a_request_that_its_answer_needs_are_kept() -> None:
-    ledger = Ledger()
+    ledger = OpenRequests()
     for number, method in enumerate(("session/prompt", "session/new", "terminal/output")):
         ledger.add(Peer.CLIENT, Request(b"long", RequestId(str(number)), method, {"long": True}), "s")
     load = Request(b"long", RequestId("3"), "session/load", {"long": True})
@@ -89,7 +89,7 @@ def test_only_the_parts_of_a_request_that_its_answer_needs_are_kept() -> None:
 
 
 def test_only_the_oldest_requests_of_a_flood_are_forgotten() -> None:
-    ledger = Ledger()
+    ledger = OpenRequests()
     ledger.add(Peer.CLIENT, asked("honest", "session/prompt"), "s")
     for number in range(40_000):
         ledger.add(Peer.CLIENT, asked(number, f"_flood/{number}"), None)
@@ -104,7 +104,7 @@ def test_only_the_oldest_requests_of_a_flood_are_forgotten() -> None:
 
 
 def test_long_ids_count_towards_the_limit_by_their_length() -> None:
-    ledger = Ledger()
+    ledger = OpenRequests()
     ledger.add(Peer.CLIENT, asked("honest", "session/prompt"), "s")
     for number in range(100):
         ledger.add(Peer.CLIENT, asked(f"{number}" + "x" * 1024 * 1024, "_flood"), None)
@@ -113,14 +113,14 @@ def test_long_ids_count_towards_the_limit_by_their_length() -> None:
 
 
 def test_a_single_request_is_kept_whatever_its_size() -> None:
-    ledger = Ledger()
+    ledger = OpenRequests()
     ledger.add(Peer.CLIENT, asked("x" * OPEN_LIMIT, "session/new"), None)
     assert ledger.is_open(Peer.CLIENT, "session/new")
 
 
 @given(st.lists(st.tuples(st.sampled_from(Peer), scalars)), st.randoms(use_true_random=False))
 def test_every_request_is_answered_once_in_any_order(asks: list[tuple[Peer, object]], random: Random) -> None:
-    ledger = Ledger()
+    ledger = OpenRequests()
     keys = [(peer, RequestId(json.dumps(id))) for peer, id in asks]
     for number, (peer, id) in enumerate(keys):
         ledger.add(peer, Request(b"", id, str(number), None), None)

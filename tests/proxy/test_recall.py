@@ -23,7 +23,7 @@ from tests.conversation import (
     resume,
     spaced,
 )
-from tests.conversation import Stored as Known
+from tests.conversation import Stored as RecordedSession
 from tests.strategies import values
 
 COMMAND = ("/python", "-m", "acp_proxy", "mcp")
@@ -123,7 +123,7 @@ def test_nothing_is_added_before_the_agent_has_answered_or_without_the_option_or
 
 def test_a_load_that_becomes_a_resume_keeps_the_server() -> None:
     talked = talk(RESUMES)
-    talked.stored["s"] = Known()
+    talked.stored["s"] = RecordedSession()
     step = talked.client(opens("session/load"))
     assert json.loads(step.to_agent)["method"] == "session/resume"
     assert servers(step.to_agent) == [SERVER]
@@ -131,7 +131,7 @@ def test_a_load_that_becomes_a_resume_keeps_the_server() -> None:
 
 def test_a_session_that_is_handed_over_keeps_the_server() -> None:
     talked = talk(LOADS)
-    talked.stored["s"] = Known()
+    talked.stored["s"] = RecordedSession()
     talked.client(opens("session/load"))
     step = talked.agent(error(1, -32002))
     assert json.loads(step.to_agent)["method"] == "session/new"
@@ -140,7 +140,7 @@ def test_a_session_that_is_handed_over_keeps_the_server() -> None:
 
 def test_a_load_that_waits_is_given_the_server_once() -> None:
     talked = talk(LOADS)
-    talked.stored["s"] = Known()
+    talked.stored["s"] = RecordedSession()
     step = talked.client(opens("session/load"), load(2, "t"))
     first, *_ = step.to_agent.splitlines()
     assert servers(first) == [SERVER]

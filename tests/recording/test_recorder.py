@@ -18,7 +18,7 @@ from acp_proxy.proxy.effects import (
     RecordUpdates,
 )
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.store import Store
 from tests.opened import open_below
 from tests.recording.notes import (
@@ -116,10 +116,10 @@ def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(note
         notes.put(*effects)
         [mark] = notes.store.root.glob("unindexed/*/*")
         assert mark.name == notes.path().stem
-    [row] = Archive(notes.store.root).sessions()
+    [row] = Sessions(notes.store.root).sessions()
     assert (row.size, row.title) == (notes.path().stat().st_size, "Renamed by the agent")
     (notes.store.root / "index.sqlite3").unlink()
-    assert Archive(notes.store.root).sessions() == [row]
+    assert Sessions(notes.store.root).sessions() == [row]
 
 
 def test_updates_of_a_turn_are_written_without_another_mark(notes: Notes) -> None:

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.replayer import TOOL_LIMIT, Mode, Telling
+from acp_proxy.replay.replayer import TOOL_LIMIT, Mode, Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 
@@ -103,7 +103,7 @@ def lines_of(
     tool_limit: int = TOOL_LIMIT,
     also: frozenset[str] = frozenset(),
 ) -> list[bytes]:
-    telling = Telling(SESSION, run=run, mode=mode, tool_limit=tool_limit, also=also)
+    telling = Replayer(SESSION, run=run, mode=mode, tool_limit=tool_limit, also=also)
     told = [line for number, entry in enumerate(entries, 1) for line in telling.add(number, entry)]
     return told + telling.end()
 

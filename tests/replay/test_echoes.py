@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay import prompts as replay_prompts
 from acp_proxy.replay import replayer
-from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.transcript.file_format import Entry
 from tests.replay.entries import (
     IMAGE,
@@ -229,7 +229,7 @@ def test_echoes_of_prompts_sent_at_once_may_come_in_any_pieces(mode: Mode) -> No
 
 
 def test_the_wait_for_an_echo_has_a_limit() -> None:
-    again = Telling(SESSION, run=RUN, mode="full")
+    again = Replayer(SESSION, run=RUN, mode="full")
     entries = [prompt("a"), chunk("1"), prompt("b", id=2)]
     assert sum(len(again.add(number, entry)) for number, entry in enumerate(entries, 1)) == 2
     big = chunk("x" * (replayer.HELD // 2))
@@ -239,13 +239,13 @@ def test_the_wait_for_an_echo_has_a_limit() -> None:
 
 
 def test_a_prompt_of_another_run_does_not_wait_for_one_of_an_ended_run() -> None:
-    again = Telling(SESSION, run=RUN)
+    again = Replayer(SESSION, run=RUN)
     assert again.add(1, prompt("a")) == []
     assert [len(again.add(2, prompt("b", run="another"))), len(again.add(3, update("notice", message="-")))] == [1, 0]
 
 
 def test_unanswered_prompts_do_not_pile_up() -> None:
-    again = Telling(SESSION, run=RUN, mode="full")
+    again = Replayer(SESSION, run=RUN, mode="full")
     told = [
         one for number in range(3 * replay_prompts.QUEUE) for one in again.add(number, prompt(f"{number}", id=number))
     ]
@@ -255,7 +255,7 @@ def test_unanswered_prompts_do_not_pile_up() -> None:
 
 @MODES
 def test_a_reader_that_shows_no_ids_gets_each_turn_before_the_next_begins(mode: Mode) -> None:
-    again = Telling(SESSION, run=RUN, mode=mode, at_once=True)
+    again = Replayer(SESSION, run=RUN, mode=mode, at_once=True)
     assert again.add(1, prompt("a")) == []
     assert [one["content"]["text"] for one in updates_in(again.add(2, prompt("b", id=2)))] == ["a"]
     assert again.add(3, heard("b")) + again.add(4, heard("a")) == []
@@ -286,7 +286,7 @@ def test_a_call_continues_while_another_prompt_is_queued(mode: Mode) -> None:
 @MODES
 @pytest.mark.parametrize("live", [True, None])
 def test_everything_is_replayed_once_even_in_a_running_turn(live: bool | None, mode: Mode) -> None:
-    again = Telling(SESSION, run=RUN, mode=mode)
+    again = Replayer(SESSION, run=RUN, mode=mode)
     told = [*again.add(1, prompt("a")), *again.add(2, call("t", status="pending")), *again.end(live=live)]
     assert len(told) == 2
     assert again.end() == []

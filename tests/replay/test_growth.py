@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from acp_proxy.protocol import acp
-from acp_proxy.replay.handover_record import Brief
-from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.replay.handover_record import HandoverRecord
+from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.replay.v2 import EitherVersion, Upserting, Verbatim
 from acp_proxy.transcript.file_format import Entry
 from fuzz import growth
@@ -68,7 +68,7 @@ def test_no_conversation_has_a_quadratic_cost(name: str, mode: Mode) -> None:
         entries = TALKS[name](size)
 
         def work() -> None:
-            telling = Telling(SESSION, run="later", mode=mode, kinds=acp.OPTIONAL_KINDS)
+            telling = Replayer(SESSION, run="later", mode=mode, kinds=acp.OPTIONAL_KINDS)
             for number, entry in enumerate(entries, 1):
                 telling.add(number, entry)
             telling.end()
@@ -84,7 +84,7 @@ def test_a_record_has_no_quadratic_cost() -> None:
         lines = [acp.user_chunk(SESSION, b'{"type":"text","text":"a\\n"}', f"{at // 4}") for at in range(size)]
 
         def work() -> None:
-            record = Brief(100 * size)
+            record = HandoverRecord(100 * size)
             for line in lines:
                 record.add(line)
             record.text()
@@ -94,8 +94,8 @@ def test_a_record_has_no_quadratic_cost() -> None:
     assert growth.counted(Shape("a record", made)).is_well
 
 
-def to_first(page: int) -> Telling:
-    return Telling(SESSION, run="another", page=page)
+def to_first(page: int) -> Replayer:
+    return Replayer(SESSION, run="another", page=page)
 
 
 def to_second(page: int) -> EitherVersion:
@@ -109,7 +109,7 @@ FOLDED = pytest.mark.parametrize(
 """The folded replays, for clients of both versions."""
 
 
-def peak_of_turn(begun: Callable[[int], Telling | EitherVersion], count: int, page: int) -> int:
+def peak_of_turn(begun: Callable[[int], Replayer | EitherVersion], count: int, page: int) -> int:
     """The most bytes that a replay of one turn with so many calls takes at a time."""
     replay = begun(page)
     is_second = isinstance(replay, EitherVersion)
@@ -130,12 +130,12 @@ def peak_of_turn(begun: Callable[[int], Telling | EitherVersion], count: int, pa
 
 
 @FOLDED
-def test_the_memory_for_a_turn_does_not_grow_with_it(begun: Callable[[int], Telling | EitherVersion]) -> None:
+def test_the_memory_for_a_turn_does_not_grow_with_it(begun: Callable[[int], Replayer | EitherVersion]) -> None:
     few, many = (peak_of_turn(begun, count, page=32 * 1024) for count in (500, 2_000))
     assert many - few < 1_500 * 400, "more than the ids of the calls"
 
 
 @FOLDED
-def test_a_folded_call_takes_kilobytes_not_tens_of_them(begun: Callable[[int], Telling | EitherVersion]) -> None:
+def test_a_folded_call_takes_kilobytes_not_tens_of_them(begun: Callable[[int], Replayer | EitherVersion]) -> None:
     """What orjson returns takes four, however short it is, so nothing of that is held."""
     assert peak_of_turn(begun, 1_000, page=0) < 1_000 * 4_000

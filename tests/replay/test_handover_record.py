@@ -26,7 +26,7 @@ from acp_proxy.replay.handover_record import (
     SHORTENED,
     TOOL,
     USER,
-    Brief,
+    HandoverRecord,
     brief,
 )
 from acp_proxy.transcript.file_format import Entry
@@ -137,7 +137,7 @@ def test_a_record_stays_within_the_limit_and_keeps_its_introduction(turns: list[
 
 @given(st.lists(messages.map(one_line) | values.map(line) | st.binary(max_size=20)))
 def test_lines_of_any_shape_are_accepted(lines: list[bytes]) -> None:
-    made = Brief()
+    made = HandoverRecord()
     for one in lines:
         made.add(one)
     assert json.dumps(made.text())
@@ -152,7 +152,7 @@ def test_a_tool_call_has_its_last_status() -> None:
 
 
 def test_an_unused_record_is_empty() -> None:
-    assert Brief().is_empty
+    assert HandoverRecord().is_empty
 
 
 def test_messages_of_one_speaker_with_different_ids_are_separate() -> None:
@@ -201,7 +201,7 @@ def test_only_our_own_lines_are_unquoted(talk: list[tuple[Any, str]], limit: int
 
 
 def test_turns_that_no_longer_fit_are_released() -> None:
-    made = Brief()
+    made = HandoverRecord()
     for number in range(2000):
         made.add(user(f"question {number}"))
         made.add(said("x" * 1000))
@@ -211,7 +211,7 @@ def test_turns_that_no_longer_fit_are_released() -> None:
 
 
 def test_a_message_in_a_hundred_thousand_chunks_is_one_message() -> None:
-    made = Brief(10**9)
+    made = HandoverRecord(10**9)
     for _ in range(100_000):
         made.add(said("ab\n"))
     assert made.text() == "\n\n".join([INTRODUCTION, "Agent:\n" + "\n".join(["> ab"] * 100_000), f"{END}\n"])
@@ -260,7 +260,7 @@ def test_a_newest_turn_that_is_too_long_keeps_the_prompt_and_its_end() -> None:
 def test_files_the_last_plan_and_open_ends_follow_the_turns() -> None:
     diff = {"type": "diff", "path": "/w/b.py", "oldText": "a\n", "newText": "b\n"}
     entries = [{"content": "mend", "status": "completed"}, {"content": "test", "status": "pending"}]
-    made = Brief()
+    made = HandoverRecord()
     for each in [
         user("go"),
         call("1", "x", kind="read", locations=[{"path": "/w/a.py"}, {"path": "/w/b.py"}], status="completed"),
@@ -300,7 +300,7 @@ def answer(result: object) -> Entry:
     ],
 )
 def test_the_end_of_the_last_turn_is_told_unless_it_is_the_usual_one(entry: Entry, told: str) -> None:
-    made = Brief()
+    made = HandoverRecord()
     made.add(user("go"))
     made.note(entry)
     assert f"{OPEN}\n> {told}\n" in made.text()
@@ -314,7 +314,7 @@ IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 def test_what_the_agent_takes_is_attached_newest_first_within_a_limit() -> None:
     large = {"type": "image", "data": "a" * (ATTACHED_BYTES // 2), "mimeType": "image/png"}
     older = large | {"mimeType": "image/gif"}
-    made = Brief(takes=frozenset({"image"}))
+    made = HandoverRecord(takes=frozenset({"image"}))
     for block in (older, large, {"type": "audio", "data": "b"}, IMAGE):
         made.add(line({"sessionUpdate": "user_message_chunk", "content": block}))
     assert [json.loads(each) for each in made.attached] == [large, IMAGE]
@@ -323,7 +323,7 @@ def test_what_the_agent_takes_is_attached_newest_first_within_a_limit() -> None:
 
 
 def test_the_same_image_is_attached_once() -> None:
-    made = Brief(takes=frozenset({"image"}))
+    made = HandoverRecord(takes=frozenset({"image"}))
     for _ in range(2):
         made.add(line({"sessionUpdate": "user_message_chunk", "content": IMAGE}))
     assert len(made.attached) == 1
@@ -352,7 +352,7 @@ RESOURCE: dict[str, object] = {"type": "resource", "resource": {"uri": "file:///
 )
 def test_what_tools_and_agents_put_out_is_named_and_never_attached(block: object, named: str) -> None:
     """It may come from anybody, and a block of the prompt counts as the user's words."""
-    made = Brief(takes=TAKES_ALL)
+    made = HandoverRecord(takes=TAKES_ALL)
     content = [{"type": "content", "content": block}]
     made.add(user("look"))
     made.add(line({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "look", "content": content}))

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.replay.terminals import PLACEHOLDER
 from tests.replay.entries import (
     RUN,
@@ -124,7 +124,7 @@ def test_a_first_update_over_the_limit_still_begins_the_call() -> None:
 
 
 def test_a_call_takes_little_more_memory_than_the_limit() -> None:
-    telling = Telling(SESSION, run=RUN, tool_limit=LIMIT)
+    telling = Replayer(SESSION, run=RUN, tool_limit=LIMIT)
     for number in range(200):
         telling.add(number, changed("t", _meta=output("x" * 500)))
     assert held_by(telling) < 4 * LIMIT

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import (
     STATES,
@@ -70,7 +70,7 @@ def own(content: object, number: int) -> bytes:
 
 def told(*entries: Entry, mode: Mode = "full") -> list[bytes]:
     """The whole replay of a transcript; the header is entry number 0."""
-    telling = Telling("s", run=LATER, mode=mode)
+    telling = Replayer("s", run=LATER, mode=mode)
     lines = [one for number, each in enumerate(entries, 1) for one in telling.add(number, each)]
     return lines + telling.end()
 
@@ -139,7 +139,7 @@ def test_a_prompts_blocks_keep_their_bytes_however_they_are_written(
 def test_any_blocks_of_any_session_are_replayed_as_one_line_each(
     mode: Mode, session: str, content: list[dict[str, Any]]
 ) -> None:
-    telling = Telling(session, run=LATER, mode=mode)
+    telling = Replayer(session, run=LATER, mode=mode)
     prompted = request(1, "session/prompt", {"sessionId": session, "prompt": content})
     lines = telling.add(1, asked(prompted)) + telling.end()
     assert all(one.endswith(b"\n") and one.count(b"\n") == 1 for one in lines)
@@ -181,7 +181,7 @@ def test_every_update_of_the_conversation_is_replayed_unchanged(kind: str) -> No
 
 
 def test_updates_are_replayed_in_order_and_as_early_as_possible() -> None:
-    telling = Telling("s", run=LATER, mode="full")
+    telling = Replayer("s", run=LATER, mode="full")
     said = [chunk("s", "a"), update("s", "tool_call", toolCallId="c", title="x", status="completed"), chunk("s", "b")]
     assert [telling.add(number, entry(each)) for number, each in enumerate(said, 1)] == [[line(each)] for each in said]
     assert telling.add(4, asked(prompt(1, "s", "go"))) == []
@@ -190,7 +190,7 @@ def test_updates_are_replayed_in_order_and_as_early_as_possible() -> None:
 
 
 def test_a_prompt_is_replayed_once_its_turn_is_over() -> None:
-    telling = Telling("s", run=LATER, mode="full")
+    telling = Replayer("s", run=LATER, mode="full")
     assert telling.add(1, asked(prompt(1, "s", "one"))) == []
     assert telling.add(2, entry(stopped(1), of="session/prompt")) == [own(text("one"), 1)]
     assert telling.add(3, asked(prompt(2, "s", "two"))) == []
@@ -204,7 +204,7 @@ def test_state_updates_are_not_replayed_in_between(kind: str) -> None:
 
 
 def test_the_latest_commands_and_usage_are_sent_at_the_end() -> None:
-    telling = Telling("s", run=LATER, mode="full")
+    telling = Replayer("s", run=LATER, mode="full")
     old, new = commands("s", "old"), spaced(commands("s", "new"))
     used = update("s", "usage_update", used=2)
     said: list[Said] = [update("s", "usage_update", used=1), old, used, commands("other", "x"), new]
@@ -216,13 +216,13 @@ def test_the_latest_commands_and_usage_are_sent_at_the_end() -> None:
 
 @pytest.mark.parametrize("kind", ["current_mode_update", "config_option_update", "notice", "session_info_update"])
 def test_no_other_state_is_sent_at_the_end(kind: str) -> None:
-    telling = Telling("s", run=LATER, mode="full")
+    telling = Replayer("s", run=LATER, mode="full")
     telling.add(1, entry(update("s", kind)))
     assert telling.states() == []
 
 
 def test_without_state_updates_nothing_is_sent_at_the_end() -> None:
-    assert Telling("s", run=LATER, mode="full").states() == []
+    assert Replayer("s", run=LATER, mode="full").states() == []
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ ENTRIES = st.builds(
 
 def all_told(entries: Iterable[Entry], mode: Mode) -> bytes:
     """The whole replay and the states."""
-    telling = Telling("s", run=LATER, mode=mode)
+    telling = Replayer("s", run=LATER, mode=mode)
     lines = [one for number, each in enumerate(entries, 1) for one in telling.add(number, each)]
     return b"".join([*lines, *telling.end(), *telling.states()])
 

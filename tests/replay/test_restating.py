@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.replayer import Telling
+from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.v2 import EitherVersion, Restating, Verbatim
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import line, prompt, result, update
@@ -116,7 +116,7 @@ def test_parts_of_both_versions_are_replayed_in_order() -> None:
     begun = [entry(prompt(7, "s", "old"), Peer.CLIENT, version=1), first(said("Old."))]
     begun += [first(call(title="T", status="in_progress")), entry(result(7, {}), of="session/prompt", version=1)]
     later = [asked(), state("running"), whole("hello", id="u1", kind="user_message"), accepted(), chunk("New.")]
-    either = EitherVersion("s", Telling("s", run="own"), Verbatim("s", run="own"))
+    either = EitherVersion("s", Replayer("s", run="own"), Verbatim("s", run="own"))
     lines = [line for number, one in enumerate([*begun, *later, *begun]) for line in either.add(number, one)]
     told = [json.loads(one)["params"]["update"] for one in b"".join([*lines, *either.end()]).splitlines()]
     kinds = [(one["sessionUpdate"], one.get("status")) for one in told]

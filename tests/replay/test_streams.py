@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import Streams
 from acp_proxy.transcript.file_format import Entry
@@ -18,8 +18,8 @@ from tests.strategies import any_entries
 MODES = get_args(Mode)
 
 
-def telling(mode: Mode, limit: int = 0) -> Telling:
-    return Telling(SESSION, run=RUNS[0], mode=mode, tool_limit=limit, also=frozenset({PARENT}))
+def telling(mode: Mode, limit: int = 0) -> Replayer:
+    return Replayer(SESSION, run=RUNS[0], mode=mode, tool_limit=limit, also=frozenset({PARENT}))
 
 
 def one_by_one(lines: list[bytes], mode: Mode, limit: int = 0) -> bytes:

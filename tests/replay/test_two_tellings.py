@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.replay.terminals import PLACEHOLDER
 from acp_proxy.transcript.file_format import Entry
 from tests.replay.conversations import PARENT, RUNS, SESSION, Step, Value, conversations
@@ -220,7 +220,7 @@ def without_terminal(item: Value, outputs: dict[Any, Any], run: str) -> Value:
 def told_of(
     steps: Iterable[Step], mode: Mode, kinds: frozenset[str] = acp.OPTIONAL_KINDS, page: int = 0
 ) -> list[bytes]:
-    telling = Telling(SESSION, run=RUNS[0], mode=mode, tool_limit=0, also=frozenset({PARENT}), kinds=kinds, page=page)
+    telling = Replayer(SESSION, run=RUNS[0], mode=mode, tool_limit=0, also=frozenset({PARENT}), kinds=kinds, page=page)
     told = [line for number, step in enumerate(steps, 1) for line in telling.add(number, step.entry)]
     return [*told, *telling.end(), *telling.states()]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.replayer import Telling
+from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.v2 import EitherVersion, Upserting, Verbatim
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import Stream, Streams
@@ -193,7 +193,7 @@ def test_a_client_shows_the_same_also_if_a_turn_is_folded_in_pieces(updates: lis
 
 def replay(*, is_folded: bool, page: int = 0) -> EitherVersion:
     folding = Upserting("s", 0, page=page) if is_folded else None
-    return EitherVersion("s", Telling("s", run="own"), Verbatim("s", run="own"), folding)
+    return EitherVersion("s", Replayer("s", run="own"), Verbatim("s", run="own"), folding)
 
 
 def shown(either: EitherVersion, entries: list[Entry]) -> list[Update]:

@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from acp_proxy.proxy.capabilities import Settings
-from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.replay.replayer import TOOL_LIMIT
 from acp_proxy.run.relay import Relay, ReplayOptions
@@ -90,7 +90,7 @@ class Talk:
     def __init__(
         self,
         store: Store,
-        interceptor: Interceptor | None = None,
+        interceptor: Connection | None = None,
         fsync: str = "turn",
         idle_seconds: float | None = None,
     ) -> None:
@@ -99,7 +99,7 @@ class Talk:
         self.store = store
         self.recorder = Recorder(store, ["agent"], None, fsync, self.warnings.append)
         self.relay = Relay(
-            interceptor or Interceptor(SETTINGS),
+            interceptor or Connection(SETTINGS),
             self.recorder,
             from_client=self.editor.heard_from,
             to_client=self.editor.told_by,

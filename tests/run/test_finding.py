@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from acp_proxy.proxy.capabilities import STORE, Modes
-from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
@@ -20,7 +20,7 @@ NOT_FOUND, CANCELLED = -32002, -32800
 
 
 def test_a_transcript_that_cannot_note_its_gap_yet_does_not_count_as_complete(tmp_path: Path) -> None:
-    talk = Talk(Store(tmp_path / "store"), Interceptor(replace(SETTINGS, modes=Modes(load=STORE))))
+    talk = Talk(Store(tmp_path / "store"), Connection(replace(SETTINGS, modes=Modes(load=STORE))))
     offers = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True, "sessionCapabilities": {"resume": {}}}}
     talk.exchange("initialize", {"protocolVersion": 1}, offers)
     talk.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": "s"})

@@ -13,7 +13,7 @@ import pytest
 from acp_proxy.config import options
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import Modes, Settings
-from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import Forward
 from acp_proxy.proxy.events import LinesRead
 from acp_proxy.run import greeting
@@ -107,7 +107,7 @@ def test_the_exchange_passes_as_the_relay_would_have_passed_it(ends: Ends, line:
     ends.say(ends.client, ASKED)
     assert heard(ends.at_agent) == ASKED
     ends.say(ends.agent, line)
-    core = Interceptor(ends.greeting._settings)
+    core = Connection(ends.greeting._settings)
     core.handle(LinesRead(Peer.CLIENT, [ASKED]))
     effects = core.handle(LinesRead(Peer.AGENT, [line]))
     assert [heard(ends.at_client)] == [effect.data for effect in effects if isinstance(effect, Forward)]
@@ -165,7 +165,7 @@ def test_an_agents_first_answer_does_not_wait_for_the_relay_which_goes_on_after_
 def test_a_store_that_hangs_at_the_start_is_named_and_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     given, _ = options.parse(["--store", "/far/away", "agent"], {}, {}, options.RUN)
     comes_back, said = threading.Event(), list[str]()
-    monkeypatch.setattr(greeting, "Opened", lambda root: comes_back.wait())
+    monkeypatch.setattr(greeting, "StoreBase", lambda root: comes_back.wait())
     monkeypatch.setattr(greeting, "_OPENING_SECONDS", 0.01)
     monkeypatch.setattr(greeting, "warn", said.append)
     assert greeting._opened(given) is None

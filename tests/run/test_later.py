@@ -1,6 +1,5 @@
 """Modules that are loaded at their first use."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -14,7 +14,7 @@ import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import ALWAYS, Modes, Settings
-from acp_proxy.proxy.connection import Interceptor
+from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import Effect
 from acp_proxy.proxy.events import Event, LinesRead
 from acp_proxy.run.pump import LONG_LINE
@@ -232,7 +232,7 @@ def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_i
 # Bugs.
 
 
-class Buggy(Interceptor):
+class Buggy(Connection):
     """Fails on certain words."""
 
     def handle(self, event: Event) -> list[Effect]:
@@ -459,7 +459,7 @@ def test_an_agent_that_does_not_read_is_still_read_while_it_is_asked_for_a_new_s
     tmp_path: Path,
 ) -> None:
     settings = Settings(records=True, serves=True, release="0", modes=Modes(handover=ALWAYS))
-    talk = Talk(Store(tmp_path / "store"), Interceptor(settings))
+    talk = Talk(Store(tmp_path / "store"), Connection(settings))
     talk.open()
     talk.turn("one")
     place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}

@@ -14,7 +14,7 @@ from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import StartReplay
 from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.replay.handover_record import brief
-from acp_proxy.replay.replayer import Mode, Telling
+from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.run.output import WIDE, Output
 from acp_proxy.run.replay_thread import Replay
 from acp_proxy.transcript import file_format
@@ -46,8 +46,8 @@ def replay_of(
     is_told_again: bool = False,
 ) -> Replay:
 
-    def telling(wanted: StartReplay, _: Comparison | None) -> Telling:
-        return Telling(talk.SESSION, run=OWN_RUN, mode=mode, kinds=wanted.kinds)
+    def telling(wanted: StartReplay, _: Comparison | None) -> Replayer:
+        return Replayer(talk.SESSION, run=OWN_RUN, mode=mode, kinds=wanted.kinds)
 
     to_client = Output(writes, lambda: None)
 

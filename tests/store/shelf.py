@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from acp_proxy.store.index import Index, Listed
+from acp_proxy.store.index import Index, ListedSession
 from acp_proxy.store.queries import ListFilter, newest
 from acp_proxy.tools.maintenance.verify import agrees
 from acp_proxy.transcript import file_format
@@ -57,11 +57,11 @@ class Shelf:
     def page(self, cwd: str | None = None, cursor: str | None = None, size: int = 500) -> list[str]:
         return [row.session for row in self.index.page(AGENT, cwd, cursor, talk.RUN, size).rows]
 
-    def row(self, session: str = talk.SESSION, run: str = talk.RUN) -> Listed:
+    def row(self, session: str = talk.SESSION, run: str = talk.RUN) -> ListedSession:
         [row] = [row for row in self.index.page(AGENT, None, None, run).rows if row.session == session]
         return row
 
-    def all(self) -> list[Listed]:
+    def all(self) -> list[ListedSession]:
         """The list for users."""
         return list(newest(lambda question, *_: question(self.index), ListFilter([AGENT])))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.index import SCHEMA, Index, Listed
+from acp_proxy.store.index import SCHEMA, Index, ListedSession
 from acp_proxy.transcript.file_names import file_name
 from tests.opened import open_files
 from tests.store import talk
@@ -27,7 +27,7 @@ def test_a_row_has_every_field_of_a_list(shelf: Shelf) -> None:
         answer(at=4, error={"code": -32000}),
         header=talk.header(cwd="/home/me/", more=("/more",)),
     )
-    assert shelf.row() == Listed(
+    assert shelf.row() == ListedSession(
         agent=AGENT,
         name=file_name(talk.SESSION),
         session=talk.SESSION,

@@ -433,11 +433,11 @@ def test_a_later_opening_changes_the_directory() -> None:
 def test_an_adopted_session_has_the_title_and_the_time_of_the_agents_list_until_it_is_prompted() -> None:
     imported = talk.header(origin=file_format.IMPORTED)
     replayed = [heard("hello"), talk.said("hi", at=1), talk.info(title="Before", updatedAt=talk.time(2))]
-    adopted = talk.note(file_format.ADOPTED, at=90, title="Listed", updatedAt=talk.time(3))
+    adopted = talk.note(file_format.ADOPTED, at=90, title="ListedSession", updatedAt=talk.time(3))
     found = summary(*replayed, adopted, header=imported)
-    assert (found.title, found.updated) == ("Listed", talk.time(3))
+    assert (found.title, found.updated) == ("ListedSession", talk.time(3))
     found = summary(*replayed, adopted, talk.prompt("more", at=100), header=imported)
-    assert (found.title, found.updated) == ("Listed", talk.time(100))
+    assert (found.title, found.updated) == ("ListedSession", talk.time(100))
     found = summary(*replayed, talk.note(file_format.ADOPTED, at=90, title=None, updatedAt=None), header=imported)
     assert (found.title, found.updated) == ("Before", talk.time(1))
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from acp_proxy.store.index import Listed
+from acp_proxy.store.index import ListedSession
 from acp_proxy.views import session_lines, session_table
 from acp_proxy.views.session_table import ListLook
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-ROW = Listed(
+ROW = ListedSession(
     agent="claude-agent-acp-4f1c2a3b4c5d6e7f",
     name="x",
     session="0198c5de-1111-7000",
@@ -46,7 +46,7 @@ ROWS = [ROW, OTHER, WIDE, NO_TITLE]
 IDS = {"0198c5de-1111-7000": "0198c5de", "ses_4f3a2b1c": "ses_4f3a2", "漢字-1": "漢字-1", "abc": "abc"}
 
 
-def drawn(width: int, *some: Listed, colours: bool = False) -> list[str]:
+def drawn(width: int, *some: ListedSession, colours: bool = False) -> list[str]:
     look = ListLook(width, colours, NOW, "/home/me")
     table = session_table.table(some or ROWS, IDS, look)
     return [table.heading(), *table.lines(some or ROWS, IDS)]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from acp_proxy.errors import Unreadable
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.replayer import Telling
+from acp_proxy.replay.replayer import Replayer
 from acp_proxy.tools.maintenance.damage import SECOND_HEADER, Stretch
 from acp_proxy.tools.maintenance.verify import NEWER, REPAIR, repair_finding, verify_store
 from acp_proxy.transcript.appender import Transcript
@@ -233,7 +233,7 @@ def is_kept(line: bytes, stretches: list[Stretch], at: int) -> bool:
 
 def texts_told(reading: Reading) -> set[str]:
     """The agent's text in a load."""
-    telling, lines = Telling(SESSION, run="", mode="full", also=reading.also), list[bytes]()
+    telling, lines = Replayer(SESSION, run="", mode="full", also=reading.also), list[bytes]()
     for line in reading.lines():
         if line.entry is not None:
             lines += telling.add(line.number, line.entry)

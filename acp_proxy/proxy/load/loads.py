@@ -1,7 +1,7 @@
 """Follows requests to open sessions (load, resume, fork), from the question to the agent until everything is settled.
 
 ``Loads`` turns what the agent sends, what the client does and what ``run`` finds into events of each ``Load``;
-``Life`` acts on them. Only the interceptor and ``Opening`` call this.
+``LoadMachine`` acts on them. Only the interceptor and ``Opening`` call this.
 """
 
 from typing import assert_never
@@ -17,11 +17,11 @@ from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import DecideLater, Effect, Forward, StopReplay
 from acp_proxy.proxy.events import PastRead, ReplayEnded
 from acp_proxy.proxy.handover import Handovers
-from acp_proxy.proxy.load.machine import Life
-from acp_proxy.proxy.load.open_loads import HELD_LIMIT, UnderWay
-from acp_proxy.proxy.load.plan import OpeningPlan
-from acp_proxy.proxy.load.states import AWAITING, Happens, Load, LoadState
-from acp_proxy.proxy.session_log import Notebook
+from acp_proxy.proxy.load.machine import LoadMachine
+from acp_proxy.proxy.load.open_loads import HELD_LIMIT, OpenLoads
+from acp_proxy.proxy.load.plan import LoadPlan
+from acp_proxy.proxy.load.states import AWAITING, Load, LoadEvent, LoadState
+from acp_proxy.proxy.session_log import SessionLog
 
 _USER = b'"user_message'
 """How the kinds of a user's messages begin, chunks or whole, as JSON."""
@@ -30,9 +30,9 @@ _USER = b'"user_message'
 class Loads:
     """All requests to open sessions of one connection."""
 
-    def __init__(self, notebook: Notebook, names: Aliases, handovers: Handovers) -> None:
-        self.under_way = UnderWay()
-        self.life = Life(self.under_way, notebook, names, handovers)
+    def __init__(self, notebook: SessionLog, names: Aliases, handovers: Handovers) -> None:
+        self.under_way = OpenLoads()
+        self.life = LoadMachine(self.under_way, notebook, names, handovers)
         self._notebook = notebook
         self._names = names
         self._handovers = handovers
@@ -97,7 +97,9 @@ class Loads:
         load = self.under_way.holder(session) if session is not None else None
         if load is None or load.state is not LoadState.ASKED:
             return self.to_client(session, line)
-        waited = self.life.happens(load, Happens.FLOODED) if load.told and load.plan.shows else self.life.released(load)
+        waited = (
+            self.life.happens(load, LoadEvent.FLOODED) if load.told and load.plan.shows else self.life.released(load)
+        )
         return [*waited, Forward(Peer.CLIENT, line)]
 
     def _state_told(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
@@ -138,7 +140,7 @@ class Loads:
         for load in self.under_way.of_session(session):
             _sent(load, prompt)
             if load.state is LoadState.ASKED and load.told:
-                effects += self.life.happens(load, Happens.PROMPTED)
+                effects += self.life.happens(load, LoadEvent.PROMPTED)
             if load.state is LoadState.PASSING:
                 load.told.clear()
                 load.plan = replace(load.plan, imports=False)
@@ -148,7 +150,7 @@ class Loads:
             _sent(opened, prompt)
             if prompt is not None and opened.state is LoadState.OPEN:
                 self._handovers.prompted_first(opened, prompt)
-            effects += self.life.happens(opened, Happens.PROMPTED)
+            effects += self.life.happens(opened, LoadEvent.PROMPTED)
         return effects
 
     def is_handed_over(self, session: str) -> bool:
@@ -167,7 +169,7 @@ class Loads:
         load = self.under_way.in_question.get(session) if self.under_way.in_question else None
         if load is None or self._notebook.is_live(session):
             return []
-        return self.life.happens(load, Happens.TURN_ENDED)
+        return self.life.happens(load, LoadEvent.TURN_ENDED)
 
     def delivered(self, session: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
         """A turn has ended, which may complete a handover. ``prompt``: the one that was answered, if any."""
@@ -198,7 +200,7 @@ class Loads:
         if load is None or id in self.life.resent:
             return []
         load.was_cancelled = load.state is LoadState.PASSING
-        return self.life.happens(load, Happens.GAVE_UP)
+        return self.life.happens(load, LoadEvent.GAVE_UP)
 
     def stopped(self, session: str) -> list[Effect]:
         """The session was deleted: stop its replays and forget its load."""
@@ -211,7 +213,7 @@ class Loads:
         load.response = line.removesuffix(b"\n") + b"\n"
         told = self.under_way.overtakes(load)
         if message.error is not None:
-            return self.life.happens(load, Happens.UNKNOWN if self._can_go_on(load, message) else Happens.REFUSED)
+            return self.life.happens(load, LoadEvent.UNKNOWN if self._can_go_on(load, message) else LoadEvent.REFUSED)
         load.told = told_last([*told, *load.told]) if told else load.told
         load.told = self.under_way.goes_first(load) + load.told
         load.before = self.under_way.begins(load)
@@ -223,7 +225,7 @@ class Loads:
         if not load.plan.passes:
             load.response = _with_object(load.response, message)
         load.first = len(load.held) if self.life.dialect.states_first else 0
-        return self.life.happens(load, Happens.AGREED, message)
+        return self.life.happens(load, LoadEvent.AGREED, message)
 
     def _can_go_on(self, load: Load, message: Response) -> bool:
         hands_over = load.plan.hands_over
@@ -239,13 +241,13 @@ class Loads:
         if load.state in (LoadState.GIVEN_UP, LoadState.CANCELLED):
             self._handovers.unwanted |= {opened} if opened is not None else set()
             aliased = self.life.aliased(load.session, opened) if opened is not None else []
-            return [*aliased, *self.life.happens(load, Happens.REFUSED)]
+            return [*aliased, *self.life.happens(load, LoadEvent.REFUSED)]
         if message.error is not None or opened is None:
             try:
                 load.response = handover.refused(id, line)
             except (ValueError, KeyError):
                 load.response = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
-            return self.life.happens(load, Happens.REFUSED)
+            return self.life.happens(load, LoadEvent.REFUSED)
         self._names.add(load.session, opened)
         self._handovers.opened(load.session, opened)
         load.is_handed_over = True
@@ -253,7 +255,7 @@ class Loads:
         if (idle := self.life.dialect.idle(load.session)) is not None:
             load.held.insert(0, (idle, None))
             load.first = 1
-        return [*self.life.aliased(load.session, opened), *self.life.happens(load, Happens.AGREED, message)]
+        return [*self.life.aliased(load.session, opened), *self.life.happens(load, LoadEvent.AGREED, message)]
 
     def replay_ended(self, ended: ReplayEnded) -> list[Effect]:
         """``run`` has compared and replayed."""
@@ -268,7 +270,7 @@ class Loads:
             load.compared(ended.comparison, ours=ended.rule.is_ours)
         load.is_ours = ended.rule.is_ours
         self._keep_record(load, ended)
-        return self.life.happens(load, Happens.TOLD, ended)
+        return self.life.happens(load, LoadEvent.TOLD, ended)
 
     def _keep_record(self, load: Load, ended: ReplayEnded) -> None:
         if self._notebook.is_deleted(load.session):
@@ -298,7 +300,7 @@ class Loads:
     def output_taken(self, request: RequestId) -> list[Effect]:
         """The client's output is reserved: answer a cancelled load, unless it has its answer."""
         load = self.under_way.get(request)
-        return self.life.happens(load, Happens.OUTPUT_TAKEN) if load is not None else []
+        return self.life.happens(load, LoadEvent.OUTPUT_TAKEN) if load is not None else []
 
     def failed(self, how: str) -> list[Effect]:
         """The agent has ended: answer every load with an error, after what it sent. ``how``: the error's text."""
@@ -307,9 +309,9 @@ class Loads:
         for load in self.under_way.all():
             if load.state in AWAITING:
                 load.response = jsonrpc.error(load.request.id, jsonrpc.INTERNAL_ERROR, how)
-                effects += self.life.happens(load, Happens.ENDED)
+                effects += self.life.happens(load, LoadEvent.ENDED)
         for load in list(self.under_way.in_question.values()):
-            effects += self.life.goes_on(load) or self.life.happens(load, Happens.ENDED)
+            effects += self.life.goes_on(load) or self.life.happens(load, LoadEvent.ENDED)
         self._handovers.nobody_answers()
         return effects
 
@@ -341,4 +343,4 @@ def _with_object(line: bytes, message: Response) -> bytes:
         return line
 
 
-_FORK = OpeningPlan(acp.FORK, passes=True)
+_FORK = LoadPlan(acp.FORK, passes=True)

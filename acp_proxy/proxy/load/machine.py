@@ -1,6 +1,6 @@
 """Acts on what happens to requests to open sessions: sends or holds lines, records, and asks ``run``.
 
-``states.LIFE`` says what to do in which state. Only ``Loads``, ``Opening`` and the interceptor call this.
+``states.TRANSITIONS`` says what to do in which state. Only ``Loads``, ``Opening`` and the interceptor call this.
 """
 
 from typing import assert_never
@@ -29,18 +29,18 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.proxy.handover import Handovers
-from acp_proxy.proxy.load.open_loads import HELD_LIMIT, IN_QUESTION, UnderWay
-from acp_proxy.proxy.load.states import Do, Happens, Load, LoadState
+from acp_proxy.proxy.load.open_loads import HELD_LIMIT, IN_QUESTION, OpenLoads
+from acp_proxy.proxy.load.states import Do, Load, LoadEvent, LoadState
 from acp_proxy.proxy.session_list import refusal
-from acp_proxy.proxy.session_log import Notebook
+from acp_proxy.proxy.session_log import SessionLog
 
 _TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
 
 
-class Life:
+class LoadMachine:
     """Performs the steps of every ``Load``."""
 
-    def __init__(self, under_way: UnderWay, notebook: Notebook, names: Aliases, handovers: Handovers) -> None:
+    def __init__(self, under_way: OpenLoads, notebook: SessionLog, names: Aliases, handovers: Handovers) -> None:
         self.titles = True
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
         self.agent_lists = False
@@ -60,7 +60,7 @@ class Life:
         self._names = names
         self._handovers = handovers
 
-    def happens(self, load: Load, event: Happens, said: object = None) -> list[Effect]:
+    def happens(self, load: Load, event: LoadEvent, said: object = None) -> list[Effect]:
         """Move a load to its next state. ``said``: the agent's ``Response``, or ``ReplayEnded``, if it has come."""
         effects: list[Effect] = []
         for do in load.steps(event):
@@ -88,8 +88,8 @@ class Life:
             return []
         if unread := self.unread(load.session):
             return unread
-        effects = self.happens(load, Happens.PROMPTED) if is_live else []
-        return effects + (self.happens(load, Happens.ENDED) if is_last_word else [])
+        effects = self.happens(load, LoadEvent.PROMPTED) if is_live else []
+        return effects + (self.happens(load, LoadEvent.ENDED) if is_last_word else [])
 
     def hand_over(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
@@ -101,7 +101,7 @@ class Life:
             load.response = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_HANDOVERS)
         except (ValueError, KeyError) as problem:
             load.response = jsonrpc.error(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")
-        return self.happens(load, Happens.REFUSED)
+        return self.happens(load, LoadEvent.REFUSED)
 
     def aliased(self, session: str, alias: str) -> list[Effect]:
         """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""
@@ -120,7 +120,7 @@ class Life:
     def closed(self, session: str | None) -> list[Effect]:
         """The session is closed or opened again: settle what the agent sent about it until now."""
         load = self.under_way.in_question.get(session) if session is not None and self.under_way.in_question else None
-        return self.happens(load, Happens.CLOSED) if load is not None else []
+        return self.happens(load, LoadEvent.CLOSED) if load is not None else []
 
     def _do(self, load: Load, do: Do, said: object) -> list[Effect]:
         match do:
@@ -191,7 +191,7 @@ class Life:
         if not load.has_transcript:
             name = jsonrpc.printable(load.session)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
-            return [*([] if load.told else [warning]), *self.happens(load, Happens.TOLD)]
+            return [*([] if load.told else [warning]), *self.happens(load, LoadEvent.TOLD)]
         resent = self.resent.get(load.request.id)
         return [
             StartReplay(
@@ -322,7 +322,7 @@ class Life:
             load.size -= sum(len(told) for told, _ in load.told)
             load.told.clear()
             return []
-        return self.happens(load, Happens.FLOODED)
+        return self.happens(load, LoadEvent.FLOODED)
 
     def _bounded(self) -> list[Effect]:
         """Settle the oldest opened session, if too many are not settled."""
@@ -338,7 +338,7 @@ class Life:
         if any(other.state in (LoadState.TELLING, LoadState.STOPPING) for other in others):
             return []
         queued = next((other for other in others if other.state is LoadState.QUEUED), None)
-        return self.happens(queued, Happens.NEXT) if queued is not None else []
+        return self.happens(queued, LoadEvent.NEXT) if queued is not None else []
 
 
 def _update(message: object) -> object:

@@ -23,7 +23,7 @@ UNANSWERED = 10_000
 """The most requests without an answer that are remembered although they hold no lines back."""
 
 
-class UnderWay:
+class OpenLoads:
     """All loads that are not settled. ``in`` asks for an open request by its id; False if there are no loads."""
 
     def __init__(self) -> None:

@@ -16,12 +16,12 @@ from acp_proxy.proxy.capabilities import Service
 from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward, SetArchived
 from acp_proxy.proxy.events import SessionFound
 from acp_proxy.proxy.load.loads import Loads
-from acp_proxy.proxy.load.plan import OpeningPlan, Refusal, plan
+from acp_proxy.proxy.load.plan import LoadPlan, Refusal, plan
 from acp_proxy.proxy.load.states import Load
-from acp_proxy.proxy.open_requests import Ledger
+from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_index import METHODS
 from acp_proxy.proxy.session_list import refusal, unreadable
-from acp_proxy.proxy.session_log import Notebook
+from acp_proxy.proxy.session_log import SessionLog
 from acp_proxy.proxy.shown_sessions import ShownSessions
 
 _NAMING = acp.RECORDED_REQUESTS | acp.RENAMES | {acp.STEERING, acp.CLOSE, acp.FORK, acp.STATUS}
@@ -43,8 +43,8 @@ class Opening:
     def __init__(
         self,
         service: Service,
-        ledger: Ledger,
-        notebook: Notebook,
+        ledger: OpenRequests,
+        notebook: SessionLog,
         loads: Loads,
         names: Aliases,
         shown_ids: ShownIds,
@@ -113,7 +113,7 @@ class Opening:
         if request.id in self._loads.under_way or request.id in self._finding or self._loads.under_way.are_many:
             return None
         settled = self._loads.life.closed(session)
-        planned = OpeningPlan(request.method, passes=True, renames=False)
+        planned = LoadPlan(request.method, passes=True, renames=False)
         return [*settled, *self._asked(line, Load(request, session, planned, has_transcript=True))]
 
     def found(self, found: SessionFound) -> list[Effect]:
@@ -139,7 +139,7 @@ class Opening:
             found = replace(found, moved=True)
         planned = plan(request.method, found, self._service.native, self._service.modes, live=live)
         if planned is None or (not isinstance(planned, Refusal) and self._loads.under_way.are_many):
-            planned = Refusal.TOO_MANY if is_ours else OpeningPlan(request.method, passes=True)
+            planned = Refusal.TOO_MANY if is_ours else LoadPlan(request.method, passes=True)
         if found.trouble is not None and is_ours:
             return [unreadable(request.id, found.trouble)]
         if isinstance(planned, Refusal) and planned in _REFUSALS:
@@ -198,7 +198,7 @@ class Opening:
         if not found.has_transcript:
             return [Forward(Peer.CLIENT, refused)]
         opens = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
-        again = Load(opens, load.session, OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER), has_transcript=True)
+        again = Load(opens, load.session, LoadPlan(acp.NEW, rule=Rule.HANDED_OVER), has_transcript=True)
         self._loads.send_again(again, prompt, refused)
         return self._loads.life.hand_over(again)
 

@@ -21,7 +21,7 @@ class Refusal(enum.Enum):
     NO_HANDOVER = "the session comes from another agent or machine, and nothing may be handed over"
 
 
-class OpeningPlan(Struct, frozen=True):
+class LoadPlan(Struct, frozen=True):
     """How a request is served.
 
     ``sends``: the method that goes to the agent.
@@ -48,7 +48,7 @@ class OpeningPlan(Struct, frozen=True):
 
 def plan(
     method: str, found: SessionFound, native: frozenset[str], modes: Modes, *, live: bool
-) -> OpeningPlan | Refusal | None:
+) -> LoadPlan | Refusal | None:
     """The plan for a request to open a session. None: acp-proxy does not serve it.
 
     ``method``: ``session/load`` or ``session/resume``. ``native``: what the agent serves itself. ``live``: a turn of
@@ -57,28 +57,28 @@ def plan(
     hands_over = modes.handover if found.has_transcript else NEVER
     rule = Rule.HANDED_OVER if found.moved else None
     if found.is_copy and not live and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
-        anew = OpeningPlan(acp.NEW, rule=rule, shows=method == acp.LOAD, hands_over=ALWAYS)
+        anew = LoadPlan(acp.NEW, rule=rule, shows=method == acp.LOAD, hands_over=ALWAYS)
         return anew if modes.handover != NEVER else Refusal.NO_HANDOVER
     behind = found.is_behind and not live and modes.handover != NEVER
     if method != acp.LOAD:
         if behind and RESUME in native and modes.resume != AGENT and method == acp.RESUME:
-            return OpeningPlan(method, rule=rule, shows=False, catches_up=True)
+            return LoadPlan(method, rule=rule, shows=False, catches_up=True)
         if RESUME in native or modes.resume != STORE or method != acp.RESUME:
-            return OpeningPlan(method, passes=True)
-        return OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False, catches_up=behind)
+            return LoadPlan(method, passes=True)
+        return LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False, catches_up=behind)
     if modes.load == AGENT:
-        return OpeningPlan(acp.LOAD, passes=True)
+        return LoadPlan(acp.LOAD, passes=True)
     if LOAD in native:
         if live or found.trouble is not None or not found.has_transcript:
-            return OpeningPlan(
+            return LoadPlan(
                 acp.LOAD, passes=True, imports=not found.has_transcript and not live and found.trouble is None
             )
         if modes.load == STORE and found.complete:
             sends = acp.RESUME if RESUME in native else acp.LOAD
-            return OpeningPlan(sends, rule=Rule.ASKED_FOR, hands_over=hands_over, catches_up=behind)
-        return OpeningPlan(acp.LOAD, rule=rule, hands_over=hands_over, catches_up=behind)
+            return LoadPlan(sends, rule=Rule.ASKED_FOR, hands_over=hands_over, catches_up=behind)
+        return LoadPlan(acp.LOAD, rule=rule, hands_over=hands_over, catches_up=behind)
     if RESUME in native:
-        return OpeningPlan(acp.RESUME, rule=rule, hands_over=hands_over, catches_up=behind)
+        return LoadPlan(acp.RESUME, rule=rule, hands_over=hands_over, catches_up=behind)
     if modes.handover == NEVER:
         return None
-    return OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over=ALWAYS) if found.has_transcript else Refusal.NOT_FOUND
+    return LoadPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over=ALWAYS) if found.has_transcript else Refusal.NOT_FOUND

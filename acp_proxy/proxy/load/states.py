@@ -1,4 +1,4 @@
-"""The states of a request to open a session (load, resume or fork), and the table of its transitions, ``LIFE``.
+"""The states of a request to open a session (load, resume or fork), and the table of its transitions, ``TRANSITIONS``.
 
 A load usually begins as ``ASKED``: what the agent sends waits for its answer. The client may cancel at any time; the
 answer to that is sent only after the client's output is reserved, so that nothing overtakes it. An event that the table
@@ -11,7 +11,7 @@ from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import InTurn, Sieve
 from acp_proxy.protocol.jsonrpc import Request
-from acp_proxy.proxy.load.plan import OpeningPlan
+from acp_proxy.proxy.load.plan import LoadPlan
 
 
 class LoadState(enum.Enum):
@@ -29,7 +29,7 @@ class LoadState(enum.Enum):
     OVER = "everything is settled"
 
 
-class Happens(enum.Enum):
+class LoadEvent(enum.Enum):
     """What can happen to a load."""
 
     AGREED = "the agent has answered with a result"
@@ -69,53 +69,53 @@ class Do(enum.Enum):
 
 _GIVE_BACK = (Do.LET_GO, Do.HAND_BACK)
 
-LIFE: dict[LoadState, dict[Happens, tuple[LoadState, tuple[Do, ...]]]] = {
+TRANSITIONS: dict[LoadState, dict[LoadEvent, tuple[LoadState, tuple[Do, ...]]]] = {
     LoadState.ASKED: {
-        Happens.AGREED: (LoadState.QUEUED, (Do.NOTE, Do.WAIT_IN_LINE)),
-        Happens.REFUSED: (LoadState.OVER, (*_GIVE_BACK, Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
-        Happens.UNKNOWN: (LoadState.ASKED, (Do.DROP, Do.OPEN_ANEW)),
-        Happens.FLOODED: (LoadState.PASSING, _GIVE_BACK),
-        Happens.PROMPTED: (LoadState.PASSING, _GIVE_BACK),
-        Happens.GAVE_UP: (LoadState.GIVEN_UP, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
-        Happens.ENDED: (LoadState.OVER, (*_GIVE_BACK, Do.SAY_ENDED, Do.CLOSE_TRANSCRIPT)),
+        LoadEvent.AGREED: (LoadState.QUEUED, (Do.NOTE, Do.WAIT_IN_LINE)),
+        LoadEvent.REFUSED: (LoadState.OVER, (*_GIVE_BACK, Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
+        LoadEvent.UNKNOWN: (LoadState.ASKED, (Do.DROP, Do.OPEN_ANEW)),
+        LoadEvent.FLOODED: (LoadState.PASSING, _GIVE_BACK),
+        LoadEvent.PROMPTED: (LoadState.PASSING, _GIVE_BACK),
+        LoadEvent.GAVE_UP: (LoadState.GIVEN_UP, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
+        LoadEvent.ENDED: (LoadState.OVER, (*_GIVE_BACK, Do.SAY_ENDED, Do.CLOSE_TRANSCRIPT)),
     },
     LoadState.PASSING: {
-        Happens.AGREED: (LoadState.OPEN, (Do.NOTE, Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
-        Happens.REFUSED: (LoadState.OVER, (Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
-        Happens.ENDED: (LoadState.OVER, (Do.SAY_ENDED, Do.CLOSE_TRANSCRIPT)),
+        LoadEvent.AGREED: (LoadState.OPEN, (Do.NOTE, Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
+        LoadEvent.REFUSED: (LoadState.OVER, (Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
+        LoadEvent.ENDED: (LoadState.OVER, (Do.SAY_ENDED, Do.CLOSE_TRANSCRIPT)),
     },
     LoadState.GIVEN_UP: {
-        Happens.OUTPUT_TAKEN: (LoadState.CANCELLED, (Do.SAY_CANCELLED, Do.HAND_BACK)),
-        Happens.AGREED: (LoadState.OPEN, (Do.NOTE, Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-        Happens.REFUSED: (LoadState.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-        Happens.ENDED: (LoadState.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        LoadEvent.OUTPUT_TAKEN: (LoadState.CANCELLED, (Do.SAY_CANCELLED, Do.HAND_BACK)),
+        LoadEvent.AGREED: (LoadState.OPEN, (Do.NOTE, Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        LoadEvent.REFUSED: (LoadState.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        LoadEvent.ENDED: (LoadState.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
     },
     LoadState.CANCELLED: {
-        Happens.AGREED: (LoadState.OPEN, (Do.DROP, Do.NOTE)),
-        Happens.REFUSED: (LoadState.OVER, ()),
-        Happens.ENDED: (LoadState.OVER, ()),
+        LoadEvent.AGREED: (LoadState.OPEN, (Do.DROP, Do.NOTE)),
+        LoadEvent.REFUSED: (LoadState.OVER, ()),
+        LoadEvent.ENDED: (LoadState.OVER, ()),
     },
     LoadState.QUEUED: {
-        Happens.NEXT: (LoadState.TELLING, (Do.TELL,)),
-        Happens.GAVE_UP: (LoadState.STOPPING, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
+        LoadEvent.NEXT: (LoadState.TELLING, (Do.TELL,)),
+        LoadEvent.GAVE_UP: (LoadState.STOPPING, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
     },
     LoadState.TELLING: {
-        Happens.TOLD: (LoadState.OPEN, (Do.ANSWER_TOLD, Do.HAND_BACK)),
-        Happens.GAVE_UP: (LoadState.STOPPING, (Do.STOP, Do.TAKE_OUTPUT)),
+        LoadEvent.TOLD: (LoadState.OPEN, (Do.ANSWER_TOLD, Do.HAND_BACK)),
+        LoadEvent.GAVE_UP: (LoadState.STOPPING, (Do.STOP, Do.TAKE_OUTPUT)),
     },
     LoadState.STOPPING: {
-        Happens.OUTPUT_TAKEN: (LoadState.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-        Happens.TOLD: (LoadState.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        LoadEvent.OUTPUT_TAKEN: (LoadState.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        LoadEvent.TOLD: (LoadState.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
     },
     LoadState.OPEN: {
-        Happens.PROMPTED: (LoadState.TURN, (Do.SETTLE,)),
-        Happens.CLOSED: (LoadState.OVER, (Do.SETTLE,)),
-        Happens.ENDED: (LoadState.OVER, (Do.SETTLE,)),
+        LoadEvent.PROMPTED: (LoadState.TURN, (Do.SETTLE,)),
+        LoadEvent.CLOSED: (LoadState.OVER, (Do.SETTLE,)),
+        LoadEvent.ENDED: (LoadState.OVER, (Do.SETTLE,)),
     },
     LoadState.TURN: {
-        Happens.TURN_ENDED: (LoadState.OVER, (Do.END_TURN,)),
-        Happens.CLOSED: (LoadState.OVER, (Do.END_TURN,)),
-        Happens.ENDED: (LoadState.OVER, (Do.END_TURN,)),
+        LoadEvent.TURN_ENDED: (LoadState.OVER, (Do.END_TURN,)),
+        LoadEvent.CLOSED: (LoadState.OVER, (Do.END_TURN,)),
+        LoadEvent.ENDED: (LoadState.OVER, (Do.END_TURN,)),
     },
     LoadState.OVER: {},
 }
@@ -131,7 +131,7 @@ TELLS = frozenset({LoadState.QUEUED, LoadState.TELLING, LoadState.STOPPING})
 class Load:
     """A request to open a session, and what the agent sends about the session until everything is settled."""
 
-    def __init__(self, request: Request, session: str, plan: OpeningPlan, *, has_transcript: bool) -> None:
+    def __init__(self, request: Request, session: str, plan: LoadPlan, *, has_transcript: bool) -> None:
         self.request = request
         self.session = session
         self.plan = plan
@@ -184,9 +184,9 @@ class Load:
         self.sieve: Sieve | None = None
         self.turn: InTurn | None = None
 
-    def steps(self, event: Happens) -> tuple[Do, ...]:
+    def steps(self, event: LoadEvent) -> tuple[Do, ...]:
         """Change the state, and return what to do."""
-        self.state, does = LIFE[self.state].get(event, (self.state, ()))
+        self.state, does = TRANSITIONS[self.state].get(event, (self.state, ()))
         return does
 
     @property

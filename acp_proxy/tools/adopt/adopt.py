@@ -13,10 +13,10 @@ from acp_proxy.errors import NewerFormat, NotImported
 from acp_proxy.protocol import timestamps
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.store.agents import command_name, may_run_others
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.adopt.adopted import look_up, write_adopted
 from acp_proxy.tools.adopt.agent_loader import CalledAgent, NotLoaded, Replayed, StartWords, Unable
-from acp_proxy.tools.adopt.plan import Choice, ListedSession, Wanted, chosen, starts_anew
+from acp_proxy.tools.adopt.plan import Choice, OfferedSession, Wanted, chosen, starts_anew
 from acp_proxy.tools.adopt.transcript import composed, conversation, parted
 from acp_proxy.tools.doctor.probe import NoAnswer
 from acp_proxy.tools.redact.redact_files import masked_bytes
@@ -34,7 +34,7 @@ class Result(enum.Enum):
 class Outcome:
     """``why``: what happened, if the session was not adopted; it goes on a sentence."""
 
-    listed: ListedSession
+    listed: OfferedSession
     result: Result
     why: str = ""
 
@@ -43,7 +43,7 @@ class Adoption:
     """Use it in a ``with``, which ends the agent."""
 
     def __init__(
-        self, store: Archive, start: StartWords, wanted: Wanted, masking: Masking | None, agent_id: str | None = None
+        self, store: Sessions, start: StartWords, wanted: Wanted, masking: Masking | None, agent_id: str | None = None
     ) -> None:
         """``agent_id``: the user's name for the agent."""
         self._store = store
@@ -97,7 +97,7 @@ class Adoption:
                 self._end()
             yield self._kept(listed, replayed, is_known=listed.session in choice.again)
 
-    def _kept(self, listed: ListedSession, replayed: Replayed, *, is_known: bool) -> Outcome:
+    def _kept(self, listed: OfferedSession, replayed: Replayed, *, is_known: bool) -> Outcome:
         told, states = parted(replayed.updates)
         if not told:
             return Outcome(listed, Result.EMPTY)

@@ -15,7 +15,7 @@ from tempfile import TemporaryFile
 from acp_proxy.errors import NewerFormat, NotImported, Unreadable
 from acp_proxy.store import delete
 from acp_proxy.store.layout import Layout, remove_file
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.export import import_file
 from acp_proxy.tools.export.import_file import Source, Taken
 from acp_proxy.transcript import file_format, file_names, private_files
@@ -34,7 +34,7 @@ class KnownHere:
     note: Mapping[str, object] | None = None
 
 
-def look_up(store: Archive, agent: str, session: str) -> KnownHere:
+def look_up(store: Sessions, agent: str, session: str) -> KnownHere:
     """What is known of a session that an agent lists. Raises OSError."""
     layout = store.layout
     if session in layout.journal(agent).deleted():
@@ -48,7 +48,7 @@ def look_up(store: Archive, agent: str, session: str) -> KnownHere:
         return KnownHere(is_here=True)
 
 
-def write_adopted(store: Archive, transcript: bytes) -> Taken:
+def write_adopted(store: Sessions, transcript: bytes) -> Taken:
     """Keep an agent's replay as an imported transcript, which ends with an ``adopted`` note. It replaces one that
     ends so too. Raises NotImported, NewerFormat, OSError."""
     taken = _write(store.layout, transcript, store.layout.make_folder)

@@ -14,7 +14,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Notification, Response
 from acp_proxy.proxy.capabilities import CLOSE, LIST, LOAD, Offer, read_offer
-from acp_proxy.tools.adopt.plan import ListedSession, read_page
+from acp_proxy.tools.adopt.plan import OfferedSession, read_page
 from acp_proxy.tools.doctor.agent_report import AUTHENTICATION_REQUIRED, error_text
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 
@@ -83,13 +83,13 @@ class CalledAgent:
     ) -> None:
         self._probe.__exit__(kind, error, traceback)
 
-    def sessions(self, cwd: str | None = None) -> list[ListedSession]:
+    def sessions(self, cwd: str | None = None) -> list[OfferedSession]:
         """All pages of its list; with ``cwd``, also of its list for that directory: without one, some agents list only
         the project in which they were started (opencode). Raises Unable.
         """
         return [*self._pages({}), *(self._pages({"cwd": cwd}) if cwd is not None else ())]
 
-    def _pages(self, wanted: Mapping[str, object]) -> Iterator[ListedSession]:
+    def _pages(self, wanted: Mapping[str, object]) -> Iterator[OfferedSession]:
         cursors: set[str] = set()
         params = wanted
         while len(cursors) < _MANY_PAGES:
@@ -100,7 +100,7 @@ class CalledAgent:
             cursors.add(cursor)
             params = {**wanted, "cursor": cursor}
 
-    def load(self, listed: ListedSession) -> Replayed:
+    def load(self, listed: OfferedSession) -> Replayed:
         """Load a session, and close it if the agent can do that. Raises NotLoaded, Unable (a login), NoAnswer."""
         self.loaded += 1
         heard = _Replay(listed.session)

@@ -14,13 +14,13 @@ from acp_proxy.cli.progress import advanced
 from acp_proxy.cli.wrapping import fitted
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.store.sessions import Archive, called
+from acp_proxy.store.sessions import Sessions, called
 from acp_proxy.views import formatting, sanitize
 
 if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.tools.adopt.adopt import Adoption, Outcome
     from acp_proxy.tools.adopt.candidates import AskedAgent
-    from acp_proxy.tools.adopt.plan import Choice, ListedSession, Wanted
+    from acp_proxy.tools.adopt.plan import Choice, OfferedSession, Wanted
 
 _SECONDS = 60.0
 """For each answer of an agent: a long session takes a while to load."""
@@ -92,7 +92,7 @@ def adopt(
         if not (dry_run or yes):
             typer.echo(fitted(_plan(asked), sys.stderr), err=True)
             agreed("Continue?")
-        opened = Archive(root_of(store), make=False) if dry_run else store_of(store, make=True)
+        opened = Sessions(root_of(store), make=False) if dry_run else store_of(store, make=True)
         work = _Work(opened, wanted, own, min(timeout, _DAY), redact, dry_run=dry_run)
         try:
             for candidate in asked:
@@ -110,7 +110,7 @@ class _Work:
     """Adopts from one agent after the other, and prints what happens."""
 
     def __init__(
-        self, store: Archive, wanted: "Wanted", umask: int, seconds: float, redact: str, *, dry_run: bool
+        self, store: Sessions, wanted: "Wanted", umask: int, seconds: float, redact: str, *, dry_run: bool
     ) -> None:
         self._store = store
         self._wanted = wanted
@@ -207,7 +207,7 @@ def _failure(outcome: "Outcome") -> str:
     return f"not adopted: {_named(outcome.listed)}: {outcome.why.removesuffix('.')}."
 
 
-def _named(listed: "ListedSession") -> str:
+def _named(listed: "OfferedSession") -> str:
     return f"{listed.session} ({listed.title})" if listed.title else listed.session
 
 

@@ -13,7 +13,7 @@ SESSIONS_PER_PROCESS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class ListedSession:
+class OfferedSession:
     """A session in an agent's list. ``updated``: when it was last active, in transcript format, if the list says so."""
 
     session: str
@@ -48,32 +48,32 @@ class Choice:
     """``loads``: the sessions to load, in this order. ``again``: the ids of those that were adopted before.
     ``left_out``: how many others there are, by reason. ``over``: how many the limit leaves for another time."""
 
-    loads: tuple[ListedSession, ...]
+    loads: tuple[OfferedSession, ...]
     again: frozenset[str]
     left_out: Mapping[LeftOut, int]
     listed: int
     over: int = 0
 
 
-def read_page(result: object) -> tuple[list[ListedSession], str | None]:
+def read_page(result: object) -> tuple[list[OfferedSession], str | None]:
     """The sessions of an answer to ``session/list``, and the cursor of the next page."""
     entries = acp.member(result, "sessions")
     found = [_listed(entry) for entry in entries] if isinstance(entries, list) else []
     return [each for each in found if each is not None], acp.text(result, "nextCursor") or None
 
 
-def _listed(entry: object) -> ListedSession | None:
+def _listed(entry: object) -> OfferedSession | None:
     session = acp.session_id(entry)
     if session is None:
         return None
     updated = timestamps.normalized(acp.text(entry, "updatedAt") or "")
     directories = tuple(acp.strings(entry, "additionalDirectories"))
-    return ListedSession(session, acp.text(entry, "cwd"), acp.text(entry, "title"), updated, directories)
+    return OfferedSession(session, acp.text(entry, "cwd"), acp.text(entry, "title"), updated, directories)
 
 
-def chosen(listed: Iterable[ListedSession], standing: Callable[[str], KnownHere], wanted: Wanted) -> Choice:
+def chosen(listed: Iterable[OfferedSession], standing: Callable[[str], KnownHere], wanted: Wanted) -> Choice:
     """``standing``: what the store knows of a session. The newest come first, then those without a time."""
-    loads, again, left_out = list[ListedSession](), set[str](), Counter[LeftOut]()
+    loads, again, left_out = list[OfferedSession](), set[str](), Counter[LeftOut]()
     once = {each.session: each for each in listed}
     for each in once.values():
         if each.cwd is not None and not wanted.is_wanted_place(each.cwd):
@@ -95,7 +95,7 @@ def chosen(listed: Iterable[ListedSession], standing: Callable[[str], KnownHere]
     )
 
 
-def _left_out(listed: ListedSession, known: KnownHere, wanted: Wanted) -> LeftOut | None:
+def _left_out(listed: OfferedSession, known: KnownHere, wanted: Wanted) -> LeftOut | None:
     if known.is_deleted:
         return LeftOut.DELETED
     if known.is_here and not _may_have_grown(listed, known):
@@ -105,7 +105,7 @@ def _left_out(listed: ListedSession, known: KnownHere, wanted: Wanted) -> LeftOu
     return LeftOut.UNTIMED if wanted.since and listed.updated is None else None
 
 
-def _may_have_grown(listed: ListedSession, known: KnownHere) -> bool:
+def _may_have_grown(listed: OfferedSession, known: KnownHere) -> bool:
     """Whether the agent may have more of an adopted session. Without a time, only a load can tell."""
     if known.note is None:
         return False

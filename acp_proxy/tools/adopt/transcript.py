@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from acp_proxy.comparison.once import told_once
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.proxy.effects import BeginTranscript, RecordLine, RecordNote
-from acp_proxy.proxy.session_log import Notebook
-from acp_proxy.tools.adopt.plan import ListedSession
+from acp_proxy.proxy.session_log import SessionLog
+from acp_proxy.tools.adopt.plan import OfferedSession
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
@@ -33,7 +33,7 @@ def conversation(transcript: bytes) -> list[bytes]:
 
 
 def composed(
-    listed: ListedSession,
+    listed: OfferedSession,
     agent: Mapping[str, object],
     told: list[bytes],
     states: list[bytes],
@@ -49,7 +49,7 @@ def composed(
     at = min(listed.updated or now, now)
     params = {"cwd": listed.cwd, "additionalDirectories": list(listed.directories), "mcpServers": list[object]()}
     lines: list[bytes] = []
-    for effect in Notebook(records=True).imported(listed.session, params, result, told, states):
+    for effect in SessionLog(records=True).imported(listed.session, params, result, told, states):
         match effect:
             case BeginTranscript(session, cwd, directories, origin):
                 lines.append(file_format.encode_header(Header(session, cwd, origin, at, directories, agent)))

@@ -11,19 +11,21 @@ from acp_proxy.cli.common import AgentOption, StoreOption, directory, explained,
 from acp_proxy.cli.list_sessions import nothing
 from acp_proxy.cli.pager import is_attended, screen
 from acp_proxy.errors import UsageError
-from acp_proxy.store.sessions import Archive, Listed
+from acp_proxy.store.sessions import ListedSession, Sessions
 
 _FIRST = 64  # sessions: more than a screen
 
 
 def _first_rows(
-    store: Archive, agent: str = "", cwd: str | None = None, *, archived: bool = False
-) -> tuple[Listed, ...]:
+    store: Sessions, agent: str = "", cwd: str | None = None, *, archived: bool = False
+) -> tuple[ListedSession, ...]:
     """The newest sessions. Raises Unreadable."""
     return tuple(islice(store.newest(agent, cwd, archived=archived), _FIRST))
 
 
-def _show(store: Archive, agent: str, cwd: str | None, first: tuple[Listed, ...], *, archived: bool = False) -> None:
+def _show(
+    store: Sessions, agent: str, cwd: str | None, first: tuple[ListedSession, ...], *, archived: bool = False
+) -> None:
     """Browse until the user quits. ``first``: what the list shows at once."""
     from acp_proxy.tools.browse.state import Browsing
     from acp_proxy.tools.browse.store_worker import Library
@@ -34,7 +36,7 @@ def _show(store: Archive, agent: str, cwd: str | None, first: tuple[Listed, ...]
             shown.read(partial(_read, store, row))
 
 
-def _read(store: Archive, row: Listed) -> None:
+def _read(store: Sessions, row: ListedSession) -> None:
     from acp_proxy.tools.show import command  # imported late: slow, and the list is already shown
 
     with closing(store.open_listed(row)) as reading:

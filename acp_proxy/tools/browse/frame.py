@@ -9,7 +9,7 @@ from datetime import datetime
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.store.sessions import Listed, called
+from acp_proxy.store.sessions import ListedSession, called
 from acp_proxy.tools.browse.state import Browsing, Question
 from acp_proxy.views import formatting
 from acp_proxy.views.sanitize import RUNNING, line
@@ -109,7 +109,7 @@ def _filter(state: Browsing, look: FrameLook) -> str:
     return f"{_BOLD}{label}{_END}{typed}{_SELECTED} {_END}{space}{_GAP}{_QUIET}{count}{_END}"
 
 
-def _row(row: Listed, look: FrameLook, *, is_chosen: bool) -> str:
+def _row(row: ListedSession, look: FrameLook, *, is_chosen: bool) -> str:
     when = RUNNING if row.is_running else formatting.when(row.updated, look.now)
     directory = _plain(formatting.from_home(row.cwd or "", look.home), look)
     room = look.width - 2 - _WHEN - len(_GAP)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from acp_proxy.store.sessions import Listed
+from acp_proxy.store.sessions import ListedSession
 
 Question = Literal["rename", "delete", "export"]
 Act = Literal["read", "rename", "archive", "delete", "export", "copy", "switch", "quit"]
@@ -22,7 +22,7 @@ class Deed:
     """
 
     act: Act
-    row: Listed | None = None
+    row: ListedSession | None = None
     text: str = ""
     is_soft: bool = False
 
@@ -31,7 +31,7 @@ class Deed:
 class SaidIn:
     """A session in which the words that the user typed were said, and the place."""
 
-    row: Listed
+    row: ListedSession
     place: str
 
 
@@ -45,7 +45,7 @@ class Browsing:
     ``asked``: the question on the last line; ``answer``: what was typed in reply. ``has_help``: the keys are explained.
     """
 
-    rows: tuple[Listed, ...] = ()
+    rows: tuple[ListedSession, ...] = ()
     is_complete: bool = False
     archived: bool = False
     typed: str = ""
@@ -60,7 +60,7 @@ class Browsing:
     has_help: bool = False
 
     @cached_property
-    def shown(self) -> tuple[Listed, ...]:
+    def shown(self) -> tuple[ListedSession, ...]:
         """The rows whose title and directory have all words of the filter, then those in which they were said."""
         words = self.typed.casefold().split()
         if not words:
@@ -70,7 +70,7 @@ class Browsing:
         return (*found, *(one.row for one in self._said_now if key(one.row) not in known))
 
     @property
-    def chosen(self) -> Listed | None:
+    def chosen(self) -> ListedSession | None:
         return self.shown[self.at] if self.at < len(self.shown) else None
 
     @property
@@ -92,16 +92,18 @@ class Browsing:
         return self.said if self.searched and self.typed.startswith(self.searched) else ()
 
 
-def key(row: Listed) -> tuple[str, str]:
+def key(row: ListedSession) -> tuple[str, str]:
     return row.agent, row.name
 
 
-def _has(row: Listed, words: Sequence[str]) -> bool:
+def _has(row: ListedSession, words: Sequence[str]) -> bool:
     text = f"{row.title or ''}\n{row.cwd or ''}".casefold()
     return all(word in text for word in words)
 
 
-def press(state: Browsing, pressed: str, height: int, name_of: Callable[[Listed], str]) -> tuple[Browsing, Deed | None]:
+def press(
+    state: Browsing, pressed: str, height: int, name_of: Callable[[ListedSession], str]
+) -> tuple[Browsing, Deed | None]:
     """``pressed``: the name of a key, else typed or pasted text. ``height``: of the list. ``name_of``: a file name."""
     if state.has_help:
         return replace(state, has_help=False), None
@@ -202,12 +204,12 @@ def fitted(state: Browsing, height: int) -> Browsing:
     return _moved(state, state.at, height)
 
 
-def with_rows(state: Browsing, rows: Sequence[Listed]) -> Browsing:
+def with_rows(state: Browsing, rows: Sequence[ListedSession]) -> Browsing:
     """The state with all rows, read again. The same session stays selected if it is still there."""
     return _kept(state, replace(state, rows=tuple(rows), is_complete=True))
 
 
-def without(state: Browsing, gone: Listed) -> Browsing:
+def without(state: Browsing, gone: ListedSession) -> Browsing:
     """The state without a session that was deleted, or is in the other list now."""
     rows = tuple(row for row in state.rows if key(row) != key(gone))
     said = tuple(one for one in state.said if key(one.row) != key(gone))

@@ -8,7 +8,7 @@ from pathlib import Path
 from acp_proxy.cli.common import is_usual
 from acp_proxy.cli.pager import screen
 from acp_proxy.errors import AcpProxyError, AlreadyThere, NoSuchSession, Unreadable, UsageError
-from acp_proxy.store.sessions import Archive, Listed
+from acp_proxy.store.sessions import ListedSession, Sessions
 from acp_proxy.tools.browse.state import RUNS, Deed, SaidIn, key
 from acp_proxy.tools.search.search import search_store
 
@@ -22,13 +22,13 @@ class Library:
         self._root = root
         self._agent = agent
         self._cwd = cwd
-        self._store = Archive(root, make=False)
+        self._store = Sessions(root, make=False)
 
     def again(self) -> "Library":
         """Another one, for another thread."""
         return Library(self._root, self._agent, self._cwd)
 
-    def rows(self, archived: bool) -> list[Listed]:
+    def rows(self, archived: bool) -> list[ListedSession]:
         """Raises Unreadable."""
         return list(self._store.newest(self._agent, self._cwd, archived=archived))
 
@@ -65,7 +65,7 @@ class Library:
         )
         return list(found.values())
 
-    def preview(self, row: Listed, width: int, height: int) -> list[str]:
+    def preview(self, row: ListedSession, width: int, height: int) -> list[str]:
         """The first lines of a conversation. Raises AcpProxyError, OSError."""
         from acp_proxy.views.conversation import parts
         from acp_proxy.views.passages import passages
@@ -99,7 +99,7 @@ class Library:
                 return self._delete(row, soft=deed.is_soft)
         return ""
 
-    def _now(self, row: Listed | None) -> Listed:
+    def _now(self, row: ListedSession | None) -> ListedSession:
         """The session as it is now: another process may have changed it. Raises NoSuchSession, Unreadable."""
         found = self._store.meant(row.name) if row is not None else []
         now = next((one for one in found if row is not None and one.agent == row.agent), None)
@@ -107,7 +107,7 @@ class Library:
             raise NoSuchSession("The session does not exist any more.")
         return now
 
-    def _rename(self, row: Listed, text: str) -> str:
+    def _rename(self, row: ListedSession, text: str) -> str:
         from acp_proxy.cli.common import without_secrets
         from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
 
@@ -115,7 +115,7 @@ class Library:
         self._store.rename(row, title)
         return "Renamed." if title is not None else "Your title is removed."
 
-    def _delete(self, row: Listed, *, soft: bool) -> str:
+    def _delete(self, row: ListedSession, *, soft: bool) -> str:
         try:
             self._store.remove(row, soft=soft)
         except Unreadable:
@@ -130,7 +130,7 @@ class Library:
         return f"Deleted. To bring it back: {back}"
 
 
-def _exported(store: Archive, row: Listed, text: str) -> str:
+def _exported(store: Sessions, row: ListedSession, text: str) -> str:
     from acp_proxy.tools.export.command import to_named_file
 
     path = Path(text).expanduser()
@@ -143,7 +143,7 @@ def _exported(store: Archive, row: Listed, text: str) -> str:
     return f"Exported to {os.path.abspath(path)}"
 
 
-def suggested(row: Listed) -> str:
+def suggested(row: ListedSession) -> str:
     """A file for an export of this session."""
     from acp_proxy.tools.export.command import usual_name
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from acp_proxy.cli.pager import screen
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.run.worker import Worker
-from acp_proxy.store.sessions import Listed
+from acp_proxy.store.sessions import ListedSession
 from acp_proxy.tools.browse import state as browse_state
 from acp_proxy.tools.browse.frame import FrameLook, frame
 from acp_proxy.tools.browse.state import Browsing, Deed, SaidIn
@@ -52,7 +52,7 @@ class BrowseTerminal:
         self._reader = Worker(lambda text: self._tell(partial(replace, message=text)))
         self._searcher = Worker(lambda text: self._tell(partial(replace, message=text)))
         self._searching = library.again()
-        self._application: Application[Listed | None] | None = None
+        self._application: Application[ListedSession | None] | None = None
         self._stack = ExitStack()
         self._has_begun = False
         self._is_drawn = False  # here, not by prompt_toolkit, which leaves the screen as it was
@@ -75,7 +75,7 @@ class BrowseTerminal:
             sys.stdout.flush()
         self._stack.close()
 
-    def run(self) -> Listed | None:
+    def run(self) -> ListedSession | None:
         """Show the list until the user wants to read a session, or with None to quit."""
         from prompt_toolkit.application import Application
         from prompt_toolkit.key_binding import KeyBindings
@@ -87,7 +87,7 @@ class BrowseTerminal:
         for name in (*browse_state.KEYS, Keys.Any, Keys.BracketedPaste):
             bindings.add(name, eager=name == "escape")(self._pressed)
         shown = FormattedTextControl(self._text, show_cursor=False)
-        application: Application[Listed | None] = Application(
+        application: Application[ListedSession | None] = Application(
             Layout(Window(shown, always_hide_cursor=True)), key_bindings=bindings, full_screen=True
         )
         if not self._has_begun:
@@ -99,7 +99,7 @@ class BrowseTerminal:
         finally:
             self._application = None
 
-    def _begin(self, application: "Application[Listed | None]") -> None:
+    def _begin(self, application: "Application[ListedSession | None]") -> None:
         """Read the whole list as soon as keys are read: before, it would delay them."""
         application.after_render -= self._begin
         self._has_begun = True
@@ -205,7 +205,7 @@ class BrowseTerminal:
 
         self._searcher.put(search)
 
-    def _read(self, wanted: Seen, row: Listed, look: FrameLook) -> None:
+    def _read(self, wanted: Seen, row: ListedSession, look: FrameLook) -> None:
         if self._wanted == wanted:  # else the user has gone on
             lines = self._got(lambda: self._library.preview(row, look.width, look.height))
             self._previews[wanted] = lines or []

@@ -9,7 +9,7 @@ Source: the ``Proxy…`` types of the protocol's schema, a draft.
 
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
-from acp_proxy.proxy.open_requests import Ledger
+from acp_proxy.proxy.open_requests import OpenRequests
 
 PROXY_INITIALIZE = "proxy/initialize"
 SUCCESSOR = "proxy/successor"
@@ -23,7 +23,7 @@ _IS_NO_AGENT = (
 )
 _NULL = RequestId("null")
 
-Opened = tuple[Peer | None, bytes]
+StoreBase = tuple[Peer | None, bytes]
 """A line as its side sent it, with that side. Without a side: an answer to the conductor."""
 
 
@@ -31,12 +31,12 @@ class Envelopes:
     """The open requests of one connection to a conductor."""
 
     def __init__(self) -> None:
-        self._theirs = Ledger()
+        self._theirs = OpenRequests()
         """The conductor's, by the side they come from."""
-        self._ours = Ledger()
+        self._ours = OpenRequests()
         """Ours, by the side that will answer."""
 
-    def open(self, line: bytes) -> list[Opened]:
+    def open(self, line: bytes) -> list[StoreBase]:
         """What a line from the conductor brings: usually one line, none if it means nothing."""
         if line.startswith(_WRAPPED_UPDATE) and line.endswith(b"}}\n"):
             params = line[len(_WRAPPED_UPDATE) : -len(b"}}\n")]
@@ -69,7 +69,7 @@ class Envelopes:
         except ValueError:  # nested too deeply
             return b""
 
-    def _opened(self, line: bytes, message: Message) -> list[Opened]:
+    def _opened(self, line: bytes, message: Message) -> list[StoreBase]:
         match message:
             case Request():
                 return self._request(line, message)
@@ -88,7 +88,7 @@ class Envelopes:
             case Opaque():
                 return [(None, _refusal(_NULL, "this is not a JSON-RPC message"))] if line.strip() else []
 
-    def _request(self, line: bytes, request: Request) -> list[Opened]:
+    def _request(self, line: bytes, request: Request) -> list[StoreBase]:
         side = Peer.CLIENT
         if request.method == acp.INITIALIZE:
             return [(None, _refusal(request.id, _IS_NO_AGENT))]

@@ -9,7 +9,7 @@ from acp_proxy.cli import completion
 from acp_proxy.cli.common import AgentOption, SessionArgument, StoreOption, chosen, explained, store_of
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.protocol import proxy_ids
-from acp_proxy.store.sessions import Archive, called
+from acp_proxy.store.sessions import Sessions, called
 from acp_proxy.views import sanitize
 
 _SECONDS = 60.0
@@ -65,7 +65,7 @@ def continue_session(
     typer.echo(sanitize.line(f"To continue, open it from the list of {name}'s sessions in your editor."), err=True)
 
 
-def _named(store: Archive, other: str, but: str) -> str:
+def _named(store: Sessions, other: str, but: str) -> str:
     """The folder of the agent that the user means. Raises AcpProxyError."""
     found = store.agents(other)
     if len(found) > 1 and but in found:
@@ -79,7 +79,7 @@ def _named(store: Archive, other: str, but: str) -> str:
     raise AcpProxyError(f"no agent called {other!r} has a recorded session yet. Give its command instead: {command}")
 
 
-def _asked(store: Archive, command: list[str], umask: int) -> tuple[str, dict[str, object]]:
+def _asked(store: Sessions, command: list[str], umask: int) -> tuple[str, dict[str, object]]:
     """The folder, name and version of the agent with this command. Raises AcpProxyError."""
     from acp_proxy.tools.doctor.ask_name import folder_of
     from acp_proxy.tools.doctor.report import run_words

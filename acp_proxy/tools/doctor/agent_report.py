@@ -16,7 +16,7 @@ from acp_proxy.protocol.versions import Dialect
 from acp_proxy.proxy.capabilities import AGENT, LOAD, Modes, Offer, read_offer
 from acp_proxy.run.agent_process import NOT_EXECUTABLE, NOT_FOUND
 from acp_proxy.store.agents import command_name, may_run_others
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor import replay_check
 from acp_proxy.tools.doctor.advice import Todo
 from acp_proxy.tools.doctor.capabilities import Ability, abilities
@@ -38,7 +38,7 @@ class Wish:
     command: list[str]
     modes: Modes
     agent_id: str | None
-    store: Archive | None
+    store: Sessions | None
     off: str | None
     seconds: float
     umask: int = -1
@@ -139,7 +139,7 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
 
 
 def _loaded(
-    probe: Probe, spoken: Dialect, wish: Wish, store: Archive, folder: str, say: Callable[[str], None]
+    probe: Probe, spoken: Dialect, wish: Wish, store: Sessions, folder: str, say: Callable[[str], None]
 ) -> tuple[LoadResult, list[Todo]]:
     """Raises AcpProxyError."""
     found = replay_check.newest_session(store, folder)

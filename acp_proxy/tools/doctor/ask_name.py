@@ -3,12 +3,12 @@
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.proxy.capabilities import read_offer
 from acp_proxy.store.agents import command_name, may_run_others
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 
 
 def folder_of(
-    store: Archive, command: list[str], agent_id: str | None, seconds: float, umask: int = -1
+    store: Sessions, command: list[str], agent_id: str | None, seconds: float, umask: int = -1
 ) -> tuple[str, dict[str, object]]:
     """Start an agent once. Returns the folder of its sessions, and the name and version that it reports.
 

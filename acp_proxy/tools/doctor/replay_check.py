@@ -16,7 +16,7 @@ from acp_proxy.comparison.compare import Comparison
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.run.replay_thread import compare as compared_with
-from acp_proxy.store.sessions import Archive, Listed, Reading, kept
+from acp_proxy.store.sessions import ListedSession, Reading, Sessions, kept
 from acp_proxy.transcript import file_format
 
 _MAX_BYTES = 16 * 1024 * 1024
@@ -45,7 +45,7 @@ class LastLoad:
     why: str
 
 
-def shown_last(store: Archive, agent: str) -> tuple[LastLoad, ...]:
+def shown_last(store: Sessions, agent: str) -> tuple[LastLoad, ...]:
     """What the last loads of the agent's newest sessions showed, and by which rule. Raises AcpProxyError."""
     rows = (row for row in store.sessions() if row.agent == agent and row.size <= _MAX_BYTES)
     found: list[LastLoad] = []
@@ -72,7 +72,7 @@ def _last_replay(reading: Reading) -> Mapping[str, object]:
     return last
 
 
-def newest_session(store: Archive, agent: str) -> tuple[Listed, Reading] | None:
+def newest_session(store: Sessions, agent: str) -> tuple[ListedSession, Reading] | None:
     """The newest session that can test the agent's load, opened. Raises AcpProxyError."""
     rows = (row for row in store.sessions() if row.agent == agent and _is_suitable(row))
     for row in islice(rows, _LOOKED_AT):
@@ -93,7 +93,7 @@ def _is_complete(reading: Reading) -> bool:
         return False
 
 
-def _is_suitable(row: Listed) -> bool:
+def _is_suitable(row: ListedSession) -> bool:
     is_whole = not row.failed and not row.is_running and not proxy_ids.is_foreign(row.session)
     return is_whole and row.size <= _MAX_BYTES and row.cwd is not None and os.path.isdir(row.cwd)
 

@@ -11,7 +11,7 @@ from acp_proxy import shell_quote
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.proxy.capabilities import Modes
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor import agent_report, store_report
 from acp_proxy.tools.doctor.advice import Todo
 from acp_proxy.tools.doctor.agent_report import Examined, Wish
@@ -74,7 +74,7 @@ def _wish(root: Path, kept: StoreReport, given: dict[str, str], command: list[st
     opened = None
     if kept.is_there and kept.off is None:
         with contextlib.suppress(StoreRefused):  # it changed since the check
-            opened = Archive(root, make=False)
+            opened = Sessions(root, make=False)
     off = None
     if given["no-record"]:
         off = "acp-proxy adds nothing, because it records nothing"

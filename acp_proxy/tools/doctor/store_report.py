@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from acp_proxy import shell_quote
 from acp_proxy.errors import AcpProxyError, Unreadable
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor.advice import Todo
 
 ANSWER_SECONDS = 20.0
@@ -66,7 +66,7 @@ def _examine(root: Path) -> tuple[StoreReport, list[Todo]]:
         off = _cannot_be_made(root)
         return StoreReport(root, False, off=off), [Todo(off)] if off else []
     try:
-        store = Archive(root, make=False)
+        store = Sessions(root, make=False)
         store.check_writable()  # raises StoreRefused, also before a store is created
         _write(root)
     except AcpProxyError as problem:

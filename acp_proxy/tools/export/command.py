@@ -17,14 +17,14 @@ from acp_proxy.cli.common import AgentOption, StoreOption, chosen, explained, ke
 from acp_proxy.cli.progress import advancing
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.store.sessions import Archive, file_name
+from acp_proxy.store.sessions import Sessions, file_name
 from acp_proxy.tools.redact.redact_files import masked_copy
 from acp_proxy.tools.stats.usage import measure_session
 from acp_proxy.views import sanitize
 
 if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.redaction.masking import Masking
-    from acp_proxy.store.sessions import Listed, Reading
+    from acp_proxy.store.sessions import ListedSession, Reading
     from acp_proxy.tools.export.hide_home import Homes
     from acp_proxy.views.conversation import OpenChild
     from acp_proxy.views.document import Choices, Head
@@ -138,14 +138,14 @@ def export(
             typer.echo(sanitize.line(str(into)))
 
 
-def to_named_file(store: Archive, row: "Listed", output: Path) -> None:
+def to_named_file(store: Sessions, row: "ListedSession", output: Path) -> None:
     """Write a session in the format of the file's suffix. Raises AcpProxyError, OSError."""
     form = _form(str(output), is_directory=False)
     with _Source(store, form, _choices(form, None, None), None).opened(row) as (_, pieces):
         output_files.to_file(output, pieces, force=False)
 
 
-def usual_name(row: "Listed") -> str:
+def usual_name(row: "ListedSession") -> str:
     """The name of a session's file when several are exported, without the suffix."""
     return _name(row.title or row.session, row)
 
@@ -168,7 +168,7 @@ def _is_directory(output: str) -> bool:
 class _Source:
     """The sessions of a store, in the requested format."""
 
-    store: Archive
+    store: Sessions
     form: _Format
     choices: "Choices"
     masking: "Masking | None"
@@ -185,7 +185,7 @@ class _Source:
             )
 
     @contextmanager
-    def opened(self, row: "Listed") -> Iterator[tuple[str, Iterable[bytes]]]:
+    def opened(self, row: "ListedSession") -> Iterator[tuple[str, Iterable[bytes]]]:
         """The title to show, and the content to write. Raises OSError, NewerFormat."""
         from acp_proxy.tools.export.hide_home import Homes
 
@@ -224,7 +224,7 @@ class _Source:
             self.secrets.update(span.rule.name for span in known.find(text))
             yield piece
 
-    def _head(self, row: "Listed", title: str | None, reading: "Reading") -> "Head":
+    def _head(self, row: "ListedSession", title: str | None, reading: "Reading") -> "Head":
         from acp_proxy.views.document import Head
 
         header = reading.header or reading.remade_header()
@@ -243,7 +243,7 @@ class _Source:
         return replace(head, tokens=used.tokens(used.total), cost=used.total.cost)
 
 
-def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: bool) -> None:
+def _to_directory(source: _Source, rows: "list[ListedSession]", into: Path, *, force: bool) -> None:
     """Write each session to its own file. If one cannot be written, go on with the others."""
     if not rows:
         typer.echo("There is no session to export. To see all sessions: acp-proxy sessions list", err=True)
@@ -267,7 +267,7 @@ def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: b
         raise typer.Exit(1)
 
 
-def _to_browser(source: _Source, row: "Listed") -> None:
+def _to_browser(source: _Source, row: "ListedSession") -> None:
     """The file stays: a browser reads it when it wants to. Raises AcpProxyError, OSError."""
     import tempfile
     import webbrowser
@@ -280,7 +280,7 @@ def _to_browser(source: _Source, row: "Listed") -> None:
     typer.echo(sanitize.line(str(path)))
 
 
-def _name(title: str, row: "Listed") -> str:
+def _name(title: str, row: "ListedSession") -> str:
     """A file name made of the title's words, in any script, and different for every session."""
     shown = unicodedata.normalize("NFC", title[:_SLUG]).lower()
     words = "".join(one if unicodedata.category(one)[0] in _IN_WORDS else " " for one in shown).split()

@@ -14,7 +14,7 @@ from acp_proxy.store import delete
 from acp_proxy.store.index_update import Catalog
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import everything
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.soft_deleted import current, kept
 from acp_proxy.transcript.file_names import aside, compressed, short_copy
 
@@ -76,7 +76,7 @@ def beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
     return gone
 
 
-def find_candidates(store: Archive, *, deleted: bool = False) -> list[Candidate]:
+def find_candidates(store: Sessions, *, deleted: bool = False) -> list[Candidate]:
     """The sessions that may be pruned, newest first; ``deleted``: the soft-deleted ones instead.
 
     Raises OSError, Unreadable.
@@ -116,7 +116,7 @@ def _of_kept(layout: Layout, catalog: Catalog) -> list[Candidate]:
 
 
 def prune_sessions(
-    store: Archive, candidates: Iterable[Candidate], *, soft: bool, is_here: bool = True
+    store: Sessions, candidates: Iterable[Candidate], *, soft: bool, is_here: bool = True
 ) -> Iterator[tuple[Candidate, str | None]]:
     """Delete sessions one by one. Yields each with the reason it was not deleted, or None.
 

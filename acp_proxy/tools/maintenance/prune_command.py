@@ -12,7 +12,7 @@ from acp_proxy.cli.pager import screen
 from acp_proxy.cli.progress import advancing
 from acp_proxy.errors import Unreadable, UsageError
 from acp_proxy.protocol import timestamps
-from acp_proxy.store.sessions import Archive, called, meant
+from acp_proxy.store.sessions import Sessions, called, meant
 from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, beyond, find_candidates, prune_sessions
 from acp_proxy.views import formatting, sanitize
 
@@ -85,7 +85,7 @@ def prune(
         raise typer.Exit(1)
 
 
-def _is_synchronized(store: Archive) -> bool:
+def _is_synchronized(store: Sessions) -> bool:
     from acp_proxy.tools.sync.membership import JoinedStore  # imported late: few need it
 
     return JoinedStore(store.root).is_joined
@@ -102,7 +102,7 @@ def _limits(older_than: str | None, keep: int | None, max_size: str | None) -> L
     return Limits(before, keep, values.size("--max-size", max_size) if max_size is not None else None)
 
 
-def _pruned(store: Archive, chosen: Sequence[Candidate], *, soft: bool, is_here: bool) -> dict[tuple[str, str], str]:
+def _pruned(store: Sessions, chosen: Sequence[Candidate], *, soft: bool, is_here: bool) -> dict[tuple[str, str], str]:
     """The sessions that were not deleted, by agent and name, with the reason."""
     trouble: dict[tuple[str, str], str] = {}
     try:
@@ -129,7 +129,7 @@ def _tell(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as_j
             typer.echo(sanitize.line(f"acp-proxy: {each.named}: {what}"), err=True)
 
 
-def _show(store: Archive, chosen: Sequence[Candidate], *, err: bool = False) -> None:
+def _show(store: Sessions, chosen: Sequence[Candidate], *, err: bool = False) -> None:
     from acp_proxy.views.candidates import SessionRow, lines
 
     ids = short_ids(store, chosen)

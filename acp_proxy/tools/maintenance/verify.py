@@ -25,7 +25,7 @@ from acp_proxy.store import layout as store_layout
 from acp_proxy.store.index import Index, parsed, row_of, trusting
 from acp_proxy.store.index_update import Catalog
 from acp_proxy.store.layout import JOURNAL, Layout
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.maintenance import damage, mend
 from acp_proxy.tools.maintenance.damage import Stretch
 from acp_proxy.tools.maintenance.mend import fitting, remade
@@ -132,7 +132,7 @@ def untold(items: Sequence[T], what: str) -> Iterable[T]:
 
 
 def verify_store(
-    store: Archive, *transcripts: tuple[str, str], advancing: Advancing | None = None
+    store: Sessions, *transcripts: tuple[str, str], advancing: Advancing | None = None
 ) -> Iterator[Finding]:
     """Problems in these transcripts (agent, name), or in the whole store if none are given. Changes nothing.
 
@@ -439,7 +439,7 @@ def _mode(path: Path) -> Iterator[Finding]:
 # --- Repairs findings: each the whole file of a finding, or what the index says of it.
 
 
-def repair_finding(store: Archive, finding: Finding) -> Path | None:
+def repair_finding(store: Sessions, finding: Finding) -> Path | None:
     """Repair the whole file of a finding. Returns the path of its backup copy, or None if no file was changed.
 
     Raises OSError, AcpProxyError.

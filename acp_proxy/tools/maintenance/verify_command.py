@@ -12,7 +12,7 @@ import typer
 from acp_proxy.cli.common import AgentOption, SessionsArgument, StoreOption, chosen, explained, store_of
 from acp_proxy.cli.progress import advancing
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
 from acp_proxy.views import sanitize
 
@@ -92,12 +92,12 @@ def _repaired_at_once(finding: "Finding") -> tuple[Path, str, str, bool]:
     return finding.path, finding.agent, finding.name, finding.kind == MODE
 
 
-def _wanted(store: Archive, wanted: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
+def _wanted(store: Sessions, wanted: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
     rows = [chosen(store, one, agent) for one in wanted or ()]
     return [(row.agent, row.name) for row in rows]
 
 
-def _mend(store: Archive, finding: "Finding") -> bool:
+def _mend(store: Sessions, finding: "Finding") -> bool:
     try:
         copy = repair_finding(store, finding)
     except (AcpProxyError, OSError) as problem:
@@ -107,7 +107,7 @@ def _mend(store: Archive, finding: "Finding") -> bool:
     return True
 
 
-def _say(store: Archive, finding: "Finding") -> None:
+def _say(store: Sessions, finding: "Finding") -> None:
     path = finding.path.relative_to(store.root) if finding.path.is_relative_to(store.root) else finding.path
     about = f" ({finding.agent}/{finding.name})" if finding.name and finding.path.stem != finding.name else ""
     typer.echo(sanitize.line(f"{path}{about}: {finding.kind}: {finding.text}"))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from acp_proxy.protocol import acp, jsonrpc, versions
-from acp_proxy.replay.replayer import Telling
+from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.v2 import EitherVersion, Verbatim, handovers
 from acp_proxy.store.sessions import Summary
 from acp_proxy.tools.mock_agent.state import PlayedState
@@ -58,14 +58,14 @@ class PlayedSession:
 
         ``kinds``: the optional kinds of updates that the client supports.
         """
-        telling = Telling(self.id, run=RUN, also=frozenset(self.header.forked_from), kinds=kinds)
+        telling = Replayer(self.id, run=RUN, also=frozenset(self.header.forked_from), kinds=kinds)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
         return [*lines, *telling.end()], [*telling.states(), *self._named()]
 
     def told_in_second(self) -> tuple[list[bytes], list[bytes]]:
         """The same for a client of version 2."""
         also = frozenset(self.header.forked_from)
-        first = Telling(self.id, run=RUN, also=also, kinds=acp.OPTIONAL_KINDS)
+        first = Replayer(self.id, run=RUN, also=also, kinds=acp.OPTIONAL_KINDS)
         telling = EitherVersion(self.id, first, Verbatim(self.id, run=RUN, also=also))
         telling.handovers = handovers(self.entries)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from acp_proxy.api import Session, Turn
 from acp_proxy.errors import NoSuchSession, NoSuchTurn, UsageError
 from acp_proxy.protocol import jsonrpc
-from acp_proxy.store.sessions import Archive, Listed, called
+from acp_proxy.store.sessions import ListedSession, Sessions, called
 from acp_proxy.tools.recall.visible_sessions import Scope
 from acp_proxy.tools.search.query import question
 from acp_proxy.tools.search.search import Hit, Sought, search_store
@@ -51,7 +51,7 @@ class Lookup:
 
     def search(self, query: str, since: str, limit: int) -> str:
         """The newest sessions with a turn that contains all of these words. Raises AcpProxyError."""
-        store = Archive(self._root, make=False)
+        store = Sessions(self._root, make=False)
         asked = question([query] if '"' in query else query.split())
         found: dict[tuple[str, str], Hit] = {}
 
@@ -77,7 +77,7 @@ class Lookup:
     def sessions(self, since: str, limit: int) -> str:
         """The newest sessions. Raises AcpProxyError."""
         scope = self._scope
-        rows = Archive(self._root, make=False).newest(
+        rows = Sessions(self._root, make=False).newest(
             "", scope.root, self._moment(since), below=scope.is_tree, archived=False
         )
         found = list(islice(filter(self._shows, rows), limit + 1))
@@ -90,7 +90,7 @@ class Lookup:
         match = _TURNS.fullmatch(turns or "1-")
         if match is None:
             raise UsageError(f"{turns!r} is not a turn. Give one like 3, 2-5, 7- or -1, for the last.")
-        store = Archive(self._root, make=False)
+        store = Sessions(self._root, make=False)
         found = self._meant(store, given)
         if not found:
             raise NoSuchSession(f"there is no session {given!r} here. Use list_sessions or search_history to find it.")
@@ -107,13 +107,13 @@ class Lookup:
             raise NoSuchTurn(f"there is no such turn: the session has {len(told)}.")
         return _joined([_row(row), *_within(told[first - 1 : last])])
 
-    def _meant(self, store: Archive, given: str) -> list[Listed]:
+    def _meant(self, store: Sessions, given: str) -> list[ListedSession]:
         """The sessions with this id: alone, as it is cited, or with the agent's folder before it."""
         rows = [*store.meant(given), *store.meant(given.partition("/")[2])]
         named = [row for row in rows if given in (row.in_full, _cited(row), f"{row.agent}/{row.in_full}")]
         return [row for row in named if self._shows(row)]
 
-    def _shows(self, row: Listed) -> bool:
+    def _shows(self, row: ListedSession) -> bool:
         return self._scope.has(row.cwd) and not row.is_running
 
 
@@ -156,13 +156,13 @@ def _hit(hit: Hit) -> str:
     return "\n".join(parts)
 
 
-def _row(row: Listed) -> str:
+def _row(row: ListedSession) -> str:
     turns = f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"
     about = f"Session {_cited(row)} · {turns} · last active {_time(_read(row.updated))}"
     return "\n".join([about, _line(row.title or "(no title)"), *([_line(row.cwd)] if row.cwd is not None else [])])
 
 
-def _cited(row: Listed) -> str:
+def _cited(row: ListedSession) -> str:
     """A session as answers cite it: agent and id. Some agents count 1, 2, 3."""
     return jsonrpc.printable(f"{called(row.agent)}/{row.in_full}")[:_LINE]
 

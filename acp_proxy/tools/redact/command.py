@@ -27,7 +27,7 @@ from acp_proxy.cli.pager import is_attended
 from acp_proxy.cli.progress import advancing
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import NewerFormat, Unreadable, UsageError
-from acp_proxy.store.sessions import SUFFIX, Archive, Listed
+from acp_proxy.store.sessions import SUFFIX, ListedSession, Sessions
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.views import sanitize, session_lines
 
@@ -117,7 +117,7 @@ def redact(
 class _Redacting:
     """Counts and masks secrets, file by file. ``failed``: a line for each file with a problem."""
 
-    def __init__(self, store: Archive, masking: "Masking") -> None:
+    def __init__(self, store: Sessions, masking: "Masking") -> None:
         self._store = store
         self._masking = masking
         self.looked_at = 0
@@ -164,7 +164,7 @@ class _Redacting:
             for path, counts in found.items()
         ]
 
-    def _listed(self, found: Counts) -> dict[Path, Listed]:
+    def _listed(self, found: Counts) -> dict[Path, ListedSession]:
         """The sessions of those of the files that are listed sessions' transcripts."""
         if not found:
             return {}
@@ -174,7 +174,7 @@ class _Redacting:
             return {path: known[path] for path in found if path in known}
         return {}
 
-    def _without_secrets(self, row: Listed) -> Listed:
+    def _without_secrets(self, row: ListedSession) -> ListedSession:
         from acp_proxy.redaction.secret_rules import MARK  # imported late, as above
 
         title = row.title or ""

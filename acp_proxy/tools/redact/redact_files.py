@@ -21,7 +21,7 @@ from acp_proxy.redaction.masking import MaskedSpan, Masking, changed
 from acp_proxy.redaction.split_secrets import Spread
 from acp_proxy.store import fork, open_session
 from acp_proxy.store.journal import Event, events_in
-from acp_proxy.store.sessions import Archive, Listed
+from acp_proxy.store.sessions import ListedSession, Sessions
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.private_files import JOURNAL_FILE, alone_in, make_directory, open_private, read_at, write_at
 from acp_proxy.transcript.reader import Line, Reading, to_read
@@ -32,7 +32,7 @@ _READ_SIZE = 64 * 1024
 
 
 def redact_stored(
-    store: Archive, path: Path, masking: Masking, *, dry: bool, backup: Path | None = None
+    store: Sessions, path: Path, masking: Masking, *, dry: bool, backup: Path | None = None
 ) -> Counter[str]:
     """Mask secrets in one file; ``dry``: only count them. Returns the number of matches by rule.
 
@@ -112,7 +112,7 @@ def _keep_on(fd: int, original: Path, since: int) -> int:
 
 @contextmanager
 def masked_copy(
-    store: Archive, listed: Listed, reading: Reading, masking: Masking
+    store: Sessions, listed: ListedSession, reading: Reading, masking: Masking
 ) -> Iterator[tuple[Reading, str | None]]:
     """Yields a masked copy of a session's transcript, and its masked title; the copy is removed afterwards.
 

@@ -27,7 +27,7 @@ from acp_proxy.cli.list_sessions import nothing
 from acp_proxy.cli.pager import Screen, paged, screen
 from acp_proxy.cli.progress import MOMENT, ProgressBar, advanced
 from acp_proxy.errors import AcpProxyError, Unreadable
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import sanitize
 
@@ -149,7 +149,7 @@ class _EarlyHits:
             self.waiting, self.has_shown = [], True
 
 
-def _texts(store: Archive, hits: "list[Hit]", target: Screen, options: list[str]) -> Iterator[str]:
+def _texts(store: Sessions, hits: "list[Hit]", target: Screen, options: list[str]) -> Iterator[str]:
     from acp_proxy.tools.search import results
 
     if not target.is_terminal:
@@ -172,7 +172,7 @@ def _nothing(words: list[str], options: list[str]) -> str:
     return f"Nothing matches. Try fewer words, or their beginnings, as in: {sanitize.line(beginnings)}"
 
 
-def _command(store: Archive, hit: "Hit", id: str, options: list[str]) -> str:
+def _command(store: Sessions, hit: "Hit", id: str, options: list[str]) -> str:
     """The command that shows this result, for the user to copy."""
     row = hit.session
     turn = ["--turn", str(hit.turns[0])] if hit.turns else []
@@ -181,7 +181,7 @@ def _command(store: Archive, hit: "Hit", id: str, options: list[str]) -> str:
 
 
 @contextmanager
-def _with_room(store: Archive) -> Iterator[None]:
+def _with_room(store: Sessions) -> Iterator[None]:
     """Explain a full disk: sessions can still be read, only the search cannot. Raises AcpProxyError."""
     try:
         yield
@@ -195,7 +195,7 @@ def _with_room(store: Archive) -> Iterator[None]:
 
 
 @contextmanager
-def _interruptible(store: Archive) -> Iterator[None]:
+def _interruptible(store: Sessions) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:

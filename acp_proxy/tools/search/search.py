@@ -19,11 +19,11 @@ from itertools import groupby
 from acp_proxy.errors import NewerFormat, NoFullText, Unreadable, errno_name
 from acp_proxy.protocol import acp, proxy_ids, timestamps
 from acp_proxy.store import layout as store_layout
-from acp_proxy.store.index import COLUMNS, Index, Listed, listed
+from acp_proxy.store.index import COLUMNS, Index, ListedSession, listed
 from acp_proxy.store.index_update import Progress, is_passing
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import LAST_USED, inside
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.soft_deleted import current
 from acp_proxy.tools.search.fts_table import (
     Excerpt,
@@ -83,7 +83,7 @@ class Hit:
     ``excerpts``: of the first matching turns, or of the title.
     """
 
-    session: Listed
+    session: ListedSession
     at: str
     turns: list[int]
     excerpts: list[Excerpt]
@@ -105,7 +105,7 @@ class _Again(Exception):
 
 
 def search_store(
-    store: Archive,
+    store: Sessions,
     sought: Sought,
     progress: Progress = lambda done, total: None,
     tell: Tell = lambda hit: True,
@@ -184,12 +184,14 @@ class Tables:
         with self._trusted(digit):
             return self._words[digit].key(transcript)
 
-    def hit(self, digit: str, row: Listed, transcript: int, docs: list[int], sought: Sought) -> tuple[Hit, set[int]]:
+    def hit(
+        self, digit: str, row: ListedSession, transcript: int, docs: list[int], sought: Sought
+    ) -> tuple[Hit, set[int]]:
         """A session with these matching turns, and their times. Raises _Again, Unreadable."""
         with self._trusted(digit):
             return _hit(self._words[digit], row, transcript, docs, sought)
 
-    def row(self, key: Key) -> Listed | None:
+    def row(self, key: Key) -> ListedSession | None:
         """The session of a transcript, as a list shows it."""
         query = f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND name = ?"
         rows = (listed(row, "") for row in self._index.select(query, key))
@@ -317,7 +319,7 @@ class RunningSearch:
         self.is_all = since <= self._first
         return not self.is_all
 
-    def _rows(self, docs: dict[str, list[int]]) -> Iterator[tuple[int, Listed, str, int]]:
+    def _rows(self, docs: dict[str, list[int]]) -> Iterator[tuple[int, ListedSession, str, int]]:
         """The new sessions of these turns, newest first, with the times and places in the tables; an original before
         its copy."""
         for at, together in groupby(_newest(docs), key=lambda found: found[0]):
@@ -390,7 +392,9 @@ def _named(digit: str, docs: list[int]) -> Iterator[tuple[int, str, int]]:
     return ((when(doc), digit, of(doc)) for doc in docs)
 
 
-def _hit(words: WordTable, row: Listed, transcript: int, docs: list[int], sought: Sought) -> tuple[Hit, set[int]]:
+def _hit(
+    words: WordTable, row: ListedSession, transcript: int, docs: list[int], sought: Sought
+) -> tuple[Hit, set[int]]:
     """A session that matches, and the times of its turns that do."""
     numbers = words.numbers(transcript)
     by_turn = {numbers[doc]: doc for doc in docs if doc in numbers}

@@ -13,7 +13,7 @@ from acp_proxy.cli import output_files
 from acp_proxy.cli.common import INTERRUPTED, AgentOption, SessionArgument, StoreOption, chosen, explained, store_of
 from acp_proxy.cli.pager import Screen, paged, screen
 from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave
-from acp_proxy.store.sessions import Archive, Listed, Reading
+from acp_proxy.store.sessions import ListedSession, Reading, Sessions
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.attachments import attachments
 from acp_proxy.views.conversation import Begun, Ended, OpenChild, Part, numbered, parts
@@ -75,7 +75,7 @@ def show(
             reading.close()
 
 
-def _follow(store: Archive, row: Listed, reading: Reading, wanted: tuple[int, int | None]) -> None:
+def _follow(store: Sessions, row: ListedSession, reading: Reading, wanted: tuple[int, int | None]) -> None:
     from acp_proxy.tools.show.follow import Following
 
     try:
@@ -103,7 +103,9 @@ Wanted = tuple[int, int | None]
 """The first and the last turn; negative numbers count from the end."""
 
 
-def print_conversation(row: Listed, shown: Iterator[Part], target: Screen, *, full: bool, stays: bool = False) -> None:
+def print_conversation(
+    row: ListedSession, shown: Iterator[Part], target: Screen, *, full: bool, stays: bool = False
+) -> None:
     """``stays``: see ``paged``."""
     when = formatting.local(row.updated) if target.is_dressed else None  # like the times of the turns
     title, _, rest = sanitize.heading(row, when).partition("\n")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from acp_proxy.cli.pager import screen
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.sessions import Archive, Line, Listed, Reading, Summary
+from acp_proxy.store.sessions import Line, ListedSession, Reading, Sessions, Summary
 from acp_proxy.views import sanitize
 
 if TYPE_CHECKING:  # importing rich takes as long as everything else
@@ -19,7 +19,7 @@ _PAUSE_SECONDS = 0.1  # soon for a reader, and cheap: an fstat each time
 class Following:
     """``wanted``: the first and the last turn to show; negative numbers count from the end of what is there now."""
 
-    def __init__(self, store: Archive, row: Listed, reading: Reading, wanted: tuple[int, int | None]) -> None:
+    def __init__(self, store: Sessions, row: ListedSession, reading: Reading, wanted: tuple[int, int | None]) -> None:
         from rich.console import Console
 
         from acp_proxy.views.streaming import Streaming

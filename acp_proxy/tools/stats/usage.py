@@ -11,9 +11,9 @@ from functools import cache
 from typing import Any, Literal
 
 from acp_proxy.errors import NewerFormat
-from acp_proxy.store.index import Index, Listed, parsed, trusting
+from acp_proxy.store.index import Index, ListedSession, parsed, trusting
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.sessions import Archive
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.soft_deleted import folded
 from acp_proxy.transcript.private_files import explain_unreadable
 from acp_proxy.transcript.reader import Reading
@@ -110,7 +110,7 @@ class AgentUsed:
         return used
 
 
-def measure_usage(store: Archive, agent: str = "", by: By = "month") -> tuple[dict[str, AgentUsed], list[str]]:
+def measure_usage(store: Sessions, agent: str = "", by: By = "month") -> tuple[dict[str, AgentUsed], list[str]]:
     """What all sessions used, by agent, and a line of text for each transcript that could not be read.
 
     ``agent``: an agent as the user writes it; empty: all. Raises OSError, Unreadable.
@@ -144,7 +144,7 @@ def measure_usage(store: Archive, agent: str = "", by: By = "month") -> tuple[di
     return store.catalog.ask(summed, *agents)
 
 
-def measure_session(store: Archive, listed: Listed) -> AgentUsed:
+def measure_session(store: Sessions, listed: ListedSession) -> AgentUsed:
     """What a session used, without its bytes. Raises Unreadable."""
 
     def told(index: Index) -> AgentUsed:

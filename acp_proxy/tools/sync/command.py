@@ -17,7 +17,7 @@ from acp_proxy.cli.common import JsonOption, StoreOption, YesOption, agreed, exp
 from acp_proxy.cli.progress import advancing
 from acp_proxy.errors import AcpProxyError, NewerFormat, UsageError
 from acp_proxy.redaction.masking import Masking
-from acp_proxy.store.sessions import Archive, Listed, called, is_windows
+from acp_proxy.store.sessions import ListedSession, Sessions, called, is_windows
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync.interfaces import Unavailable
 from acp_proxy.tools.sync.membership import JoinedStore, Membership, SyncStatus
@@ -418,7 +418,7 @@ def _move(joined: JoinedStore, url: str, path: Path, key: "HistoryKey", *, yes: 
     moved(joined, replace(old, url=url, key_file=str(path)), key)
 
 
-def _key_place(given: str, opened: Archive) -> Path:
+def _key_place(given: str, opened: Sessions) -> Path:
     """Raises UsageError."""
     import platformdirs
 
@@ -429,14 +429,14 @@ def _key_place(given: str, opened: Archive) -> Path:
     return path
 
 
-def _settings(opened: Archive, url: str, path: Path, agent: str, cwd: str) -> Membership:
+def _settings(opened: Sessions, url: str, path: Path, agent: str, cwd: str) -> Membership:
     agents = tuple(opened.agents(agent)) if agent else ()
     if agent and not agents:
         raise UsageError(f"no agent has the name {agent!r}. To see all agents: acp-proxy sessions list")
     return Membership(url, str(path), agents, (os.path.abspath(cwd),) if cwd else ())
 
 
-def _show(opened: Archive, joined: JoinedStore, settings: Membership, *, redact: bool, yes: bool) -> None:
+def _show(opened: Sessions, joined: JoinedStore, settings: Membership, *, redact: bool, yes: bool) -> None:
     """Show what would leave this machine, and ask. Raises OSError."""
     leaving = joined.leaving(settings)
     rows = [row for row in opened.newest() if (row.agent, row.name) in leaving]
@@ -460,7 +460,7 @@ def _show(opened: Archive, joined: JoinedStore, settings: Membership, *, redact:
         opened.renew(rows)
 
 
-def _secrets(opened: Archive, rows: list[Listed], masking: Masking, *, dry: bool) -> Counter[str]:
+def _secrets(opened: Sessions, rows: list[ListedSession], masking: Masking, *, dry: bool) -> Counter[str]:
     found: Counter[str] = Counter()
     for path in advancing(opened.redactable(rows) if rows else [], "Searching" if dry else "Masking"):
         try:

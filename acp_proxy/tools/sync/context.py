@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from acp_proxy.tools.sync import records
 from acp_proxy.tools.sync.cache import Spool
-from acp_proxy.tools.sync.interfaces import Logs, Sessions, Unavailable
+from acp_proxy.tools.sync.interfaces import Logs, SyncSessions, Unavailable
 from acp_proxy.tools.sync.records import Blank, Dead, Label, LogEnd, SegmentRecord
 from acp_proxy.tools.sync.session_tree import Node, Tree
 from acp_proxy.tools.sync.state_db import Remembered, Shown
@@ -32,7 +32,7 @@ class Desk:
     """``now``: the time in seconds. ``random``: a new machine's id, or a new file's uid."""
 
     logs: Logs
-    sessions: Sessions
+    sessions: SyncSessions
     kept: Remembered
     now: Callable[[], float]
     random: Callable[[], str]

@@ -7,7 +7,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.tools.sync.store_access import Move, Part, SeenFile
 from acp_proxy.transcript.file_format import Header
 
-__all__ = ["BadRecord", "Logs", "Move", "Part", "SeenFile", "Sessions", "Unavailable"]
+__all__ = ["BadRecord", "Logs", "Move", "Part", "SeenFile", "SyncSessions", "Unavailable"]
 
 
 class Unavailable(AcpProxyError):
@@ -39,7 +39,7 @@ class Logs(Protocol):
         """Write a record in place of another."""
 
 
-class Sessions(Protocol):
+class SyncSessions(Protocol):
     """The sessions of this machine, by agent and transcript name. Positions and sizes are of the entries, without the
     header. Raises OSError."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.store import delete as store_delete
 from acp_proxy.store import journal, remote_turns, soft_deleted
-from acp_proxy.store.opened import Opened
+from acp_proxy.store.opened import StoreBase
 from acp_proxy.store.remote_turns import Part
 from acp_proxy.store.same_directory import is_windows
 from acp_proxy.tools.export.import_file import folder
@@ -51,7 +51,7 @@ class Move:
     uid: str = ""
 
 
-class Shared(Opened):
+class Shared(StoreBase):
     """A store whose sessions other machines have, too. Raises OSError."""
 
     def files(self) -> Iterator[SeenFile]:

@@ -7,7 +7,7 @@ from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import acp
 from acp_proxy.proxy.capabilities import LOAD, RESUME, Modes
 from acp_proxy.proxy.events import SessionFound
-from acp_proxy.proxy.load.plan import OpeningPlan, Refusal, plan
+from acp_proxy.proxy.load.plan import LoadPlan, Refusal, plan
 from tests.conversation import AS_USUAL, requested
 
 ONE = requested(1)
@@ -19,15 +19,15 @@ NOTHING: tuple[str, ...] = ()
 LOADS, RESUMES, BOTH = (LOAD,), (RESUME,), (LOAD, RESUME)
 EVERY_OFFER = [NOTHING, LOADS, RESUMES, BOTH]
 
-NEW = OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over="always")
-COMPARED, HISTORY = OpeningPlan(acp.LOAD, hands_over="auto"), OpeningPlan(acp.RESUME, hands_over="auto")
-PASSED, IMPORTED = OpeningPlan(acp.LOAD, passes=True), OpeningPlan(acp.LOAD, passes=True, imports=True)
-OURS = OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, hands_over="auto")
+NEW = LoadPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over="always")
+COMPARED, HISTORY = LoadPlan(acp.LOAD, hands_over="auto"), LoadPlan(acp.RESUME, hands_over="auto")
+PASSED, IMPORTED = LoadPlan(acp.LOAD, passes=True), LoadPlan(acp.LOAD, passes=True, imports=True)
+OURS = LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, hands_over="auto")
 
 
 def planned(
     native: tuple[str, ...], found: SessionFound, modes: Modes = AS_USUAL, method: str = acp.LOAD, *, live: bool = False
-) -> OpeningPlan | Refusal | None:
+) -> LoadPlan | Refusal | None:
     return plan(method, found, frozenset(native), modes, live=live)
 
 
@@ -42,14 +42,14 @@ def planned(
         (LOADS, UNREADABLE, PASSED),
         (RESUMES, COMPLETE, HISTORY),
         (RESUMES, LOSSY, HISTORY),
-        (RESUMES, UNKNOWN, OpeningPlan(acp.RESUME)),
+        (RESUMES, UNKNOWN, LoadPlan(acp.RESUME)),
         (NOTHING, COMPLETE, NEW),
         (NOTHING, LOSSY, NEW),
         (NOTHING, UNKNOWN, Refusal.NOT_FOUND),
     ],
 )
 def test_by_default_the_agents_replay_is_compared_or_the_session_is_handed_over(
-    native: tuple[str, ...], found: SessionFound, expected: OpeningPlan | Refusal
+    native: tuple[str, ...], found: SessionFound, expected: LoadPlan | Refusal
 ) -> None:
     assert planned(native, found) == expected
 
@@ -77,7 +77,7 @@ def test_a_load_left_to_the_agent_passes(native: tuple[str, ...], found: Session
     ],
 )
 def test_a_complete_transcript_is_shown_on_request(
-    native: tuple[str, ...], found: SessionFound, expected: OpeningPlan | Refusal
+    native: tuple[str, ...], found: SessionFound, expected: LoadPlan | Refusal
 ) -> None:
     assert planned(native, found, Modes(load="store")) == expected
 
@@ -98,7 +98,7 @@ def test_the_handover_mode_applies_to_refused_loads_of_recorded_sessions(
 ) -> None:
     for found, expected in ((COMPLETE, handover), (LOSSY, handover), (UNKNOWN, "never"), (UNREADABLE, "never")):
         made = planned(native, found, Modes(handover=handover))
-        assert isinstance(made, OpeningPlan)
+        assert isinstance(made, LoadPlan)
         assert made.hands_over == expected
 
 
@@ -119,16 +119,16 @@ def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound)
 @pytest.mark.parametrize(
     ("native", "resume", "expected"),
     [
-        (LOADS, "store", OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)),
-        (LOADS, "auto", OpeningPlan(acp.RESUME, passes=True)),
-        (LOADS, "agent", OpeningPlan(acp.RESUME, passes=True)),
-        (BOTH, "store", OpeningPlan(acp.RESUME, passes=True)),
-        (RESUMES, "store", OpeningPlan(acp.RESUME, passes=True)),
-        (RESUMES, "auto", OpeningPlan(acp.RESUME, passes=True)),
+        (LOADS, "store", LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)),
+        (LOADS, "auto", LoadPlan(acp.RESUME, passes=True)),
+        (LOADS, "agent", LoadPlan(acp.RESUME, passes=True)),
+        (BOTH, "store", LoadPlan(acp.RESUME, passes=True)),
+        (RESUMES, "store", LoadPlan(acp.RESUME, passes=True)),
+        (RESUMES, "auto", LoadPlan(acp.RESUME, passes=True)),
     ],
 )
 def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
-    native: tuple[str, ...], resume: str, expected: OpeningPlan
+    native: tuple[str, ...], resume: str, expected: LoadPlan
 ) -> None:
     for found in (COMPLETE, LOSSY, UNKNOWN):
         assert planned(native, found, Modes(resume=resume), acp.RESUME) == expected
@@ -151,7 +151,7 @@ BEHIND = replace(COMPLETE, moved=True, is_behind=True)
 
 @pytest.mark.parametrize(("native", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])
 def test_an_agent_that_is_behind_catches_up_with_a_load(native: tuple[str, ...], sends: str) -> None:
-    shown = OpeningPlan(sends, rule=Rule.HANDED_OVER, hands_over="auto", catches_up=True)
+    shown = LoadPlan(sends, rule=Rule.HANDED_OVER, hands_over="auto", catches_up=True)
     assert planned(native, BEHIND) == shown
     assert planned(native, BEHIND, Modes(handover="never")) == replace(shown, hands_over="never", catches_up=False)
     assert planned(native, BEHIND, live=True) in (PASSED, replace(shown, catches_up=False))
@@ -159,14 +159,14 @@ def test_an_agent_that_is_behind_catches_up_with_a_load(native: tuple[str, ...],
 
 
 def test_an_agent_that_is_behind_catches_up_with_a_resume_that_shows_nothing() -> None:
-    quiet = OpeningPlan(acp.RESUME, rule=Rule.HANDED_OVER, shows=False, catches_up=True)
+    quiet = LoadPlan(acp.RESUME, rule=Rule.HANDED_OVER, shows=False, catches_up=True)
     assert planned(BOTH, BEHIND, method=acp.RESUME) == quiet
     for modes in (Modes(resume="agent"), Modes(handover="never")):
-        assert planned(BOTH, BEHIND, modes, acp.RESUME) == OpeningPlan(acp.RESUME, passes=True)
-    as_load = OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False, catches_up=True)
+        assert planned(BOTH, BEHIND, modes, acp.RESUME) == LoadPlan(acp.RESUME, passes=True)
+    as_load = LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False, catches_up=True)
     assert planned(LOADS, BEHIND, Modes(resume="store"), acp.RESUME) == as_load
 
 
 def test_the_answer_to_a_copys_load_is_left_to_the_agent_on_request() -> None:
     assert planned(BOTH, COPY, Modes(load="agent")) == PASSED
-    assert planned(BOTH, COPY, Modes(resume="agent"), acp.RESUME) == OpeningPlan(acp.RESUME, passes=True)
+    assert planned(BOTH, COPY, Modes(resume="agent"), acp.RESUME) == LoadPlan(acp.RESUME, passes=True)

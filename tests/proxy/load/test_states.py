@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acp_proxy.proxy.load.states import AWAITING, HOLDING, LIFE, TELLS, Do, Happens, LoadState
+from acp_proxy.proxy.load.states import AWAITING, HOLDING, TELLS, TRANSITIONS, Do, LoadEvent, LoadState
 
 FIRST = (LoadState.ASKED, LoadState.PASSING)
 ANSWERS = frozenset({Do.ANSWER, Do.ANSWER_TOLD, Do.SAY_CANCELLED, Do.SAY_ENDED})
@@ -12,15 +12,15 @@ ANSWERS = frozenset({Do.ANSWER, Do.ANSWER_TOLD, Do.SAY_CANCELLED, Do.SAY_ENDED})
 HAS_IT_OPEN = frozenset({Do.CLOSE_TRANSCRIPT, Do.TELL})
 """Actions that close or replay the transcript that was looked up."""
 MEANS_NOTHING = {
-    LoadState.ASKED: {Happens.OUTPUT_TAKEN},
-    LoadState.PASSING: {Happens.GAVE_UP, Happens.OUTPUT_TAKEN, Happens.FLOODED, Happens.PROMPTED},
-    LoadState.GIVEN_UP: {Happens.GAVE_UP, Happens.FLOODED, Happens.PROMPTED},
-    LoadState.CANCELLED: {Happens.GAVE_UP, Happens.OUTPUT_TAKEN},
-    LoadState.QUEUED: {Happens.OUTPUT_TAKEN, Happens.FLOODED, Happens.PROMPTED, Happens.ENDED},
-    LoadState.TELLING: {Happens.OUTPUT_TAKEN, Happens.FLOODED, Happens.PROMPTED, Happens.ENDED},
-    LoadState.STOPPING: {Happens.GAVE_UP, Happens.FLOODED, Happens.PROMPTED, Happens.ENDED},
-    LoadState.OPEN: {Happens.TURN_ENDED},
-    LoadState.TURN: {Happens.PROMPTED},
+    LoadState.ASKED: {LoadEvent.OUTPUT_TAKEN},
+    LoadState.PASSING: {LoadEvent.GAVE_UP, LoadEvent.OUTPUT_TAKEN, LoadEvent.FLOODED, LoadEvent.PROMPTED},
+    LoadState.GIVEN_UP: {LoadEvent.GAVE_UP, LoadEvent.FLOODED, LoadEvent.PROMPTED},
+    LoadState.CANCELLED: {LoadEvent.GAVE_UP, LoadEvent.OUTPUT_TAKEN},
+    LoadState.QUEUED: {LoadEvent.OUTPUT_TAKEN, LoadEvent.FLOODED, LoadEvent.PROMPTED, LoadEvent.ENDED},
+    LoadState.TELLING: {LoadEvent.OUTPUT_TAKEN, LoadEvent.FLOODED, LoadEvent.PROMPTED, LoadEvent.ENDED},
+    LoadState.STOPPING: {LoadEvent.GAVE_UP, LoadEvent.FLOODED, LoadEvent.PROMPTED, LoadEvent.ENDED},
+    LoadState.OPEN: {LoadEvent.TURN_ENDED},
+    LoadState.TURN: {LoadEvent.PROMPTED},
 }
 """Events that can happen in a state and change nothing.
 
@@ -28,14 +28,14 @@ The agent cancels a request that passes; an answered request needs no second ans
 a replay; a reused id may get the release of the output that an earlier request with that id waited for.
 """
 CANNOT = {
-    **{state: {Happens.NEXT, Happens.TOLD, Happens.CLOSED, Happens.TURN_ENDED} for state in AWAITING},
-    LoadState.QUEUED: {Happens.TOLD, Happens.CLOSED, Happens.TURN_ENDED},
-    LoadState.TELLING: {Happens.NEXT, Happens.CLOSED, Happens.TURN_ENDED},
-    LoadState.STOPPING: {Happens.NEXT, Happens.CLOSED, Happens.TURN_ENDED},
+    **{state: {LoadEvent.NEXT, LoadEvent.TOLD, LoadEvent.CLOSED, LoadEvent.TURN_ENDED} for state in AWAITING},
+    LoadState.QUEUED: {LoadEvent.TOLD, LoadEvent.CLOSED, LoadEvent.TURN_ENDED},
+    LoadState.TELLING: {LoadEvent.NEXT, LoadEvent.CLOSED, LoadEvent.TURN_ENDED},
+    LoadState.STOPPING: {LoadEvent.NEXT, LoadEvent.CLOSED, LoadEvent.TURN_ENDED},
 }
 """Events that cannot happen: no replay before the agent agrees, no close or turn end before the client's answer."""
-OF_THE_AGENTS_ANSWER = {Happens.AGREED, Happens.REFUSED, Happens.UNKNOWN}
-UNDER_WAY = {Happens.FLOODED, Happens.GAVE_UP, Happens.OUTPUT_TAKEN, Happens.NEXT, Happens.TOLD}
+OF_THE_AGENTS_ANSWER = {LoadEvent.AGREED, LoadEvent.REFUSED, LoadEvent.UNKNOWN}
+UNDER_WAY = {LoadEvent.FLOODED, LoadEvent.GAVE_UP, LoadEvent.OUTPUT_TAKEN, LoadEvent.NEXT, LoadEvent.TOLD}
 """Events that happen only to a request that is not answered yet."""
 
 
@@ -43,7 +43,7 @@ def paths(state: LoadState, done: tuple[Do, ...] = (), seen: tuple[LoadState, ..
     """The actions on each path from a state to the end. A state repeats at most twice in a row."""
     if state is LoadState.OVER:
         yield done
-    for following, does in LIFE[state].values():
+    for following, does in TRANSITIONS[state].values():
         if seen.count(following) < 1 + (following is state):
             yield from paths(following, (*done, *does), (*seen, state))
 
@@ -51,7 +51,7 @@ def paths(state: LoadState, done: tuple[Do, ...] = (), seen: tuple[LoadState, ..
 def reached_from(state: LoadState) -> set[LoadState]:
     found, new = {state}, [state]
     while new:
-        for following, _ in LIFE[new.pop()].values():
+        for following, _ in TRANSITIONS[new.pop()].values():
             if following not in found:
                 found.add(following)
                 new.append(following)
@@ -59,27 +59,27 @@ def reached_from(state: LoadState) -> set[LoadState]:
 
 
 def test_every_state_is_in_the_table_and_reachable() -> None:
-    assert set(LIFE) == set(LoadState)
+    assert set(TRANSITIONS) == set(LoadState)
     assert set[LoadState]().union(*(reached_from(state) for state in FIRST)) == set(LoadState)
 
 
 @pytest.mark.parametrize("state", LoadState)
 def test_every_state_leads_to_the_end(state: LoadState) -> None:
     assert LoadState.OVER in reached_from(state)
-    assert LIFE[LoadState.OVER] == {}
+    assert TRANSITIONS[LoadState.OVER] == {}
 
 
-@pytest.mark.parametrize("event", Happens)
+@pytest.mark.parametrize("event", LoadEvent)
 @pytest.mark.parametrize("state", [state for state in LoadState if state is not LoadState.OVER])
-def test_each_event_of_a_state_has_a_row_means_nothing_or_cannot_happen(state: LoadState, event: Happens) -> None:
+def test_each_event_of_a_state_has_a_row_means_nothing_or_cannot_happen(state: LoadState, event: LoadEvent) -> None:
     impossible = set(CANNOT.get(state, UNDER_WAY))
     if state not in AWAITING:
         impossible |= OF_THE_AGENTS_ANSWER
     elif state is not LoadState.ASKED:  # only a load that waits for the agent can be handed over
-        impossible |= {Happens.UNKNOWN}
+        impossible |= {LoadEvent.UNKNOWN}
     if state is LoadState.CANCELLED:  # nothing waits, and nobody asks for more
-        impossible |= {Happens.FLOODED, Happens.PROMPTED}
-    kinds = (event in LIFE[state], event in MEANS_NOTHING[state], event in impossible)
+        impossible |= {LoadEvent.FLOODED, LoadEvent.PROMPTED}
+    kinds = (event in TRANSITIONS[state], event in MEANS_NOTHING[state], event in impossible)
     assert sum(kinds) == 1
 
 
@@ -105,7 +105,7 @@ def test_every_path_notes_the_agents_agreement_once_and_first(first: LoadState) 
 def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None:
     """Nothing stays held in a state that cannot release it."""
     leaves = {Do.HAND_BACK, Do.ANSWER_TOLD, Do.OPEN_ANEW}
-    for following, does in LIFE[state].values():
+    for following, does in TRANSITIONS[state].values():
         if state in HOLDING and following not in HOLDING:
             assert leaves & set(does)
         if state not in HOLDING:

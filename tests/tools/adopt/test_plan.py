@@ -6,7 +6,7 @@ from acp_proxy.tools.adopt.adopted import KnownHere
 from acp_proxy.tools.adopt.plan import (
     SESSIONS_PER_PROCESS,
     LeftOut,
-    ListedSession,
+    OfferedSession,
     Wanted,
     chosen,
     read_page,
@@ -17,21 +17,21 @@ from acp_proxy.transcript import file_format
 OLD, LATER = "2026-01-02T03:04:05.000Z", "2026-01-03T00:00:00.000Z"
 
 
-def listed(session: str, updated: str | None = None, cwd: str | None = "/project") -> ListedSession:
-    return ListedSession(session, cwd, None, updated)
+def listed(session: str, updated: str | None = None, cwd: str | None = "/project") -> OfferedSession:
+    return OfferedSession(session, cwd, None, updated)
 
 
 def adopted_at(updated: str | None) -> KnownHere:
     return KnownHere(is_here=True, note={"type": file_format.ADOPTED, "updatedAt": updated})
 
 
-def ids(*sessions: ListedSession, known: KnownHere | None = None, wanted: Wanted | None = None) -> list[str]:
+def ids(*sessions: OfferedSession, known: KnownHere | None = None, wanted: Wanted | None = None) -> list[str]:
     found = chosen(sessions, lambda session: known or KnownHere(), wanted or Wanted())
     return [each.session for each in found.loads]
 
 
 def reason(
-    *sessions: ListedSession, known: KnownHere | None = None, wanted: Wanted | None = None
+    *sessions: OfferedSession, known: KnownHere | None = None, wanted: Wanted | None = None
 ) -> dict[LeftOut, int]:
     found = chosen(sessions, lambda session: known or KnownHere(), wanted or Wanted())
     assert not found.loads
@@ -46,7 +46,7 @@ def test_a_page_is_read_whatever_else_it_holds() -> None:
         "s3",
     ]
     page, cursor = read_page({"sessions": entries, "nextCursor": "more"})
-    assert page == [ListedSession("s1", "/a", "One", OLD), ListedSession("s2", None, None, None, ("/b",))]
+    assert page == [OfferedSession("s1", "/a", "One", OLD), OfferedSession("s2", None, None, None, ("/b",))]
     assert cursor == "more"
 
 

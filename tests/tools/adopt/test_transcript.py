@@ -2,7 +2,7 @@
 
 import json
 
-from acp_proxy.tools.adopt.plan import ListedSession
+from acp_proxy.tools.adopt.plan import OfferedSession
 from acp_proxy.tools.adopt.transcript import composed, conversation, parted
 from acp_proxy.transcript import file_format
 from tests.tools.adopt.listing_agent import told
@@ -16,14 +16,14 @@ def lines(*updates: object) -> list[bytes]:
     return [json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": each}).encode() for each in params]
 
 
-def made(listed: ListedSession, *updates: bytes) -> list[bytes]:
+def made(listed: OfferedSession, *updates: bytes) -> list[bytes]:
     spoken, states = parted(updates)
     return composed(listed, {"id": "agent"}, spoken, states, {"modes": {"x": 1}}, NOW, "abcdef").splitlines()
 
 
 def test_the_state_follows_the_conversation_and_the_note_comes_last() -> None:
     past = [COMMANDS, *told("Hello", "Hi")]
-    head, *entries = made(ListedSession("s1", "/project", "Title", OLD, ("/more",)), *lines(*past))
+    head, *entries = made(OfferedSession("s1", "/project", "Title", OLD, ("/more",)), *lines(*past))
     header = file_format.decode_header(head)
     assert header is not None
     assert (header.session, header.cwd, header.directories) == ("s1", "/project", ["/more"])
@@ -39,11 +39,11 @@ def test_the_state_follows_the_conversation_and_the_note_comes_last() -> None:
 
 
 def test_a_time_in_the_future_counts_as_now() -> None:
-    head, *_ = made(ListedSession("s1", "/project", None, "2036-01-01T00:00:00.000Z"), *lines(*told("Hello")))
+    head, *_ = made(OfferedSession("s1", "/project", None, "2036-01-01T00:00:00.000Z"), *lines(*told("Hello")))
     assert b"2036" not in head
 
 
 def test_a_title_is_one_line_of_bounded_length() -> None:
-    *_, note = made(ListedSession("s1", "/project", "a\nb " * 1000, None), *lines(*told("Hello")))
+    *_, note = made(OfferedSession("s1", "/project", "a\nb " * 1000, None), *lines(*told("Hello")))
     assert len(json.loads(note)["note"]["title"]) <= 500
     assert json.loads(note)["note"]["title"].startswith("a b a b")

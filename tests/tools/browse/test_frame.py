@@ -9,12 +9,12 @@ from msgspec import structs
 from rich.cells import cell_len
 
 from acp_proxy.cli.stdio import ascii_forms
-from acp_proxy.store.sessions import Listed
+from acp_proxy.store.sessions import ListedSession
 from acp_proxy.tools.browse.frame import FrameLook, frame
 from acp_proxy.tools.browse.state import Browsing, SaidIn
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-ROW = Listed(
+ROW = ListedSession(
     "claude-4f1c2a3b4c5d6e7f", "x", "s1", "/home/me/src/proxy", "Fix the login", "2026-11-20T10:00:00.000Z", 2, 2,
     False, False, [], {}, 10, "2026-11-19T10:00:00.000Z",
 )  # fmt: skip

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from acp_proxy.store.sessions import Listed
+from acp_proxy.store.sessions import ListedSession
 from acp_proxy.tools.browse import state as browse_state
 from acp_proxy.tools.browse.state import Browsing, Deed, SaidIn
 
 
-def row(name: str, title: str | None = None, cwd: str = "/project", running: bool = False) -> Listed:
-    return Listed("agent", name, name, cwd, title or name, "", 1, 1, False, running, [], {}, 0, "")
+def row(name: str, title: str | None = None, cwd: str = "/project", running: bool = False) -> ListedSession:
+    return ListedSession("agent", name, name, cwd, title or name, "", 1, 1, False, running, [], {}, 0, "")
 
 
 LOGIN, INDEX, DEPLOY = row("1", "Mend the login"), row("2", "Rebuild the index"), row("3", "Deploy", "/srv/login")
