@@ -28,7 +28,7 @@ class NoStore(AcpProxyError):
     def __init__(
         self, place: object, advice: str = "Check the path (for commands: --store or ACP_PROXY_STORE)."
     ) -> None:
-        super().__init__(f"there is no store at {place}. {advice} To set up your editor: acp-proxy editor EDITOR AGENT")
+        super().__init__(f"there is no store at {place}. {advice} To set up your editor: acp-proxy setup")
 
 
 class NewerFormat(AcpProxyError):

@@ -49,6 +49,7 @@ TOOLS_MAY_IMPORT = {
     "browse": {"search", "show", "export"},
     "continue_session": {"doctor"},
     "doctor": {"editors"},
+    "setup": {"doctor", "editors"},
     "maintenance": {"search", "sync"},
     "export": {"redact", "stats"},
     "recall": {"search"},

@@ -195,6 +195,7 @@ sessions_app = typer.Typer(
 class Main(Group):
     table: ClassVar = {
         "run": LazyCommand("acp_proxy.cli.run_help", "run", in_front=True),
+        "setup": LazyCommand("acp_proxy.tools.setup.command", "setup"),
         "editor": LazyCommand("acp_proxy.tools.editors.command", "editor", in_front=True),
         "doctor": LazyCommand("acp_proxy.tools.doctor.command", "doctor", in_front=True),
         "sessions": LazyCommand("acp_proxy.cli.app", "sessions_app"),

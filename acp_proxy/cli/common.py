@@ -187,16 +187,17 @@ def say_on_stderr(text: str) -> None:
     typer.echo(fitted(text, sys.stderr), err=True)
 
 
-def agreed(question: str) -> None:
-    """Ask on stderr until the answer is yes or no. No, or Enter alone, exits with 1, Ctrl-C with 130."""
+def agreed(question: str, *, enter: bool = False) -> None:
+    """Ask on stderr until the answer is yes or no. No exits with 1, Ctrl-C with 130. ``enter``: what Enter means."""
+    choice, meaning = ("[Y/n]", "yes") if enter else ("[y/N]", "no")
     try:
         while True:
-            answer = typer.prompt(f"{question} [y/N]", default="", show_default=False, err=True).strip().lower()
-            if answer in ("y", "yes"):
+            answer = typer.prompt(f"{question} {choice}", default="", show_default=False, err=True).strip().lower()
+            if answer in ("y", "yes") or (enter and not answer):
                 return
             if answer in ("", "n", "no"):
                 break
-            typer.echo("Type y for yes, or n for no. Enter alone means no.", err=True)
+            typer.echo(f"Type y for yes, or n for no. Enter alone means {meaning}.", err=True)
     except typer.Abort as stopped:
         typer.echo(err=True)
         if isinstance(stopped.__context__, KeyboardInterrupt):
@@ -243,7 +244,7 @@ def chosen(store: Sessions, wanted: str, agent: str, *, whole: bool = False) -> 
         to = f"To watch it: {shell_quote.joined(['acp-proxy', 'replay', wanted])}. "
         raise NoSuchSession(f"{wanted} is a file. {to}To add it to the store: acp-proxy sessions import")
     if not titled and not store.agents():
-        raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT")
+        raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy setup")
     if not titled:
         raise NoSuchSession(f"no session matches {wanted!r}. To see all sessions: acp-proxy sessions list")
     if len(titled) > 1:

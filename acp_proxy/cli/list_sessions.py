@@ -118,7 +118,7 @@ def nothing(store: Sessions, *, narrowed: bool, archived: bool = False) -> str:
     if store.agents():
         return "No recorded session has a prompt yet. If you expect one, run: acp-proxy sessions verify"
     return (
-        "No sessions are recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT. To take over older ones:"
+        "No sessions are recorded yet. To set up your editor: acp-proxy setup. To take over older ones:"
         " acp-proxy sessions adopt"
     )
 

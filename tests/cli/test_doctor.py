@@ -152,7 +152,7 @@ def test_on_a_new_machine_nothing_is_wrong_and_nothing_is_created(root: Path) ->
     result = doctor(root)
     assert result.exit_code == 0
     assert "Nothing is wrong." in result.stdout
-    assert "acp-proxy editor" in result.stdout
+    assert "acp-proxy setup" in result.stdout
     assert not root.exists()
 
 
@@ -197,7 +197,7 @@ def test_an_editor_that_starts_a_missing_program_is_named(root: Path, home: Path
     configure(home / ".config/zed/settings.json", gone=GONE, kept=PROXIED)
     [text] = todo(doctor(root))
     assert '"gone"' in text
-    assert "acp-proxy editor zed" in text
+    assert "acp-proxy setup --editor zed" in text
 
 
 def test_an_editors_agent_that_does_not_exist_is_named_as_for_a_single_agent(root: Path, home: Path) -> None:

@@ -31,7 +31,7 @@ def ids(store: Store, *words: str) -> list[str]:
 def test_an_empty_store_is_reported_as_empty(store: Store) -> None:
     result = run(store)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "acp-proxy editor" in result.stderr
+    assert "acp-proxy setup" in result.stderr
     assert ids(store) == []
 
 

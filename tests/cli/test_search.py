@@ -299,7 +299,7 @@ def test_no_match_shows_how_to_match_the_beginnings_of_words(store: Both) -> Non
 def test_an_empty_store_says_so_and_what_to_do(tmp_path: Path) -> None:
     result = run(Both(tmp_path / "empty"), "word")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("No sessions are recorded yet. To set up your editor: acp-proxy editor")
+    assert result.stderr.startswith("No sessions are recorded yet. To set up your editor: acp-proxy setup")
 
 
 @pytest.mark.parametrize("words", [("---",), ('"',), ("",)])

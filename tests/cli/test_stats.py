@@ -132,7 +132,7 @@ def test_json_has_every_figure(store: Store) -> None:
 
 def test_an_empty_store_is_reported(tmp_path: Path) -> None:
     result = run(Store(tmp_path / "empty"), "stats")
-    assert (result.exit_code, result.stdout, "acp-proxy editor" in result.stderr) == (0, "", True)
+    assert (result.exit_code, result.stdout, "acp-proxy setup" in result.stderr) == (0, "", True)
 
 
 def test_an_unknown_agent_is_reported(store: Store) -> None:

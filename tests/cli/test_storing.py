@@ -14,10 +14,10 @@ from tests.cli.commands import run as answered
 from tests.stored import EPOCH, Both, store_session
 
 NONE_YET = (
-    "No sessions are recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT. To take over older ones:"
+    "No sessions are recorded yet. To set up your editor: acp-proxy setup. To take over older ones:"
     " acp-proxy sessions adopt\n"
 )
-NO_SESSION = "acp-proxy: no session is recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT\n"
+NO_SESSION = "acp-proxy: no session is recorded yet. To set up your editor: acp-proxy setup\n"
 WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "list"): (0, "", NONE_YET),
     ("sessions", "list", "--json"): (0, "[]\n", ""),

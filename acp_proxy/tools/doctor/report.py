@@ -106,16 +106,15 @@ def _of_editors(editors: list[Configuration], root: Path) -> list[Todo]:
         for one in found.agents:
             todo += _of_entry(f'{found.editor.title} starts "{one.name}"', one, name, root)
     if not any(found.is_proxied or found.problem is not None for found in editors):
-        names = [str(found.editor.name) for found in editors] or ["EDITOR"]
-        text = "No editor on this machine starts an agent through acp-proxy. To print the configuration:"
-        todo.append(Todo(f"{text} acp-proxy editor {names[0]} AGENT", is_wrong=False))
+        text = "No editor on this machine starts an agent through acp-proxy. To set them up:"
+        todo.append(Todo(f"{text} acp-proxy setup", is_wrong=False))
     return todo
 
 
 def _of_entry(starts: str, one: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Todo]:
     if one.program is not None and not _is_there(one.program):
         text = f"{starts} with {one.program}, which does not exist."
-        yield Todo(f"{text} To print the right path: acp-proxy editor {editor} AGENT")
+        yield Todo(f"{text} To write the present path there: acp-proxy setup --editor {editor}")
     if one.missing is not None:
         text, advice = agent_report.not_found(one.missing)
         yield Todo(f"{starts} through acp-proxy, but {text}. {advice}")

@@ -77,7 +77,7 @@ def editor(
     if agent[0] == _WHOLE:
         whole, agent = True, agent[1:]
     with wrong_usage():
-        given, variables, command = _read(["acp-proxy", "editor", name, *([_WHOLE] if whole else [])], agent)
+        given, variables, command = read_agent(["acp-proxy", "editor", name, *([_WHOLE] if whole else [])], agent)
     we = ourselves(sys.argv[0], sys.executable)
     made = snippet(name, EditorEntry([*we.words, "run", *given, *command], variables, command_name(command)))
     path, is_there = file_for(EDITORS[name], this_machine())
@@ -106,7 +106,7 @@ def _say(text: str) -> None:
     typer.echo(fitted(text, sys.stderr), err=True)
 
 
-def _read(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
+def read_agent(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
     """Options of ``run``, the agent's variables, its command. ``begin``: the words of the command line in front of
     them, for error messages. Raises UsageError.
     """

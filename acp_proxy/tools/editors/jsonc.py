@@ -20,7 +20,7 @@ _MISTAKES = {
 
 def read(text: str) -> object:
     """Raises ValueError, which says what is wrong and where, for text that is not JSON or that is nested too deeply."""
-    text = _LAST_COMMAS.sub(lambda found: found[1] or " ", _bare(text))
+    text = _LAST_COMMAS.sub(lambda found: found[1] or " ", blank_comments(text.removeprefix("\ufeff")))
     try:
         return json.loads(text, strict=False) if text.strip() else {}
     except json.JSONDecodeError as problem:
@@ -35,9 +35,10 @@ def read(text: str) -> object:
 
 def says_nothing(text: str) -> bool:
     """Whether the text has no value at all."""
-    return not _bare(text).strip()
+    return not blank_comments(text).strip()
 
 
-def _bare(text: str) -> str:
-    """The text with blanks for comments, so that every other character stays at its line and column."""
-    return _COMMENTS.sub(lambda found: found[1] or _NOT_BREAKS.sub(" ", found[0]), text.removeprefix("\ufeff"))
+def blank_comments(text: str) -> str:
+    """The text with blanks for comments and for a byte order mark, so that every other character stays in its place."""
+    text = " " + text[1:] if text.startswith("\ufeff") else text
+    return _COMMENTS.sub(lambda found: found[1] or _NOT_BREAKS.sub(" ", found[0]), text)

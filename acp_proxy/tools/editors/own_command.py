@@ -8,6 +8,8 @@ from pathlib import Path
 _COMMANDS = frozenset({"acp-proxy", "acp-proxy.exe"})
 _PASSING = frozenset({"archive-v0", ".cache", "_npx", "tmp"})
 """Temporary directories, into which ``uvx`` and ``pipx run`` install."""
+_RUNNERS = {"uv": ("uvx", "acp-proxy"), "pipx": ("pipx", "run", "acp-proxy")}
+"""What starts acp-proxy without installing it: by a part of the path, its own words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,9 @@ def ourselves(invoked: str, python: str) -> Ourselves:
         )
     found = invoked if os.path.dirname(invoked) else shutil.which(invoked) or invoked
     path = os.path.abspath(found)  # keep a link: its target moves with every upgrade
+    for part, (runner, *rest) in _RUNNERS.items():
+        if part in (parts := Path(path).parts) and _PASSING & set(parts) and (found_runner := shutil.which(runner)):
+            return Ourselves([found_runner, *rest])  # it keeps what it has downloaded
     if _PASSING & set(Path(path).parts):
         return Ourselves(
             [path], "this path is in a temporary directory. To install acp-proxy: uv tool install, or pipx install."

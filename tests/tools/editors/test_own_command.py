@@ -40,7 +40,25 @@ def test_a_module_gets_a_note() -> None:
     assert found.note is not None
 
 
-def test_a_temporary_directory_gets_a_note() -> None:
+@pytest.mark.parametrize(
+    ("path", "runner", "rest"),
+    [
+        ("/home/user/.cache/uv/archive-v0/x/bin/acp-proxy", "uvx", ["acp-proxy"]),
+        ("/home/user/.local/pipx/.cache/x/bin/acp-proxy", "pipx", ["run", "acp-proxy"]),
+    ],
+)
+def test_a_runner_that_installs_into_a_cache_is_named_instead(
+    path: str, runner: str, rest: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = tmp_path / runner
+    command.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = ourselves(path, PYTHON)
+    assert (found.words, found.note) == ([str(command), *rest], None)
+
+
+def test_a_temporary_directory_gets_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
     found = ourselves("/home/user/.cache/uv/archive-v0/x/bin/acp-proxy", PYTHON)
     assert found.words == ["/home/user/.cache/uv/archive-v0/x/bin/acp-proxy"]
     assert found.note is not None

@@ -1,0 +1,200 @@
+"""``acp-proxy setup``: write acp-proxy into the editors' settings, or take it out again."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from acp_proxy.cli.common import agreed, explained, wrong_usage
+from acp_proxy.cli.wrapping import fitted
+from acp_proxy.errors import UsageError
+from acp_proxy.tools.editors import command_line
+from acp_proxy.tools.editors.command import read_agent
+from acp_proxy.tools.editors.config_dirs import Machine, this_machine
+from acp_proxy.tools.editors.configured import configurations
+from acp_proxy.tools.editors.known_editors import EDITORS, Name, SettingsFiles
+from acp_proxy.tools.editors.own_command import ourselves
+from acp_proxy.tools.setup import setup as steps
+from acp_proxy.tools.setup.setup import FileChange, NotOurs
+from acp_proxy.views import sanitize
+
+_SECONDS = 60.0
+"""For each answer of an agent: a first start may download it."""
+
+NEXT = {
+    Name.ZED: "In Zed: open the agent panel and begin a new thread with the agent.",
+    Name.JETBRAINS: "In your JetBrains IDE: open AI Chat and choose the agent. If it runs already, restart the IDE.",
+    Name.VSCODE: 'In VS Code: run the command "Developer: Reload Window", then choose the agent in "ACP Client".',
+}
+"""What the user does next, by editor."""
+
+
+def setup(
+    editor: Annotated[
+        list[Name] | None,
+        typer.Option("--editor", metavar="EDITOR", help="Only this editor. Repeat for more.", show_default=False),
+    ] = None,
+    agent: Annotated[
+        str,
+        typer.Option(
+            "--agent",
+            metavar="COMMAND",
+            help="Add this agent, or put acp-proxy in front of it alone.",
+            show_default=False,
+        ),
+    ] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Take back what setup did.")] = False,
+) -> None:
+    """Set up the editors on this machine.
+
+    It finds the settings of Zed, JetBrains and VS Code, shows what would change, asks once, and puts acp-proxy in front
+    of each agent there. Nothing else in the settings changes, and a copy of each file is kept beside it. Configurations
+    that are programs (Neovim, Emacs) stay yours: acp-proxy editor prints what to paste. An entry that starts an
+    acp-proxy that is gone gets the present one.
+
+    Example: acp-proxy setup --agent "npx -y @agentclientprotocol/claude-agent-acp"
+    """
+    with wrong_usage(), explained():
+        if undo and agent:
+            raise UsageError("--undo takes back what setup did, whatever the agent. Leave --agent out.")
+        record, machine = steps.open_record(os.environ), this_machine()
+        if undo:
+            plans = [steps.plan_undo(Path(path), known) for path, known in record.files.items()]
+            plans = [each for each in plans if not editor or each.editor in editor]
+            if not plans:
+                _say("setup has changed nothing here that could be taken back.")
+            _carry_out(plans, lambda each: steps.write_undo(each, record), "Write this?", dry_run=dry_run, yes=yes)
+            return
+        words, variables = _agent_words(agent)
+        ours = _own_words()
+        found = steps.find_settings(machine, editor or [])
+        plans = [steps.plan_file(each, path, ours, words, variables) for each, path in found]
+        _say_about_programs(machine, editor or [])
+        if not any(each.entries or each.problem for each in plans):
+            _advise(plans, editor or [])
+        done = _carry_out(plans, lambda each: steps.write_file(each, record), "Write this?", dry_run=dry_run, yes=yes)
+        if done:
+            check_agents(machine, done)
+
+
+def _agent_words(agent: str) -> tuple[list[str], dict[str, str]]:
+    """The words and the variables of an agent's command line. Raises UsageError."""
+    if not agent:
+        return [], {}
+    given, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.spelled_out([agent]))
+    return [*given, *command], variables
+
+
+def _own_words() -> list[str]:
+    we = ourselves(sys.argv[0], sys.executable)
+    if we.note is not None:
+        _say(f"Note: {' '.join(we.words)}: {we.note}")
+    return [*we.words, "run"]
+
+
+def _carry_out(
+    changes: Sequence[FileChange], write: Callable[[FileChange], None], question: str, *, dry_run: bool, yes: bool
+) -> list[FileChange]:
+    """Show the changes, ask, and make them. Returns those that were made. Exits with 1 if a file stays as it is."""
+    wanted = [each for each in changes if each.entries and each.problem is None]
+    failed = {str(each.path): f"stays as it is: {each.problem}." for each in changes if each.problem is not None}
+    for each in wanted:
+        for line in each.diff:
+            typer.echo(sanitize.line(line))
+        typer.echo("")
+    for path, text in failed.items():
+        _say(f"{path} {text}")
+    if wanted and not dry_run:
+        if not yes:
+            agreed(question, enter=True)
+        for each in wanted:
+            try:
+                write(each)
+            except NotOurs as problem:
+                failed[str(each.path)] = f"stays as it is: {problem}."
+            except OSError as problem:
+                failed[str(each.path)] = f"stays as it is: {problem.strerror}. Check its permissions and the disk."
+            else:
+                _say(f"{each.path} is written.")
+                continue
+            _say(f"{each.path} {failed[str(each.path)]}")
+    if failed:
+        raise typer.Exit(1)
+    return [] if dry_run else wanted
+
+
+def check_agents(machine: Machine, done: Sequence[FileChange]) -> None:
+    """Start each agent once, as its editor will, and say what the user does next."""
+    from acp_proxy.cli.common import root_of
+    from acp_proxy.store.sessions import default_root
+    from acp_proxy.tools.doctor.report import diagnose
+    from acp_proxy.tools.editors.launch_commands import started_agents
+
+    changed = {(EDITORS[each.editor].title, entry.name) for each in done for entry in each.entries}
+    todo: dict[str, None] = {}
+    os.umask(own := os.umask(0))
+    root = root_of(str(default_root()))
+    for agent in started_agents(machine):
+        if agent.words is None or (agent.editor, agent.name) not in changed:
+            continue
+        _say(f'Starting "{agent.name}" once, as {agent.editor} will …')
+        with _environment(dict(agent.environment)):
+            found = diagnose(root, machine, list(agent.words), _SECONDS, own, lambda _: None)
+        todo |= dict.fromkeys(each.text for each in found.todo if each.is_wrong)
+    if todo:
+        _say("What to do:")
+        for number, text in enumerate(todo, 1):
+            _say(f"  {number}. {text}")
+    else:
+        _say("All of them answer. Nothing is wrong.")
+    for each in done:
+        _say(NEXT[each.editor])
+    _say("To take this back: acp-proxy setup --undo")
+
+
+@contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _say_about_programs(machine: Machine, wanted: Sequence[Name]) -> None:
+    """Name the configurations that are programs and do not mention acp-proxy."""
+    for found in configurations(machine):
+        name = found.editor.name
+        if found.mentions is False and (not wanted or name in wanted):
+            _say(
+                f"{found.editor.title} is configured by a program, {found.path}, which stays as it is. "
+                f"To print what to put there: acp-proxy editor {name} AGENT"
+            )
+
+
+def _advise(changes: Sequence[FileChange], wanted: Sequence[Name]) -> None:
+    """Say why nothing changes."""
+    if not changes:
+        names = ", ".join(each.title for each in EDITORS.values() if isinstance(each.configured, SettingsFiles))
+        which = " ".join(f"--editor {name}" for name in wanted) or "--editor EDITOR"
+        _say(
+            f"No settings of a known editor were found on this machine ({names}). "
+            f"To make them: acp-proxy setup {which} --agent COMMAND"
+        )
+        return
+    _say(
+        "Nothing to change: no settings here start an agent without acp-proxy. "
+        "To add an agent: acp-proxy setup --agent COMMAND"
+    )
+
+
+def _say(text: str) -> None:
+    typer.echo(fitted(text, sys.stderr), err=True)

@@ -1,0 +1,196 @@
+"""Edits the agents in an editor's settings, which are JSON with comments. Pure.
+
+No library for Python edits such a file in place, so this finds where a value stands and changes only those characters:
+comments, order, indentation, trailing commas and line ends stay as the user has them.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from acp_proxy.tools.editors import jsonc
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++')
+
+Span = tuple[int, int]
+"""Where a value stands: the offset of its first character, and of the one behind its last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Other text for the characters from ``start`` to ``end``."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A member of an object, or an item of an array, which has no name. ``start``: where it begins, with its name."""
+
+    name: str | None
+    start: int
+    value: Span
+
+
+def apply(text: str, edits: Sequence[Edit]) -> str:
+    """The text with these edits, which do not overlap."""
+    for edit in sorted(edits, key=lambda each: each.start, reverse=True):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    return text
+
+
+class Settings:
+    """The text of a settings file, and where its values stand."""
+
+    def __init__(self, text: str) -> None:
+        """Raises ValueError, which says what is wrong, if the text is no JSON object; it may be empty."""
+        if not isinstance(jsonc.read(text), dict):
+            raise ValueError("it is not a JSON object")
+        self.text = text
+        self.is_empty = jsonc.says_nothing(text)
+        self.newline = "\r\n" if "\r\n" in text else "\n"
+        self._blank = jsonc.blank_comments(text)
+
+    def find(self, *names: str) -> Span | None:
+        """Where the value stands that these names lead to, from the outermost object on. None: there is none."""
+        if self.is_empty:
+            return None
+        span = (self._blank.index("{"), len(self._blank))
+        for name in names:
+            if self.text[span[0]] != "{" or name not in (members := self.members(span)):
+                return None
+            span = members[name].value
+        return span
+
+    def read(self, span: Span) -> object:
+        """The value that stands there."""
+        return jsonc.read(self.text[span[0] : span[1]])
+
+    def members(self, span: Span) -> dict[str, Element]:
+        """The members of the object that stands there. Of two with one name, the last, as readers have it."""
+        return {each.name: each for each in self.elements(span) if each.name is not None}
+
+    def elements(self, span: Span) -> list[Element]:
+        """The elements of the object or array that stands there."""
+        found: list[Element] = []
+        key: Span | None = None
+        depth, first, last = 1, -1, -1
+        for token in _TOKEN.finditer(self._blank, span[0] + 1):
+            sign = token[0]
+            if depth == 1 and sign in (",", "]", "}"):
+                if first >= 0:
+                    name = json.loads(self.text[slice(*key)], strict=False) if key is not None else None
+                    found.append(Element(name, key[0] if key is not None else first, (first, last)))
+                if sign != ",":
+                    break
+                key, first = None, -1
+            elif depth == 1 and sign == ":":
+                key, first = (first, last), -1
+            else:
+                first, last = first if first >= 0 else token.start(), token.end()
+                depth += (sign in ("[", "{")) - (sign in ("]", "}"))
+        return found
+
+    def separator(self, at: int) -> str:
+        """What stands before the element that begins there, if it is the first of its line; else one blank."""
+        begin = max(self.text.rfind(sign, 0, at) for sign in "\r\n") + 1
+        margin = self.text[begin:at]
+        return self.newline + margin if begin and not margin.strip() else " "
+
+
+def put_in_front(settings: Settings, entry: Span, ours: Sequence[str]) -> list[Edit]:
+    """Put acp-proxy in front of the agent of an entry. ``ours``: the words that start acp-proxy, ``run`` the last.
+
+    Raises ValueError if the entry's arguments are no list of texts.
+    """
+    members = settings.members(entry)
+    command = members["command"].value
+    front = [*map(quote, ours[1:]), settings.text[slice(*command)]]
+    edits = [Edit(*command, quote(ours[0]))]
+    if "args" not in members:
+        separator = settings.separator(members["command"].start)
+        return [*edits, Edit(command[1], command[1], f',{separator}"args": [{", ".join(front)}]')]
+    args = members["args"].value
+    given = settings.read(args)
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        raise ValueError("its args are not a list of texts")
+    if not given:
+        return [*edits, Edit(args[0] + 1, args[0] + 1, ", ".join(front))]
+    first = settings.elements(args)[0].start
+    separator = settings.separator(first)
+    return [*edits, Edit(first, first, "".join(f"{word},{separator}" for word in front))]
+
+
+def take_out(settings: Settings, entry: Span, count: int, *, had_args: bool) -> list[Edit]:
+    """Take acp-proxy out of an entry: the reverse of ``put_in_front``.
+
+    ``count``: how many of the arguments are acp-proxy's; the next one is the agent's program. ``had_args``: whether the
+    entry had arguments before.
+    """
+    members = settings.members(entry)
+    command, args = members["command"].value, members["args"]
+    items = settings.elements(args.value)
+    edits = [Edit(*command, settings.text[slice(*items[count].value)])]
+    if len(items) > count + 1:
+        return [*edits, Edit(items[0].start, items[count + 1].start, "")]
+    if had_args:
+        return [*edits, Edit(items[0].start, items[-1].value[1], "")]
+    return [*edits, remove(settings, entry, "args")]
+
+
+def replace_words(settings: Settings, entry: Span, count: int, ours: Sequence[str]) -> list[Edit]:
+    """Start acp-proxy with other words. ``count``: how many arguments stand in front of ``run``. ``ours``: as above."""
+    members = settings.members(entry)
+    items = settings.elements(members["args"].value)
+    front = "".join(f"{quote(word)}, " for word in ours[1:-1])
+    return [Edit(*members["command"].value, quote(ours[0])), Edit(items[0].start, items[count].start, front)]
+
+
+def remove(settings: Settings, span: Span, name: str) -> Edit:
+    """Remove a member of the object that stands there, and a comma beside it."""
+    elements = settings.elements(span)
+    at = max(at for at, each in enumerate(elements) if each.name == name)
+    if at:
+        return Edit(elements[at - 1].value[1], elements[at].value[1], "")
+    if len(elements) > 1:
+        return Edit(elements[0].start, elements[1].start, "")
+    return Edit(span[0] + 1, settings.text.index("}", elements[0].value[1]), "")
+
+
+def add_entry(settings: Settings, member: str, entry: str, whole: str) -> list[Edit]:
+    """Add an agent. ``entry``: ``"name": {…}``. ``whole``: the content of a file that has nothing else.
+
+    Raises ValueError if the place for agents is no object.
+    """
+    if settings.is_empty:
+        end = len(settings.text)
+        return [Edit(end, end, whole.replace("\n", settings.newline) + settings.newline)]
+    agents = settings.find(member)
+    if agents is None:
+        inner = entry.replace("\n", "\n  ")
+        return [_insert(settings, settings.find() or (0, 0), f"{quote(member)}: {{\n  {inner}\n}}")]
+    if not isinstance(settings.read(agents), dict):
+        raise ValueError(f'its "{member}" is not an object')
+    return [_insert(settings, agents, entry)]
+
+
+def _insert(settings: Settings, span: Span, lines: str) -> Edit:
+    """Insert a first member into the object that stands there, one step deeper than the line of its brace."""
+    elements = settings.elements(span)
+    begin = max(settings.text.rfind(sign, 0, span[0]) for sign in "\r\n") + 1
+    margin = re.compile(r"[ \t]*").match(settings.text, begin)
+    outer = settings.newline + (margin[0] if margin is not None else "")
+    separator = settings.separator(elements[0].start) if elements else " "
+    if separator == " ":
+        separator = outer + "  "
+    step = separator.removeprefix(outer) or "  "
+    body = re.sub(r"(?m)^(?:  )+", lambda found: step * (len(found[0]) // 2), lines).replace("\n", separator)
+    return Edit(span[0] + 1, span[0] + 1, f"{separator}{body}{',' if elements else outer}")
+
+
+def quote(text: str) -> str:
+    """A text as JSON."""
+    return json.dumps(text, ensure_ascii=False)

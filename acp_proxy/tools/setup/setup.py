@@ -1,0 +1,358 @@
+"""Writes acp-proxy into the settings of this machine's editors, and takes it out again.
+
+Each settings file that changes gets a copy beside it, and an entry in a record of what was changed, which lies beside
+acp-proxy's configuration file. A file that is a link, that another user owns, that is no JSON with comments, or that
+changed since it was read stays as it is.
+"""
+
+import difflib
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from acp_proxy.config import config_file, options
+from acp_proxy.errors import AcpProxyError, UsageError
+from acp_proxy.protocol import acp
+from acp_proxy.store.agents import command_name
+from acp_proxy.tools.editors import command_line, jsonc
+from acp_proxy.tools.editors.config_dirs import Machine, this_machine
+from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
+from acp_proxy.tools.editors.snippets import EditorEntry, snippet
+from acp_proxy.tools.setup import settings_text
+from acp_proxy.tools.setup.settings_text import Settings
+
+_LARGE = 16 * 1024 * 1024  # bytes of a file
+COPY = ".before-acp-proxy"
+"""The end of the name of a copy."""
+PUT_IN_FRONT, ADDED, REPLACED = "put in front", "added", "replaced"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryChange:
+    """What was done to the entry of one agent: acp-proxy was put in front, the entry was added, or acp-proxy's own
+    words were replaced because they no longer start it.
+
+    ``had_args``: whether the entry had arguments before. The command itself is not kept, since it may have secrets.
+    """
+
+    name: str
+    how: str
+    had_args: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What would change in one settings file. ``before``: None: there is no file. ``problem``: why nothing changes."""
+
+    editor: Name
+    path: Path
+    before: bytes | None
+    after: bytes | None = None
+    entries: tuple[EntryChange, ...] = ()
+    problem: str | None = None
+
+    @property
+    def diff(self) -> list[str]:
+        """The change as lines of a unified diff."""
+        old, new = ((data or b"").decode("utf-8", "replace").splitlines() for data in (self.before, self.after))
+        label = str(self.path)
+        return list(difflib.unified_diff(old, new, label, label, lineterm="", n=2))
+
+
+@dataclass(slots=True)
+class FileRecord:
+    """What setup did to one file. ``copy``: the name of the copy beside it; None: there was no file.
+    ``written``: the digest of what was written last; empty if the user had edited the file between two writes, so that
+    the copy is not what it was before. ``entries``: the changes that were made.
+    """
+
+    copy: str | None
+    written: str
+    entries: list[EntryChange] = field(default_factory=list)
+
+
+def find_settings(machine: Machine, wanted: Sequence[Name]) -> list[tuple[Editor, Path]]:
+    """The settings files to look at: those that exist, and for an editor that the user names the usual one."""
+    found: list[tuple[Editor, Path]] = []
+    for editor in EDITORS.values():
+        kind = editor.configured
+        if not isinstance(kind, SettingsFiles) or (wanted and editor.name not in wanted):
+            continue
+        files = kind.files(machine)
+        there = [path for path in files if os.path.lexists(path)]
+        at_home = [path for path in files if path.parent.is_dir()]  # the editor is here, and has no settings yet
+        found += [(editor, path) for path in there or at_home[:1] or (files[:1] if wanted else [])]
+    return found
+
+
+def plan_file(
+    editor: Editor, path: Path, ours: Sequence[str], agent: Sequence[str], variables: Mapping[str, str]
+) -> FileChange:
+    """What would change in a file. ``ours``: the words that start acp-proxy, ``run`` the last.
+
+    ``agent``: a command to add, if no entry has it; else the agents of the file get acp-proxy in front.
+    """
+    kind = editor.configured
+    assert isinstance(kind, SettingsFiles)
+    data: bytes | None = None
+    try:
+        data = read_own_file(path)
+        text = (data or b"").decode("utf-8")
+        settings = Settings(text)
+        found = settings.find(kind.member)
+        listed = settings.members(found) if found is not None and settings.text[found[0]] == "{" else {}
+        entries: list[EntryChange] = []
+        edits: list[settings_text.Edit] = []
+        for name, element in listed.items():
+            made = _plan_entry(settings, name, element.value, ours, agent)
+            if made is not None:
+                edits += made[1]
+                entries.append(made[0])
+        if agent and not _has_agent(settings, listed.values(), agent):
+            made_entry = snippet(editor.name, EditorEntry([*ours, *agent], variables, command_name(list(agent))))
+            if made_entry.title in listed:
+                raise ValueError(f'it has an agent "{made_entry.title}" with another command. Remove that entry')
+            edits += settings_text.add_entry(settings, kind.member, made_entry.entry, made_entry.whole)
+            entries.append(EntryChange(made_entry.title, ADDED))
+    except (UnicodeDecodeError, ValueError) as problem:
+        reason = "it is not UTF-8" if isinstance(problem, UnicodeDecodeError) else str(problem)
+        return FileChange(editor.name, path, data, problem=reason)
+    except OSError as problem:
+        return FileChange(editor.name, path, data, problem=problem.strerror or str(problem))
+    after = settings_text.apply(text, edits)
+    jsonc.read(after)
+    return FileChange(editor.name, path, data, after.encode(), tuple(entries))
+
+
+def _plan_entry(
+    settings: Settings, name: str, entry: settings_text.Span, ours: Sequence[str], agent: Sequence[str]
+) -> tuple[EntryChange, list[settings_text.Edit]] | None:
+    """What to change in one entry. None: nothing."""
+    value = settings.read(entry)
+    program = acp.text(value, "command")
+    if program is None or settings.text[entry[0]] != "{":
+        return None  # an agent of the editor's own registry, which takes no prefix
+    words = [program, *acp.strings(value, "args")]
+    behind = command_line.behind_run(words)
+    if behind is None:
+        if command_line.lacks_run(words) or (agent and words != list(agent)):
+            return None
+        had_args = isinstance(value, dict) and "args" in value
+        edits = settings_text.put_in_front(settings, entry, ours)
+        return EntryChange(name, PUT_IN_FRONT, had_args), edits
+    count = len(words) - len(behind) - 2  # the arguments in front of ``run``
+    if command_line.may_exist(program, None) and os.path.expanduser(program) == program:
+        return None
+    if count < 0 or list(words[: count + 2]) == list(ours):
+        return None
+    return EntryChange(name, REPLACED), settings_text.replace_words(settings, entry, count, ours)
+
+
+def _has_agent(settings: Settings, listed: Iterable[settings_text.Element], agent: Sequence[str]) -> bool:
+    for element in listed:
+        value = settings.read(element.value)
+        words = [acp.text(value, "command") or "", *acp.strings(value, "args")]
+        if agent in (words, command_line.behind_run(words)):
+            return True
+    return False
+
+
+# --- Files
+
+
+class NotOurs(ValueError):
+    """A file that setup must not change. The text says why."""
+
+
+def read_own_file(path: Path) -> bytes | None:
+    """The content of a settings file. None: it does not exist.
+
+    Raises OSError, and NotOurs for a link, another user's file, and what is no file or too large.
+    """
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if stat.S_ISLNK(found.st_mode):
+        raise NotOurs(f"it is a link, to {os.path.realpath(path)}. Put acp-proxy in front of the agents there by hand")
+    if not stat.S_ISREG(found.st_mode):
+        raise NotOurs("it is not a file")
+    if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+        raise NotOurs("it belongs to another user")
+    if found.st_size > _LARGE:
+        raise NotOurs("it is larger than 16 MiB")
+    return path.read_bytes()
+
+
+def write_file(change: FileChange, record: "Record") -> None:
+    """Write a change: first the copy and the record, then the file, as a whole. Raises OSError, NotOurs."""
+    assert change.after is not None
+    if read_own_file(change.path) != change.before:
+        raise NotOurs("it changed in the meantime. Close its editor's settings and run acp-proxy setup again")
+    change.path.parent.mkdir(parents=True, exist_ok=True)
+    known = record.files.get(str(change.path))
+    is_edited = known is not None and digest(change.before or b"") != known.written
+    if known is None:
+        known = FileRecord(_write_copy(change.path, change.before) if change.before is not None else None, "")
+    new = {each.name: each for each in change.entries}
+    old = {each.name: each for each in known.entries if each.name not in new or new[each.name].how == REPLACED}
+    known.entries = [*(new | old).values()]
+    known.written = "" if is_edited else digest(change.after)
+    record.files[str(change.path)] = known
+    record.save()
+    replace_file(change.path, change.after)
+
+
+def _write_copy(path: Path, data: bytes) -> str:
+    """A copy beside the file, with its permissions, under a name that is free. Returns the name."""
+    for number in range(1, 1000):
+        place = path.with_name(path.name + COPY + ("" if number == 1 else f"-{number}"))
+        try:
+            with place.open("xb") as file:
+                os.chmod(place, stat.S_IMODE(path.stat().st_mode))
+                file.write(data)
+        except FileExistsError:
+            continue
+        return place.name
+    raise NotOurs(f"there are too many copies beside it: {path}{COPY}-*. Remove those that you do not need")
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file as a whole, with the permissions that it has. Raises OSError."""
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", delete=False) as file:
+        try:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            if path.exists():
+                os.chmod(file.name, stat.S_IMODE(path.stat().st_mode))
+            elif os.name == "posix":
+                os.chmod(file.name, 0o666 & ~_umask())
+            os.replace(file.name, path)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+
+
+def _umask() -> int:
+    os.umask(own := os.umask(0))
+    return own
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+# --- The record, and undo
+
+
+class Record:
+    """What setup did on this machine: ``setup.json`` beside the configuration file."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises AcpProxyError if the file is there and cannot be read."""
+        self.path = path
+        self.files: dict[str, FileRecord] = {}
+        try:
+            said = json.loads(path.read_bytes())
+            for name, each in said["files"].items():
+                entries = [EntryChange(**entry) for entry in each["entries"]]
+                self.files[name] = FileRecord(each["copy"], each["written"], entries)
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise AcpProxyError(
+                f"{path}, in which setup notes what it changed, cannot be read ({problem}). "
+                f"The files as they were lie beside your editors' settings, with the ending {COPY}."
+            ) from problem
+
+    def save(self) -> None:
+        """Write it, or remove it if it has nothing. Raises OSError."""
+        if not self.files:
+            self.path.unlink(missing_ok=True)
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        said = {"version": 1, "files": {name: asdict(each) for name, each in self.files.items()}}
+        replace_file(self.path, json.dumps(said, indent=2).encode() + b"\n")
+
+
+def open_record(environment: Mapping[str, str]) -> Record:
+    """The record of this user. Raises AcpProxyError."""
+    place = {name: value for name, value in environment.items() if name != config_file.VARIABLE}
+    return Record(Path(config_file.place(place)).with_name("setup.json"))
+
+
+def plan_undo(path: Path, known: FileRecord) -> FileChange:
+    """What takes back exactly what setup did to a file: its copy, or if it was edited since, what setup put there.
+
+    ``after`` is None if the file must go, because setup made it.
+    """
+    editor = next((each for each in EDITORS.values() if _is_file_of(each, path)), None)
+    name = editor.name if editor is not None else Name.ZED
+    data: bytes | None = None
+    try:
+        data = read_own_file(path)
+        if data is None:
+            return FileChange(name, path, None)
+        if digest(data) == known.written:
+            before = path.with_name(known.copy).read_bytes() if known.copy is not None else None
+            return FileChange(name, path, data, before, tuple(known.entries))
+        settings = Settings(data.decode("utf-8"))
+        member = editor.configured.member if editor and isinstance(editor.configured, SettingsFiles) else ""
+        text = settings.text
+        for each in known.entries:
+            text = settings_text.apply(text, _undo_entry(Settings(text), member, each))
+        jsonc.read(text)
+    except UnicodeDecodeError:
+        return FileChange(name, path, data, problem="it is not UTF-8")
+    except ValueError as problem:
+        return FileChange(name, path, data, problem=str(problem))
+    except OSError as problem:
+        return FileChange(name, path, data, problem=problem.strerror or str(problem))
+    return FileChange(name, path, data, text.encode(), tuple(known.entries))
+
+
+def _is_file_of(editor: Editor, path: Path) -> bool:
+    kind = editor.configured
+    return isinstance(kind, SettingsFiles) and path in kind.files(this_machine())
+
+
+def _undo_entry(settings: Settings, member: str, done: EntryChange) -> list[settings_text.Edit]:
+    agents, entry = settings.find(member), settings.find(member, done.name)
+    if agents is None or entry is None or settings.text[entry[0]] != "{":
+        return []  # the user has removed it
+    value = settings.read(entry)
+    words = [acp.text(value, "command") or "", *acp.strings(value, "args")]
+    behind = command_line.behind_run(words)
+    if behind is None:
+        return []  # the user has taken acp-proxy out
+    if done.how == REPLACED:
+        return []  # the words before it started nothing
+    if done.how == ADDED:
+        return [settings_text.remove(settings, agents, done.name)]
+    try:
+        _, agent = options.parse(behind, {})  # the user may have added options of run, which go too
+    except UsageError:
+        agent = behind
+    return settings_text.take_out(settings, entry, len(words) - len(agent) - 1, had_args=done.had_args)
+
+
+def write_undo(change: FileChange, record: Record) -> None:
+    """Write what ``plan_undo`` found, and remove the copy. Raises OSError, NotOurs."""
+    known = record.files[str(change.path)]
+    if read_own_file(change.path) != change.before:
+        raise NotOurs("it changed in the meantime. Run acp-proxy setup --undo again")
+    if change.after is not None:
+        replace_file(change.path, change.after)
+    elif change.before is not None:
+        change.path.unlink()
+    if known.copy is not None:
+        change.path.with_name(known.copy).unlink(missing_ok=True)
+    del record.files[str(change.path)]
+    record.save()

@@ -1,0 +1,272 @@
+"""``setup`` in an empty home with the settings that real editors write."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from acp_proxy.cli.app import app
+from acp_proxy.tools.editors import jsonc
+
+COMMAND = "/home/user/.local/bin/acp-proxy"
+ZED = """\
+// Zed settings
+{
+  "theme": "One Dark", // dark
+  "agent_servers": {
+    "Claude": {
+      "type": "custom",
+      "command": "npx",
+      "args": ["-y", "@agentclientprotocol/claude-agent-acp"],
+      "env": { "ANTHROPIC_API_KEY": "sk-secret" },
+    },
+    "gemini": { "type": "registry" },
+  },
+}
+"""
+JETBRAINS = (
+    '\ufeff{\r\n\t"default_mcp_settings": {},\r\n\t"agent_servers": {\r\n\t\t"G": {"command": "gemini"}\r\n\t}\r\n}'
+)
+VSCODE = '{\n    "editor.fontSize": 13,\n}\n'
+
+
+class Home:
+    """The home of a user who has installed acp-proxy."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.zed = path / ".config/zed/settings.json"
+        self.jetbrains = path / ".jetbrains/acp.json"
+        self.vscode = path / ".config/Code/User/settings.json"
+
+    def files(self) -> dict[str, bytes]:
+        found = [each for each in self.path.rglob("*") if each.is_file() or each.is_symlink()]
+        return {str(each.relative_to(self.path)): each.read_bytes() for each in found}
+
+    def write(self, path: Path, text: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setattr("sys.argv", [COMMAND])
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("acp_proxy.tools.setup.command.check_agents", lambda machine, done: None)
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "NVIM_APPNAME"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HOME", "USERPROFILE"):  # the second one is Windows'
+        monkeypatch.setenv(name, str(tmp_path))
+    return Home(tmp_path)
+
+
+def setup(*words: str, answer: str | None = None) -> Result:
+    result = CliRunner().invoke(app, ["setup", *words], input=answer)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def entry(path: Path, *names: str) -> object:
+    found = jsonc.read(path.read_bytes().decode())
+    for name in names:
+        assert isinstance(found, dict)
+        found = found[name]
+    return found
+
+
+def test_every_agent_gets_acp_proxy_in_front_and_undo_gives_every_byte_back(home: Home) -> None:
+    home.write(home.zed, ZED)
+    home.write(home.jetbrains, JETBRAINS)
+    home.write(home.vscode, VSCODE)
+    before = home.files()
+    done = setup(answer="\n")
+    assert done.exit_code == 0
+    assert entry(home.zed, "agent_servers", "Claude") == {
+        "type": "custom",
+        "command": COMMAND,
+        "args": ["run", "npx", "-y", "@agentclientprotocol/claude-agent-acp"],
+        "env": {"ANTHROPIC_API_KEY": "sk-secret"},
+    }
+    assert entry(home.jetbrains, "agent_servers", "G") == {"command": COMMAND, "args": ["run", "gemini"]}
+    assert home.zed.with_name("settings.json.before-acp-proxy").read_text() == ZED
+    assert home.vscode.read_text() == VSCODE
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.files() == before
+
+
+def test_a_dry_run_shows_the_change_and_writes_nothing(home: Home) -> None:
+    home.write(home.zed, ZED)
+    before = home.files()
+    shown = setup("--dry-run")
+    assert '+      "args": ["run", "npx", "-y", "@agentclientprotocol/claude-agent-acp"],' in shown.stdout
+    assert (shown.exit_code, home.files()) == (0, before)
+
+
+def test_no_means_no(home: Home) -> None:
+    home.write(home.zed, ZED)
+    before = home.files()
+    assert setup(answer="n\n").exit_code == 1
+    assert home.files() == before
+
+
+def test_a_second_setup_has_nothing_to_do(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    before = home.files()
+    assert "Nothing to change" in setup("--yes").stderr
+    assert home.files() == before
+
+
+def test_undo_takes_back_only_what_setup_did_after_the_user_edited_the_file(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    edited = home.zed.read_text().replace("One Dark", "Ayu").replace('"-y"', '"-y", "--debug"')
+    home.zed.write_text(edited)
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.zed.read_text() == ZED.replace("One Dark", "Ayu").replace('"-y"', '"-y", "--debug"')
+    assert "Claude" in home.zed.read_text()
+    assert not home.zed.with_name("settings.json.before-acp-proxy").exists()
+
+
+def test_an_edit_between_two_setups_survives_undo(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    home.zed.write_text(home.zed.read_text().replace("One Dark", "Ayu"))
+    setup("--yes", "--editor", "zed", "--agent", "goose acp")
+    assert entry(home.zed, "agent_servers", "Goose (kept)", "args") == ["run", "goose", "acp"]
+    setup("--undo", "--yes")
+    assert home.zed.read_text() == ZED.replace("One Dark", "Ayu")
+
+
+def test_an_agent_can_be_added_to_an_editor_without_settings(home: Home) -> None:
+    home.zed.parent.mkdir(parents=True)
+    assert setup("--yes", "--agent", "KEY=x opencode acp").exit_code == 0
+    assert entry(home.zed) == {
+        "agent_servers": {
+            "OpenCode (kept)": {
+                "type": "custom",
+                "command": COMMAND,
+                "args": ["run", "opencode", "acp"],
+                "env": {"KEY": "x"},
+            }
+        }
+    }
+    setup("--undo", "--yes")
+    assert not home.zed.exists()
+
+
+def test_an_editor_that_the_user_names_need_not_be_there(home: Home) -> None:
+    assert setup("--yes", "--editor", "jetbrains", "--agent", "gemini --acp").exit_code == 0
+    assert home.jetbrains.exists()
+    assert not home.zed.exists()
+
+
+def test_with_an_agent_only_that_agent_changes(home: Home) -> None:
+    home.write(home.zed, ZED)
+    home.write(home.jetbrains, JETBRAINS)
+    setup("--yes", "--editor", "zed", "--agent", "npx -y @agentclientprotocol/claude-agent-acp")
+    assert entry(home.zed, "agent_servers", "Claude", "command") == COMMAND
+    assert "(kept)" not in home.zed.read_text()
+    assert home.jetbrains.read_bytes() == JETBRAINS.encode()
+
+
+def test_a_command_that_is_gone_is_replaced_by_the_present_one(home: Home) -> None:
+    gone = {"command": "/old/env/bin/python", "args": ["-P", "-m", "acp_proxy", "run", "agent"]}
+    home.write(home.zed, json.dumps({"agent_servers": {"A": gone}}))
+    setup("--yes")
+    assert entry(home.zed, "agent_servers", "A") == {"command": COMMAND, "args": ["run", "agent"]}
+
+
+def test_a_command_that_is_there_stays(home: Home) -> None:
+    other = {"command": sys.executable, "args": ["-m", "acp_proxy", "run", "agent"]}
+    home.write(home.zed, json.dumps({"agent_servers": {"A": other}}))
+    assert "Nothing to change" in setup("--yes").stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"agent_servers": {"A": {"command": "x"}', "not valid JSON at line 1"),
+        ("[]", "not a JSON object"),
+        ('{"agent_servers": {"A": {"command": "x", "args": "y"}}}', "its args are not a list"),
+        ("\udcff", "not UTF-8"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_and_stays(home: Home, text: str, reason: str) -> None:
+    home.zed.parent.mkdir(parents=True)
+    home.zed.write_bytes(text.encode("utf-8", "surrogateescape"))
+    home.write(home.jetbrains, JETBRAINS)
+    done = setup("--yes")
+    assert f"{home.zed} stays as it is: " in done.stderr.replace("\n", " ")
+    assert reason in done.stderr.replace("\n", " ")
+    assert done.exit_code == 1
+    assert home.zed.read_bytes() == text.encode("utf-8", "surrogateescape")
+    assert entry(home.jetbrains, "agent_servers", "G", "command") == COMMAND
+
+
+def test_a_link_stays_a_link(home: Home) -> None:
+    home.write(home.path / "dotfiles/zed.json", ZED)
+    home.zed.parent.mkdir(parents=True)
+    home.zed.symlink_to(home.path / "dotfiles/zed.json")
+    done = setup("--yes")
+    assert "it is a link" in done.stderr
+    assert home.zed.is_symlink()
+    assert (home.path / "dotfiles/zed.json").read_text() == ZED
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
+def test_the_file_of_another_user_stays(home: Home) -> None:
+    home.write(home.zed, ZED)
+    os.chown(home.zed, 12345, 12345)
+    assert "it belongs to another user" in setup("--yes").stderr
+    assert home.zed.read_text() == ZED
+
+
+def test_a_file_that_changes_while_the_user_thinks_stays(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.write(home.zed, ZED)
+
+    def answer(question: str, *, enter: bool) -> None:
+        home.zed.write_text("{}")
+
+    monkeypatch.setattr("acp_proxy.tools.setup.command.agreed", answer)
+    done = setup()
+    assert "it changed in the meantime" in done.stderr
+    assert (done.exit_code, home.zed.read_text()) == (1, "{}")
+
+
+def test_permissions_stay(home: Home) -> None:
+    home.write(home.zed, ZED)
+    home.zed.chmod(0o640)
+    setup("--yes")
+    copy = home.zed.with_name("settings.json.before-acp-proxy")
+    assert {path.stat().st_mode & 0o777 for path in (home.zed, copy)} == {0o640}
+
+
+def test_programs_are_named_and_stay(home: Home) -> None:
+    home.write(home.path / ".config/nvim/init.lua", 'require("codecompanion").setup({})')
+    before = home.files()
+    said = setup("--yes").stderr.replace("\n", " ")
+    assert "acp-proxy editor codecompanion AGENT" in said
+    assert home.files() == before
+
+
+def test_the_record_has_no_words_of_the_agents_command(home: Home) -> None:
+    home.write(home.zed, ZED.replace('"-y"', '"--key", "sk-hidden"'))
+    setup("--yes")
+    assert "sk-" not in (home.path / ".config/acp-proxy/setup.json").read_text()
+
+
+def test_a_machine_without_editors_gets_advice(home: Home) -> None:
+    done = setup("--yes")
+    assert "No settings of a known editor" in done.stderr.replace("\n", " ")
+    assert done.exit_code == 0
+
+
+def test_a_damaged_record_is_named(home: Home) -> None:
+    home.write(home.path / ".config/acp-proxy/setup.json", "{")
+    done = setup("--undo")
+    assert "setup.json" in done.stderr
+    assert done.exit_code == 1
