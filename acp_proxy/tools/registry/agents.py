@@ -1,0 +1,203 @@
+"""Finds an agent by its id in the registry of the Agent Client Protocol, and the command that starts it here.
+
+The format: FORMAT.md, registry.schema.json and agent.schema.json of github agentclientprotocol/registry. The registry
+is read into the cache at most once a day; ``run`` reads only the cache if that has one. Its content is foreign: an id,
+a package or a path that it names never leaves its place (``install``), and nothing is passed to a shell.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+
+import platformdirs
+
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.protocol import acp
+from acp_proxy.tools.registry import download
+
+PREFIX = "registry:"
+"""In front of an id, it says that the word is an id, whatever program has that name."""
+URL = "https://cdn.agentclientprotocol.com/registry/v1/latest/registry.json"
+VARIABLE = "ACP_PROXY_REGISTRY"
+"""An environment variable with another URL or file."""
+_ID = re.compile(r"[a-z][a-z0-9-]{0,99}", re.ASCII)
+_DAY = 24 * 60 * 60.0  # seconds
+_LARGE = 16 * 1024 * 1024  # bytes of a registry
+_SECONDS = 10.0
+"""For a registry's server to answer."""
+_MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
+_SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "windows"}
+
+
+class RegistryError(AcpProxyError):
+    """The registry cannot be read, or has no such agent for this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A program to download. ``program``: its path in the archive. ``sha256``: of the archive, or None."""
+
+    url: str
+    program: str
+    sha256: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredAgent:
+    """How an agent is started. ``words``: the command; with ``archive``, only what follows the program."""
+
+    id: str
+    name: str
+    version: str
+    words: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...] = ()
+    archive: Archive | None = None
+
+
+def is_id(word: str) -> bool:
+    """Whether a word can be an id of the registry, with or without ``PREFIX``."""
+    return _ID.fullmatch(word.removeprefix(PREFIX)) is not None
+
+
+def this_platform() -> str:
+    """This machine, as the registry names it: ``linux-x86_64``."""
+    machine = platform.machine().lower()
+    return f"{_SYSTEMS.get(sys.platform, sys.platform)}-{_MACHINES.get(machine, machine)}"
+
+
+class Registry:
+    """The registry, from a URL or a file."""
+
+    def __init__(
+        self, source: str = "", cache: Path | None = None, say: Callable[[str], None] = lambda text: None
+    ) -> None:
+        """``source``: a URL or a file; empty: the one of the environment, else the protocol's own. ``say``: called with
+        a sentence if what is used is older than it should be."""
+        self._source = source or os.environ.get(VARIABLE, "") or URL
+        self._cache = cache or Path(platformdirs.user_cache_dir("acp-proxy", appauthor=False))
+        self._say = say
+        self._agents: Mapping[str, object] | None = None
+
+    @property
+    def programs(self) -> Path:
+        """The directory of the programs that were downloaded."""
+        return self._cache / "agents"
+
+    def find(self, id: str, *, machine: str = "", may_wait: bool = True) -> RegisteredAgent:
+        """The agent with this id. ``machine``: as ``this_platform``. ``may_wait``: an old cache is read anew first.
+
+        Raises RegistryError.
+        """
+        agents = self._load(may_wait=may_wait)
+        if id not in agents and not may_wait:  # it may be new
+            agents = self._load(may_wait=True)
+        if id not in agents:
+            raise RegistryError(f"the registry has no agent {id!r}. It has: {', '.join(sorted(agents))}")
+        return read_agent(id, agents[id], machine or this_platform())
+
+    def ids(self) -> list[str]:
+        """The ids of all agents. Raises RegistryError."""
+        return sorted(self._load(may_wait=True))
+
+    def _load(self, *, may_wait: bool) -> Mapping[str, object]:
+        if self._agents is not None and not may_wait:
+            return self._agents
+        if "://" not in self._source:
+            self._agents = _parse(_read_file(Path(self._source)), self._source)
+            return self._agents
+        name = (
+            "registry.json"
+            if self._source == URL
+            else f"registry-{hashlib.sha256(self._source.encode()).hexdigest()[:16]}.json"
+        )
+        kept = self._cache / name
+        try:
+            age = time.time() - kept.stat().st_mtime
+        except OSError:
+            age = None
+        if age is not None and (not may_wait or 0 <= age < _DAY):
+            self._agents = _parse(_read_file(kept), str(kept))
+            return self._agents
+        try:
+            data = download.fetch(self._source, _LARGE, _SECONDS)
+            agents = _parse(data, self._source)
+        except (URLError, OSError, ValueError, RegistryError) as problem:
+            if age is None:
+                reason = getattr(problem, "reason", None) or problem
+                raise RegistryError(
+                    f"the registry of agents cannot be read ({self._source}: {reason}). "
+                    "Check the network, or give the agent's own command."
+                ) from problem
+            self._say(f"The registry of agents cannot be read now; this uses what was read {_days(age)} ago.")
+            agents = _parse(_read_file(kept), str(kept))
+        else:
+            download.write_whole(kept, data)
+        self._agents = agents
+        return agents
+
+
+def read_agent(id: str, entry: object, machine: str) -> RegisteredAgent:
+    """How an agent is started on this machine: a package, else a binary. Raises RegistryError."""
+    name, version = acp.text(entry, "name") or id, acp.text(entry, "version") or ""
+    ways = acp.member(entry, "distribution")
+    for way, front in (("npx", ("npx", "-y")), ("uvx", ("uvx",))):
+        package = acp.text(acp.member(ways, way), "package")
+        if package and not package.startswith("-"):
+            given = acp.member(ways, way)
+            return RegisteredAgent(id, name, version, (*front, package, *_args(given)), _variables(given))
+    target = acp.member(acp.member(ways, "binary"), machine)
+    url, program = acp.text(target, "archive"), acp.text(target, "cmd")
+    if url and program:
+        archive = Archive(url, program, acp.text(target, "sha256"))
+        return RegisteredAgent(id, name, version, _args(target), _variables(target), archive)
+    raise RegistryError(f"the registry has no {name} for this machine ({machine}).")
+
+
+def _args(value: object) -> tuple[str, ...]:
+    return tuple(each for each in acp.strings(value, "args") if "\0" not in each)
+
+
+def _variables(value: object) -> tuple[tuple[str, str], ...]:
+    given = acp.member(value, "env")
+    pairs = given.items() if isinstance(given, dict) else ()
+    return tuple(
+        (key, text)
+        for key, text in pairs
+        if isinstance(text, str) and key and not {"=", "\0"} & {*key} and "\0" not in text
+    )
+
+
+def _parse(data: bytes, source: str) -> Mapping[str, object]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as problem:
+        raise RegistryError(f"the registry of agents is damaged: {source} is not JSON.") from problem
+    agents = acp.member(found, "agents")
+    if not isinstance(agents, list):
+        raise RegistryError(f"the registry of agents is damaged: {source} has no list of agents.")
+    ids = ((acp.text(entry, "id"), entry) for entry in agents)
+    return {id: entry for id, entry in ids if id is not None and _ID.fullmatch(id)}
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGE + 1)
+    except OSError as problem:
+        raise RegistryError(f"the registry of agents cannot be read: {path}: {problem.strerror}.") from problem
+    if len(data) > _LARGE:
+        raise RegistryError(f"the registry of agents is too large: {path} has more than 16 MiB.")
+    return data
+
+
+def _days(seconds: float) -> str:
+    days = int(seconds // _DAY)
+    return f"{days} day{'s' if days != 1 else ''}"

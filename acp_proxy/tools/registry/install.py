@@ -1,0 +1,134 @@
+"""Downloads an agent's program once and unpacks it into the cache.
+
+An archive's content is foreign: nothing is written outside of its own directory, no link in it leads out, and its size
+has a limit. A directory that exists is complete, because it gets its name last.
+"""
+
+import hashlib
+import os
+import shutil
+import stat
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO
+from urllib.error import URLError
+
+from acp_proxy.tools.registry import download
+from acp_proxy.tools.registry.agents import Archive, RegisteredAgent, RegistryError
+
+_LIMIT = 2 * 1024**3  # bytes of an archive, and of what is in it
+_FILES = 100_000
+_SECONDS = 30.0
+"""For each wait for the server."""
+
+
+def install(agent: RegisteredAgent, programs: Path, say: Callable[[str], None] = lambda text: None) -> list[str]:
+    """The command of an agent, whose program is downloaded if it is not there. ``programs``: the directory for all.
+
+    ``say``: called with a sentence before a download. Raises RegistryError.
+    """
+    if agent.archive is None:
+        return list(agent.words)
+    mark = hashlib.sha256(f"{agent.archive.url}\n{agent.archive.sha256}".encode()).hexdigest()[:16]
+    place = programs / agent.id / mark
+    program = place / _inside(agent.archive.program)
+    if not program.is_file():
+        say(f"Downloading {agent.name} {agent.version} …")
+        try:
+            _unpack(agent.archive, place)
+        except (URLError, OSError, ValueError, EOFError, RuntimeError, tarfile.TarError, zipfile.BadZipFile) as problem:
+            reason = getattr(problem, "reason", None) or getattr(problem, "strerror", None) or problem
+            raise RegistryError(f"{agent.name} cannot be installed from {agent.archive.url}: {reason}.") from problem
+    return [str(program), *agent.words]
+
+
+def _inside(name: str) -> Path:
+    """A path that cannot lead out of its directory. Raises RegistryError."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    if not name or path.is_absolute() or ".." in path.parts or ":" in name or "\0" in name:
+        raise RegistryError(f"the registry names a program outside of its archive: {name!r}.")
+    return Path(*path.parts)
+
+
+def _unpack(archive: Archive, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile() as file, TemporaryDirectory(dir=place.parent, prefix=".new-") as new:
+        download.fetch_into(archive.url, file, _LIMIT, _SECONDS)
+        if archive.sha256 is not None:
+            file.seek(0)
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+            if found != archive.sha256.lower():
+                raise ValueError(f"its SHA-256 is {found}, not {archive.sha256}, as the registry says")
+        file.seek(0)
+        inner = Path(new, "content")
+        inner.mkdir()
+        _extract(archive, file, inner)
+        program = inner / _inside(archive.program)
+        if not program.is_file():
+            raise ValueError(f"it does not contain {archive.program}, which the registry names")
+        program.chmod(program.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+        try:
+            os.rename(inner, place)
+        except OSError:
+            if not place.is_dir():  # else another process was quicker
+                raise
+
+
+def _extract(archive: Archive, file: IO[bytes], into: Path) -> None:
+    """Raises ValueError, OSError, and the errors of tarfile and zipfile."""
+    if zipfile.is_zipfile(file):
+        _extract_zip(file, into)
+        return
+    file.seek(0)
+    try:
+        opened = tarfile.open(fileobj=file)  # noqa: SIM115 - closed below
+    except tarfile.ReadError:
+        if archive.url.lower().endswith((".tar", ".gz", ".tgz", ".bz2", ".xz", ".zip")):
+            raise ValueError("it is no archive that can be read") from None
+        file.seek(0)
+        program = into / _inside(archive.program)  # the program itself
+        program.parent.mkdir(parents=True, exist_ok=True)
+        with program.open("xb") as out:
+            shutil.copyfileobj(file, out)
+        return
+    if not hasattr(tarfile, "data_filter"):
+        raise ValueError("unpacking it safely needs Python 3.11.4 or newer")
+    with opened as tar:
+        size = 0
+        for number, member in enumerate(tar):
+            size += member.size
+            if number > _FILES or size > _LIMIT:
+                raise ValueError("it has too much in it")
+            if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
+                continue  # a device or a pipe: no program needs one
+            tar.extract(tarfile.data_filter(member, str(into)), into, filter="data")
+
+
+def _extract_zip(file: IO[bytes], into: Path) -> None:
+    with zipfile.ZipFile(file) as opened:
+        entries = opened.infolist()
+        if len(entries) > _FILES or sum(entry.file_size for entry in entries) > _LIMIT:
+            raise ValueError("it has too much in it")
+        for entry in entries:
+            mode = entry.external_attr >> 16
+            if stat.S_ISLNK(mode):
+                raise ValueError(f"it has a link: {entry.filename!r}")
+            place = into / _inside_archive(entry.filename)
+            if entry.is_dir():
+                place.mkdir(parents=True, exist_ok=True)
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with opened.open(entry) as source, place.open("xb") as out:
+                shutil.copyfileobj(source, out)
+            if mode & stat.S_IXUSR:
+                place.chmod(0o755)
+
+
+def _inside_archive(name: str) -> Path:
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or ":" in name:
+        raise ValueError(f"it has a path that leads out of it: {name!r}")
+    return Path(*path.parts)
