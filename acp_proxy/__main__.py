@@ -24,10 +24,13 @@ def main() -> None:
     words = sys.argv[1:]
     if words[:1] in (["run"], ["chain"]) and words[1:2] not in (["-h"], ["--help"], ["--help-all"]):
         if words[0] == "run":
-            from acp_proxy.run.start import launch as start
+            from acp_proxy.run.start import launch
+
+            launch(words[1:], _find_agent)
         else:
-            from acp_proxy.tools.chain.start import launch_chain as start
-        start(words[1:])
+            from acp_proxy.tools.chain.start import launch_chain
+
+            launch_chain(words[1:])
     else:
         gc.set_threshold(_GARBAGE)
         from acp_proxy.cli import stdio
@@ -46,6 +49,30 @@ def main() -> None:
             _fail("\n".join(str(text) for text in problem.args))
         except OSError as problem:  # neither the standard streams nor the store: those have their own messages
             _fail(f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem.strerror))
+
+
+def _find_agent(command: list[str], source: str) -> list[str]:
+    """The command to start: the same, or what an id of the registry stands for. Exits with 127 if that is not known.
+
+    ``source``: the value of ``--registry``. A program is found without importing anything, because the agent starts
+    before anything slow is imported.
+    """
+    word = command[0]
+    is_path = bool(os.path.dirname(word)) or sys.platform == "win32"  # there, a program may have another ending
+    places = () if is_path else (os.path.join(folder, word) for folder in os.get_exec_path())
+    if not word.startswith("registry:") and (is_path or any(os.access(place, os.X_OK) for place in places)):
+        return command
+    from acp_proxy.run.start import say
+    from acp_proxy.tools.registry.agents import Registry, RegistryError
+    from acp_proxy.tools.registry.resolve import resolve
+
+    try:
+        agent = resolve(command, Registry(source, say=say), say, may_wait=False)
+    except RegistryError as problem:
+        say(str(problem))
+        os._exit(127)
+    os.environ.update(agent.variables)
+    return agent.words
 
 
 def _fail(text: str) -> None:

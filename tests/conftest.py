@@ -17,6 +17,7 @@ from tests.tools.sync import servers
 
 forked.is_on = True
 os.environ[VARIABLE] = os.devnull  # not that of the developer
+os.environ["ACP_PROXY_REGISTRY"] = os.path.join(os.path.dirname(__file__), "no-registry.json")  # no test asks the web
 
 # Thousands of stores are made and synchronized to the disk, whose speed no test is about.
 MEMORY, ROOM = "/dev/shm", 4 * 1024**3

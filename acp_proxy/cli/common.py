@@ -148,6 +148,9 @@ SessionArgument = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+RegistryOption = Annotated[
+    str, typer.Option("--registry", metavar="URL|FILE", help="Another registry of agents.", show_default=False)
+]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 

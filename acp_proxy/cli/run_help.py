@@ -68,6 +68,7 @@ _METAVARS = {
     "record-size": "BYTES",
     "also-list": "NAMES|all",
     "redact": "off|keys|FILE",
+    "registry": "URL|FILE",
     "grace": "SECONDS",
 }
 
@@ -75,7 +76,7 @@ COMMON = ("store", "agent-id", "no-record", "redact", "load", "handover", "recal
 PANELS = {
     "Requests": ("no-synthesize", "list", "also-list", "resume", "delete", "delete-mode", "unstable"),
     "Replay": ("replay", "replay-tool-limit", "record-size"),
-    "Files and processes": ("fsync", "compress", "grace"),
+    "Files and processes": ("fsync", "compress", "registry", "grace"),
 }
 """The options that only --help-all shows."""
 

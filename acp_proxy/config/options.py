@@ -124,6 +124,13 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
         "daily",
         "Compress large transcripts that nobody has used for a week. daily: once a day, when idle.",
     ),
+    (
+        "registry",
+        "ACP_PROXY_REGISTRY",
+        None,
+        "",
+        "Where the registry of agents is, by whose ids an agent may be given: a URL or a file.",
+    ),
     ("grace", "ACP_PROXY_GRACE", None, "5", "Seconds the agent has to exit before acp-proxy terminates it."),
 )
 
@@ -138,7 +145,7 @@ _FALSE = ("", "0", "false", "f", "no", "n", "off")
 LEAST_RECORD = 1024
 """Bytes: the introduction and the end of a record take half of it."""
 RUN, CHAIN = "run", "chain"
-NOT_IN_CHAIN = ("grace",)
+NOT_IN_CHAIN = ("grace", "registry")
 """Options of ``run`` that ``chain`` lacks, because it starts no agent."""
 
 

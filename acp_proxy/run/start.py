@@ -12,6 +12,10 @@ from acp_proxy.config import config_file, options
 from acp_proxy.errors import UsageError
 from acp_proxy.run import agent_process as processes
 
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 USAGE = 2
 LATER = ("inspect", "ipaddress", "copy", "platform", "annotationlib")
 """Modules that orjson and pathlib import but ``run`` does not use: a fifth of what it would load."""
@@ -22,9 +26,13 @@ _ALONE = (
 )
 
 
-def launch(words: list[str]) -> None:
-    """Run ``acp-proxy run`` with these arguments. Never returns: exits with the agent's status, or 2 on wrong usage."""
+def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]" = lambda command, _: command) -> None:
+    """Run ``acp-proxy run`` with these arguments. Never returns: exits with the agent's status, or 2 on wrong usage.
+
+    ``find_agent``: returns what to start for a command and the value of ``--registry``.
+    """
     given, command, wrong = read_options(options.RUN, words)
+    command = find_agent(command, given["registry"])
     if is_terminal(0):
         if is_terminal(2):  # a user is there, and may expect to be recorded
             say(_ALONE)

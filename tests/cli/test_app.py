@@ -128,7 +128,7 @@ def test_a_command_in_the_wrong_place_or_by_another_name_is_answered_with_the_ri
 def test_a_missing_argument_is_explained_with_an_example() -> None:
     without_any, without_agent = (CliRunner().invoke(app, words).stderr for words in (["editor"], ["editor", "zed"]))
     assert "'EDITOR'. One of: zed, jetbrains" in without_any
-    assert "'AGENT'. The agent's command." in without_agent
+    assert "'AGENT'. The agent's command" in without_agent
     assert "Example: acp-proxy editor zed npx" in without_agent
 
 

@@ -39,5 +39,5 @@ def test_help_all_shows_every_option_by_panel() -> None:
 def test_chain_has_the_options_of_run_but_those_about_the_agents_process() -> None:
     assert shown("--help", "chain")[1] == set(COMMON)
     text, names = shown("--help-all", "chain")
-    assert names == ALL - {"grace"}
+    assert names == ALL - {"grace", "registry"}
     assert "Arguments:" not in text

@@ -31,6 +31,7 @@ DEFAULTS = {
     "redact": "off",
     "fsync": "turn",
     "compress": "daily",
+    "registry": "",
     "grace": "5",
 }
 SOMETHING_ELSE = {
@@ -53,6 +54,7 @@ SOMETHING_ELSE = {
     "redact": "keys",
     "fsync": "never",
     "compress": "off",
+    "registry": "mine.json",
     "grace": "0.5",
 }
 

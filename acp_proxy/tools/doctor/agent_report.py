@@ -6,8 +6,8 @@ This creates no session and sends no prompt. What acp-proxy adds to the offer is
 import os
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, versions
@@ -32,7 +32,7 @@ REFUSED, SILENT, UNTRIED = "refused", "no answer", "not tried"
 @dataclass(frozen=True, slots=True)
 class Wish:
     """How ``run`` would start the agent. Without ``store``, or with ``off`` set, acp-proxy adds nothing, for the reason
-    in ``off``.
+    in ``off``. ``variables``: added to its environment.
     """
 
     command: list[str]
@@ -42,6 +42,7 @@ class Wish:
     off: str | None
     seconds: float
     umask: int = -1
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Examined:
 def examine(wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:
     """``say`` is called before each wait, with what it waits for."""
     try:
-        probe = Probe(wish.command, wish.umask)
+        probe = Probe(wish.command, wish.umask, {**os.environ, **wish.variables})
     except OSError as problem:
         text, advice = _not_started(wish.command[0], problem)
         return Examined(wish.command, text), [Todo(f"{text}. {advice}")]

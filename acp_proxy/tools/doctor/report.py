@@ -4,7 +4,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from acp_proxy import shell_quote
@@ -21,6 +21,8 @@ from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.configured import Configuration, ConfiguredAgent, Way, configurations
 from acp_proxy.tools.editors.known_editors import Name
+from acp_proxy.tools.registry.agents import Registry, RegistryError
+from acp_proxy.tools.registry.resolve import resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,15 @@ def diagnose(
         )
     examined = None
     if words:
-        examined, more = agent_report.examine(_wish(root, kept, given, command, seconds, umask), say)
-        todo += more
+        try:
+            agent = resolve(command, Registry(say=say), say, may_wait=True)
+        except RegistryError as problem:
+            examined = Examined(command, str(problem))
+            todo.append(Todo(str(problem)[:1].upper() + str(problem)[1:]))
+        else:
+            wish = _wish(root, kept, given, agent.words, seconds, umask)
+            examined, more = agent_report.examine(replace(wish, variables=agent.variables), say)
+            todo += more
     return Diagnosis(kept, found, editors, examined, todo)
 
 

@@ -5,17 +5,21 @@ import re
 import shutil
 import sys
 from importlib.util import find_spec
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from acp_proxy import shell_quote
-from acp_proxy.cli.common import wrong_usage
+from acp_proxy.cli.common import RegistryOption, explained, wrong_usage
 from acp_proxy.cli.completion import one_of
 from acp_proxy.cli.wrapping import fitted
 from acp_proxy.config import options
 from acp_proxy.errors import NO_MCP, UsageError
 from acp_proxy.tools.editors.known_editors import Name
+from acp_proxy.tools.registry import PREFIX
+
+if TYPE_CHECKING:
+    from acp_proxy.tools.registry.agents import Registry
 
 _WHOLE = "--whole"
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
@@ -50,10 +54,12 @@ def editor(
         list[str],
         typer.Argument(
             metavar="AGENT",
-            help="The agent's command. Options of run and variables (NAME=VALUE) may precede it.",
+            help="The agent's command, or its id in the registry of agents. Options of run and variables "
+            "(NAME=VALUE) may precede it.",
         ),
     ],
     whole: Annotated[bool, typer.Option(_WHOLE, help="Print the complete content, as for a new file.")] = False,
+    registry: RegistryOption = "",
 ) -> None:
     """Print the configuration for your editor.
 
@@ -63,23 +69,24 @@ def editor(
 
     Example: acp-proxy editor zed npx -y @agentclientprotocol/claude-agent-acp
     """
-    from acp_proxy.store.agents import command_name
     from acp_proxy.tools.editors.advice import placed
     from acp_proxy.tools.editors.config_dirs import this_machine
     from acp_proxy.tools.editors.configured import file_for, text_of  # imported late: no other command needs these
     from acp_proxy.tools.editors.known_editors import EDITORS
     from acp_proxy.tools.editors.own_command import ourselves
     from acp_proxy.tools.editors.snippets import EditorEntry, snippet
+    from acp_proxy.tools.registry.agents import Registry
 
     if agent[0] in ("-h", "--help"):
         typer.echo(context.get_help())
         raise typer.Exit
     if agent[0] == _WHOLE:
         whole, agent = True, agent[1:]
-    with wrong_usage():
+    with wrong_usage(), explained():
         given, variables, command = read_agent(["acp-proxy", "editor", name, *([_WHOLE] if whole else [])], agent)
+        agent_name, command = name_agent(command, Registry(registry, say=_say))
     we = ourselves(sys.argv[0], sys.executable)
-    made = snippet(name, EditorEntry([*we.words, "run", *given, *command], variables, command_name(command)))
+    made = snippet(name, EditorEntry([*we.words, "run", *given, *command], variables, agent_name))
     path, is_there = file_for(EDITORS[name], this_machine())
     found = placed(EDITORS[name], made, path, text_of(path) if is_there else None, whole=whole)
     _say(f"{found.where}:")
@@ -98,8 +105,31 @@ def editor(
         _say(f"Note: {NO_MCP}")
     if we.note is not None:
         _say(f"Note: {' '.join(we.words)}: {we.note}")
-    if shutil.which(command[0]) is None:
-        _say(f"Note: {command[0]} was not found on this machine. Check the agent's command.")
+    if shutil.which(command[0]) is None and not command[0].startswith(PREFIX):
+        _say(f"Note: {command[0]} was not found on this machine, nor in the registry. Check the agent's command.")
+
+
+def name_agent(command: list[str], registry: "Registry") -> tuple[str, list[str]]:
+    """The agent's name for its entry, and its command; of an id in the registry, with the prefix that says so.
+
+    A word without the prefix that the registry does not know is a program, which may be installed later. Raises
+    RegistryError.
+    """
+    from acp_proxy.store.agents import command_name
+    from acp_proxy.tools.editors.snippets import KNOWN_AGENTS
+    from acp_proxy.tools.registry.agents import RegistryError
+    from acp_proxy.tools.registry.resolve import names_an_id
+
+    if not names_an_id(command):
+        return command_name(command), command
+    try:
+        found = registry.find(command[0].removeprefix(PREFIX))
+    except RegistryError:
+        if command[0].startswith(PREFIX):
+            raise
+        return command_name(command), command
+    by_command = command_name(list(found.words)) if found.archive is None else found.id
+    return (by_command if by_command in KNOWN_AGENTS else found.name), [f"{PREFIX}{found.id}", *command[1:]]
 
 
 def _say(text: str) -> None:

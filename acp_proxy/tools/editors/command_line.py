@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from acp_proxy import shell_quote
 from acp_proxy.errors import UsageError
+from acp_proxy.tools.registry import PREFIX
 
 _PROXY = re.compile(r"acp[-_]proxy(\.exe|\.cmd)?((@|==).*)?", re.IGNORECASE)
 _RUNNER = re.compile(r"(uvx?|pipx|py|python[\d.]*|env|nice|nohup)(\.exe)?", re.IGNORECASE)
@@ -45,7 +46,10 @@ def may_exist(program: str, path: str | None) -> bool:
     """Whether ``run`` may find the program. ``path``: the editor's own PATH for it, if it sets one.
 
     A relative path may exist: it begins in a directory that only the editor knows, or contains the editor's variables.
+    So may an id of the registry of agents, which ``run`` looks up.
     """
+    if program.startswith(PREFIX):
+        return True
     if os.path.dirname(program) and not program.startswith("~"):
         return not os.path.isabs(program) or os.path.exists(program)
     return shutil.which(program, path=path) is not None

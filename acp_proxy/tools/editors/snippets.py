@@ -72,7 +72,7 @@ _CLAUDE = _Known("Claude", "claude_code", "claude-code", "claude-agent-acp", "an
 _GEMINI = _Known("Gemini", "gemini_cli", "gemini-cli", "gemini-acp", "google-gemini")
 _OPENCODE = _Known("OpenCode", "opencode", "opencode", "opencode-acp", "opencode")
 _VIBE = _Known("Mistral Vibe", "mistral_vibe", None, "mistral-vibe-acp", "mistral")
-_KNOWN = {
+KNOWN_AGENTS = {
     "claude-agent-acp": _CLAUDE,
     "claude-code-acp": _CLAUDE,
     "gemini": _GEMINI,
@@ -89,7 +89,7 @@ _KNOWN = {
 
 
 def snippet(editor: Name, wanted: EditorEntry) -> Snippet:
-    known = _KNOWN.get(wanted.agent, _Known(wanted.agent))
+    known = KNOWN_AGENTS.get(wanted.agent, _Known(wanted.agent))
     return _MAKERS[editor](wanted, known)
 
 

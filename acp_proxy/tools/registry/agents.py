@@ -21,10 +21,8 @@ import platformdirs
 
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp
-from acp_proxy.tools.registry import download
+from acp_proxy.tools.registry import PREFIX, download
 
-PREFIX = "registry:"
-"""In front of an id, it says that the word is an id, whatever program has that name."""
 URL = "https://cdn.agentclientprotocol.com/registry/v1/latest/registry.json"
 VARIABLE = "ACP_PROXY_REGISTRY"
 """An environment variable with another URL or file."""

@@ -4,7 +4,8 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from acp_proxy.tools.registry.agents import PREFIX, Registry, is_id
+from acp_proxy.tools.registry import PREFIX
+from acp_proxy.tools.registry.agents import Registry, RegistryError, is_id
 from acp_proxy.tools.registry.install import install
 
 
@@ -26,9 +27,18 @@ def names_an_id(command: Sequence[str], path: str | None = None) -> bool:
 
 
 def resolve(command: Sequence[str], registry: Registry, say: Callable[[str], None], *, may_wait: bool) -> ResolvedAgent:
-    """What to start for a command that ``names_an_id``; more words follow the agent's own.
+    """What to start for a command; words behind an id follow the agent's own.
 
-    Raises RegistryError.
+    A word without the prefix that the registry does not know is a program, which is not there: ``say`` gets the reason.
+    Raises RegistryError for an id with the prefix.
     """
-    agent = registry.find(command[0].removeprefix(PREFIX), may_wait=may_wait)
-    return ResolvedAgent([*install(agent, registry.programs, say), *command[1:]], dict(agent.variables))
+    if not names_an_id(command):
+        return ResolvedAgent([*command], {})
+    try:
+        agent = registry.find(command[0].removeprefix(PREFIX), may_wait=may_wait)
+        return ResolvedAgent([*install(agent, registry.programs, say), *command[1:]], dict(agent.variables))
+    except RegistryError as problem:
+        if command[0].startswith(PREFIX):
+            raise
+        say(f"{command[0]} is no program here, and {problem}")
+        return ResolvedAgent([*command], {})

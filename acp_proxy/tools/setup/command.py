@@ -9,17 +9,18 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import agreed, explained, wrong_usage
+from acp_proxy.cli.common import RegistryOption, agreed, explained, wrong_usage
 from acp_proxy.cli.wrapping import fitted
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.editors import command_line
-from acp_proxy.tools.editors.command import read_agent
+from acp_proxy.tools.editors.command import name_agent, read_agent
 from acp_proxy.tools.editors.config_dirs import Machine, this_machine
 from acp_proxy.tools.editors.configured import configurations
 from acp_proxy.tools.editors.known_editors import EDITORS, Name, SettingsFiles
 from acp_proxy.tools.editors.own_command import ourselves
+from acp_proxy.tools.registry.agents import Registry, RegistryError
 from acp_proxy.tools.setup import setup as steps
-from acp_proxy.tools.setup.setup import FileChange, NotOurs
+from acp_proxy.tools.setup.setup import FileChange, NotOurs, WantedAgent
 from acp_proxy.views import sanitize
 
 _SECONDS = 60.0
@@ -42,7 +43,7 @@ def setup(
         str,
         typer.Option(
             "--agent",
-            metavar="COMMAND",
+            metavar="COMMAND|ID",
             help="Add this agent, or put acp-proxy in front of it alone.",
             show_default=False,
         ),
@@ -50,6 +51,7 @@ def setup(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Take back what setup did.")] = False,
+    registry: RegistryOption = "",
 ) -> None:
     """Set up the editors on this machine.
 
@@ -71,10 +73,11 @@ def setup(
                 _say("setup has changed nothing here that could be taken back.")
             _carry_out(plans, lambda each: steps.write_undo(each, record), "Write this?", dry_run=dry_run, yes=yes)
             return
-        words, variables = _agent_words(agent)
+        known = Registry(registry, say=_say)
+        wanted = _read_wanted(agent, known) if agent else None
         ours = _own_words()
         found = steps.find_settings(machine, editor or [])
-        plans = [steps.plan_file(each, path, ours, words, variables) for each, path in found]
+        plans = [steps.plan_file(each, path, ours, wanted, lambda id: _has(known, id)) for each, path in found]
         _say_about_programs(machine, editor or [])
         if not any(each.entries or each.problem for each in plans):
             _advise(plans, editor or [])
@@ -83,12 +86,20 @@ def setup(
             check_agents(machine, done)
 
 
-def _agent_words(agent: str) -> tuple[list[str], dict[str, str]]:
-    """The words and the variables of an agent's command line. Raises UsageError."""
-    if not agent:
-        return [], {}
+def _read_wanted(agent: str, registry: Registry) -> WantedAgent:
+    """The agent of an option. Raises UsageError, RegistryError."""
     given, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.spelled_out([agent]))
-    return [*given, *command], variables
+    name, command = name_agent(command, registry)
+    return WantedAgent(name, given, command, variables)
+
+
+def _has(registry: Registry, id: str) -> bool:
+    """Whether the registry has an agent; if it cannot be read, the user learns why an entry stays as it is."""
+    try:
+        return id in registry.ids()
+    except RegistryError as problem:
+        _say(f'The entry "{id}" stays as it is: {problem}')
+        return False
 
 
 def _own_words() -> list[str]:

@@ -141,6 +141,29 @@ def take_out(settings: Settings, entry: Span, count: int, *, had_args: bool) -> 
     return [*edits, remove(settings, entry, "args")]
 
 
+def name_command(settings: Settings, entry: Span, words: Sequence[str]) -> list[Edit]:
+    """Give an entry of Zed's own registry a command: Zed starts its registry's agents itself, and takes no prefix.
+
+    Source: CustomAgentServerSettings of zed-industries/zed, crates/settings_content.
+    """
+    type = settings.members(entry)["type"]
+    separator = settings.separator(type.start)
+    args = f"[{', '.join(map(quote, words[1:]))}]"
+    more = f',{separator}"command": {quote(words[0])},{separator}"args": {args}'
+    return [Edit(*type.value, quote("custom")), Edit(type.value[1], type.value[1], more)]
+
+
+def unname_command(settings: Settings, entry: Span) -> list[Edit]:
+    """The reverse of ``name_command``."""
+    members = settings.members(entry)
+    edits = [Edit(*members["type"].value, quote("registry"))]
+    names = [each.name for each in settings.elements(entry)]
+    if names.index("args") == names.index("command") + 1 > 1:
+        before = settings.elements(entry)[names.index("command") - 1]
+        return [*edits, Edit(before.value[1], members["args"].value[1], "")]
+    return edits
+
+
 def replace_words(settings: Settings, entry: Span, count: int, ours: Sequence[str]) -> list[Edit]:
     """Start acp-proxy with other words. ``count``: how many arguments stand in front of ``run``. ``ours``: as above."""
     members = settings.members(entry)

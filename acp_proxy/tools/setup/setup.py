@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -18,24 +18,24 @@ from tempfile import NamedTemporaryFile
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.protocol import acp
-from acp_proxy.store.agents import command_name
 from acp_proxy.tools.editors import command_line, jsonc
 from acp_proxy.tools.editors.config_dirs import Machine, this_machine
 from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
 from acp_proxy.tools.editors.snippets import EditorEntry, snippet
+from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.setup import settings_text
 from acp_proxy.tools.setup.settings_text import Settings
 
 _LARGE = 16 * 1024 * 1024  # bytes of a file
 COPY = ".before-acp-proxy"
 """The end of the name of a copy."""
-PUT_IN_FRONT, ADDED, REPLACED = "put in front", "added", "replaced"
+PUT_IN_FRONT, NAMED, ADDED, REPLACED = "put in front", "named", "added", "replaced"
 
 
 @dataclass(frozen=True, slots=True)
 class EntryChange:
-    """What was done to the entry of one agent: acp-proxy was put in front, the entry was added, or acp-proxy's own
-    words were replaced because they no longer start it.
+    """What was done to the entry of one agent: acp-proxy was put in front, an entry of the editor's own registry was
+    given a command, the entry was added, or acp-proxy's own words were replaced because they no longer start it.
 
     ``had_args``: whether the entry had arguments before. The command itself is not kept, since it may have secrets.
     """
@@ -62,6 +62,16 @@ class FileChange:
         old, new = ((data or b"").decode("utf-8", "replace").splitlines() for data in (self.before, self.after))
         label = str(self.path)
         return list(difflib.unified_diff(old, new, label, label, lineterm="", n=2))
+
+
+@dataclass(frozen=True, slots=True)
+class WantedAgent:
+    """An agent that the user names. ``options``: of ``run``. ``variables``: of its environment."""
+
+    name: str
+    options: list[str]
+    command: list[str]
+    variables: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -91,11 +101,16 @@ def find_settings(machine: Machine, wanted: Sequence[Name]) -> list[tuple[Editor
 
 
 def plan_file(
-    editor: Editor, path: Path, ours: Sequence[str], agent: Sequence[str], variables: Mapping[str, str]
+    editor: Editor,
+    path: Path,
+    ours: Sequence[str],
+    wanted: WantedAgent | None,
+    has_id: Callable[[str], bool] = lambda id: False,
 ) -> FileChange:
     """What would change in a file. ``ours``: the words that start acp-proxy, ``run`` the last.
 
-    ``agent``: a command to add, if no entry has it; else the agents of the file get acp-proxy in front.
+    ``wanted``: only this agent gets acp-proxy in front; if no entry has it, one is added. None: all agents of the file.
+    ``has_id``: whether the registry of agents has an agent with this id.
     """
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
@@ -109,12 +124,13 @@ def plan_file(
         entries: list[EntryChange] = []
         edits: list[settings_text.Edit] = []
         for name, element in listed.items():
-            made = _plan_entry(settings, name, element.value, ours, agent)
+            made = _plan_entry(settings, name, element.value, ours, wanted, has_id)
             if made is not None:
                 edits += made[1]
                 entries.append(made[0])
-        if agent and not _has_agent(settings, listed.values(), agent):
-            made_entry = snippet(editor.name, EditorEntry([*ours, *agent], variables, command_name(list(agent))))
+        if wanted is not None and not _has_agent(settings, listed.values(), wanted.command):
+            words = [*ours, *wanted.options, *wanted.command]
+            made_entry = snippet(editor.name, EditorEntry(words, wanted.variables, wanted.name))
             if made_entry.title in listed:
                 raise ValueError(f'it has an agent "{made_entry.title}" with another command. Remove that entry')
             edits += settings_text.add_entry(settings, kind.member, made_entry.entry, made_entry.whole)
@@ -130,20 +146,31 @@ def plan_file(
 
 
 def _plan_entry(
-    settings: Settings, name: str, entry: settings_text.Span, ours: Sequence[str], agent: Sequence[str]
+    settings: Settings,
+    name: str,
+    entry: settings_text.Span,
+    ours: Sequence[str],
+    wanted: WantedAgent | None,
+    has_id: Callable[[str], bool],
 ) -> tuple[EntryChange, list[settings_text.Edit]] | None:
     """What to change in one entry. None: nothing."""
     value = settings.read(entry)
     program = acp.text(value, "command")
-    if program is None or settings.text[entry[0]] != "{":
-        return None  # an agent of the editor's own registry, which takes no prefix
+    if acp.text(value, "type") == "registry":
+        agent = [f"{PREFIX}{name}"]
+        if (wanted is not None and wanted.command != agent) or "command" in settings.members(entry) or not has_id(name):
+            return None
+        words = [*ours, *(wanted.options if wanted else []), *agent]
+        return EntryChange(name, NAMED), settings_text.name_command(settings, entry, words)
+    if program is None:
+        return None
     words = [program, *acp.strings(value, "args")]
     behind = command_line.behind_run(words)
     if behind is None:
-        if command_line.lacks_run(words) or (agent and words != list(agent)):
+        if command_line.lacks_run(words) or (wanted is not None and words != wanted.command):
             return None
         had_args = isinstance(value, dict) and "args" in value
-        edits = settings_text.put_in_front(settings, entry, ours)
+        edits = settings_text.put_in_front(settings, entry, [*ours, *(wanted.options if wanted else [])])
         return EntryChange(name, PUT_IN_FRONT, had_args), edits
     count = len(words) - len(behind) - 2  # the arguments in front of ``run``
     if command_line.may_exist(program, None) and os.path.expanduser(program) == program:
@@ -153,11 +180,15 @@ def _plan_entry(
     return EntryChange(name, REPLACED), settings_text.replace_words(settings, entry, count, ours)
 
 
-def _has_agent(settings: Settings, listed: Iterable[settings_text.Element], agent: Sequence[str]) -> bool:
+def _has_agent(settings: Settings, listed: Iterable[settings_text.Element], command: list[str]) -> bool:
+    """Whether an entry starts this agent, with acp-proxy or without."""
     for element in listed:
         value = settings.read(element.value)
+        if acp.text(value, "type") == "registry" and command == [f"{PREFIX}{element.name}"]:
+            return True
         words = [acp.text(value, "command") or "", *acp.strings(value, "args")]
-        if agent in (words, command_line.behind_run(words)):
+        behind = command_line.behind_run(words)
+        if (words if behind is None else behind[-len(command) :]) == command:
             return True
     return False
 
@@ -336,6 +367,8 @@ def _undo_entry(settings: Settings, member: str, done: EntryChange) -> list[sett
         return []  # the words before it started nothing
     if done.how == ADDED:
         return [settings_text.remove(settings, agents, done.name)]
+    if done.how == NAMED:
+        return settings_text.unname_command(settings, entry)
     try:
         _, agent = options.parse(behind, {})  # the user may have added options of run, which go too
     except UsageError:

@@ -270,3 +270,42 @@ def test_a_damaged_record_is_named(home: Home) -> None:
     done = setup("--undo")
     assert "setup.json" in done.stderr
     assert done.exit_code == 1
+
+
+@pytest.fixture
+def registry(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    agents = [{"id": id, "name": name, "distribution": {"npx": {"package": id}}} for id, name in AGENTS]
+    home.write(home.path / "registry.json", json.dumps({"agents": agents}))
+    monkeypatch.setenv("ACP_PROXY_REGISTRY", str(home.path / "registry.json"))
+    monkeypatch.setenv("PATH", "")
+
+
+AGENTS = [("gemini", "Gemini CLI"), ("kimi", "Kimi CLI")]
+
+
+@pytest.mark.usefixtures("registry")
+def test_an_agent_of_zeds_registry_is_started_by_its_id(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    assert entry(home.zed, "agent_servers", "gemini") == {
+        "type": "custom",
+        "command": COMMAND,
+        "args": ["run", "registry:gemini"],
+    }
+    assert "Nothing to change" in setup("--yes").stderr
+    home.zed.write_text(home.zed.read_text().replace("One Dark", "Ayu"))
+    setup("--undo", "--yes")
+    assert home.zed.read_text() == ZED.replace("One Dark", "Ayu")
+
+
+@pytest.mark.usefixtures("registry")
+def test_an_agent_is_added_by_its_id(home: Home) -> None:
+    setup("--yes", "--editor", "jetbrains", "--agent", "kimi")
+    assert entry(home.jetbrains, "agent_servers", "Kimi (kept)") == {
+        "command": COMMAND,
+        "args": ["run", "registry:kimi"],
+        "env": {},
+    }
+    before = home.files()
+    setup("--yes", "--editor", "jetbrains", "--agent", "registry:kimi")
+    assert home.files() == before

@@ -1,0 +1,77 @@
+"""``run`` with an agent that the registry names."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.tools.registry.agents import this_platform
+from tests.tools.registry.server import Server, served, tar_of
+
+SECONDS = 60
+PROGRAM = """\
+#!/bin/sh
+read line
+format='{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentInfo":{"name":"%s","version":"%s"}}}'
+printf "$format\\n" "$MODE" "$1"
+"""
+INITIALIZE = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="the agent is a shell script")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with served() as found:
+        yield found
+
+
+def agent(server: Server) -> dict[str, object]:
+    target = {"archive": f"{server.url}/a.tgz", "cmd": "./agent", "args": ["acp"], "env": {"MODE": "from-registry"}}
+    return {"id": "tiny", "name": "Tiny", "version": "1.0.0", "distribution": {"binary": {this_platform(): target}}}
+
+
+def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("ACP_PROXY_", "XDG_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "acp_proxy", "run", *words],
+        input=INITIALIZE,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        env=environment | {"HOME": str(home)},
+        check=False,
+    )
+
+
+def test_an_id_starts_the_agent_and_a_second_start_needs_no_network(server: Server, tmp_path: Path) -> None:
+    server.answers["/a.tgz"] = tar_of({"agent": PROGRAM.encode()})
+    url = server.serve_agents(agent(server))
+    for _ in range(2):
+        done = run(tmp_path, "--registry", url, "tiny")
+        answer = json.loads(done.stdout)
+        assert answer["result"]["agentInfo"] == {"name": "from-registry", "version": "acp"}
+    assert server.asked == ["/registry.json", "/a.tgz"]
+
+
+def test_an_unknown_id_is_named_with_what_to_do(server: Server, tmp_path: Path) -> None:
+    done = run(tmp_path, "--registry", server.serve_agents(agent(server)), "registry:other")
+    assert done.returncode == 127
+    assert "the registry has no agent 'other'. It has: tiny" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_word_that_is_no_program_says_why_it_is_no_id_either(server: Server, tmp_path: Path) -> None:
+    done = run(tmp_path, "--registry", server.serve_agents(agent(server)), "tinny")
+    assert done.returncode == 127
+    assert "tinny is no program here, and the registry has no agent 'tinny'" in done.stderr
+
+
+def test_a_program_asks_no_registry(server: Server, tmp_path: Path) -> None:
+    done = run(tmp_path, "--registry", server.serve_agents(agent(server)), "cat")
+    assert done.stdout.startswith("{")
+    assert server.asked == []
