@@ -10,7 +10,6 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from acp_proxy.errors import NewerFormat
-from acp_proxy.recording.copies import Copies
 from acp_proxy.store.store import Store, Transcript
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.rewinds import Point
@@ -53,7 +52,6 @@ class OpenTranscripts:
         self, store: Store, warn: Callable[[str], None], lost: Callable[[RecordedSession, OSError], None]
     ) -> None:
         """``lost``: called if a session's file cannot be closed, so that what was written may be missing."""
-        self.copies = Copies(store, warn)
         self._store = store
         self._warn = warn
         self._lost = lost
@@ -71,8 +69,6 @@ class OpenTranscripts:
                 known.transcript = self._begun(known)
                 known.identity = known.transcript.identity
                 known.exists, known.fresh, known.parent = True, False, None  # a later new beginning is not a copy
-                if known.transcript.beginning is not None:
-                    self.copies.add(known.transcript.path, known.transcript.beginning)
             self._open[session] = known
             self._close_some()
         return known.transcript

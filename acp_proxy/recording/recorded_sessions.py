@@ -21,7 +21,7 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
 from acp_proxy.recording.files import OpenTranscripts, RecordedSession, is_in_line
 from acp_proxy.recording.gate import Gate
-from acp_proxy.store.store import Deleted, Store, Transcript, Unfinished
+from acp_proxy.store.store import Deleted, Store, Transcript
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.rewinds import forked_by
@@ -164,15 +164,13 @@ class RecordedSessions(dict[str, RecordedSession]):
     def delete(self, agent: str, session: str, *, soft: bool) -> None:
         """Delete a session's transcript; ``soft``: it can be restored.
 
-        Raises OSError; Unfinished if it is a fork whose copy is not complete: then nothing has changed.
+        Raises OSError.
         """
         known = self.get(session)
         if known is not None:
             self.files.close(known)
         try:
             self._store.delete(agent, session, soft=soft)
-        except Unfinished:  # the caller tries again
-            raise
         except OSError as problem:
             if known is not None:  # until its next prompt, nothing is recorded, as if it were deleted
                 self.lose(session, timestamps.stamp(time.time()), errno_name(problem))

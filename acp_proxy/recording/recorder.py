@@ -36,7 +36,7 @@ from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stal
 from acp_proxy.recording.long_lines import LongLines
 from acp_proxy.recording.recorded_sessions import RecordedSessions
 from acp_proxy.store.agents import command_name, may_run_others
-from acp_proxy.store.store import ALL, Store, Unfinished
+from acp_proxy.store.store import ALL, Store
 from acp_proxy.transcript import file_format
 
 _NAME_LENGTH = 500  # characters of a name or version
@@ -125,21 +125,15 @@ class Recorder:
     def at_store(self, action: Callable[[], T], patience: float = STALL_SECONDS) -> T:
         """Run an action on the store once everything added before is written. Raises what it raises, and Stalled.
 
-        ``patience``: seconds that the store may be busy while making progress. If the action needs a fork that is still
-        being copied, it runs again when that is complete; other threads can use the store in the meantime.
+        ``patience``: seconds that the store may be busy while making progress.
         """
-        until = time.monotonic() + patience
-        while True:
-            self.gate.enter(patience)
-            try:
-                self._drain()
-                self._sessions.note_gaps(self._long_lines)
-                return action()
-            except Unfinished as fork:
-                path = fork.path
-            finally:
-                self._leave()
-            self._sessions.files.copies.wait(path, until - time.monotonic())
+        self.gate.enter(patience)
+        try:
+            self._drain()
+            self._sessions.note_gaps(self._long_lines)
+            return action()
+        finally:
+            self._leave()
 
     def settled(self, lock: threading.Lock, look: Callable[[], None], action: Callable[[], T]) -> T:
         """Run ``look`` and then, under the core's lock, ``action``, at a moment when all decided entries are written.

@@ -264,7 +264,7 @@ def _kept_as(layout: Layout, agent: str, name: str, at: str) -> str:
 def _uid(path: Path) -> str:
     """The uid of a transcript that is about to be deleted or renamed; empty if it cannot be read."""
     with suppress(OSError, NewerFormat):
-        reading = Reading(path, unfinished=True)
+        reading = Reading(path)
         try:
             return reading.uid
         finally:

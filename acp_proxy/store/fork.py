@@ -1,19 +1,14 @@
-"""Creates a fork's transcript: a copy of its parent's at the time of the fork, then what is said in the fork.
+"""Creates a fork's transcript: a copy of its parent's at the time of the fork. The fork's entries are appended to it.
 
 The parent may be another agent's session, which continues with this agent. Then a note (``continued``) follows the
 copy.
 
-Until the copy is complete, the file has a name of its own (``file_names.forked``) and contains room for the copy. The
-fork appends after that room from the start; nobody reads the file yet. A process that wants to read it completes the
-copy first (``finish``), also after a crash: a note at the file's head says what belongs in the room. If the parent is
-gone by then, a gap note takes its place.
-
-Copying holds the folder's lock, as everything does that overwrites bytes in a file, so nothing is masked meanwhile.
+A fork is complete or absent: the copy is written to a file that no reader takes for a transcript, and gets its name
+when it is complete. What a crash leaves of it is removed with other unfinished files (``compress.clear``).
 """
 
+import errno
 import os
-import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
@@ -23,137 +18,102 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from acp_proxy.errors import NewerFormat
-from acp_proxy.protocol import timestamps
 from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import forked
-from acp_proxy.transcript.reader import Reading, Unfinished, cut, header_of
+from acp_proxy.transcript.reader import Reading, cut
 from acp_proxy.transcript.rewinds import Point
 from acp_proxy.transcript.rewound import fork_end
 
-AT_ONCE = 1024 * 1024
-"""Bytes copied while the agent's answer waits, which takes a millisecond."""
 CONTINUED_RUN = "copied"
 """The run of the note that ends the copy of another agent's session."""
 _RUN = "forked"
 """The run of the notes at a fork's beginning, since no connection sent them."""
-_GONE = "deleted"
-"""The reason of the gap note for a parent that no longer exists."""
-_BLANK = b" " * (64 * 1024 - 1) + b"\n"
-"""Blank lines, which every reader ignores."""
+_ALIGNED_FROM = 1024 * 1024
+"""Bytes from which on a copy is aligned, so that it can share the parent's blocks on disk."""
 
 
-class Room(Struct, frozen=True):
-    """The room in a fork's file.
-
-    ``agent``: the parent's folder. ``parent``, ``created_at``: its transcript's name, and the time in its header.
-    ``size``: bytes to copy. ``at``: the room's offset. ``note``: where the note about it begins and ends.
-    """
-
-    agent: str
-    parent: str
-    created_at: str
-    size: int
-    at: int
-    note: tuple[int, int]
-
-
-def begin(
+def create(
     layout: Layout, agent: str, parent: str, header: Header, until: int | None = None, of: str | None = None
-) -> Reading | None:
-    """Begin a fork's transcript with a copy of its parent's. Does nothing if the parent has none.
+) -> bool:
+    """Create a fork's transcript. Returns False, and creates nothing, if the parent has none.
 
-    ``parent``: its transcript's name. ``header``: the fork's.
-    ``until``: the parent's size when it was forked; None: now. ``of``: the parent's folder, if it is another agent's.
+    ``parent``: its transcript's name. ``header``: the fork's. ``until``: the parent's size when it was forked; None:
+    now. ``of``: the parent's folder, if it is another agent's.
 
-    Returns the parent's transcript if it is too long to be copied at once: pass it to ``finish``, then close it. Raises
-    OSError; then nothing was created (FileExistsError: another process creates the fork, or a crash left it).
+    Raises OSError; then nothing was created (FileExistsError: the fork has a transcript already).
     """
-    try:
-        source = Reading(layout.transcript(of or agent, parent), unfinished=True)
-    except (FileNotFoundError, NewerFormat):
-        return None
-    is_left = False
-    try:
-        if (known := source.header) is not None:
-            source.size = min(source.size, until or source.size)
-            ids = [known.session, *known.forked_from]
-            is_left = _begun(
-                layout, agent, source, replace(header, origin=known.origin, forked_from=ids, uid=file_names.new_uid())
-            )
-    finally:
-        if not is_left:
-            source.close()
-    return source if is_left else None
+    of = of or agent
+    source_path = layout.transcript(of, parent)
+    path = layout.transcript(agent, file_names.file_name(header.session))
+    with ExitStack() as stack:
+        finish(layout, of, parent)
+        try:
+            # Nobody masks a secret in the parent while it is copied, or removes the unfinished copy. In order, as
+            # two agents' sessions may be copied to each other at the same time.
+            for folder in sorted({source_path.parent, path.parent}):
+                stack.enter_context(private_files.alone_in(folder, wait=True))
+            source = stack.enter_context(closing(Reading(source_path)))
+        except (FileNotFoundError, NewerFormat):
+            return False
+        if source.header is None:
+            return False
+        source.size = min(source.size, until or source.size)
+        ids = [source.header.session, *source.header.forked_from]
+        header = replace(header, origin=source.header.origin, forked_from=ids, uid=file_names.new_uid())
+        with suppress(OSError):  # the next list also finds it by its folder's time
+            layout.mark(agent, path.stem)
+        # A name of its own for each attempt: if the last unlink fails, the name still leads to the fork's file, and
+        # nobody may open it to write something else.
+        new = file_names.unfinished(
+            path.with_stem(f"{path.stem}{file_names.ASIDE}{int.from_bytes(os.urandom(4), 'little')}")
+        )
+        try:
+            out = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            try:
+                _write(out, agent, header, source)
+            finally:
+                os.close(out)  # an error says that something may not have been written
+            if not store_layout.link_or_rename(new, path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        finally:
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+    return True
 
 
-def _begun(layout: Layout, agent: str, source: Reading, header: Header) -> bool:
-    """Create the file; returns whether there is still something to copy. Raises OSError."""
-    size = max(source.size - source.entries_at, 0)
-    is_large = size > AT_ONCE and sys.platform != "win32"  # Windows cannot rename an open file
-    head = _head(agent, header, source, size, is_aligned=is_large)
-    name = file_names.file_name(header.session)
-    path = forked(layout.transcript(agent, name))
-    of = source.path.parent.name
-    with suppress(OSError):  # the mark only helps the next list to find what a crash left
-        layout.mark(agent, name)
-    out = private_files.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-    try:
-        with os.fdopen(out, "wb", buffering=0):  # Windows cannot rename an open file
-            private_files.lock(out)  # while this is locked, an incomplete head is not a crash's
-            if size:  # marks the room's end; if the parent ends in a newline, this is that one
-                private_files.write_at(out, b"\n", len(head) + size - (not _is_torn(source)))
-            if of != agent:
-                end = max(os.fstat(out).st_size, len(head))
-                note = {"type": file_format.CONTINUED, "agent": of, "session": header.forked_from[0]}
-                private_files.write_at(out, file_format.encode_note(header.created_at, CONTINUED_RUN, note), end)
-            private_files.write_at(out, head, 0)  # last, because it makes the rest count
-        if not is_large:
-            with suppress(BlockingIOError):  # another process overwrites a file in the folder, or copies
-                finish(layout, agent, name, source, wait=False)
-                return False
-        return True
-    except BaseException:
-        _remove(path, layout.transcript(agent, name))
-        raise
-
-
-def _remove(unfinished: Path, path: Path) -> None:
-    """Remove a fork that could not be begun, which may have its own name already; else the next attempt would set it
-    aside as an older session. Raises OSError."""
-    with suppress(FileNotFoundError):
-        if os.path.samefile(unfinished, path):
-            path.unlink()
-    unfinished.unlink(missing_ok=True)
-
-
-def _head(agent: str, header: Header, source: Reading, size: int, *, is_aligned: bool) -> bytes:
-    """The header and the note about the room; padded if the copy can share blocks with the parent."""
+def _write(out: int, agent: str, header: Header, source: Reading) -> None:
+    """Write the header, the copy and the notes around it. Raises OSError."""
     assert source.header is not None
+    of, size = source.path.parent.name, max(source.size - source.entries_at, 0)
     parent = {"transcript": source.path.stem, "createdAt": source.header.created_at, "size": size}
-    parent |= {"agent": source.path.parent.name} if source.path.parent.name != agent else {}
-    note = file_format.encode_note(header.created_at, _RUN, {"type": file_format.COPIED, **parent})
-    head = file_format.encode_header(header) + note
-    padding = (source.entries_at - len(head)) % private_files.BLOCK if is_aligned else 0
-    return head[:-1] + b" " * padding + b"\n"
+    parent |= {"agent": of} if of != agent else {}
+    note = {"type": file_format.COPIED, **parent}
+    head = file_format.encode_header(header) + file_format.encode_note(header.created_at, _RUN, note)
+    if size >= _ALIGNED_FROM:  # btrfs and XFS then share the parent's blocks: the copy takes no space
+        head = head[:-1] + b" " * ((source.entries_at - len(head)) % private_files.BLOCK) + b"\n"
+    private_files.write_at(out, head, 0)
+    if (copied := source.copy_entries(size, out, len(head))) < size:  # it was truncated; the next attempt sees its size
+        raise OSError(errno.EIO, "the file became shorter while it was copied", str(source.path))
+    end = len(head) + copied
+    if private_files.read_at(out, 1, end - 1) != b"\n":  # the parent's last line is torn
+        private_files.write_at(out, b"\n", end)
+        end += 1
+    if of != agent:
+        note = {"type": file_format.CONTINUED, "agent": of, "session": header.forked_from[0]}
+        private_files.write_at(out, file_format.encode_note(header.created_at, CONTINUED_RUN, note), end)
 
 
-def _is_torn(source: Reading) -> bool:
-    """Whether the last line has no newline."""
-    return b"".join(source.bytes_from(source.size - 1)) != b"\n"
-
-
-def end(layout: Layout, agent: str, name: str, point: Point | None, at: str | None = None) -> int | None:
+def find_end(layout: Layout, agent: str, name: str, point: Point | None, at: str | None = None) -> int | None:
     """The uncompressed size of the part of a transcript with which a fork begins, in bytes, header included.
 
     ``point``: where the fork is made; None: at the end, or before the first entry later than ``at``. Returns None if
     the transcript does not have that message. Raises OSError, NewerFormat.
     """
-    if point is not None:
-        finish(layout, agent, name)  # it may be an unfinished fork
-    with closing(Reading(layout.transcript(agent, name), unfinished=point is None)) as reading:
+    finish(layout, agent, name)
+    with closing(Reading(layout.transcript(agent, name))) as reading:
         if point is not None:
             return fork_end(reading, point)
         if at is None:
@@ -166,35 +126,50 @@ def end(layout: Layout, agent: str, name: str, point: Point | None, at: str | No
         return end
 
 
-def refuse_unfinished(layout: Layout, agent: str, name: str) -> None:
-    """Raises Unfinished if the copy in this transcript is not complete."""
-    path = layout.transcript(agent, name)
-    if os.path.lexists(forked(path)):
-        raise Unfinished(path)
+# --- Completes forks that older versions began.
+#
+# They created the fork's file at once, under a name of its own (``file_names.forked``): a header, a note about the
+# copy, space for it, then the fork's entries, which were appended while a thread filled the space. Such a process may
+# still run, so the file must stay the same one; or a crash has ended it.
+
+_GONE = "deleted"
+"""The reason of the gap note for a parent that no longer exists."""
+_BLANK = b" " * (64 * 1024 - 1) + b"\n"
+"""Blank lines, which every reader ignores."""
 
 
-def take_up(layout: Layout, agent: str, name: str) -> None:
-    """Complete a fork that a crash interrupted. Raises OSError (BlockingIOError: another process may be at work)."""
-    if not layout.is_only_read:
-        finish(layout, agent, name, wait=False)
+class _MissingCopy(Struct, frozen=True):
+    """What is to be copied into an unfinished fork.
+
+    ``agent``: the parent's folder. ``parent``, ``created_at``: its transcript's name, and the time in its header.
+    ``size``: bytes to copy. ``at``: the offset to copy them to. ``note``: where the note about this begins and ends.
+    """
+
+    agent: str
+    parent: str
+    created_at: str
+    size: int
+    at: int
+    note: tuple[int, int]
 
 
-def finish(layout: Layout, agent: str, name: str, source: Reading | None = None, *, wait: bool = True) -> None:
-    """Complete the copy in a fork's file and give it its own name. Does nothing if that is done or the file is gone.
+def finish(layout: Layout, agent: str, name: str, *, wait: bool = True) -> None:
+    """Complete a fork that an older version began. Does nothing if there is none of this name, or in a read-only store.
 
-    ``source``: what ``begin`` returned. Raises OSError (BlockingIOError: another process works in the folder and
-    ``wait`` is False); call it again later.
+    Raises OSError (BlockingIOError: another process works in the folder and ``wait`` is False).
     """
     path = layout.transcript(agent, name)
-    with suppress(FileNotFoundError):
-        with _opened(path) as out:
-            room = _room(out, path)
-        if room is not None and (room.agent, room.parent) != (agent, name):
-            finish(layout, room.agent, room.parent, wait=wait)  # the parent may be an unfinished fork, too
+    if not os.path.lexists(forked(path)) or layout.is_only_read:
+        return
+    with suppress(FileNotFoundError):  # another process finished or deleted it
+        with _open_to_overwrite(forked(path)) as fd:
+            missing = _read_missing_copy(fd, agent)
+        if missing is not None and (missing.agent, missing.parent) != (agent, name):
+            finish(layout, missing.agent, missing.parent, wait=wait)  # the parent may be an unfinished fork, too
         with private_files.alone_in(path.parent, wait=wait):
             # The same file under both names: a crash came between the link and the unlink.
             is_done = os.path.lexists(path) and os.path.samefile(path, forked(path))
-            if is_done or not _is_made_whole(layout, agent, path, source):
+            if is_done or not _is_made_whole(layout, agent, path):
                 forked(path).unlink()
                 return
             into = store_layout.moved(forked(path), path)
@@ -203,108 +178,77 @@ def finish(layout: Layout, agent: str, name: str, source: Reading | None = None,
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    """Open an unfinished transcript to overwrite. Raises OSError (FileNotFoundError: it is finished, or gone)."""
-    out = private_files.open_private(forked(path), os.O_RDWR)
+def _open_to_overwrite(path: Path) -> Iterator[int]:
+    fd = private_files.open_private(path, os.O_RDWR)
     try:
-        yield out
+        yield fd
     finally:
-        os.close(out)
+        os.close(fd)  # before it is renamed: Windows renames no open file
 
 
-def _is_made_whole(layout: Layout, agent: str, path: Path, source: Reading | None) -> bool:
-    """Fill the room. Returns False if the head is incomplete: then nothing was ever written after it.
+def _is_made_whole(layout: Layout, agent: str, path: Path) -> bool:
+    """Copy what is missing. Returns False if the head is incomplete: then nothing was ever written behind it.
 
     Raises OSError (BlockingIOError: the head is being written).
     """
-    with _opened(path) as out:
-        if not _has_head(out, path):
-            private_files.lock(out)
-        if not _has_head(out, path):
-            return False
-        if (room := _room(out, path)) is not None:  # else the parent was gone when another process tried
-            _fill(layout, path, out, room, source)
+    with _open_to_overwrite(forked(path)) as fd:
+        if _read_head(fd) is None:
+            private_files.lock(fd)  # held by who writes it
+            if _read_head(fd) is None:
+                return False
+        if (missing := _read_missing_copy(fd, agent)) is not None:
+            _copy_missing(layout, fd, missing)
         return True
 
 
-def _fill(layout: Layout, path: Path, out: int, room: Room, source: Reading | None) -> None:
-    """Raises OSError (FileNotFoundError: the fork was deleted meanwhile)."""
-    with ExitStack() as stack:
-        if source is None or not _is_current(source):
-            source = _parent(layout, room)
-            stack.callback(lambda: source.close() if source is not None else None)
-        left = room.size
-        for copied in source.copy(room.size, out, room.at) if source is not None else ():
-            _check(path, out)
-            left = room.size - copied
-    if left:
-        _give_up(out, room)
+def _copy_missing(layout: Layout, fd: int, missing: _MissingCopy) -> None:
+    """Copy the parent's entries; without the parent, note a gap instead. Raises OSError."""
+    copied = 0
+    if (source := _find_parent(layout, missing)) is not None:
+        with closing(source):
+            copied = source.copy_entries(missing.size, fd, missing.at)
+    if copied < missing.size:
+        # What was copied goes too: the user may have deleted the parent to be rid of it.
+        for at in range(0, missing.size, len(_BLANK)):
+            private_files.write_at(fd, _BLANK[-min(len(_BLANK), missing.size - at) :], missing.at + at)
+        begin, end = missing.note
+        gap = file_format.encode_note(missing.created_at, _RUN, {"type": file_format.GAP, "reason": _GONE})
+        private_files.write_at(fd, gap[:-1].ljust(end - begin - 1), begin)
 
 
-def _give_up(out: int, room: Room) -> None:
-    """Replace the room's note by a gap note, and blank the room. Raises OSError.
-
-    What was copied goes too: the user may have deleted the parent to be rid of it.
-    """
-    for at in range(0, room.size, len(_BLANK)):
-        private_files.write_at(out, _BLANK[-min(len(_BLANK), room.size - at) :], room.at + at)
-    begin, end = room.note
-    gap = file_format.encode_note(timestamps.stamp(time.time()), _RUN, {"type": file_format.GAP, "reason": _GONE})
-    private_files.write_at(out, gap[:-1].ljust(end - begin - 1), begin)
-
-
-def _is_current(source: Reading) -> bool:
-    """Whether readers would find the same content in the parent.
-
-    A plain file that was deleted since counts: it was there when it was forked. A compressed one may have been
-    decompressed and masked since; an unfinished one may have been removed before it was complete.
-    """
-    return (source.compressed is None and not source.is_unfinished) or source.is_in_its_place
-
-
-def _parent(layout: Layout, room: Room) -> Reading | None:
+def _find_parent(layout: Layout, missing: _MissingCopy) -> Reading | None:
     """The parent's transcript, even if it was set aside; None if it is gone. Raises OSError."""
-    deleted = layout.journal(room.agent).deleted()
-    for path in layout.named_after(layout.transcript(room.agent, room.parent)):
+    deleted = layout.journal(missing.agent).deleted()
+    for path in layout.named_after(layout.transcript(missing.agent, missing.parent)):
         with suppress(FileNotFoundError, NewerFormat):
             reading = Reading(path)
             header = reading.header
-            is_deleted = header is not None and header.session in deleted and path.stem == room.parent
-            if header is not None and header.created_at == room.created_at and not is_deleted:
+            is_deleted = header is not None and header.session in deleted and path.stem == missing.parent
+            if header is not None and header.created_at == missing.created_at and not is_deleted:
                 return reading
             reading.close()
     return None
 
 
-def _check(path: Path, out: int) -> None:
-    """Raises FileNotFoundError if the unfinished transcript is gone."""
-    if not os.path.samestat(os.stat(forked(path)), os.fstat(out)):
-        raise FileNotFoundError(path)
-
-
-def _room(out: int, path: Path) -> Room | None:
-    """The room to fill; None if there is none, or it was given up. Raises OSError."""
-    begin, end, note = _noted(out, path)
-    parent, created, size = note.get("transcript"), note.get("createdAt"), note.get("size")
-    of = note.get("agent", path.parent.name)
+def _read_missing_copy(fd: int, agent: str) -> _MissingCopy | None:
+    """What is to be copied; None if that is unknown, or the parent was gone before. Raises OSError."""
+    begin, end, note = _read_head(fd) or (0, 0, {})
+    parent, created, size, of = (note.get(key) for key in ("transcript", "createdAt", "size", "agent"))
+    of = agent if of is None else of
     if note.get("type") != file_format.COPIED or not (isinstance(parent, str) and file_names.is_ours(parent)):
         return None
     if not (isinstance(of, str) and os.path.basename(of) == of not in ("", ".", "..")):
         return None
     if not isinstance(created, str) or type(size) is not int:
         return None
-    return Room(of, parent, created, size, end, (begin, end))
+    return _MissingCopy(of, parent, created, size, end, (begin, end))
 
 
-def _has_head(out: int, path: Path) -> bool:
-    return bool(_noted(out, path)[2])
-
-
-def _noted(out: int, path: Path) -> tuple[int, int, Mapping[str, object]]:
-    """The note after the header: where it begins and ends, and its content; empty if the head is incomplete."""
-    lines = cut(partial(private_files.read_at, out), 0, os.fstat(out).st_size)
+def _read_head(fd: int) -> tuple[int, int, Mapping[str, object]] | None:
+    """The note after the header: where it begins and ends, and its content. None if one of the two is incomplete."""
+    lines = cut(partial(private_files.read_at, fd), 0, os.fstat(fd).st_size)
     (begin, first), (end, second) = next(lines, (0, b"")), next(lines, (0, b""))
-    entry = (
-        file_format.decode_entry(second) if second.endswith(b"\n") and header_of(first, path)[0] is not None else None
-    )
-    return begin, end, entry.note or {} if entry is not None else {}
+    if not second.endswith(b"\n") or file_format.decode_header_of(first)[0] is None:
+        return None
+    entry = file_format.decode_entry(second)
+    return (begin, end, entry.note) if entry is not None and entry.note else None

@@ -187,7 +187,7 @@ class Catalog:
     def _brought_in(self, index: Index, agent: str, name: str) -> bool:
         """Returns False if the transcript no longer exists."""
         try:
-            fork.take_up(self._layout, agent, name)
+            fork.finish(self._layout, agent, name, wait=False)
             reading = Reading(self._layout.transcript(agent, name))
         except FileNotFoundError:
             return False

@@ -504,19 +504,28 @@ def moved(source: Path, target: Path) -> str:
 
 def _is_moved(before: Path, after: Path) -> bool:
     """Rename without replacing a file: False if the name is taken. Raises OSError."""
+    # The same file under both names: a crash came between link and unlink.
+    if not link_or_rename(before, after) and not os.path.samefile(before, after):
+        return False
+    remove_file(before)
+    return True
+
+
+def link_or_rename(before: Path, after: Path) -> bool:
+    """Give a file another name, unless that is taken: then this returns False. The old name may remain. Raises OSError.
+
+    A rename would replace a file that another process creates at the same moment; a link never does.
+    """
     try:
         os.link(before, after)
     except FileExistsError:
-        if not os.path.samefile(before, after):  # else a crash came between link and unlink
-            return False
+        return False
     except FileNotFoundError:
         raise
     except OSError:  # a file system without hard links
         if os.path.lexists(after):
             return False
         before.rename(after)
-        return True
-    remove_file(before)
     return True
 
 

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import os
 from collections.abc import Mapping
-from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
@@ -46,20 +45,15 @@ def begin(
     while True:
         _set_aside(layout, agent, header.session, path)
         try:
-            left = fork.begin(layout, agent, file_name(parent), header, until) if parent is not None else None
+            is_copied = parent is not None and fork.create(layout, agent, file_name(parent), header, until)
+            transcript = Transcript(path, None if is_copied else header)
         except FileExistsError:  # another process was faster, as below
             continue
-        try:
-            transcript = Transcript(path, header)
-            transcript.beginning = left
-        except OSError as problem:
-            if left is not None:
-                left.close()
-            # If there is no parent, another process's file, which it has set aside again.
-            if isinstance(problem, FileNotFoundError) and path.parent.is_dir():
+        except FileNotFoundError:  # another process has set it aside
+            if path.parent.is_dir():
                 continue
             raise
-        if transcript.is_begun or parent is not None:
+        if transcript.is_begun or is_copied:
             return transcript
         transcript.close()  # another process's: its agent gave the same id at the same moment
 
@@ -69,7 +63,7 @@ def continued(layout: Layout, agent: str, header: Header, of: str, parent: str) 
     (FileNotFoundError: there is no such session).
 
     ``header``: the copy's. ``of``, ``parent``: the other agent's folder, and the transcript's name. A new copy has the
-    user's title of the session. A long one is left to ``fork.finish``.
+    user's title of the session.
     """
     name = file_name(header.session)
     path = layout.transcript(agent, name)
@@ -80,9 +74,8 @@ def continued(layout: Layout, agent: str, header: Header, of: str, parent: str) 
         if layout.exists(agent, name):
             return _resume(layout, agent, path, header)
         with contextlib.suppress(FileExistsError):  # another process was faster
-            left = fork.begin(layout, agent, parent, header, of=of)
+            fork.create(layout, agent, parent, header, of=of)
             transcript = Transcript(path)
-            transcript.beginning = left
             title = layout.journal(of).state().titles.get(parent)
             if title is not None:
                 with contextlib.suppress(OSError):  # the copy is there without it
@@ -121,6 +114,7 @@ def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcrip
     for _ in range(_TRIES):
         if header.session in layout.journal(agent).deleted():
             break
+        fork.finish(layout, agent, path.stem)
         layout.make_folder(path.parent)
         make_plain(layout, agent, path)
         with contextlib.suppress(FileNotFoundError):
@@ -170,12 +164,7 @@ def copied(
     """
     id = _unused(layout, agent, of[0], header.session)
     copy = Header(id, header.cwd, file_format.PARTIAL, stamp, header.directories, {"id": agent, **about})
-    transcript = continued(layout, agent, copy, *of)
-    transcript.close()
-    with ExitStack() as stack:
-        if transcript.beginning is not None:
-            stack.callback(transcript.beginning.close)
-        fork.finish(layout, agent, file_name(id), transcript.beginning)
+    continued(layout, agent, copy, *of).close()
     return id
 
 

@@ -38,7 +38,7 @@ def _headers(layout: Layout) -> Iterator[tuple[Key, Header]]:
         paths += [(file_names.kept_name(name), layout.kept(agent, name)) for name in layout.kept_names(agent)]
         for name, path in paths:
             try:
-                reading = Reading(path, unfinished=True)
+                reading = Reading(path)
             except (OSError, NewerFormat):
                 continue
             with closing(reading):

@@ -20,7 +20,7 @@ from acp_proxy.transcript.appender import Transcript, sync
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.private_files import PRIVATE_UMASK, lock, open_private
-from acp_proxy.transcript.reader import AlikeLines, Line, Reading, Unfinished
+from acp_proxy.transcript.reader import AlikeLines, Line, Reading
 from acp_proxy.transcript.rewinds import Point
 from acp_proxy.transcript.rewound import kept
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
 __all__ += ["ALL", "ListedSession", "kept", "retold"]
-__all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest", "locked", "open_private"]
+__all__ += ["Terms", "Transcript", "default_root", "load_the_rest", "locked", "open_private"]
 
 if not TYPE_CHECKING:
     _LATER = {"transcript.v2_as_v1": {"retold"}, "store.index": {"ListedSession", "Page"}, "store.compress": {"Terms"}}
@@ -71,19 +71,11 @@ class Store(StoreBase):
 
         ``fresh``: the agent has just created this session; an older session with the same id is set aside.
         ``parent``: id of the session that this one is a fork of; the new transcript begins with a copy of the parent's.
-        ``until``: how many bytes of the parent's transcript to copy; None: all. A long copy is left to ``finish_fork``.
+        ``until``: how many bytes of the parent's transcript to copy; None: all.
 
         Raises OSError; Deleted if the session was deleted and is not ``fresh``.
         """
         return open_session.begin(self.layout, agent, header, fresh=fresh, parent=parent, until=until)
-
-    def finish_fork(self, path: Path, beginning: Reading | None) -> None:
-        """Copy the rest of the parent's entries into a fork's transcript. Does nothing if it is complete. Raises
-        OSError.
-
-        ``beginning``: the fork's ``Transcript.beginning``; None: the parent's transcript is opened again.
-        """
-        fork.finish(self.layout, path.parent.name, path.stem, beginning)
 
     def fork_end(self, agent: str, session: str, point: Point | None, at: str | None = None) -> int | None:
         """How many bytes of a session's transcript, uncompressed, a fork begins with. Raises OSError, NewerFormat.
@@ -91,7 +83,7 @@ class Store(StoreBase):
         ``point``: where it is forked; None: at the end, which it had at the time ``at``; None: now. None is returned if
         the transcript does not have the point.
         """
-        return fork.end(self.layout, agent, file_name(session), point, at)
+        return fork.find_end(self.layout, agent, file_name(session), point, at)
 
     def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
         """Open the file with this ``Transcript.identity`` again, even if it was set aside. Raises OSError; Deleted if
@@ -120,10 +112,10 @@ class Store(StoreBase):
         """Delete a session's transcript and its backups; ``soft``: keep the transcript so that it can be restored.
 
         The session stays known as deleted. If this is interrupted, the next query of the index completes it. Raises
-        OSError; Unfinished if ``soft`` and the session is a fork whose copy is not complete.
+        OSError.
         """
         if soft:
-            fork.refuse_unfinished(self.layout, agent, file_name(session))
+            fork.finish(self.layout, agent, file_name(session))
         store_delete.delete(self.layout, agent, session, soft=soft)
 
     def sync_journal(self, agent: str) -> None:
@@ -195,9 +187,13 @@ class Store(StoreBase):
     def read(self, agent: str, session: str) -> Reading:
         """Open a session's transcript for reading.
 
-        Raises OSError (FileNotFoundError: there is none; Unfinished: a fork's copy is not complete) and NewerFormat.
+        Raises OSError (FileNotFoundError: there is none) and NewerFormat.
         """
-        return Reading(self._path(agent, session))
+        try:
+            return Reading(self._path(agent, session))
+        except FileNotFoundError:
+            fork.finish(self.layout, agent, file_name(session))
+            return Reading(self._path(agent, session))
 
     def is_in_use(self, agent: str, session: str) -> bool | None:
         """Whether a process has a session's transcript open to append; None if that cannot be determined."""

@@ -8,7 +8,6 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -17,7 +16,7 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.private_files import append_all, lock, open_private, read_at
-from acp_proxy.transcript.reader import Reading, header_of
+from acp_proxy.transcript.reader import header_of
 
 _IDENTITY_SIZE = 4096  # bytes of a header: enough for its id and its time
 _TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to finish a header or a long line
@@ -34,8 +33,6 @@ class Transcript:
         it was renamed or removed while being opened.
         """
         self.path = path
-        self.beginning: Reading | None = None
-        """For a fork whose copy is not complete: the parent's transcript to copy from (``fork.finish``)."""
         self._fd = _to_append(path, create=header is not None)
         self._is_written = False
         try:
@@ -130,11 +127,11 @@ class Transcript:
 
     def has_its_name(self) -> bool:
         """Whether the path still leads to this file: another process may have deleted or renamed it."""
-        for form in _forms(self.path):
-            with contextlib.suppress(FileNotFoundError):
-                found = os.stat(form)
-                return (found.st_dev, found.st_ino) == self._inode
-        return False
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return False
+        return (found.st_dev, found.st_ino) == self._inode
 
     def sync(self) -> None:
         """Return once everything written is on disk. Raises OSError."""
@@ -200,9 +197,8 @@ class Transcript:
 def _to_append(path: Path, *, create: bool) -> int:
     """Open a transcript to append; ``create``: create it unless it exists in compressed form. Raises OSError."""
     flags = os.O_RDWR | os.O_APPEND
-    for form in _forms(path):
-        with contextlib.suppress(FileNotFoundError):
-            return open_private(form, flags)
+    with contextlib.suppress(FileNotFoundError):
+        return open_private(path, flags)
     if not create or os.path.lexists(file_names.compressed(path)):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     return open_private(path, flags | os.O_CREAT)
@@ -224,10 +220,3 @@ def sync(path: Path) -> bool:
     finally:
         private_files.close(fd)
     return True
-
-
-def _forms(path: Path) -> Iterator[Path]:
-    """The places to look for a plain transcript. Its own name comes twice: a fork may get it between two looks."""
-    yield path
-    yield file_names.forked(path)
-    yield path

@@ -127,19 +127,7 @@ _WRITING_SECONDS = 1.0  # far longer than one write takes: after that, a line wi
 _SEARCH_STEP = 4 * 1024 * 1024  # takes a moment even on a slow disk
 _FORMS = 2  # tries for each of the two forms of a file, which may turn into each other
 _SEARCHED = KINDS | {file_format.GAP}
-_COPY_STEP = 4 * 1024 * 1024  # the same, for a process that waits to append to the copy
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
-
-
-class Unfinished(OSError):
-    """The transcript of a fork whose copy of its parent's entries is not complete; it cannot be read yet.
-
-    ``path``: of the transcript.
-    """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
-        self.path = path
 
 
 class Line(Struct, frozen=True):
@@ -176,25 +164,14 @@ class Reading:
     A first line that is not a header of this file's session counts as damage.
     """
 
-    def __init__(self, path: Path, *, unfinished: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         """Open the transcript at ``path``, the plain file's name, in whichever form it exists.
 
-        ``unfinished``: also open a fork whose copy is not complete, else that raises Unfinished. Raises OSError,
-        NewerFormat.
+        Raises OSError, NewerFormat.
         """
         self.path = path
         """The plain file's path, even if the file is compressed."""
-        self.is_unfinished = False
-        try:
-            self._fd, self.compressed = to_read(path)
-        except Unfinished:
-            if not unfinished:
-                raise
-            self._fd, self.compressed, self.is_unfinished = (
-                open_private(file_names.forked(path), os.O_RDONLY),
-                None,
-                True,
-            )
+        self._fd, self.compressed = to_read(path)
         self._read: Callable[[int, int], bytes]
         self._read = self.compressed.read if self.compressed is not None else partial(read_at, self._fd)
         self._searched, self._in_long_line, self._has_gap = 0, False, False
@@ -361,23 +338,24 @@ class Reading:
         before, _, line = self._read(self.size - at, at).removesuffix(b"\n").rpartition(b"\n")
         return line if before or not at else b""
 
-    def copy(self, size: int, out: int, at: int) -> Iterator[int]:
-        """Copy the first ``size`` bytes of the entries to offset ``at`` of the open file ``out``, in steps.
+    def copy_entries(self, size: int, out: int, at: int) -> int:
+        """Copy the first ``size`` bytes of the entries to offset ``at`` of the open file ``out``.
 
-        Yields the number of bytes copied so far. Ends early if the transcript is shorter. Raises OSError.
+        Returns the number of bytes copied: fewer if the transcript is shorter. Raises OSError.
         """
         start, done = self.entries_at, 0
         while done < size:
-            step = min(-(start + done) % BLOCK or _COPY_STEP, size - done)
+            # To a block's border first: file systems that share blocks do so only between whole ones.
+            step = min(-(start + done) % BLOCK or size, size - done)
             copied = copy_in_kernel(self._fd, start + done, out, at + done, step) if self.compressed is None else 0
             if not copied:
                 data = self._read(min(_READ_SIZE, step), start + done)
                 write_at(out, data, at + done)
                 copied = len(data)
             if not copied:
-                return
+                break
             done += copied
-            yield done
+        return done
 
     def remade_header(self) -> Header | None:
         """A header rebuilt from a broken one and the entries; None if no session id is found."""
@@ -484,15 +462,13 @@ def cut(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tu
 def to_read(path: Path) -> "tuple[int, Compressed | None]":
     """Open a transcript for reading: the descriptor, and the decompressor if only the compressed file exists.
 
-    Either form may turn into the other meanwhile. Raises OSError, Unfinished, TooLarge.
+    Either form may turn into the other meanwhile. Raises OSError, TooLarge.
     """
     for _ in range(_FORMS):
         with contextlib.suppress(FileNotFoundError):
             return _opened(path, _plain)
         with contextlib.suppress(FileNotFoundError):
             return _opened(file_names.compressed(path), _compressed)
-        if os.path.lexists(file_names.forked(path)):
-            raise Unfinished(path)
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store import fork, index_update
+from acp_proxy.store import index_update
 from tests.store import talk
 from tests.store.shelf import Shelf
 from tests.store.talk import answer, prompt
@@ -35,8 +35,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 
 
 @pytest.fixture
-def long(store: Both, monkeypatch: pytest.MonkeyPatch) -> Both:
-    """A store with the session "p", in which every fork is too long to be copied at once."""
-    monkeypatch.setattr(fork, "AT_ONCE", 0)
+def parent(store: Both) -> Both:
+    """A store with the session "p"."""
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     return store

@@ -1,11 +1,14 @@
 """Forks of sessions, and helpers that read them."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_names import file_name, forked
+from acp_proxy.transcript.reader import Reading
 from tests.store import talk
 from tests.store.talk import answer, prompt
 from tests.store.writing import AGENT
@@ -51,14 +54,23 @@ def begun(store: Store, parent: str = "p", session: str = "f", *, until: int | N
     return store.begin(AGENT, header, fresh=False, parent=parent, until=until)
 
 
-def left_by_a_crash(store: Store, session: str = "f", *lines: bytes) -> Path:
-    """The final path of a fork that was continued, but whose parent's entries were never copied."""
-    transcript = begun(store, session=session)
-    assert transcript.beginning is not None
-    transcript.append(b"".join(lines) or prompt("two", session=session) + answer())
-    transcript.beginning.close()
-    transcript.close()
-    return transcript.path
+def left_by_a_crash(store: Store, session: str = "f", *lines: bytes, parent: str = "p") -> Path:
+    """The final path of a fork that an older version began: it was continued, but nothing of its parent was copied.
+
+    See ``fixtures/stores/unfinished-forks``, which such a version has made.
+    """
+    with closing(Reading(store.layout.transcript(AGENT, file_name(parent)))) as source:
+        assert source.header is not None
+        created, size = source.header.created_at, source.size - source.entries_at
+    header = talk.header(session, at=1, forked_from=[parent])
+    note = {"type": "copied", "transcript": file_name(parent), "createdAt": created, "size": size}
+    head = file_format.encode_header(header) + file_format.encode_note(talk.time(1), "forked", note)
+    path = store.layout.transcript(AGENT, file_name(session))
+    own = b"".join(lines) or prompt("two", session=session) + answer()
+    forked(path).touch(mode=0o600)
+    forked(path).write_bytes(head + b"\0" * size + own)
+    store.mark(AGENT, session)
+    return path
 
 
 def listed(store: Store) -> list[str]:

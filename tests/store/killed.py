@@ -1,6 +1,6 @@
 """Processes that are killed before the first, the second, … call that changes a store, until one finishes.
 
-for killed in forking(folder, at_once=0): ...    # each with a store of its own
+for killed in forking(folder): ...    # each with a store of its own
 """
 
 import json
@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.store import fork as store_fork
 from acp_proxy.store.store import Store
-from acp_proxy.transcript import file_format, reader
+from acp_proxy.transcript import file_format
 from tests.store import talk
 from tests.store.talk import answer, prompt
 from tests.store.writing import AGENT, ROOT, SECONDS
@@ -34,9 +33,9 @@ class Killed:
     got_through: bool
 
 
-def forking(folder: Path, at_once: int) -> Iterator[Killed]:
-    """Fork a session and continue it during the copy, once for each moment of a kill."""
-    command = [sys.executable, "-m", __name__, str(folder), str(at_once)]
+def forking(folder: Path) -> Iterator[Killed]:
+    """Fork a session and continue the fork, once for each moment of a kill."""
+    command = [sys.executable, "-m", __name__, str(folder)]
     done = subprocess.run(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=SECONDS, check=True
     )
@@ -50,8 +49,6 @@ def fork(store: Store, keeps: Callable[[str], None]) -> None:
     for words in OWN:
         transcript.append(prompt(words, session="f") + answer())
         keeps(words)
-        if words == OWN[0]:
-            store.finish_fork(transcript.path, transcript.beginning)
     transcript.close()
 
 
@@ -87,7 +84,7 @@ def _run(root: Path, said: int, number: int) -> None:
 
 
 def main() -> None:
-    folder, store_fork.AT_ONCE, reader._COPY_STEP = Path(sys.argv[1]), int(sys.argv[2]), 4096
+    folder = Path(sys.argv[1])
     number, got_through = 0, False
     while not got_through:
         number += 1

@@ -1,6 +1,6 @@
 """Lines of a transcript; ``at`` is their time in seconds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from acp_proxy.protocol import acp, jsonrpc, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
@@ -26,8 +26,9 @@ def header(
     at: int = 0,
     origin: str = file_format.RECORDED,
     more: tuple[str, ...] = (),
+    forked_from: Sequence[str] = (),
 ) -> Header:
-    return Header(session, cwd, origin, time(at), list(more), uid=UID)
+    return Header(session, cwd, origin, time(at), list(more), forked_from=list(forked_from), uid=UID)
 
 
 def prompt(*blocks: Block, at: int = 0, run: str = RUN, session: str = SESSION) -> bytes:

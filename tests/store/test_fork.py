@@ -1,69 +1,73 @@
-"""A long parent is copied into its fork while the fork continues."""
+"""A fork begins with a copy of its parent; it is complete or absent."""
 
 import errno
 import os
-from collections.abc import Iterator
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from acp_proxy.redaction.masking import Masking
-from acp_proxy.store import fork
+from acp_proxy.store import compress as store_compress
+from acp_proxy.store import fork, open_session
 from acp_proxy.store.compress import Terms
+from acp_proxy.store.journal import DELETED
+from acp_proxy.store.layout import Layout
+from acp_proxy.tools.maintenance.verify import UNFINISHED_FORK, verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
-from acp_proxy.transcript import file_format, reader
-from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.private_files import alone_in
-from acp_proxy.transcript.reader import Reading, Unfinished
+from acp_proxy.transcript.file_names import file_name, forked
+from acp_proxy.transcript.private_files import alone_in, lock
+from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.rewinds import Point
-from tests.store import talk
+from tests.store import killed, talk
 from tests.store.forked import begun, header, is_complete, left_by_a_crash, listed, spoken
-from tests.store.full_disk import no_file_past
 from tests.store.talk import answer, prompt
-from tests.store.writing import AGENT
+from tests.store.writing import AGENT, ROOT
 from tests.stored import Both
 
+TOKEN = "ghp_" + "a1B2" * 9
 
-def test_a_fork_can_continue_during_the_copy_and_is_whole_afterwards(long: Both) -> None:
-    transcript = begun(long)
-    transcript.append(prompt("two", session="f") + answer())
-    with pytest.raises(Unfinished):
-        long.read(AGENT, "f")
-    long.finish_fork(transcript.path, transcript.beginning)
-    transcript.append(prompt("three", session="f") + answer())
-    assert transcript.has_its_name()
-    assert spoken(long, "f") == ["one", "two", "three"]
-    assert is_complete(long, "f")
+
+def names(store: Both) -> list[str]:
+    return sorted(path.name for path in (store.root / "transcripts" / AGENT).iterdir() if "state" not in path.name)
+
+
+@pytest.mark.parametrize("shares", [True, False], ids=["by the kernel", "by reading and writing"])
+@pytest.mark.parametrize("size", [0, 1, 4096, 3_000_000])
+def test_a_fork_has_the_parents_exact_bytes(
+    parent: Both, monkeypatch: pytest.MonkeyPatch, size: int, *, shares: bool
+) -> None:
+    if not shares:
+        monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
+    talk.keep(parent, AGENT, "p", prompt("x" * size, session="p"), fresh=False)
+    [path] = parent.root.glob("transcripts/*/p-*.jsonl")
+    entries = path.read_bytes().partition(b"\n")[2]
+    transcript = begun(parent)
+    transcript.append(prompt("two", session="f"))
+    transcript.close()
+    _, copied, own = transcript.path.read_bytes().partition(entries)
+    assert (copied, own) == (entries, prompt("two", session="f"))
+    assert names(parent) == [transcript.path.name, path.name]
+
+
+def test_a_long_copy_begins_where_it_can_share_the_parents_blocks(parent: Both) -> None:
+    talk.keep(parent, AGENT, "p", prompt("x" * 2_000_000, session="p"), fresh=False)
+    begun(parent).close()
+    [source] = parent.root.glob("transcripts/*/p-*.jsonl")
+    [copy] = parent.root.glob("transcripts/*/f-*.jsonl")
+    entries = source.read_bytes().partition(b"\n")[2]
+    assert copy.read_bytes().index(entries) % 4096 == source.read_bytes().index(entries) % 4096
+
+
+def test_entries_added_to_the_parent_later_are_not_in_the_fork(parent: Both) -> None:
+    transcript = begun(parent)
+    talk.keep(parent, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
+    assert spoken(parent, "f") == ["one"]
     transcript.close()
 
 
-def test_an_unfinished_fork_can_be_reopened(long: Both) -> None:
-    first = begun(long)
-    identity = first.identity
-    first.close()
-    assert first.has_its_name()
-    again = long.reopen(AGENT, "f", identity)
-    again.append(prompt("two", session="f") + answer())
-    another = long.begin(AGENT, talk.header("f", at=2, origin=file_format.PARTIAL), fresh=False)
-    another.append(prompt("three", session="f") + answer())
-    long.sync(AGENT, "f")
-    long.finish_fork(first.path, first.beginning)
-    assert spoken(long, "f") == ["one", "two", "three"]
-    assert again.has_its_name()
-    assert another.has_its_name()
-    again.close()
-    another.close()
-
-
-def test_entries_added_to_the_parent_later_are_not_in_the_fork(long: Both) -> None:
-    transcript = begun(long)
-    talk.keep(long, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
-    long.finish_fork(transcript.path, transcript.beginning)
-    assert spoken(long, "f") == ["one"]
-    transcript.close()
-
-
-def spoken_in_turns(store: Both) -> None:
+def say_three_turns(store: Both) -> None:
     """A parent of three turns, in which the agent says ``a``, ``b`` and ``c``."""
     for number, id in enumerate("abc"):
         content = {"type": "text", "text": "x" * 70_000}
@@ -73,7 +77,7 @@ def spoken_in_turns(store: Both) -> None:
 
 @pytest.mark.parametrize("is_compressed", [False, True])
 def test_a_fork_at_a_message_has_what_came_up_to_it(store: Both, *, is_compressed: bool) -> None:
-    spoken_in_turns(store)
+    say_three_turns(store)
     if is_compressed:
         store.bring_in(AGENT, "p")
         assert store.compress(AGENT, file_name("p"), Terms(min_size=1, older_than=0.0)) is not None
@@ -82,185 +86,360 @@ def test_a_fork_at_a_message_has_what_came_up_to_it(store: Both, *, is_compresse
     assert store.fork_end(AGENT, "p", Point("nobody")) is None
 
 
-def test_a_fork_at_a_message_of_a_fork_that_is_not_copied_yet_waits_for_that(long: Both) -> None:
-    talk.keep(long, AGENT, "p", talk.update("plan", session="p", entries=[]), prompt("two", session="p"), fresh=False)
-    parent = begun(long)
-    message = talk.update("agent_message_chunk", session="f", content={"type": "text", "text": "x"}, messageId="m")
-    parent.append(message + prompt("three", session="f"))
-    end = long.fork_end(AGENT, "f", Point("m"))
-    assert end is not None
-    assert parent.path.read_bytes()[:end].endswith(message)
-    parent.close()
+def test_a_fork_begun_late_has_the_entries_of_the_time_of_the_fork(parent: Both) -> None:
+    until = parent.fork_end(AGENT, "p", None)
+    talk.keep(parent, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
+    begun(parent, until=until).close()
+    assert spoken(parent, "f") == ["one"]
 
 
-def test_a_fork_begun_late_has_the_entries_of_the_time_of_the_fork(store: Both) -> None:
-    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
-    until = store.fork_end(AGENT, "p", None)
-    talk.keep(store, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
-    begun(store, until=until).close()
-    assert spoken(store, "f") == ["one"]
-
-
-def test_deleting_the_parent_during_the_copy_leaves_the_fork_whole(long: Both) -> None:
-    transcript = begun(long)
-    long.delete(AGENT, "p")
-    long.finish_fork(transcript.path, transcript.beginning)
-    assert spoken(long, "f") == ["one"]
-    assert is_complete(long, "f")
-    transcript.close()
-
-
-@pytest.mark.parametrize("is_compressed", [False, True])
-def test_a_secret_masked_in_the_parent_stays_masked_in_the_fork(long: Both, *, is_compressed: bool) -> None:
-    token = "ghp_" + "a1B2" * 9
-    talk.keep(long, AGENT, "p", prompt(f"it is {token}", session="p"), answer(), fresh=False)
-    if is_compressed:
-        long.bring_in(AGENT, "p")
-        assert long.compress(AGENT, file_name("p"), Terms(min_size=1, older_than=0.0)) is not None
-    transcript = begun(long)
-    [parent] = [path for path in long.redactable(None) if path.stem == file_name("p")]
-    assert redact_stored(long, parent, Masking(), dry=False)
-    long.finish_fork(transcript.path, transcript.beginning)
-    assert len(spoken(long, "f")) == 2
-    assert token.encode() not in transcript.path.read_bytes()
-    transcript.close()
-
-
-def test_a_short_fork_waits_for_a_busy_folder(store: Both) -> None:
-    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
-    with alone_in(store.root / "transcripts" / AGENT):
-        transcript = begun(store)
-        transcript.append(prompt("two", session="f") + answer())
-    store.finish_fork(transcript.path, transcript.beginning)
-    assert spoken(store, "f") == ["one", "two"]
-    transcript.close()
-
-
-def test_a_fork_of_an_unfinished_fork_has_all_entries(long: Both) -> None:
-    first = begun(long)
-    first.append(prompt("two", session="f") + answer())
-    second = begun(long, "f", "g")
-    first.append(prompt("later", session="f") + answer())
-    second.append(prompt("three", session="g") + answer())
-    long.finish_fork(second.path, second.beginning)
-    assert spoken(long, "g") == ["one", "two", "three"]
-    assert spoken(long, "f") == ["one", "two", "later"]
-    assert header(long, "g").forked_from == ["f", "p"]
-
-
-def test_a_fork_of_a_fork_deleted_too_early_is_incomplete(long: Both) -> None:
-    first = begun(long)
-    first.append(prompt("two", session="f") + answer())
-    second = begun(long, "f", "g")
-    second.append(prompt("three", session="g") + answer())
-    long.delete(AGENT, "f")
-    long.finish_fork(first.path, first.beginning)
-    long.finish_fork(second.path, second.beginning)
-    assert listed(long) == ["g", "p"]
-    assert spoken(long, "g") == ["three"]
-    assert not is_complete(long, "g")
-
-
-def test_a_fork_deleted_during_the_copy_stays_deleted(long: Both) -> None:
-    transcript = begun(long)
-    long.delete(AGENT, "f")
-    assert not transcript.has_its_name()
-    long.finish_fork(transcript.path, transcript.beginning)
-    assert not list(long.root.glob("transcripts/*/f-*"))
-    transcript.close()
-
-
-def test_the_copy_stops_after_a_delete_of_the_fork(long: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_COPY_STEP", 4096)
-    talk.keep(long, AGENT, "p", prompt("x" * 100_000, session="p"), fresh=False)
-    transcript = begun(long)
-    assert transcript.beginning is not None
-    copy, steps = transcript.beginning.copy, list[int]()
-
-    def deleted_meanwhile(size: int, out: int, at: int) -> Iterator[int]:
-        for done in copy(size, out, at):
-            Both(long.root).delete(AGENT, "f")
-            steps.append(done)
-            yield done
-
-    monkeypatch.setattr(transcript.beginning, "copy", deleted_meanwhile)
-    long.finish_fork(transcript.path, transcript.beginning)
-    assert not list(long.root.glob("transcripts/*/f-*"))
-    assert len(steps) == 1
-    transcript.close()
-
-
-def test_forks_with_the_same_id_in_two_processes_are_separate(long: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin = fork.begin
-
-    def later(*args: Any) -> Reading | None:
-        monkeypatch.setattr(fork, "begin", begin)
-        left_by_a_crash(Both(long.root))
-        return begin(*args)
-
-    monkeypatch.setattr(fork, "begin", later)
-    transcript = begun(long)
-    transcript.append(prompt("three", session="f") + answer())
-    long.finish_fork(transcript.path, transcript.beginning)
-    assert spoken(long, "f") == ["one", "three"]
-    assert b'"two"' in transcript.path.with_stem(transcript.path.stem + "~1").read_bytes()
-    transcript.close()
-
-
-def test_a_full_disk_during_the_copy_loses_no_entry(long: Both) -> None:
-    transcript = begun(long)
-    transcript.append(prompt("two", session="f") + answer())
-    with no_file_past(100), pytest.raises(OSError, match="large"):
-        long.finish_fork(transcript.path, None)
-    with pytest.raises(Unfinished):
-        long.read(AGENT, "f")
-    long.finish_fork(transcript.path, transcript.beginning)
-    assert spoken(long, "f") == ["one", "two"]
-    transcript.close()
-
-
-def test_a_parent_truncated_during_the_copy_leaves_a_gap(long: Both) -> None:
-    transcript = begun(long)
-    [parent] = long.root.glob("transcripts/*/p-*.jsonl")
-    os.truncate(parent, parent.stat().st_size - 10)
-    long.finish_fork(transcript.path, transcript.beginning)
-    assert spoken(long, "f") == []
-    assert not is_complete(long, "f")
-    transcript.close()
-
-
-@pytest.mark.parametrize("shares", [True, False], ids=["by the kernel", "by reading and writing"])
-@pytest.mark.parametrize("size", [0, 1, 4096, 100_000])
-def test_the_copy_has_the_parents_exact_bytes(
-    long: Both, monkeypatch: pytest.MonkeyPatch, size: int, *, shares: bool
-) -> None:
-    if not shares:
-        monkeypatch.setattr(os, "copy_file_range", _refused, raising=False)
-    monkeypatch.setattr(reader, "_COPY_STEP", 8192)
-    talk.keep(long, AGENT, "p", prompt("x" * size, session="p"), fresh=False)
-    transcript = begun(long)
-    [parent] = long.root.glob("transcripts/*/p-*.jsonl")
-    entries = parent.read_bytes().partition(b"\n")[2]
-    talk.keep(long, AGENT, "p", prompt("later", session="p"), fresh=False)
-    transcript.append(prompt("two", session="f"))
-    long.finish_fork(transcript.path, transcript.beginning)
-    head, copied, own = transcript.path.read_bytes().partition(entries)
-    assert (copied, own) == (entries, prompt("two", session="f"))
-    assert len(head) % 4096 == len(parent.read_bytes().partition(b"\n")[0]) + 1
-    transcript.close()
-
-
-def test_a_torn_line_of_the_parent_ends_before_the_forks_entries(long: Both) -> None:
-    [parent] = long.root.glob("transcripts/*/p-*.jsonl")
-    with parent.open("ab") as file:
+def test_a_torn_line_of_the_parent_ends_before_the_forks_entries(parent: Both) -> None:
+    [path] = parent.root.glob("transcripts/*/p-*.jsonl")
+    with path.open("ab") as file:
         file.write(b'{"at":"torn')
-    transcript = begun(long)
+    transcript = begun(parent)
     transcript.append(prompt("two", session="f"))
-    long.finish_fork(transcript.path, transcript.beginning)
-    assert spoken(long, "f") == ["one", "two"]
+    assert spoken(parent, "f") == ["one", "two"]
     assert transcript.path.read_bytes().endswith(b'{"at":"torn\n' + prompt("two", session="f"))
     transcript.close()
 
 
-def _refused(*_: object) -> int:
+def test_a_secret_that_is_masked_in_the_parent_is_masked_in_the_fork(parent: Both) -> None:
+    talk.keep(parent, AGENT, "p", prompt(f"it is {TOKEN}", session="p"), answer(), fresh=False)
+    [path] = parent.redactable(None)
+    assert redact_stored(parent, path, Masking(), dry=False)
+    transcript = begun(parent)
+    assert TOKEN.encode() not in transcript.path.read_bytes()
+    transcript.close()
+
+
+def test_forks_with_the_same_id_in_two_processes_are_separate(parent: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = fork.create
+
+    def create_behind_another(*args: Any) -> bool:
+        monkeypatch.setattr(fork, "create", create)
+        other = begun(Both(parent.root))
+        other.append(prompt("two", session="f") + answer())
+        other.close()
+        return create(*args)
+
+    monkeypatch.setattr(fork, "create", create_behind_another)
+    transcript = begun(parent)
+    transcript.append(prompt("three", session="f") + answer())
+    assert spoken(parent, "f") == ["one", "three"]
+    assert b'"two"' in transcript.path.with_stem(transcript.path.stem + "~1").read_bytes()
+    transcript.close()
+
+
+def test_a_fork_that_another_process_sets_aside_at_once_begins_again(
+    parent: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = fork.create
+
+    def create_before_another(*args: Any) -> bool:
+        monkeypatch.setattr(fork, "create", create)
+        is_created = create(*args)
+        path = parent.layout.transcript(AGENT, file_name("f"))
+        open_session._set_aside(parent.layout, AGENT, "f", path)
+        return is_created
+
+    monkeypatch.setattr(fork, "create", create_before_another)
+    begun(parent).close()
+    assert spoken(parent, "f") == ["one"]
+
+
+@pytest.mark.parametrize("call", ["write", "copy_file_range", "close"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_a_copy_that_fails_leaves_nothing(
+    parent: Both, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    before = names(parent)
+    with monkeypatch.context() as failing:
+        if call == "close":
+            failing.setattr(fork, "_write", close_first(number))
+        else:
+            failing.setattr(os, "copy_file_range", refuse, raising=False)
+            failing.setattr(os, "pwrite", fail_behind(100, number), raising=False)
+        with pytest.raises(OSError) as failed:
+            begun(parent)
+        assert failed.value.errno == (errno.EBADF if call == "close" else number)
+    assert names(parent) == before
+    begun(parent).close()
+    assert spoken(parent, "f") == ["one"]
+
+
+def test_a_parent_that_becomes_shorter_meanwhile_is_copied_by_the_next_attempt(
+    parent: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(parent, AGENT, "p", prompt("lost", session="p"), fresh=False)
+    [path] = parent.root.glob("transcripts/*/p-*.jsonl")
+    until, copy = parent.fork_end(AGENT, "p", None), Reading.copy_entries
+
+    def copy_truncated(reading: Reading, *args: int) -> int:
+        os.truncate(path, path.read_bytes().index(b'"lost"'))
+        return copy(reading, *args)
+
+    with monkeypatch.context() as truncating:
+        truncating.setattr(Reading, "copy_entries", copy_truncated)
+        with pytest.raises(OSError, match="shorter"):
+            begun(parent, until=until)
+    begun(parent, until=until).close()
+    assert spoken(parent, "f") == ["one"]
+
+
+def test_a_fork_is_complete_if_the_copys_own_name_cannot_be_removed(
+    parent: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse_new(path: Path, *, missing_ok: bool = False) -> None:
+        if path.name.endswith(".new"):
+            raise OSError(errno.EIO, "refused")
+        unlink(path, missing_ok=missing_ok)
+
+    unlink = Path.unlink
+    with monkeypatch.context() as failing:
+        failing.setattr(Path, "unlink", refuse_new)
+        transcript = begun(parent)
+    transcript.append(prompt("two", session="f") + answer())
+    assert spoken(parent, "f") == ["one", "two"]
+    transcript.close()
+    assert any(name.endswith(".new") for name in names(parent))
+    store_compress.clear(parent.layout)
+    assert not any(name.endswith(".new") for name in names(parent))
+    assert spoken(parent, "f") == ["one", "two"]
+
+
+def test_without_hard_links_a_fork_is_renamed(parent: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", refuse)
+    begun(parent).close()
+    assert spoken(parent, "f") == ["one"]
+    assert len(names(parent)) == 2
+
+
+def test_a_kill_at_any_moment_leaves_a_whole_fork_or_none(tmp_path: Path) -> None:
+    last = None
+    for last in killed.forking(tmp_path):
+        store = Both(last.root)
+        assert listed(store) in (["p"], ["f", "p"])
+        store_compress.clear(store.layout)
+        assert not list(last.root.glob("transcripts/*/*.new"))
+        assert spoken(store, "p") == killed.PARENTS
+        try:
+            told = spoken(store, "f")
+        except FileNotFoundError:
+            told = []
+        assert told in ([], *(killed.PARENTS + killed.OWN[:count] for count in range(3)))
+        assert told[len(killed.PARENTS) :][: len(last.kept)] == last.kept
+        assert not told or is_complete(store, "f")
+    assert last is not None
+    assert last.got_through
+
+
+def refuse(*_: object) -> int:
     raise OSError(errno.EXDEV, "not here")
+
+
+def fail_behind(size: int, number: int) -> Any:
+    """A ``pwrite`` that fails behind so many bytes."""
+    pwrite = os.pwrite
+
+    def fail(fd: int, data: bytes, at: int) -> int:
+        if at >= size:
+            raise OSError(number, os.strerror(number))
+        return pwrite(fd, data, at)
+
+    return fail
+
+
+def close_first(number: int) -> Any:
+    """Writes nothing and closes the file, so that closing it fails."""
+    return lambda out, *_: os.close(out)
+
+
+# --- forks that older versions began
+
+
+@pytest.fixture
+def unfinished(store: Both) -> Both:
+    """A store as an older version left it: "p", its fork "f", and "g", a fork of that; nothing was copied."""
+    folder = store.root / "transcripts" / AGENT
+    store.layout.make_folder(folder)
+    for path in (ROOT / "fixtures" / "stores" / "unfinished-forks").glob("*.jsonl*"):
+        shutil.copy(path, folder)
+    return store
+
+
+def test_a_load_finishes_a_fork_and_the_fork_that_it_was_made_from(unfinished: Both) -> None:
+    assert spoken(unfinished, "g") == ["one", "two", "three"]
+    assert spoken(unfinished, "f") == ["one", "two"]
+    assert is_complete(unfinished, "g")
+    assert header(unfinished, "g").forked_from == ["f", "p"]
+    assert not list(unfinished.root.glob("transcripts/*/*.fork"))
+
+
+def test_a_list_finishes_a_fork_after_a_crash(parent: Both) -> None:
+    path = left_by_a_crash(parent)
+    assert not path.exists()
+    assert listed(Both(parent.root)) == ["f", "p"]
+    assert spoken(parent, "f") == ["one", "two"]
+    assert is_complete(parent, "f")
+
+
+def test_a_fork_that_an_older_version_still_writes_to_gets_its_entries(parent: Both) -> None:
+    path = left_by_a_crash(parent)
+    with forked(path).open("ab") as other:
+        assert spoken(parent, "f") == ["one", "two"]
+        other.write(prompt("three", session="f"))
+    assert spoken(parent, "f") == ["one", "two", "three"]
+
+
+def test_a_fork_is_finished_before_it_is_continued(parent: Both) -> None:
+    left_by_a_crash(parent)
+    talk.keep(parent, AGENT, "f", prompt("three", session="f"), fresh=False)
+    assert spoken(parent, "f") == ["one", "two", "three"]
+
+
+def test_a_fork_is_finished_before_it_is_forked(parent: Both) -> None:
+    message = talk.update("agent_message_chunk", session="f", content={"type": "text", "text": "x"}, messageId="m")
+    path = left_by_a_crash(parent, "f", message, prompt("three", session="f"))
+    end = parent.fork_end(AGENT, "f", Point("m"))
+    assert end is not None
+    assert path.read_bytes()[:end].endswith(message)
+    begun(parent, "f", "g").close()
+    assert spoken(parent, "g") == ["one", "three"]
+
+
+def test_without_its_parent_an_unfinished_fork_has_only_a_gap(parent: Both) -> None:
+    secret = prompt("secret", session="p")
+    talk.keep(parent, AGENT, "p", secret, answer(), fresh=False)
+    path = left_by_a_crash(parent)
+    with forked(path).open("r+b") as file:  # half of the parent was copied
+        data = file.read()
+        file.seek(data.index(b"\0"))
+        file.write(secret)
+    parent.delete(AGENT, "p")
+    assert listed(Both(parent.root)) == ["f"]
+    assert spoken(parent, "f") == ["two"]
+    assert not is_complete(parent, "f")
+    assert b"secret" not in path.read_bytes()
+    assert not [finding for finding in verify_store(parent) if finding.is_damage]
+
+
+def test_a_later_session_of_the_parents_id_is_not_the_parent(parent: Both) -> None:
+    left_by_a_crash(parent)
+    parent.delete(AGENT, "p")
+    talk.keep(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
+    listed(parent)
+    assert spoken(parent, "f") == ["two"]
+
+
+def test_a_superseded_parent_is_still_found(parent: Both) -> None:
+    left_by_a_crash(parent)
+    talk.keep(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
+    listed(parent)
+    assert spoken(parent, "f") == ["one", "two"]
+
+
+def test_a_half_deleted_parent_is_not_copied(parent: Both) -> None:
+    left_by_a_crash(parent)
+    layout = Layout(parent.root)
+    layout.journal(AGENT).append(DELETED, "p", talk.time(5))
+    fork.finish(layout, AGENT, file_name("f"))
+    assert spoken(parent, "f") == ["two"]
+
+
+def test_a_redaction_finishes_forks_first(parent: Both) -> None:
+    path = left_by_a_crash(parent, "f", prompt(f"it is {TOKEN}", session="f"))
+    assert path in parent.redactable(None)
+    assert redact_stored(parent, path, Masking(), dry=False)
+    assert TOKEN.encode() not in path.read_bytes()
+    assert len(spoken(parent, "f")) == 2
+
+
+def test_a_list_does_not_wait_until_a_fork_can_be_finished(parent: Both) -> None:
+    path = left_by_a_crash(parent)
+    with alone_in(path.parent):
+        assert listed(parent) == ["p"]
+        with pytest.raises(BlockingIOError):
+            fork.finish(Layout(parent.root), AGENT, path.stem, wait=False)
+    assert listed(parent) == ["f", "p"]
+
+
+def test_a_full_disk_while_a_fork_is_finished_loses_no_entry(parent: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    left_by_a_crash(parent)
+    with monkeypatch.context() as failing:
+        failing.setattr(os, "copy_file_range", refuse, raising=False)
+        failing.setattr(os, "pwrite", fail_behind(0, errno.ENOSPC))
+        with pytest.raises(OSError, match="space"):
+            parent.read(AGENT, "f")
+    assert spoken(parent, "f") == ["one", "two"]
+
+
+def test_a_finished_fork_ignores_leftovers_of_a_crash(parent: Both) -> None:
+    path = left_by_a_crash(parent)
+    listed(parent)
+    os.link(path, forked(path))
+    parent.delete(AGENT, "p")
+    fork.finish(parent.layout, AGENT, path.stem)
+    assert spoken(parent, "f") == ["one", "two"]
+    assert not forked(path).exists()
+
+
+@pytest.mark.parametrize("soft", [True, False])
+def test_an_unfinished_fork_can_be_deleted(parent: Both, *, soft: bool) -> None:
+    left_by_a_crash(parent)
+    parent.delete(AGENT, "f", soft=soft)
+    assert not list(parent.root.glob("transcripts/*/f-*"))
+    for kept in parent.kept():
+        parent.restore(kept)
+    assert listed(parent) == (["f", "p"] if soft else ["p"])
+
+
+def test_a_new_session_of_an_unfinished_forks_id_supersedes_the_finished_fork(parent: Both) -> None:
+    path = left_by_a_crash(parent)
+    talk.keep(parent, AGENT, "f", prompt("new", session="f"), answer(), at=5)
+    assert spoken(parent, "f") == ["new"]
+    aside = path.with_stem(path.stem + "~1").read_bytes()
+    assert aside.count(b'"session/prompt"') == 4  # two prompts, two answers
+
+
+@pytest.mark.parametrize("size", [0, 20, 400])
+def test_a_half_written_head_is_removed(parent: Both, size: int) -> None:
+    path = left_by_a_crash(parent)
+    os.truncate(forked(path), min(size, forked(path).read_bytes().index(b"\0") - 1))
+    assert listed(parent) == ["p"]
+    assert not list(path.parent.glob("f-*"))
+
+
+def test_a_head_that_is_being_written_is_kept(parent: Both) -> None:
+    path = left_by_a_crash(parent)
+    os.truncate(forked(path), 20)
+    with forked(path).open("rb") as making:
+        assert lock(making.fileno())
+        with pytest.raises(BlockingIOError):
+            fork.finish(parent.layout, AGENT, path.stem)
+    assert forked(path).exists()
+
+
+def test_a_fork_that_names_itself_as_parent_hides_no_other_session(parent: Both) -> None:
+    path = left_by_a_crash(parent)
+    lines = forked(path).read_bytes()
+    forked(path).write_bytes(lines.replace(file_name("p").encode(), path.stem.encode()))
+    assert listed(parent) == ["f", "p"]
+    assert spoken(parent, "f") == ["two"]
+
+
+def test_verify_reports_an_unfinished_fork_but_no_damage(parent: Both) -> None:
+    path = left_by_a_crash(parent)
+    assert [(finding.path, finding.kind, finding.is_damage) for finding in verify_store(parent)] == [
+        (forked(path), UNFINISHED_FORK, False)
+    ]
+    listed(parent)
+    assert list(verify_store(parent)) == []
+
+
+def test_a_read_only_store_finishes_no_fork(parent: Both) -> None:
+    path = left_by_a_crash(parent)
+    layout = Layout(parent.root)
+    layout.is_only_read = True
+    fork.finish(layout, AGENT, path.stem)
+    assert forked(path).exists()

@@ -1,5 +1,5 @@
 """The fixtures of stores."""
 
-from tests.store.conftest import long, root, settled, shelf, store
+from tests.store.conftest import parent, root, settled, shelf, store
 
-__all__ = ["long", "root", "settled", "shelf", "store"]
+__all__ = ["parent", "root", "settled", "shelf", "store"]

@@ -1,0 +1,60 @@
+"""A fork's transcript is copied from its parent's before its first entry; while that fails, it is not recorded."""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.proxy.effects import BeginTranscript, IdentifyAgent, RecordNote
+from acp_proxy.store import fork
+from acp_proxy.transcript import file_format
+from tests.recording.notes import NAME, Notes, clock_at, full_disk, prompted, said
+from tests.stored import Both
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Notes:
+    """A recorder that has recorded one prompt in the session "s"."""
+    notes = Notes(Both(tmp_path / "store"))
+    notes.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", [], file_format.RECORDED))
+    notes.put(*prompted("one"))
+    return notes
+
+
+def test_a_fork_has_its_parents_past_before_its_own_entries(notes: Notes) -> None:
+    notes.put(BeginTranscript("f", "/project", [], "partial", "s"), said("two", "f"))
+    assert notes.said("f") == ["copied", "one", "two"]
+    assert notes.is_complete("f")
+
+
+def test_a_fork_that_could_not_be_begun_later_gets_the_past_that_its_parent_had_then(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = clock_at(monkeypatch)
+    with full_disk():
+        notes.put(BeginTranscript("f", "/project", [], "partial", "s"))
+    notes.put(*prompted("later"))
+    clock.seconds = 2.0
+    notes.put(RecordNote("f", {"type": "closed"}))
+    assert notes.said() == ["one", "later"]
+    assert notes.said("f") == ["copied", "one", "gap", "closed"]
+
+
+def test_a_copy_that_fails_is_one_warning_and_a_gap_and_is_made_later(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    clock = clock_at(monkeypatch)
+    with monkeypatch.context() as failing:
+        failing.setattr(fork, "_write", fail)
+        notes.put(BeginTranscript("f", "/project", [], "partial", "s"), said("lost", "f"))
+        notes.put(BeginTranscript("g", "/project", [], "partial", "s"), said("lost", "g"))
+    assert len(notes.warnings) == 1
+    assert len(list(notes.store.root.glob("transcripts/*/*.jsonl*"))) == 1
+    clock.seconds = 2.0
+    notes.put(said("two", "f"))
+    assert notes.said("f") == ["copied", "one", "gap", "two"]
+    assert not notes.is_complete("f")
