@@ -1,0 +1,448 @@
+"""Walks a load through every pair of a state and an event, and describes the effects.
+
+A walk has a kind (how the load is served), a state (a script that brings the load there) and an event. Its description
+has what the event does, and what follows when everything that is under way then comes to its end: an agent that still
+answers, replays that end, a prompt, its turn, and the end of the agent. So a difference that shows later is found too.
+
+``python -m tests.proxy.load.walk`` writes the descriptions to ``golden/``, where their differences can be read.
+"""
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy import capabilities
+from acp_proxy.proxy.capabilities import Modes
+from acp_proxy.proxy.effects import (
+    Acting,
+    BeginTranscript,
+    BeginTurn,
+    CloseTranscript,
+    EndTurn,
+    FindSession,
+    Forward,
+    NoteAlias,
+    ReadPast,
+    Recording,
+    RecordLine,
+    RecordNote,
+    RecordUpdates,
+    StartReplay,
+    StopReplay,
+    TakeOutput,
+    Warn,
+)
+from tests.conversation import (
+    LOADS,
+    RESUMES,
+    Step,
+    Stored,
+    Talk,
+    cancel,
+    chunk,
+    commands,
+    delete,
+    error,
+    line,
+    load,
+    notification,
+    permission,
+    prompt,
+    request,
+    result,
+    resume,
+    stopped,
+    update,
+)
+from tests.proxy.load.loading import GREETING, PAST, TURN_ONE, TURN_TWO
+
+GOLDEN = Path(__file__).parent / "golden"
+Act = Callable[[Talk], Step]
+
+
+class Impossible(Exception):
+    """This cannot happen in this state."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way in which a load is served. ``method``: of the client's request; ``sends``: what the agent gets."""
+
+    capabilities: object
+    stored: Stored
+    modes: Modes = Modes()  # noqa: RUF009 - frozen
+    method: str = "session/load"
+    is_handover: bool = False
+
+    def ask(self, id: int) -> dict[str, Any]:
+        if self.method == "session/fork":
+            return request(id, self.method, {"sessionId": "parent", "cwd": "/w", "mcpServers": []})
+        return load(id, "s") if self.method == "session/load" else resume(id, "s")
+
+
+THERE = Stored(says=PAST)
+KINDS = {
+    "load_compared": Kind(LOADS, THERE),
+    "load_by_resume": Kind(RESUMES, THERE),
+    "load_from_store": Kind(LOADS, THERE, Modes(load=capabilities.STORE)),
+    "load_moved": Kind(LOADS, Stored(says=PAST, moved=True, alias="n")),
+    "load_behind": Kind(LOADS, Stored(says=PAST, behind=True)),
+    "load_passing": Kind(LOADS, THERE, Modes(load=capabilities.AGENT)),
+    "load_imported": Kind(LOADS, Stored(has_transcript=False)),
+    "resume": Kind(RESUMES, THERE, method="session/resume"),
+    "resume_by_load": Kind(LOADS, THERE, Modes(resume=capabilities.STORE), method="session/resume"),
+    "handover": Kind({}, THERE, Modes(handover=capabilities.ALWAYS), is_handover=True),
+    "fork": Kind({"sessionCapabilities": {"fork": {}}}, THERE, method="session/fork"),
+}
+
+
+class Walk:
+    """One load of a kind, and the requests that were sent about it."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.talk = Talk(modes=kind.modes).begins(kind.capabilities)
+        self.talk.stored["s"] = self.talk.stored["parent"] = kind.stored
+        self.id = 1
+        """The load's request id."""
+        self.open: set[int] = set()
+        """The requests that the agent has not answered: loads, and prompts (from 50 on)."""
+        self.session = "n" if kind.stored.alias or kind.is_handover else "s"
+
+    # --- what happens
+
+    def ask(self, id: int) -> Step:
+        self.id, self.open = id, self.open | {id}
+        return self.talk.client(self.kind.ask(id))
+
+    def agree(self, id: int = 0, session: str | None = None) -> Step:
+        id = self._answered(id)
+        if self._is_asked_anew(id):
+            return self.talk.agent(result("acp-proxy/1", {"sessionId": "n"}))
+        if self.kind.method == "session/fork":
+            return self.talk.agent(result(id, {"sessionId": "s"}))
+        return self.talk.agent(result(id, {"sessionId": session} if session else None))
+
+    def refuse(self, code: int, words: str) -> Step:
+        id = self._answered(0)
+        return self.talk.agent(error("acp-proxy/1" if self._is_asked_anew(id) else id, code, words))
+
+    def _answered(self, id: int) -> int:
+        id = id or self.id
+        if id not in self.open:
+            raise Impossible
+        self.open -= {id}
+        return id
+
+    def _is_asked_anew(self, id: int) -> bool:
+        return self.kind.is_handover and id == 1
+
+    def say(self, *updates: Any) -> Step:
+        named = (line(each).replace(b'"s"', b'"%s"' % self.session.encode()) for each in updates)
+        return self.talk.agent(*map(json.loads, named))
+
+    def end_replay(self) -> Step:
+        if not self.talk.replays_running:
+            raise Impossible
+        return self.talk.replay_ends_by_id(self.talk.replays_running[0], brief="RECORD")
+
+    def prompt(self) -> Step:
+        id = max(50, *self.open, 50) + 1
+        self.open |= {id}
+        return self.talk.client(prompt(id, "s", "and now?"))
+
+    def end_turn(self) -> Step:
+        prompts = [id for id in self.open if id > 50]
+        if not prompts:
+            raise Impossible
+        return self.talk.agent(stopped(self._answered(min(prompts))))
+
+    def free_output(self) -> Step:
+        if not self.talk.wait_for_output:
+            raise Impossible
+        return self.talk.output_is_free()
+
+    def cancel(self) -> Step:
+        return self.talk.client(cancel(self.id))
+
+
+def _asked(walk: Walk) -> None:
+    walk.ask(1)
+
+
+def _asked_and_replayed(walk: Walk) -> None:
+    walk.ask(1)
+    walk.say(*TURN_ONE)
+
+
+def _passing(walk: Walk) -> None:
+    _asked_and_replayed(walk)
+    walk.say(permission(70, "s"))
+
+
+def _passing_cancelled(walk: Walk) -> None:
+    _passing(walk)
+    walk.cancel()
+
+
+def _given_up(walk: Walk) -> None:
+    _asked_and_replayed(walk)
+    walk.talk.output_is_busy = True
+    walk.cancel()
+
+
+def _cancelled(walk: Walk) -> None:
+    _asked_and_replayed(walk)
+    walk.cancel()
+
+
+def _abandoned(walk: Walk) -> None:
+    """A later request was answered, and its replay is over."""
+    _cancelled(walk)
+    walk.ask(2)
+    walk.say(*TURN_ONE)
+    walk.agree(2)
+    if walk.talk.replays_running:
+        walk.end_replay()
+    walk.id = 1
+
+
+def _queued(walk: Walk) -> None:
+    _asked_and_replayed(walk)
+    walk.ask(2)
+    walk.agree(1)
+    walk.say(*TURN_ONE)
+    walk.agree(2)
+    if len(walk.talk.replays_left) < 2:
+        raise Impossible
+
+
+def _telling(walk: Walk) -> None:
+    _asked_and_replayed(walk)
+    walk.agree()
+    if not walk.talk.replays_running:
+        raise Impossible
+
+
+def _telling_and_updated(walk: Walk) -> None:
+    _telling(walk)
+    walk.say(*TURN_TWO, GREETING)
+
+
+def _stopping(walk: Walk) -> None:
+    _telling_and_updated(walk)
+    walk.talk.output_is_busy = True
+    walk.cancel()
+
+
+def _open(walk: Walk) -> None:
+    _asked_and_replayed(walk)
+    walk.say(*TURN_TWO)
+    walk.agree()
+    if walk.talk.replays_running:
+        walk.end_replay()
+
+
+def _open_without_replay(walk: Walk) -> None:
+    walk.ask(1)
+    walk.agree()
+    if walk.talk.replays_running:
+        walk.end_replay()
+
+
+def _open_and_updated(walk: Walk) -> None:
+    _open_without_replay(walk)
+    walk.say(*TURN_ONE, *TURN_TWO, GREETING)
+
+
+def _turn(walk: Walk) -> None:
+    _open(walk)
+    walk.prompt()
+
+
+def _turn_in_replay(walk: Walk) -> None:
+    _open_without_replay(walk)
+    walk.say(*TURN_ONE)
+    walk.prompt()
+
+
+def _over(walk: Walk) -> None:
+    _turn(walk)
+    walk.end_turn()
+
+
+STATES: dict[str, Callable[[Walk], None]] = {
+    "asked": _asked,
+    "asked, replayed": _asked_and_replayed,
+    "passing": _passing,
+    "passing, cancelled": _passing_cancelled,
+    "given up": _given_up,
+    "cancelled": _cancelled,
+    "abandoned": _abandoned,
+    "queued": _queued,
+    "telling": _telling,
+    "telling, updated": _telling_and_updated,
+    "stopping": _stopping,
+    "open": _open,
+    "open, no replay": _open_without_replay,
+    "open, updated": _open_and_updated,
+    "turn": _turn,
+    "turn in replay": _turn_in_replay,
+    "over": _over,
+}
+
+EVENTS: dict[str, Callable[[Walk], Step]] = {
+    "agrees": Walk.agree,
+    "agrees, other id": lambda walk: walk.agree(session="other"),
+    "refuses": lambda walk: walk.refuse(-32603, "Busy"),
+    "does not know it": lambda walk: walk.refuse(-32002, "Session not found"),
+    "replay ends": Walk.end_replay,
+    "cancel": Walk.cancel,
+    "output is free": Walk.free_output,
+    "prompt": Walk.prompt,
+    "turn ends": Walk.end_turn,
+    "close": lambda walk: walk.talk.client(request(80, "session/close", {"sessionId": "s"})),
+    "load again": lambda walk: walk.ask(3) if walk.kind.method != "session/fork" else walk.talk.client(load(3, "s")),
+    "delete": lambda walk: walk.talk.client(delete(81, "s")),
+    "agent ends": lambda walk: walk.talk.agent_ends(),
+    "permission": lambda walk: walk.say(permission(71, "s")),
+    "known turn": lambda walk: walk.say(*TURN_TWO),
+    "first turn": lambda walk: walk.say(*TURN_ONE),
+    "new words": lambda walk: walk.say(chunk("s", "Something quite new.")),
+    "call": lambda walk: walk.say(update("s", "tool_call", toolCallId="c", title="Read")),
+    "state": lambda walk: walk.say(commands("s", "plan")),
+    "notification": lambda walk: walk.say(notification("_x/note", {"sessionId": "s"})),
+}
+
+
+def _come_to_an_end(walk: Walk) -> Iterator[Step]:
+    """What follows from here, if both peers go on: everything that is under way ends, and a turn follows."""
+    talk = walk.talk
+    yield talk.output_is_free()
+    for id in sorted(id for id in walk.open if id < 50):
+        yield walk.agree(id)
+    while talk.replays_running:
+        yield walk.end_replay()
+    yield walk.say(chunk("s", "One more thing."))
+    yield walk.prompt()
+    yield walk.say(chunk("s", "and now?", "user_message_chunk"), chunk("s", "Now all is well."))
+    while any(id > 50 for id in walk.open):
+        yield walk.end_turn()
+    yield talk.agent_ends()
+    while talk.replays_running:
+        yield walk.end_replay()
+
+
+def walk_all(kind: str) -> list[str]:
+    """The descriptions of all walks of a kind: a line for each event, then each different end behind its mark."""
+    walks: list[str] = []
+    ends: dict[str, str] = {}
+    for state, bring in STATES.items():
+        there = Walk(KINDS[kind])
+        try:
+            bring(there)
+        except Impossible:
+            continue
+        for event, happen in EVENTS.items():
+            walk = copy.deepcopy(there)
+            try:
+                step = happen(walk)
+            except Impossible:
+                continue
+            ending = _describe_end(walk)
+            mark = hashlib.sha256(ending.encode()).hexdigest()[:6]
+            ends[mark] = ending
+            walks.append(f"{state} | {event}: {_describe(step)} | then {mark}")
+    return [*walks, *(f"{mark} = {ending}" for mark, ending in sorted(ends.items()))]
+
+
+def _describe_end(walk: Walk) -> str:
+    described: list[str] = []
+    try:
+        for step in _come_to_an_end(walk):
+            described += filter(None, [_describe(step)])
+    except AssertionError as broken:  # a rule of the conversation
+        described.append(f"BROKEN: {broken}")
+    return " // ".join(described)
+
+
+# --- descriptions
+
+
+def _describe(step: Step) -> str:
+    kept = [_recorded(each) for each in step.kept]
+    done = [_done(each) for each in step.done]
+    return "; ".join(filter(None, (*kept, *done)))
+
+
+def _recorded(effect: Recording) -> str:
+    match effect:
+        case BeginTranscript(_, _, _, origin):
+            return f"begin transcript {origin}"
+        case BeginTurn():
+            return "begin turn"
+        case EndTurn():
+            return "end turn"
+        case RecordLine(_, peer, raw):
+            return f"record {peer.name.lower()} {_line(raw)}"
+        case RecordUpdates(_, data):
+            return f"record {_lines(data)}"
+        case RecordNote(_, note):
+            return f"note {' '.join(f'{value}' for value in note.values() if value not in (None, []))}"
+        case _:
+            return type(effect).__name__
+
+
+def _done(effect: Acting) -> str:
+    match effect:
+        case Forward(to, data):
+            return f"{'to client' if to is Peer.CLIENT else 'to agent'} {_lines(data)}" if data else ""
+        case StartReplay():
+            told = " ".join(_line(each) + " late" * late for each, late in effect.told)
+            flags = [name for name in ("compares", "shows", "record", "lacking") if getattr(effect, name)]
+            rule = [effect.rule.name] if effect.rule is not None else []
+            return f"start replay {effect.request} {' '.join([*flags, *rule])} [{told}]"
+        case ReadPast(request, _, told):
+            return f"read past {request} [{' '.join(_line(each) + ' late' * late for each, late in told)}]"
+        case CloseTranscript(request) | StopReplay(request) | TakeOutput(request) | FindSession(request):
+            return f"{type(effect).__name__} {request}"
+        case NoteAlias(session, alias):
+            return f"alias {session} {alias}"
+        case Warn(text):
+            return f"warn {text}"
+        case _:
+            return type(effect).__name__
+
+
+def _lines(data: bytes) -> str:
+    return " ".join(_line(each) for each in data.splitlines())
+
+
+def _line(raw: bytes) -> str:
+    value = json.loads(raw)
+    if "result" in value:
+        return f"<answer {value['id']}>" if not value["result"] else f"<answer {value['id']} {_short(value['result'])}>"
+    if "error" in value:
+        return f"<error {value['id']} {value['error']['code']}>"
+    session = value.get("params", {}).get("sessionId")
+    of = "" if session == "s" else f" of {session}"
+    said = value.get("params", {}).get("update")
+    if said is None:
+        return f"<{value['method']}{of} {value.get('id', '')}>"
+    kind, text = said["sessionUpdate"].removesuffix("_message_chunk"), (said.get("content") or {}).get("text", "")
+    return f"<{kind}{of} {text[:24]!r}>" if text else f"<{kind}{of}>"
+
+
+def _short(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(exist_ok=True)
+    for name in KINDS:
+        (GOLDEN / f"{name}.txt").write_text("\n".join(walk_all(name)) + "\n")
