@@ -87,11 +87,11 @@ class SessionStore:
 
     def sessions(self) -> list[Session]:
         """All that have a turn, of all agents, the one that was active last first."""
-        return [Session(self._archive, listed) for listed in self._archive.newest()]
+        return [Session(self._archive, listed) for listed in self._archive.list_newest()]
 
     def session(self, id: str) -> Session:
         """The one with this id; the newest where several have it. Raises NoSuchSession."""
-        for listed in self._archive.meant(id):
+        for listed in self._archive.find_named(id):
             if listed.session == id:
                 return Session(self._archive, listed)
         raise NoSuchSession(f"no session {id!r} in {self.path}. The ids that are there: those of sessions()")

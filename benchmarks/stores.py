@@ -70,7 +70,7 @@ def long(root: Path, lines: Iterable[bytes]) -> Path:
 
 
 def written(store: Store, agent: str, header: Header, lines: Iterable[bytes]) -> Path:
-    transcript = store.begin(agent, header, fresh=False)
+    transcript = store.open_to_append(agent, header, fresh=False)
     for line in gathered(lines):
         transcript.append(line)
     transcript.close()

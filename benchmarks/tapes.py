@@ -69,7 +69,7 @@ def turns(store: Path) -> dict[str, list[Turn]]:
     """The whole turns in a store, each from a prompt to its answer, by agent."""
     found: dict[str, list[Turn]] = {}
     archive = Sessions(store, make=False)
-    for listed in archive.sessions():
+    for listed in archive.list_all():
         with closing(archive.open_listed(listed)) as reading:
             said = turns_of(line.entry for line in reading.lines() if line.entry is not None)
             found.setdefault(listed.agent, []).extend(said)

@@ -197,7 +197,7 @@ def adopted(base: Path, name: str, state: Path, port: int) -> subprocess.Complet
 
 def transcripts(root: Path) -> Iterator[tuple[str, Shown]]:
     store = Sessions(root, make=False)
-    for row in store.sessions():
+    for row in store.list_all():
         reading = store.open_listed(row)
         entries = [line.entry for line in reading.lines() if line.entry is not None]
         reading.close()

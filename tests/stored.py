@@ -46,7 +46,7 @@ def store_session(
     """The path of a new transcript. A turn is the user's text and the updates after it; ``error`` ends the last one.
     ``parent``: the session that it is a fork of."""
     stamp = timestamps.stamp(at)
-    transcript = store.begin(
+    transcript = store.open_to_append(
         store.choose_agent(None, agent, ""), Header(session, cwd, origin, stamp), fresh=True, parent=parent
     )
     data = bytearray()

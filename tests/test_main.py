@@ -101,7 +101,7 @@ COMMANDS = [
 def ran(tmp_path: Path, words: Sequence[str], streams: str) -> tuple[int, str]:
     """Run a command with streams redirected by a shell: its exit status, and what it writes to stderr."""
     store = Both(tmp_path / "store")
-    if not store.transcripts():
+    if not store.list_transcripts():
         store_session(store, "here", ("hello", [chunk("hello")]))
     command = shlex.join([sys.executable, "-m", "acp_proxy", *words])
     environment = os.environ | {"ACP_PROXY_STORE": str(store.root)}
@@ -136,7 +136,7 @@ def test_a_question_without_an_answer_is_not_a_yes(tmp_path: Path) -> None:
     status, said = ran(tmp_path, ["sessions", "delete", "here"], "<&-")
     assert status == 1
     assert said.endswith("stdin is not a terminal, so there is no answer. To skip the question: --yes\n")
-    assert Both(tmp_path / "store").sessions()
+    assert Both(tmp_path / "store").list_all()
 
 
 def test_a_closed_output_pipe_ends_a_command_silently(tmp_path: Path) -> None:

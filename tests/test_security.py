@@ -235,12 +235,12 @@ def test_deleted_and_masked_text_stays_so(store: Both) -> None:
     assert KEY in lookup.session("masked", "")
     assert reads(store, EVERYWHERE, "deleted", "softly", "masked") == {"deleted", "softly", "masked"}
     for session in ("deleted", "softly"):
-        [row] = store.meant(session)
-        store.remove(row, soft=session == "softly")
-    [row] = store.meant("masked")
-    for path in store.redactable([row]):
+        [row] = store.find_named(session)
+        store.delete_listed(row, soft=session == "softly")
+    [row] = store.find_named("masked")
+    for path in store.find_redactable([row]):
         redact_stored(store, path, Masking([]), dry=False)
-    store.renew([row])
+    store.reindex([row])
     assert reads(store, EVERYWHERE, "deleted", "softly", "masked") == {"masked"}
     for text in (lookup.session("masked", ""), lookup.search("heron", "", 5), lookup.sessions("", 5)):
         assert KEY not in text
@@ -353,8 +353,8 @@ def test_a_handover_is_bounded(store: Both, project: Path, opened: Prompted) -> 
 def test_a_handover_has_masked_text_masked(store: Both, project: Path, opened: Prompted) -> None:
     """Masked text stays masked."""
     store_session(store, "old", (f"the heron {KEY}", [chunk(KEY)]), agent="scripted", cwd=str(project))
-    [row] = store.meant("old")
-    for path in store.redactable([row]):
+    [row] = store.find_named("old")
+    for path in store.find_redactable([row]):
         redact_stored(store, path, Masking([]), dry=False)
     told = record(opened("go on"))
     assert "heron" in told

@@ -498,17 +498,17 @@ class _Worker:
         said = talk.said(before)
         store = Both(talk.store, make=False)
         with contextlib.suppress(OSError, AcpProxyError):
-            store.sessions()  # completes a fork's copy
+            store.list_all()  # completes a fork's copy
         prompts: dict[str, int] = {}
         for session, lines in said.items():
             if session == "new3":  # a delete that failed may have removed it
                 continue
             found.said += len(lines)
             prompts[session] = _compare(store, session, lines, found, passes=passes, unsure=unsure)
-        if deleted and store.has(_AGENT, deleted):
+        if deleted and store.has_transcript(_AGENT, deleted):
             found.trouble.append(f"{deleted} was deleted, and is there")
         try:
-            rows = {row.session: row.prompts for row in store.sessions() if not aside(row.name)}
+            rows = {row.session: row.prompts for row in store.list_all() if not aside(row.name)}
         except (OSError, AcpProxyError) as problem:
             found.trouble.append(f"the next process cannot list: {problem}")
         else:

@@ -180,7 +180,7 @@ class Talk:
         total, rows = Kept(), {}
         store = Both(self.store)
         with contextlib.suppress(AcpProxyError):
-            rows = {row.session: row.prompts for row in store.sessions()}
+            rows = {row.session: row.prompts for row in store.list_all()}
         for session, said in self.said().items():
             one, turns = self._kept(store, session, said)
             if turns != rows.get(session, 0):

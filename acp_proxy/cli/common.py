@@ -101,7 +101,7 @@ class Named(Protocol):
 def short_ids(store: Sessions, sessions: Sequence[Named]) -> dict[str, str]:
     """The shortest unique form of each id, for display."""
     ids = [each.session for each in sessions]
-    short = formatting.short(ids, store.alike(ids, formatting.SHORTEST))
+    short = formatting.short(ids, store.find_ids_alike(ids, formatting.SHORTEST))
     return {  # the short id of a copy stays as it is
         each.named: each.named.replace(each.session, short[each.session], 1) for each in sessions
     }
@@ -224,7 +224,7 @@ def same_store(context: typer.Context, store: str) -> list[str]:
 
 def kept(store: Sessions, agent: str) -> list[ListedSession]:
     """All sessions of the matching agents, newest first."""
-    return list(store.newest(agent))
+    return list(store.list_newest(agent))
 
 
 def chosen(store: Sessions, wanted: str, agent: str, *, whole: bool = False) -> ListedSession:
@@ -233,20 +233,22 @@ def chosen(store: Sessions, wanted: str, agent: str, *, whole: bool = False) -> 
     ``whole``: a part of a title is not enough.
     """
     if wanted == LAST:
-        found = list(islice(store.newest(agent, archived=False), 1))
+        found = list(islice(store.list_newest(agent, archived=False), 1))
     else:
-        found = list({(row.agent, row.session): row for row in reversed(store.meant(wanted, agent))}.values())[::-1]
+        found = list({(row.agent, row.session): row for row in reversed(store.find_named(wanted, agent))}.values())[
+            ::-1
+        ]
     if len(found) > 1:
         raise NoSuchSession(
             f"{wanted!r} matches several sessions:", *_candidates(store, found), "Give more of the id, or use --agent."
         )
     if found:
         return found[0]
-    titled = store.titled(wanted, agent) if wanted != LAST else []
+    titled = store.find_titled(wanted, agent) if wanted != LAST else []
     if not titled and os.path.isfile(wanted):
         to = f"To watch it: {shell_quote.joined(['acp-proxy', 'replay', wanted])}. "
         raise NoSuchSession(f"{wanted} is a file. {to}To add it to the store: acp-proxy sessions import")
-    if not titled and not store.agents():
+    if not titled and not store.list_agents():
         raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy setup")
     if not titled:
         raise NoSuchSession(f"no session matches {wanted!r}. To see all sessions: acp-proxy sessions list")

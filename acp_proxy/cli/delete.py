@@ -56,7 +56,7 @@ def restore(
     with explained():
         opened = store_of(store, change=bool(sessions) and not listing)
         if listing or not sessions:
-            _list(opened, matching(opened.kept(), None, agent), as_json)
+            _list(opened, matching(opened.list_deleted(), None, agent), as_json)
             return
         meant = {(each.agent, each.name): each for wanted in sessions for each in [_chosen(opened, wanted, agent)]}
         restored = [_restored(opened, each) for each in meant.values()]
@@ -83,9 +83,9 @@ def matching(kept: Iterable[DeletedSession], wanted: str | None, agent: str) -> 
 
 def _chosen(store: Sessions, wanted: str, agent: str) -> DeletedSession:
     """The latest delete of exactly one session. Raises NoSuchSession."""
-    found = matching(store.kept(), None if wanted == "last" else wanted, agent)
+    found = matching(store.list_deleted(), None if wanted == "last" else wanted, agent)
     if not found:
-        by_title = ((each, row.title) for each, row in _looked_at(store, matching(store.kept(), None, agent)))
+        by_title = ((each, row.title) for each, row in _looked_at(store, matching(store.list_deleted(), None, agent)))
         found = titled(by_title, wanted)
     if not found:
         raise NoSuchSession(f"no deleted session matches {wanted!r}. To see them: acp-proxy sessions restore --list")
@@ -97,7 +97,7 @@ def _chosen(store: Sessions, wanted: str, agent: str) -> DeletedSession:
 
 
 def _restored(store: Sessions, kept: DeletedSession) -> ListedSession:
-    row = store.look(kept)
+    row = store.summarize_deleted(kept)
     try:
         row = store.restore(kept)
     except Unreadable:
@@ -137,7 +137,7 @@ def _lines(store: Sessions, kept: list[DeletedSession]) -> list[str]:
 def _looked_at(store: Sessions, kept: list[DeletedSession]) -> Iterator[tuple[DeletedSession, ListedSession]]:
     for each in kept:
         with suppress(OSError, NewerFormat):  # sessions verify reports it
-            yield each, store.look(each)
+            yield each, store.summarize_deleted(each)
 
 
 def delete(
@@ -195,10 +195,12 @@ def delete(
             )
         for row in meant:
             try:
-                opened.remove(row, soft=soft) if isinstance(row, ListedSession) else opened.remove_kept(row)
+                opened.delete_listed(row, soft=soft) if isinstance(row, ListedSession) else opened.delete_permanently(
+                    row
+                )
             except Unreadable:
                 typer.echo("The index cannot be written now. The next list removes the session from it.", err=True)
-        names = restorable(opened.kept(), meant) if soft else []
+        names = restorable(opened.list_deleted(), meant) if soft else []
     back = command("sessions restore", names, *same_store(context, store)) if names else None
     typer.echo(
         sanitize.line(f"Deleted. To bring {'it' if len(names) == 1 else 'them'} back: {back}") if back else "Deleted."
@@ -209,8 +211,8 @@ def _meant(
     store: Sessions, wanted: str, agent: str, soft: bool, *, whole: bool
 ) -> list[ListedSession | DeletedSession]:
     """One session, or the soft-deleted copies of one session. ``whole``: see ``chosen``. Raises NoSuchSession."""
-    if not soft and wanted != "last" and not store.meant(wanted, agent):
-        found = matching(store.kept(), wanted, agent)
+    if not soft and wanted != "last" and not store.find_named(wanted, agent):
+        found = matching(store.list_deleted(), wanted, agent)
         if len({(each.agent, each.session) for each in found}) == 1:
             return list(found)
     return [chosen(store, wanted, agent, whole=whole)]
@@ -232,5 +234,5 @@ def restorable(kept: list[DeletedSession], deleted: list[ListedSession | Deleted
 def _heading(store: Sessions, kept: DeletedSession) -> str:
     title = kept.title
     with suppress(OSError, NewerFormat):  # it can be deleted even if it cannot be read
-        title = store.look(kept).title
+        title = store.summarize_deleted(kept).title
     return sanitize.line(f"{title or '(no title)'}  {kept.named}  {kept.agent}  deleted {kept.at}")

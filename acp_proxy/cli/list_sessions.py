@@ -90,7 +90,7 @@ def list_sessions(
         where = directory(cwd, here=here)
         opened = store_of(store)
         earliest, latest = values.between(since, until)
-        rows = islice(opened.newest(agent, where, earliest, latest, below=here, archived=archived), limit)
+        rows = islice(opened.list_newest(agent, where, earliest, latest, below=here, archived=archived), limit)
         first = list(islice(rows, TOGETHER))
         if not first and not as_json:
             narrowed = bool(agent or where or since or until)
@@ -109,13 +109,13 @@ def nothing(store: Sessions, *, narrowed: bool, archived: bool = False) -> str:
     """The message for an empty list: the reason, and what to do."""
     if archived and not narrowed:
         return "No session is archived. To archive one: acp-proxy sessions archive SESSION"
-    if narrowed and next(store.newest(archived=archived), None) is not None:
+    if narrowed and next(store.list_newest(archived=archived), None) is not None:
         return f"No session matches. To see all sessions: acp-proxy sessions list{' --archived' if archived else ''}"
-    if next(store.newest(archived=True), None) is not None:
+    if next(store.list_newest(archived=True), None) is not None:
         return "All sessions are archived. To see them: acp-proxy sessions list --archived"
-    if store.kept():
+    if store.list_deleted():
         return "All sessions are deleted. To bring one back: acp-proxy sessions restore"
-    if store.agents():
+    if store.list_agents():
         return "No recorded session has a prompt yet. If you expect one, run: acp-proxy sessions verify"
     return (
         "No sessions are recorded yet. To set up your editor: acp-proxy setup. To take over older ones:"

@@ -32,4 +32,4 @@ def path(
             typer.echo(root)
             return
         opened = store_of(store)
-        typer.echo(opened.path(chosen(opened, session, agent)))
+        typer.echo(opened.find_path(chosen(opened, session, agent)))

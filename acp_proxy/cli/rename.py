@@ -54,7 +54,7 @@ def rename(
 
 def _title_now(store: Sessions, agent: str, name: str) -> str | None:
     """The current title of a session."""
-    return next((row.title for row in store.sessions() if (row.agent, row.name) == (agent, name)), None)
+    return next((row.title for row in store.list_all() if (row.agent, row.name) == (agent, name)), None)
 
 
 # --- ``acp-proxy sessions archive`` and ``unarchive``: hide sessions from lists, and show them again.
@@ -106,7 +106,7 @@ def unarchive(sessions: ArchivedArgument, store: StoreOption = "", agent: AgentO
 def _archived(store: Sessions, wanted: str, agent: str) -> ListedSession:
     if wanted != "last":
         return chosen(store, wanted, agent)
-    newest = next(store.newest(agent, archived=True), None)
+    newest = next(store.list_newest(agent, archived=True), None)
     if newest is None:
         raise NoSuchSession("no session is archived. To see all sessions: acp-proxy sessions list")
     return newest

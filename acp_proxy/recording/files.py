@@ -79,9 +79,11 @@ class OpenTranscripts:
         if known.parent is not None and known.until is None:
             at = known.header.created_at if known.is_late else None
             with contextlib.suppress(FileNotFoundError, NewerFormat):
-                known.until = self._store.fork_end(known.agent, known.parent, known.point, at)
+                known.until = self._store.find_fork_end(known.agent, known.parent, known.point, at)
                 known.parent = known.parent if known.until is not None else None
-        return self._store.begin(known.agent, known.header, fresh=known.fresh, parent=known.parent, until=known.until)
+        return self._store.open_to_append(
+            known.agent, known.header, fresh=known.fresh, parent=known.parent, until=known.until
+        )
 
     def has_its_name(self, known: RecordedSession) -> bool:
         """Whether readers find a session's file.

@@ -85,7 +85,7 @@ class RecordedSessions(dict[str, RecordedSession]):
 
         def open(known: RecordedSession) -> None:
             is_late = begin.origin == file_format.PARTIAL and begin.parent is None
-            if is_late and begin.session in self._store.deleted(known.agent):
+            if is_late and begin.session in self._store.read_deleted(known.agent):
                 known.gone = True  # what comes late is not recorded before its next prompt
             else:
                 transcript = self.files.transcript(known)
@@ -105,7 +105,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
 
         def check(known: RecordedSession) -> None:
-            self._store.lift(known.agent, session)
+            self._store.lift_delete(known.agent, session)
             if known.gone or (known.exists and not self.files.has_its_name(known)):
                 self.files.close(known)
                 known.gone = known.exists = False
@@ -151,13 +151,13 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Add the turns of another machine that wait for a session, unless it is in a turn. Never raises."""
         known = self.get(session)
         is_busy = known is not None and (known.in_turn or is_in_line(known) or session in self.gaps)
-        if is_busy or not self._store.has_turns(agent, session):
+        if is_busy or not self._store.has_remote_turns(agent, session):
             return
         if known is not None:
             self.files.close(known)
         self._gate.busy_since = math.inf  # to write a long transcript anew does not mean that the store hangs
         with contextlib.suppress(OSError, NewerFormat, ImportError, ValueError):
-            if self._store.add_turns(agent, session) and known is not None:
+            if self._store.add_remote_turns(agent, session) and known is not None:
                 known.exists = False  # the file that takes its place is opened as that of a session begun elsewhere
         self._gate.busy_since = time.monotonic()
 

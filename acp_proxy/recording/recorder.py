@@ -162,7 +162,7 @@ class Recorder:
 
     def others(self) -> list[str]:
         """The folders of the other agents whose sessions are listed too. Raises OSError."""
-        found = (folder for name in self._also for folder in self.store.agents("" if name == ALL else name))
+        found = (folder for name in self._also for folder in self.store.list_agents("" if name == ALL else name))
         return [folder for folder in dict.fromkeys(found) if folder != self.agent]
 
     def lacks(self, session: str) -> bool:

@@ -148,7 +148,7 @@ def _opened(given: dict[str, str]) -> StoreBase | None:
             return store
         case [StoreRefused(may_pass=True) as problem]:
             warn(f"nothing is recorded until this passes: {problem}")
-            return StoreBase.later(root, problem)
+            return StoreBase.open_later(root, problem)
         case [StoreRefused() as problem]:
             warn(f"nothing is recorded: {problem}")
         case _:
@@ -165,7 +165,7 @@ def _open(root: Path, also: list[str], found: "list[StoreBase | StoreRefused]") 
     found.append(store)
     with contextlib.suppress(OSError):
         for name in also:
-            if name != ALL and not store.agents(name):
+            if name != ALL and not store.list_agents(name):
                 warn(f"--also-list: no agent called {name!r} has a recorded session yet.")
 
 

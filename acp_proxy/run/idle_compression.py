@@ -24,7 +24,7 @@ def compress(root: Path, go_on: Callable[[], bool]) -> None:
         os.setpriority(os.PRIO_PROCESS, thread, max(_NICE, os.getpriority(os.PRIO_PROCESS, thread)))
     try:
         store = Store(root)  # a store of its own: the index is for one thread at a time
-        with store.daily() as is_due:
+        with store.claim_daily_compression() as is_due:
             if is_due:
                 _compress_all(store, Terms(go_on=go_on))
     except (OSError, AcpProxyError, _Interrupted):
@@ -36,7 +36,7 @@ class _Interrupted(Exception):
 
 
 def _compress_all(store: Store, terms: Terms) -> None:
-    for agent, name in store.compressible():
+    for agent, name in store.find_compressible():
         if not terms.go_on():
             raise _Interrupted
         try:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _ANSWER_SECONDS = 15.0
 """How long a list or a delete waits for the store. With a locked index a list takes less: it does without."""
 _ARCHIVED = {session_list.EXCLUDE: False, session_list.ONLY: True, session_list.INCLUDE: None}
-"""The filters of ``session/list``, as ``Store.page`` takes them."""
+"""The filters of ``session/list``, as ``Store.list_page`` takes them."""
 _QUESTIONS = 64
 """The most lists and deletes that may wait for the store; each has a timer. An editor has one or two."""
 
@@ -97,7 +97,7 @@ class StoreRequests:
             archived = _ARCHIVED[wanted.archived or session_list.EXCLUDE]
             others = recorder.others() if wanted.also else []
             store, agent = recorder.store, recorder.agent
-            page = store.page(agent, wanted.cwd, wanted.cursor, recorder.run, archived=archived, others=others)
+            page = store.list_page(agent, wanted.cwd, wanted.cursor, recorder.run, archived=archived, others=others)
             return session_list.listed(
                 wanted.request,
                 page.rows,
@@ -123,10 +123,10 @@ class StoreRequests:
         self.synchronize()
         recorder, raw = self._recorder, page.raw
         try:
-            state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
+            state = recorder.at_store(lambda: recorder.store.read_state(recorder.agent))
             title_of = _title_of(state, page.renamed)
             made = self._titles(session_list.untitled(raw, absent=page.titles, within=page.within))
-            aliases = recorder.at_store(lambda: recorder.store.aliases(recorder.agent)) if state.aliases else {}
+            aliases = recorder.at_store(lambda: recorder.store.read_aliases(recorder.agent)) if state.aliases else {}
             if page.asked is None and page.of_index:
                 return [Forward(Peer.CLIENT, self._index_rows(page, state, aliases))]
             rows = self._beside(page, frozenset(aliases.values()))
@@ -186,7 +186,7 @@ class StoreRequests:
 
         def ask() -> "list[ListedSession]":
             try:
-                return store.named(agent, recorder.run, sessions, others)
+                return store.list_by_ids(agent, recorder.run, sessions, others)
             except (OSError, Unreadable, ImportError):
                 return []
 
@@ -196,7 +196,7 @@ class StoreRequests:
         """Updates from the agent, with the user's titles."""
         recorder = self._recorder
         try:
-            state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
+            state = recorder.at_store(lambda: recorder.store.read_state(recorder.agent))
         except OSError:
             return updates.data
         title_of = _title_of(state, updates.renamed, updates.ours)
@@ -218,7 +218,7 @@ class StoreRequests:
     def _change(self, wanted: SetTitle | SetArchived | TellStatus, store: Store, agent: str) -> bytes:
         """The answer, after the change. Raises OSError (FileNotFoundError: there is no such session)."""
         request, session = wanted.request, wanted.session
-        if session in store.deleted(agent) or not (wanted.is_known or store.has(agent, session)):
+        if session in store.read_deleted(agent) or not (wanted.is_known or store.has_transcript(agent, session)):
             raise FileNotFoundError(session)
         match wanted:
             case TellStatus(is_open=is_open):
@@ -272,7 +272,7 @@ class StoreRequests:
         in_time = self._within_limit(session_list.unreadable(request, "ETIMEDOUT").data if request is not None else b"")
         try:
             session = (
-                recorder.at_store(lambda: recorder.store.session_of(recorder.agent, session), PATIENCE_SECONDS)
+                recorder.at_store(lambda: recorder.store.find_by_alias(recorder.agent, session), PATIENCE_SECONDS)
                 or session
             )
             recorder.delete(session)
@@ -295,7 +295,7 @@ class StoreRequests:
             except OSError as problem:
                 self._warn(f"a delete may not last if the power fails now: {errno_name(problem)}")
             try:
-                recorder.store.forget(agent, session)
+                recorder.store.remove_from_index(agent, session)
             except Unreadable as problem:
                 self._warn(f"a deleted session stays in the index until that can be written: {problem.name}")
             return deleted
@@ -311,7 +311,7 @@ class StoreRequests:
 
         def ask() -> str | None:
             try:
-                return "ENOENT" if recorder.store.knows(recorder.agent, session) else None
+                return "ENOENT" if recorder.store.is_indexed(recorder.agent, session) else None
             except Unreadable as problem:
                 return problem.name
             except (OSError, ImportError) as problem:
@@ -327,7 +327,7 @@ class StoreRequests:
 
         def ask() -> "list[ListedSession]":
             try:
-                return store.joining(
+                return store.list_joining(
                     agent,
                     page.cwd,
                     recorder.run,
@@ -350,7 +350,7 @@ class StoreRequests:
 
         def ask() -> dict[str, str]:
             try:
-                return recorder.store.titles(recorder.agent, sessions)
+                return recorder.store.find_titles(recorder.agent, sessions)
             except (OSError, Unreadable, ImportError):
                 return {}
 
@@ -404,7 +404,7 @@ class StoreRequests:
         self._sync()
         for ended in _taken(self._unindexed):
             with contextlib.suppress(OSError, Unreadable, ImportError):  # then the next list does it: the mark stays
-                self._recorder.store.bring_in(*ended)
+                self._recorder.store.update_index(*ended)
 
     def synchronize(self) -> None:
         """Exchange sessions with other machines, in a process of its own, if the user has set up sync."""
@@ -560,18 +560,20 @@ def look_up(
 
     def look() -> SessionFound | OpenedTranscript:
         recorder.add_turns(session)
-        if (continued := recorder.store.session_of(recorder.agent, session)) is not None:
+        if (continued := recorder.store.find_by_alias(recorder.agent, session)) is not None:
             return SessionFound(request, continued=continued)
-        state = recorder.store.state(recorder.agent)
+        state = recorder.store.read_state(recorder.agent)
         if session in state.gone:
             return SessionFound(request, deleted=True)
         is_open = recorder.store.is_in_use(recorder.agent, session)
         try:
-            reading = recorder.store.read_to_open(recorder.agent, session)
+            reading = recorder.store.read_and_hold(recorder.agent, session)
             title, is_archived = state.title(session), session in state.archived_here
             return OpenedTranscript(recorder, session, reading, title, is_open=is_open, is_archived=is_archived)
         except FileNotFoundError:
-            if session in recorder.store.deleted(recorder.agent):  # another process deleted it between our two checks
+            if session in recorder.store.read_deleted(
+                recorder.agent
+            ):  # another process deleted it between our two checks
                 return SessionFound(request, deleted=True)
             reading = recorder.store.read_original(session, recorder.others())
             return OpenedTranscript(recorder, session, reading, state.title(session), is_foreign=True)

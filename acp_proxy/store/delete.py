@@ -120,7 +120,7 @@ def _unfinished(layout: Layout, agent: str) -> list[str]:
 
 
 def lift(layout: Layout, agent: str, session: str) -> None:
-    """See ``Store.lift``."""
+    """See ``Store.lift_delete``."""
     known = layout.journal(agent)
     if session not in known.deleted():
         return

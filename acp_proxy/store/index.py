@@ -271,7 +271,7 @@ class Index:
         """One page of an agent's sessions, newest first. Raises InvalidCursor.
 
         ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: see
-        ``Store.page``. ``hidden``: the names of transcripts to leave out; ``only``: of those to leave in.
+        ``Store.list_page``. ``hidden``: the names of transcripts to leave out; ``only``: of those to leave in.
         """
         binding = cursor_binding(agent, cwd)
         query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1"]

@@ -32,7 +32,7 @@ class Deleted(FileNotFoundError):
 def begin(
     layout: Layout, agent: str, header: Header, *, fresh: bool, parent: str | None, until: int | None = None
 ) -> Transcript:
-    """See ``Store.begin``."""
+    """See ``Store.open_to_append``."""
     path = layout.transcript(agent, file_name(header.session))
     if parent == header.session and (source := proxy_ids.original(parent)) is not None:
         with contextlib.suppress(FileNotFoundError):  # the other agent's session is gone

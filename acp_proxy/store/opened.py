@@ -72,7 +72,7 @@ class StoreBase:
         self.layout = self._checked()
 
     @classmethod
-    def later(cls, root: Path, problem: StoreRefused) -> "Self":
+    def open_later(cls, root: Path, problem: StoreRefused) -> "Self":
         """The store at ``root``, which cannot be opened now: each use tries again, and raises OSError until that
         succeeds. ``problem``: why not."""
         opened = cls.__new__(cls)
@@ -117,7 +117,7 @@ class StoreBase:
         machine = os.environ.get("COMPUTERNAME", "") if sys.platform == "win32" else os.uname().nodename
         return digest(f"{machine}:{os.path.realpath(self.root)}")
 
-    def agents(self, meant: str = "") -> list[str]:
+    def list_agents(self, meant: str = "") -> list[str]:
         """The folders of all agents, or of those that the user means by ``meant``."""
         return file_names.meant(self.layout.agents(), meant)
 
@@ -133,19 +133,19 @@ class StoreBase:
 
         return store_agents.choose(self.layout, given, told, command, may_run_others=may_run_others)
 
-    def state(self, agent: str) -> JournalState:
+    def read_state(self, agent: str) -> JournalState:
         """An agent's deleted and archived sessions, and the titles that users gave. Raises OSError."""
         return self.layout.journal(agent).state()
 
-    def deleted(self, agent: str) -> frozenset[str]:
+    def read_deleted(self, agent: str) -> frozenset[str]:
         """The ids of an agent's deleted sessions, soft-deleted ones included. Raises OSError."""
-        return self.state(agent).gone
+        return self.read_state(agent).gone
 
-    def knows(self, agent: str, session: str) -> bool:
+    def is_indexed(self, agent: str, session: str) -> bool:
         """Whether the index has a transcript of this session. Raises Unreadable."""
         return self.catalog.ask(lambda index: index.has(agent, file_name(session)))
 
-    def compressible(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
+    def find_compressible(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
         """The agent and name of each chosen transcript, or of all if None.
 
         If None, this also brings the index up to date, because a marked transcript is not compressed, and clears what
@@ -156,7 +156,7 @@ class StoreBase:
         if chosen is not None:
             return [(listed.agent, listed.name) for listed in chosen]
         with contextlib.suppress(Unreadable):  # then the marked ones wait for another day
-            self.catalog.ask(lambda index: None, *self.agents())
+            self.catalog.ask(lambda index: None, *self.list_agents())
         clear(self.layout)
         return self.layout.all_names()
 

@@ -38,8 +38,8 @@ def joining(
 ) -> list[ListedSession]:
     """What joins the first page of an agent's own list, newest first, at most a page. Raises Unreadable.
 
-    ``cwd``, ``run``, ``archived``: as for ``Store.page``. ``sessions``, ``copies``, ``others``: as for
-    ``Store.joining``.
+    ``cwd``, ``run``, ``archived``: as for ``Store.list_page``. ``sessions``, ``copies``, ``others``: as for
+    ``Store.list_joining``.
     """
     rows = Rows(layout, agent, archived)
 
@@ -54,7 +54,7 @@ def joining(
 def named(
     layout: Layout, ask: AskIndex, agent: str, run: str, sessions: Collection[str], others: Sequence[str]
 ) -> list[ListedSession]:
-    """The rows of these sessions, as ``Store.named`` has them. Raises Unreadable."""
+    """The rows of these sessions, as ``Store.list_by_ids`` has them. Raises Unreadable."""
     rows = Rows(layout, agent, None)
 
     def found(index: Index) -> list[ListedSession]:

@@ -84,11 +84,11 @@ class Sessions(StoreBase):
     # --- sessions
     """A store as commands use it. Agents are given by folder, transcripts by name (``file_names.file_name``)."""
 
-    def sessions(self) -> list[ListedSession]:
+    def list_all(self) -> list[ListedSession]:
         """Every session that has a turn, of every agent, newest first. Raises Unreadable."""
-        return list(self.newest())
+        return list(self.list_newest())
 
-    def newest(
+    def list_newest(
         self,
         agent: str = "",
         cwd: str | None = None,
@@ -105,31 +105,31 @@ class Sessions(StoreBase):
         the transcript's time format. ``archived``: only those that are archived, or only those that are not; None:
         both. Raises Unreadable, also while iterating.
         """
-        wanted = queries.ListFilter(self.agents(agent), cwd, since, until, below)
+        wanted = queries.ListFilter(self.list_agents(agent), cwd, since, until, below)
         rows = soft_deleted.current(self.layout, queries.newest(self.catalog.ask, wanted))
         return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
-    def meant(self, given: str, agent: str = "") -> list[ListedSession]:
+    def find_named(self, given: str, agent: str = "") -> list[ListedSession]:
         """The sessions that the user means by ``given``: those with exactly this id or transcript name, else those
         whose id starts with it. Newest first.
 
         The id of a deleted session is never taken as the start of another id. Raises Unreadable, OSError.
         """
-        wanted = queries.ListFilter(self.agents(agent), None, "")
-        gone = {session for each in wanted.agents for session in self.deleted(each)}
+        wanted = queries.ListFilter(self.list_agents(agent), None, "")
+        gone = {session for each in wanted.agents for session in self.read_deleted(each)}
         found = self.catalog.ask(lambda index: queries.meant(index, wanted, given, gone), *wanted.agents)
         return list(soft_deleted.current(self.layout, found))
 
-    def titled(self, given: str, agent: str = "") -> list[ListedSession]:
+    def find_titled(self, given: str, agent: str = "") -> list[ListedSession]:
         """The sessions with the title ``given``, else those whose title contains it, in any case. Newest first.
 
         The id of a deleted session is never taken as a part of a title. Raises Unreadable, OSError.
         """
-        if any(given in self.deleted(each) for each in self.agents(agent)):
+        if any(given in self.read_deleted(each) for each in self.list_agents(agent)):
             return []
-        return queries.titled(((row, row.title) for row in self.newest(agent)), given)
+        return queries.titled(((row, row.title) for row in self.list_newest(agent)), given)
 
-    def alike(self, sessions: Sequence[str], length: int) -> list[str]:
+    def find_ids_alike(self, sessions: Sequence[str], length: int) -> list[str]:
         """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""
         return self.catalog.ask(lambda index: queries.alike(index, sessions, length))
 
@@ -144,7 +144,7 @@ class Sessions(StoreBase):
         None if there is none. Raises OSError, NewerFormat.
         """
         try:
-            is_gone = session in self.deleted(listed.agent)
+            is_gone = session in self.read_deleted(listed.agent)
             reading = None if is_gone else Reading(self.layout.transcript(listed.agent, file_name(session)))
         except FileNotFoundError:
             reading = None
@@ -159,7 +159,7 @@ class Sessions(StoreBase):
         """Whether a process has the session's transcript open to append."""
         return soft_deleted.is_open(self.layout, listed)
 
-    def path(self, listed: ListedSession) -> Path:
+    def find_path(self, listed: ListedSession) -> Path:
         """The file that holds a session's transcript now, plain or compressed."""
         path = self.layout.transcript(listed.agent, listed.name)
         return path if os.path.lexists(path) or not os.path.lexists(compressed(path)) else compressed(path)
@@ -178,7 +178,7 @@ class Sessions(StoreBase):
         """
         delete.set_archived(self.layout, listed.agent, listed.session, listed.name, is_archived)
 
-    def remove(self, listed: ListedSession, *, soft: bool = False) -> None:
+    def delete_listed(self, listed: ListedSession, *, soft: bool = False) -> None:
         """Delete this session, even if a newer one has its id now. ``soft``: it can be restored.
 
         Raises OSError; Unreadable if the session is deleted but the index learns of it only with the next list.
@@ -209,11 +209,11 @@ class Sessions(StoreBase):
 
     # --- soft-deleted sessions
 
-    def kept(self) -> list[DeletedSession]:
+    def list_deleted(self) -> list[DeletedSession]:
         """The soft-deleted sessions, last deleted first. Raises OSError."""
         return soft_deleted.kept(self.layout)
 
-    def look(self, kept: DeletedSession) -> ListedSession:
+    def summarize_deleted(self, kept: DeletedSession) -> ListedSession:
         """A soft-deleted session as a list would show it. Raises OSError, NewerFormat."""
         return soft_deleted.look(self.layout, kept)
 
@@ -226,7 +226,7 @@ class Sessions(StoreBase):
         self.add_to_index(restored.agent, restored.name)
         return restored
 
-    def remove_kept(self, kept: DeletedSession) -> None:
+    def delete_permanently(self, kept: DeletedSession) -> None:
         """Delete a soft-deleted session permanently. Raises OSError."""
         delete.remove_kept(self.layout, kept.agent, kept.session, kept.name)
         with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
@@ -238,34 +238,34 @@ class Sessions(StoreBase):
         """Create the store if it is missing. Raises StoreRefused if it cannot be written."""
         private_files.prepare(self.root)
 
-    def transcripts(self) -> list[tuple[str, str]]:
+    def list_transcripts(self) -> list[tuple[str, str]]:
         """The agent and name of every transcript."""
         return self.layout.all_names()
 
     # --- secrets
 
-    def relatives(self, chosen: list[ListedSession]) -> set[tuple[str, str]]:
+    def find_relatives(self, chosen: list[ListedSession]) -> set[tuple[str, str]]:
         """The agent and name of every other transcript that begins as one of these does: forks and copies of them, what
         they are forks and copies of, and so on. Raises OSError."""
         from acp_proxy.store.relatives import find_relatives
 
         return find_relatives(self.layout, {(listed.agent, listed.name) for listed in chosen})
 
-    def redactable(self, chosen: list[ListedSession] | None, also: Iterable[tuple[str, str]] = ()) -> list[Path]:
+    def find_redactable(self, chosen: list[ListedSession] | None, also: Iterable[tuple[str, str]] = ()) -> list[Path]:
         """The files that hold the content of these sessions, or of all sessions if None. ``also``: as ``relatives``."""
         return self.layout.redactable(None if chosen is None else _names(chosen, also))
 
-    def renew(self, chosen: list[ListedSession] | None, also: Iterable[tuple[str, str]] = ()) -> None:
+    def reindex(self, chosen: list[ListedSession] | None, also: Iterable[tuple[str, str]] = ()) -> None:
         """Rebuild the index entries of these sessions, or of all sessions if None. ``also``: as ``relatives``. Raises
         OSError, Unreadable."""
-        all_names = {agent: self.layout.names(agent) for agent in self.agents()} if chosen is None else {}
+        all_names = {agent: self.layout.names(agent) for agent in self.list_agents()} if chosen is None else {}
         names = all_names if chosen is None else _names(chosen, also)
         for agent, each in names.items():
             self.catalog.renew(agent, each)
 
-    def unreadable(self) -> Iterator[tuple[Path, str, str]]:
+    def find_unreadable(self) -> Iterator[tuple[Path, str, str]]:
         """The transcripts that cannot be opened, why, and what to do."""
-        for agent, name in self.transcripts():
+        for agent, name in self.list_transcripts():
             path = self.layout.transcript(agent, name)
             try:
                 Reading(path).close()

@@ -64,7 +64,7 @@ class Store(StoreBase):
 
     # --- recording
 
-    def begin(
+    def open_to_append(
         self, agent: str, header: Header, *, fresh: bool, parent: str | None = None, until: int | None = None
     ) -> Transcript:
         """Open the transcript of a session to append to: the existing one, or a new one.
@@ -77,7 +77,7 @@ class Store(StoreBase):
         """
         return open_session.begin(self.layout, agent, header, fresh=fresh, parent=parent, until=until)
 
-    def fork_end(self, agent: str, session: str, point: Point | None, at: str | None = None) -> int | None:
+    def find_fork_end(self, agent: str, session: str, point: Point | None, at: str | None = None) -> int | None:
         """How many bytes of a session's transcript, uncompressed, a fork begins with. Raises OSError, NewerFormat.
 
         ``point``: where it is forked; None: at the end, which it had at the time ``at``; None: now. None is returned if
@@ -123,7 +123,7 @@ class Store(StoreBase):
         Raises OSError."""
         self.layout.journal(agent).sync()
 
-    def lift(self, agent: str, session: str) -> None:
+    def lift_delete(self, agent: str, session: str) -> None:
         """Make a deleted session live again. Raises OSError.
 
         Call this before its new file exists: otherwise another process could complete the delete by removing that file.
@@ -132,7 +132,7 @@ class Store(StoreBase):
 
     # --- titles and archived sessions
 
-    def has(self, agent: str, session: str) -> bool:
+    def has_transcript(self, agent: str, session: str) -> bool:
         """Whether there is a transcript of this session, or of the other agent's session that it would be a copy of."""
         source = original(session)
         is_there = self.layout.exists(agent, file_name(session))
@@ -163,12 +163,12 @@ class Store(StoreBase):
         OSError."""
         aliases.add(self.layout, agent, session, alias)
 
-    def session_of(self, agent: str, alias: str) -> str | None:
+    def find_by_alias(self, agent: str, alias: str) -> str | None:
         """The session that continues in the agent's session ``alias``; None if that is none of these. Raises
         OSError."""
         return aliases.session_of(self.layout, agent, alias)
 
-    def aliases(self, agent: str) -> dict[str, str]:
+    def read_aliases(self, agent: str) -> dict[str, str]:
         """By alias: the session that continues in it. Raises OSError."""
         return aliases.all_of(self.layout, agent)
 
@@ -180,7 +180,7 @@ class Store(StoreBase):
         ``others``: the folders of agents whose sessions are listed.
         """
         source = original(session)
-        if source is None or source[0] not in others or source[1] in self.deleted(source[0]):
+        if source is None or source[0] not in others or source[1] in self.read_deleted(source[0]):
             raise FileNotFoundError(session)
         return self.read(*source)
 
@@ -203,7 +203,7 @@ class Store(StoreBase):
         except OSError:  # for example, the store is read-only
             return None
 
-    def read_to_open(self, agent: str, session: str) -> Reading:
+    def read_and_hold(self, agent: str, session: str) -> Reading:
         """The same for a session that is to be opened: until this is closed, sync adds no turns to it."""
         if not (self.root / _SYNC).exists():
             return self.read(agent, session)
@@ -214,7 +214,7 @@ class Store(StoreBase):
             time.sleep(_PAUSE_SECONDS)
         return self.read(agent, session)
 
-    def add_turns(self, agent: str, session: str) -> bool:
+    def add_remote_turns(self, agent: str, session: str) -> bool:
         """Add the turns of another machine that wait until nobody has a session's transcript open. Returns whether the
         transcript was replaced. Raises OSError (FileNotFoundError: nothing waits), NewerFormat.
         """
@@ -222,11 +222,11 @@ class Store(StoreBase):
 
         return add_turns(self.layout, agent, file_name(session))
 
-    def has_turns(self, agent: str, session: str) -> bool:
+    def has_remote_turns(self, agent: str, session: str) -> bool:
         """Whether turns of another machine wait for this session."""
         return self.layout.turns(agent, file_name(session)).exists()
 
-    def page(
+    def list_page(
         self,
         agent: str,
         cwd: str | None,
@@ -259,7 +259,7 @@ class Store(StoreBase):
         """Whether an agent may have copies of other agents' sessions. Does not use the index."""
         return any(name.startswith(_COPIES) for name in self.layout.names(agent))
 
-    def joining(
+    def list_joining(
         self,
         agent: str,
         cwd: str | None,
@@ -279,31 +279,33 @@ class Store(StoreBase):
 
         return joining(self.layout, self.catalog.ask, agent, cwd, run, archived, sessions, copies, others)
 
-    def named(self, agent: str, run: str, sessions: Collection[str], others: Sequence[str]) -> "list[ListedSession]":
+    def list_by_ids(
+        self, agent: str, run: str, sessions: Collection[str], others: Sequence[str]
+    ) -> "list[ListedSession]":
         """The rows of these sessions, archived ones too, newest first: the agent's own, copies, and rows of ``others``.
         Raises Unreadable."""
         from acp_proxy.store.other_agents import named
 
         return named(self.layout, self.catalog.ask, agent, run, sessions, others)
 
-    def titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
+    def find_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
         """The titles of those of these sessions that have one, by id, without the user's titles. Raises Unreadable."""
         from acp_proxy.store.queries import titles
 
         names = [file_name(session) for session in sessions]
         return self.catalog.ask(lambda index: titles(index, agent, names), agent)
 
-    def bring_in(self, agent: str, session: str) -> None:
+    def update_index(self, agent: str, session: str) -> None:
         """Bring the index up to date with one session. If that fails, its mark stays. Raises Unreadable."""
         self.catalog.tell(lambda index: self.catalog.bring_in(index, agent, file_name(session)), can_wait=True)
 
-    def forget(self, agent: str, session: str) -> None:
+    def remove_from_index(self, agent: str, session: str) -> None:
         """Remove a deleted session from the index. If that fails, its mark stays. Raises Unreadable."""
         self.catalog.forget(agent, [file_name(session)])
 
     # --- idle minutes
 
-    def daily(self) -> AbstractContextManager[bool]:
+    def claim_daily_compression(self) -> AbstractContextManager[bool]:
         """Yields whether this process should do the day's compression.
 
         Leaving the context without an exception records the day's compression as done. Raises OSError.

@@ -162,30 +162,30 @@ def timed(action: Callable[[], object], times: int = 1) -> float:
 
 
 def asked(store: Both, cwd: str | None, cursor: str | None) -> Numbers:
-    return {"each": timed(lambda: store.page(stores.AGENT_FOLDER, cwd, cursor, ""), ASKED)}
+    return {"each": timed(lambda: store.list_page(stores.AGENT_FOLDER, cwd, cursor, ""), ASKED)}
 
 
 def opened_and_asked(root: Path) -> Numbers:
-    return {"each": timed(lambda: Both(root).page(stores.AGENT_FOLDER, None, None, ""))}
+    return {"each": timed(lambda: Both(root).list_page(stores.AGENT_FOLDER, None, None, ""))}
 
 
 def cursor_of_middle(store: Both, size: int) -> str | None:
     seen, cursor = 0, None
     while seen < size // 2:
-        page = store.page(stores.AGENT_FOLDER, None, cursor, "")
+        page = store.list_page(stores.AGENT_FOLDER, None, cursor, "")
         seen, cursor = seen + len(page.rows), page.next
     return cursor
 
 
 def deleted(store: Both) -> Numbers:
     """Delete some of the newest sessions; they are restored afterwards."""
-    rows = store.page(stores.AGENT_FOLDER, None, None, "").rows[:DELETED]
+    rows = store.list_page(stores.AGENT_FOLDER, None, None, "").rows[:DELETED]
     began = time.perf_counter()
     for row in rows:
-        store.remove(row)
+        store.delete_listed(row)
     spent = (time.perf_counter() - began) / len(rows)
     for row in rows:
-        store.lift(row.agent, row.session)
+        store.lift_delete(row.agent, row.session)
         stores.small(store, row.agent, int(row.session.rpartition("-")[2]))
-        store.bring_in(row.agent, row.session)
+        store.update_index(row.agent, row.session)
     return {"each": spent}

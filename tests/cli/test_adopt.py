@@ -65,12 +65,12 @@ def adopted(store: Both, agent: ListingAgent, *options: str) -> str:
 
 
 def rows(store: Both) -> list[ListedSession]:
-    return store.sessions()
+    return store.list_all()
 
 
 def transcript(store: Both, session: str) -> list[dict[str, Any]]:
     [row] = [row for row in rows(store) if row.session == session]
-    return entries(store.path(row))
+    return entries(store.find_path(row))
 
 
 def exported(store: Both, session: str) -> Any:
@@ -146,7 +146,7 @@ def test_secrets_are_masked_also_if_they_are_spread(store: Both, agent: ListingA
     agent.plan([entry("s1", tmp_path, OLD, title=f"About {key}")], loads={"s1": {"before": past}})
     adopted(store, agent, "--redact", "keys")
     [row] = rows(store)
-    data = store.path(row).read_text()
+    data = store.find_path(row).read_text()
     assert data.count("[redacted]") >= 3
     assert not any(part in data for part in (key, key[:20], key[20:]))
 
@@ -186,14 +186,14 @@ def test_a_compressed_session_that_has_grown_is_replaced_too(store: Both, agent:
     long = told("Tell", "a long story " * 50_000)
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": {"before": long}})
     adopted(store, agent)
-    os.utime(store.path(rows(store)[0]), (0, 0))  # else the agent might still be replaying it
+    os.utime(store.find_path(rows(store)[0]), (0, 0))  # else the agent might still be replaying it
     printed(store, "list")
     printed(store, "compress", "--older-than", "0s")
-    assert store.path(rows(store)[0]).suffix == ".zst"
+    assert store.find_path(rows(store)[0]).suffix == ".zst"
     agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*long, *told("More", "The end.")]}})
     assert adopted(store, agent) == "scripted: 0 adopted, 1 updated\n"
     [row] = rows(store)
-    assert (store.path(row).suffix, row.prompts) == (".jsonl", 2)
+    assert (store.find_path(row).suffix, row.prompts) == (".jsonl", 2)
     assert not list(store.root.rglob("*.zst"))
 
 
@@ -215,7 +215,7 @@ def test_a_session_in_which_something_was_recorded_is_left_alone(
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
     adopted(store, agent)
     [row] = rows(store)
-    with store.path(row).open("ab") as file:
+    with store.find_path(row).open("ab") as file:
         file.write(file_format.encode_note(LATER, "run111", {"type": file_format.OPENED, "method": "session/load"}))
     agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*HELLO["before"], *told("More", "More.")]}})
     assert adopted(store, agent) == "scripted: 0 adopted, 1 here already\n"

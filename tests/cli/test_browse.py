@@ -45,7 +45,7 @@ def started(screens: list[TypingUser], store: Both, *words: str) -> TypingUser:
 
 
 def listed(store: Both) -> dict[str, str | None]:
-    return {row.session: row.title for row in Sessions(store.root).newest(archived=False)}
+    return {row.session: row.title for row in Sessions(store.root).list_newest(archived=False)}
 
 
 def test_the_list_the_preview_and_the_keys_are_shown(store: Both, screens: list[TypingUser]) -> None:

@@ -20,7 +20,7 @@ def store(tmp_path: Path) -> Both:
     made = Both(tmp_path / "store")
     store_session(made, "s1", ("Mend 日本 " + "the login page " * 9, [CALL, chunk(TEXT)]), cwd="/a" * 50)
     store_session(made, "s2", ("Short", []))
-    made.sessions()
+    made.list_all()
     return made
 
 

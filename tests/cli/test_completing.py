@@ -36,7 +36,7 @@ def store(root: Path) -> Both:
     store_session(store, "aab-2", ("Break it", []), agent="other one", at=EPOCH + 60)
     store_session(store, "bbb-3", ("Paint it", []), agent="one", at=EPOCH + 120)
     store_session(store, "never-prompted", agent="one")
-    Both(root).sessions()  # so that this store's index stays closed: Windows removes no file that is open
+    Both(root).list_all()  # so that this store's index stays closed: Windows removes no file that is open
     return store
 
 
@@ -89,7 +89,7 @@ def test_ids_are_found_without_reading_and_sorting_the_whole_index(store: Both) 
 
 
 def test_the_users_title_is_offered_instead_of_the_agents(store: Both) -> None:
-    [row] = [row for row in store.sessions() if row.session == "aaa-1"]
+    [row] = [row for row in store.list_all() if row.session == "aaa-1"]
     store.rename(row, "Mine")
     assert offered("sessions show aaa") == [["aaa-1", "Mine"]]
 
@@ -97,9 +97,9 @@ def test_the_users_title_is_offered_instead_of_the_agents(store: Both) -> None:
 def test_restorable_sessions_are_offered_latest_first(store: Both) -> None:
     assert words("sessions restore aa") == []
     for session in ("aaa-1", "aab-2"):
-        [row] = [row for row in store.sessions() if row.session == session]
+        [row] = [row for row in store.list_all() if row.session == session]
         store.rename(row, "Mine")
-        store.remove(row, soft=True)
+        store.delete_listed(row, soft=True)
     assert offered("sessions restore ") == [["last", "the latest"], ["aab-2", "Mine"], ["aaa-1", "Mine"]]
     assert words("sessions restore aaa") == ["aaa-1"]
     assert words("sessions show aa") == []
@@ -117,7 +117,7 @@ def test_sessions_are_offered_by_their_beginning_and_agent(store: Both) -> None:
 
 def test_an_older_session_of_an_id_is_offered_with_its_number(store: Both) -> None:
     store_session(store, "aaa-1", ("Again", []), agent="one", at=EPOCH + 600)
-    store.sessions()
+    store.list_all()
     assert offered("sessions show aaa") == [["aaa-1", "Again"], ["aaa-1~1", "Mend it"]]
     assert words("sessions show aaa-1~") == ["aaa-1~1"]
 
@@ -131,7 +131,7 @@ def test_agents_are_offered_in_the_form_that_the_option_takes(store: Both) -> No
     assert words("sessions list --agent ") == ["one", "other-one"]
     assert words("sessions list --agent ot") == ["other-one"]
     store_session(store, "ccc-4", ("Read it", []), agent="@scope/third")
-    store.sessions()
+    store.list_all()
     assert words("sessions list --agent ") == ["one", "other-one", "third"]
     assert words("sessions list --agent sc") == ["scope-third"]
     assert words("sessions show --agent third cc") == words("sessions show --agent scope cc") == ["ccc-4"]
@@ -155,7 +155,7 @@ def test_words_after_the_agents_command_are_not_completed() -> None:
 def test_text_that_a_shell_would_evaluate_is_not_offered(store: Both) -> None:
     store_session(store, "hostile", (HOSTILE, []), at=EPOCH + 600)
     store_session(store, "$(touch z)", ("Mend it", []), at=EPOCH + 700)
-    store.sessions()
+    store.list_all()
     environment = {"_ACP_PROXY_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "acp-proxy sessions show "}
     said = CliRunner().invoke(app, [], env=environment, prog_name="acp-proxy").stdout
     assert '"hostile":"touch x touch y z red ünder"' in said
@@ -210,7 +210,7 @@ def test_completion_imports_nothing_slow(store: Both, line: str, word: str) -> N
 def test_reading_the_index_leaves_no_files_behind(root: Path) -> None:
     store = Both(root)
     store_session(store, "aaa-1", ("Mend it", []))
-    store.sessions()
+    store.list_all()
     del store
     gc.collect()
     before = sorted(root.rglob("*"))
@@ -221,8 +221,8 @@ def test_reading_the_index_leaves_no_files_behind(root: Path) -> None:
 
 def test_a_session_is_offered_while_another_process_writes_the_index(store: Both) -> None:
     """The index has a log beside it with the changes of the other process."""
-    store.sessions()
+    store.list_all()
     assert (store.root / "index.sqlite3-wal").exists()
     store_session(store, "ccc-4", ("More", []), at=EPOCH + 900)
-    store.sessions()
+    store.list_all()
     assert words("sessions show cc") == ["ccc-4"]

@@ -24,7 +24,7 @@ def cold(store: Both) -> Path:
     path = store_session(store, "cold", ("hello", CHUNKS))
     age(path, 8)
     store_session(store, "warm", ("hello", CHUNKS), agent="other")
-    store.sessions()
+    store.list_all()
     return path
 
 
@@ -85,7 +85,7 @@ def test_wrong_values_are_refused(store: Both, words: tuple[str, str]) -> None:
 
 def test_an_unreadable_file_is_named_and_the_others_are_compressed(store: Both, cold: Path) -> None:
     other = store_session(store, "another", ("hello", CHUNKS))
-    store.sessions()
+    store.list_all()
     other.unlink()
     other.symlink_to(cold)
     result = run(store, "compress", "--older-than", "0s")

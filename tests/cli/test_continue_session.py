@@ -67,7 +67,7 @@ def test_a_copy_has_a_short_id_even_if_another_agents_copy_has_the_same_long_one
     again = run(store, "continue", "mine", "--with", "beta")
     assert len(copies) == 1
     assert "beta had a copy of this session before" in again.stderr
-    rows = [row for row in store.sessions() if row.copy_of]
+    rows = [row for row in store.list_all() if row.copy_of]
     short = short_ids(store, rows)
     assert len(short) == 3
     assert all(re.fullmatch("copy-[0-9a-f]{8}", each) for each in short.values())

@@ -75,7 +75,7 @@ def test_a_compressed_transcript_is_exported_byte_for_byte_too(store: Both, tmp_
     before = path.read_bytes()
     assert run(store, "s", "--format", "jsonl").stdout_bytes == before
     age(path, 8)
-    store.sessions()
+    store.list_all()
     CliRunner().invoke(app, ["sessions", "compress", "--store", str(store.root)])
     assert not path.exists()
     printed(store, "s", "--output", str(tmp_path / "out.jsonl"))
@@ -140,7 +140,7 @@ def test_an_existing_file_is_replaced_only_with_force(store: Both, tmp_path: Pat
 
 def test_an_export_that_fails_leaves_no_file(store: Both, tmp_path: Path) -> None:
     path = store_session(store, "s", ("Mend it", TURN))
-    store.sessions()
+    store.list_all()
     path.write_bytes(path.read_bytes().replace(b'"acp-transcript":1', b'"acp-transcript":9'))
     for words in ((), ("--redact", "keys")):
         result = run(store, "last", "--output", str(tmp_path / "a.html"), *words)
@@ -178,7 +178,7 @@ def test_the_names_of_files_keep_the_letters_of_every_script(
     store: Both, tmp_path: Path, title: str, name: str
 ) -> None:
     store_session(store, "s", ("one", TURN))
-    [row] = store.sessions()
+    [row] = store.list_all()
     store.rename(row, title)
     [path] = printed(store, "--all", "-o", str(tmp_path / "out")).splitlines()
     assert Path(path).is_file()
@@ -201,7 +201,7 @@ def test_several_sessions_in_one_file_are_refused(store: Both, tmp_path: Path) -
 def test_an_unreadable_session_does_not_stop_the_others(store: Both, tmp_path: Path) -> None:
     path = store_session(store, "bad", ("one", TURN))
     store_session(store, "good", ("two", TURN))
-    store.sessions()
+    store.list_all()
     path.unlink()
     path.mkdir()
     result = run(store, "--all", "-o", str(tmp_path / "out"))
@@ -272,7 +272,7 @@ def test_a_transcript_keeps_home_directories(store: Both) -> None:
 @pytest.mark.parametrize("form", ["md", "html", "json"])
 def test_the_users_title_is_masked_on_request(store: Both, form: str) -> None:
     store_session(store, "s", ("one", TURN))
-    [row] = store.sessions()
+    [row] = store.list_all()
     store.rename(row, f"Mine with {TOKEN}")
     assert TOKEN[4:] in printed(store, "s", "--format", form)
     told = printed(store, "s", "--format", form, "--redact", "keys")

@@ -45,14 +45,14 @@ def test_a_complete_store_moves_by_export_and_import(store: Both, other: Both, t
     assert (again.exit_code, again.stdout.count("here already")) == (0, 3)
 
     def listed(of: Both) -> list[tuple[str, str | None, str]]:
-        return [(row.session, row.title, row.updated) for row in of.sessions()]
+        return [(row.session, row.title, row.updated) for row in of.list_all()]
 
     assert listed(other) == listed(store)
     assert (
         run(other, "show", "last").stdout.partition("\n\n")[2] == run(store, "show", "last").stdout.partition("\n\n")[2]
     )
     assert run(other, "verify").exit_code == 0
-    for row in other.sessions():
+    for row in other.list_all():
         exported = run(other, "export", row.session, "--format", "jsonl").stdout_bytes
         assert exported == run(store, "export", row.session, "--format", "jsonl").stdout_bytes
 
@@ -91,7 +91,7 @@ def test_a_refused_file_does_not_stop_the_others(store: Both, other: Both, tmp_p
     assert "page.html" in second
     assert "Only exports with --format jsonl" in second
     assert "it is a directory. Name the files in it." in third
-    assert [row.session for row in other.sessions()] == ["s"]
+    assert [row.session for row in other.list_all()] == ["s"]
 
 
 def test_a_damaged_file_is_imported_on_request_and_can_be_repaired(store: Both, other: Both, tmp_path: Path) -> None:

@@ -42,10 +42,10 @@ def kept(store: Both) -> bytes:
 
 
 def test_the_index_forgets_masked_text(store: Both) -> None:
-    assert len(store.sessions()) == 2
+    assert len(store.list_all()) == 2
     run(store)
     assert not [path for path in store.root.iterdir() if path.is_file() and TOKEN.encode() in path.read_bytes()]
-    assert [row.title for row in store.sessions() if row.session == "first"] == ["use [redacted]"]
+    assert [row.title for row in store.list_all() if row.session == "first"] == ["use [redacted]"]
 
 
 def test_without_a_session_everything_is_redacted(store: Both) -> None:
@@ -126,7 +126,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 def test_a_backup_has_the_originals_of_all_changed_files(store: Both, tmp_path: Path) -> None:
     store_session(store, "harmless", ("hello", []))
-    store.remove(next(row for row in store.sessions() if row.session == "second"), soft=True)
+    store.delete_listed(next(row for row in store.list_all() if row.session == "second"), soft=True)
     before, originals = files(store.root), tmp_path / "new" / "originals"
     result = run(store, "--backup", str(originals))
     assert result.stdout.splitlines()[-1] == f"The originals are in {originals}. They contain the secrets."
@@ -154,12 +154,12 @@ def test_originals_are_not_put_into_the_store_or_among_other_files(store: Both, 
 @pytest.mark.parametrize("words", [["second"], ["--agent", "other"], ["sec", "second"]])
 def test_only_the_given_sessions_are_redacted(store: Both, words: list[str]) -> None:
     assert run(store, *words).stdout.splitlines()[-1] == "1 masked, in 1 of 1 files."
-    assert {row.session: row.title for row in store.sessions()}["first"] == f"use {TOKEN}"
+    assert {row.session: row.title for row in store.list_all()}["first"] == f"use {TOKEN}"
 
 
 def copied(store: Both, session: str) -> str:
     """A copy of a session for another agent to continue. Its id."""
-    [row] = [row for row in store.sessions() if row.session == session]
+    [row] = [row for row in store.list_all() if row.session == session]
     return store.continue_with(row, "third", {})
 
 
@@ -172,31 +172,31 @@ def test_copies_and_forks_are_masked_with_a_session_and_it_with_them(store: Both
     forked(store, "first", "fork")
     ids = {"copy": copied(store, "first"), "copy of the fork": copied(store, "fork")}
     run(store, ids.get(chosen, chosen))
-    left = {row.session for row in store.sessions() if TOKEN.encode() in store.path(row).read_bytes()}
+    left = {row.session for row in store.list_all() if TOKEN.encode() in store.find_path(row).read_bytes()}
     assert left == {"second"}
     run(store, "second")
     assert TOKEN.encode() not in kept(store)
 
 
 def test_soft_deleted_copies_are_masked_and_titles_of_copies(store: Both) -> None:
-    [row] = [row for row in store.sessions() if row.session == "first"]
+    [row] = [row for row in store.list_all() if row.session == "first"]
     store.rename(row, f"Mine {TOKEN}")
     copy = copied(store, "first")
-    [theirs] = [row for row in store.sessions() if row.session == copy]
+    [theirs] = [row for row in store.list_all() if row.session == copy]
     assert theirs.title == f"Mine {TOKEN}"
-    store.remove(theirs, soft=True)
+    store.delete_listed(theirs, soft=True)
     assert run(store, "first").stdout.splitlines()[-1] == "6 masked, in 4 of 4 files."
     run(store, "second")
     assert TOKEN.encode() not in kept(store)
-    assert store.restore(store.kept()[0]).title == "Mine [redacted]"
+    assert store.restore(store.list_deleted()[0]).title == "Mine [redacted]"
 
 
 def test_a_title_in_the_journal_leaves_the_search_tables_of_other_sessions(store: Both) -> None:
     store_session(store, "harmless", ("hello", []))
     for session in ("first", "harmless"):
-        [row] = [row for row in store.sessions() if row.session == session]
+        [row] = [row for row in store.list_all() if row.session == session]
         store.rename(row, f"Mine {TOKEN}")
-    assert len(search_store(store, Sought(question(["mine"]), store.agents())).hits) == 2
+    assert len(search_store(store, Sought(question(["mine"]), store.list_agents())).hits) == 2
     run(store, "first")
     run(store, "second")
     assert not [path for path in store.root.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]
@@ -207,16 +207,16 @@ def test_a_pattern_that_matches_names_of_transcripts_changes_only_titles_in_the_
 ) -> None:
     patterns = tmp_path / "patterns"
     patterns.write_text("[0-9a-f]{8,}\n")
-    [row] = [row for row in store.sessions() if row.session == "first"]
-    store.remove(row, soft=True)
+    [row] = [row for row in store.list_all() if row.session == "first"]
+    store.delete_listed(row, soft=True)
     store_session(store, "harmless", ("hello", []))
-    [row] = [row for row in store.sessions() if row.session == "harmless"]
+    [row] = [row for row in store.list_all() if row.session == "harmless"]
     store.rename(row, "Mine deadbeef01")
-    before = store.state(row.agent).deleted
+    before = store.read_state(row.agent).deleted
     run(store, "--redact", str(patterns))
-    assert [one.session for one in store.kept()] == ["first"]
-    assert store.state(row.agent).deleted == before != {}
-    assert {row.title for row in store.sessions() if row.session == "harmless"} == {"Mine [redacted]"}
+    assert [one.session for one in store.list_deleted()] == ["first"]
+    assert store.read_state(row.agent).deleted == before != {}
+    assert {row.title for row in store.list_all() if row.session == "harmless"} == {"Mine [redacted]"}
 
 
 def test_json_has_the_number_of_masked_secrets(store: Both) -> None:

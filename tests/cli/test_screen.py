@@ -22,7 +22,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Both:
     made = Both(tmp_path_factory.mktemp("screen") / "store")
     for number in range(300):
         store_session(made, f"s{number:03}", ("Fix it" * 20, []), at=EPOCH + number)
-    made.sessions()
+    made.list_all()
     return made
 
 

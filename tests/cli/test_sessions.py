@@ -160,7 +160,7 @@ def test_a_deleted_session_is_not_listed_and_known_as_deleted(store: Store) -> N
     assert ids(store) == ["s", "kept"] or ids(store) == ["kept", "s"]
     printed(store, "delete", "s", "--yes")
     assert ids(store) == ["kept"]
-    assert store.deleted(path.parent.name) == {"s"}
+    assert store.read_deleted(path.parent.name) == {"s"}
     assert (path.exists(), kept.exists()) == (False, True)
     assert run(store, "delete", "s", "--yes").exit_code == 1
     secret = b"Mend it"

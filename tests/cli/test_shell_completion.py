@@ -98,7 +98,7 @@ def test_a_list_in_bash_shows_titles_that_do_not_get_into_the_line(
     names = ("aaa-1", "Mend it * now"), ("aab-2", "Break it?"), ("a:bb:3", "Paint it"), ("a:bb:4", "Paint it")
     for number, (session, title) in enumerate(names):
         store_session(store, session, (title, []), agent="one", at=EPOCH + 60 * number)
-    store.sessions()
+    store.list_all()
     installed(monkeypatch, "bash")
     program(home, "acp-proxy", f'exec "{sys.executable}" -m acp_proxy "$@"')
     script = f"""

@@ -176,7 +176,7 @@ def test_a_terminal_shows_short_ids_with_their_numbers(tmp_path: Path) -> None:
     store = Both(tmp_path / "store")
     for session, at in (("0123456789-a", 0), ("0123456789-a", 1), ("9876543210-b", 2)):
         store_session(store, session, ("words", []), at=EPOCH + at)
-    rows = store.sessions()
+    rows = store.list_all()
     assert list(short_ids(store, rows).values()) == ["98765432", "01234567", "01234567~1"]
     assert [chosen(store, "01234567~1", ""), chosen(store, "0123", "")] == [rows[2], rows[1]]
 
@@ -185,7 +185,7 @@ def test_import_creates_a_store(tmp_path: Path) -> None:
     path = store_session(Both(tmp_path / "store"), "s", ("Mend it", []))
     other = tmp_path / "new" / "store"
     assert run("sessions", "import", str(path), "--store", str(other)).exit_code == 0
-    assert [row.session for row in Both(other).sessions()] == ["s"]
+    assert [row.session for row in Both(other).list_all()] == ["s"]
 
 
 # Titles.

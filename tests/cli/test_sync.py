@@ -42,7 +42,7 @@ class User:
         return self.sync(command, url, "--key-file", str(self.key), *words, answer=answer)
 
     def titles(self) -> list[str | None]:
-        return sorted((row.title for row in Sessions(self.store.root).newest()), key=str)
+        return sorted((row.title for row in Sessions(self.store.root).list_newest()), key=str)
 
 
 @pytest.fixture
@@ -98,8 +98,8 @@ def test_nothing_in_the_shared_place_can_be_read_without_the_key(laptop: User, u
 def test_only_the_sessions_that_were_chosen_leave(laptop: User, desktop: User, url: str) -> None:
     store_session(laptop.store, "u", ("Deleted", []), cwd=_PROJECT)
     archive = Sessions(laptop.store.root)
-    [row] = archive.titled("Deleted")
-    archive.remove(row, soft=True)
+    [row] = archive.find_titled("Deleted")
+    archive.delete_listed(row, soft=True)
     told = laptop.begin("init", url, "--agent", "agent", "--cwd", _PROJECT, answer="n\n")
     assert "1 session " in told.stderr
     joined(laptop, desktop, url, "--agent", "agent", "--cwd", _PROJECT)
@@ -134,9 +134,9 @@ def test_many_deletes_wait_for_a_confirmation(
         store_session(laptop.store, f"many{number}", ("Many", []))
     joined(laptop, desktop, url)
     archive = Sessions(laptop.store.root)
-    for row in list(archive.newest()):
+    for row in list(archive.list_newest()):
         if row.title == "Many":
-            archive.remove(row)
+            archive.delete_listed(row)
     told = laptop.sync("now")
     assert "5 deleted sessions are still on other machines" in told.stderr
     desktop.sync("now")
@@ -156,7 +156,7 @@ def test_a_directory_of_another_machine_can_be_shown_as_one_here(laptop: User, d
     path.write_bytes(path.read_bytes() + file_format.encode_note("2026-01-02T00:00:00.000Z", "run", opened))
     laptop.sync("now")
     desktop.sync("now")
-    assert os.path.join(_WORK, "inner") in [row.cwd for row in Sessions(desktop.store.root).newest()]
+    assert os.path.join(_WORK, "inner") in [row.cwd for row in Sessions(desktop.store.root).list_newest()]
 
 
 def test_leaving_keeps_the_sessions_and_a_second_join_doubles_nothing(laptop: User, desktop: User, url: str) -> None:

@@ -35,13 +35,13 @@ def damaged(store: Both, session: str = "s") -> Path:
     lines.insert(2, b"\0" * 300)
     path.write_bytes(b"\n".join(lines))
     os.utime(path, (LONG_AGO, LONG_AGO))
-    store.sessions()
+    store.list_all()
     return path
 
 
 def test_a_store_without_damage_is_reported_as_such(store: Both) -> None:
     store_session(store, "s", ("Mend it", []))
-    store.sessions()
+    store.list_all()
     result = run(store, "verify")
     assert (result.exit_code, result.stdout) == (0, "No damage found.\n")
     assert run(store, "verify", "--json").stdout == ""
@@ -99,7 +99,7 @@ def test_sessions_of_two_agents_with_one_id_are_both_repaired(store: Both, monke
     monkeypatch.setattr(index_update, "_GRANULE_SECONDS", -1.0)  # the folders count as seen, although they are new
     for agent in ("one", "two"):
         store_session(store, "s", ("Mend it", []), agent=agent)
-    store.sessions()
+    store.list_all()
     with closing(sqlite3.connect(store.root / "index.sqlite3", isolation_level=None)) as index:
         index.execute("UPDATE transcripts SET updated = ''")
     found = run(store, "verify").stdout.splitlines()

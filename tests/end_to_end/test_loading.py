@@ -188,7 +188,7 @@ def test_a_session_that_neither_knows_gets_the_agents_error(proxied: Proxied) ->
 
 def test_a_lost_transcript_is_an_error_before_the_agent_is_asked(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
-    assert Both(proxied.store).sessions()  # it is in the index, however slow its proxy was
+    assert Both(proxied.store).list_all()  # it is in the index, however slow its proxy was
     proxied.transcript(session).unlink()
     editor = proxied.started({"methods": {"session/resume": {"before": [{"stderr": "asked to resume"}]}}})
     loaded = editor.load(session)

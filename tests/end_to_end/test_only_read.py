@@ -89,9 +89,9 @@ def store(tmp_path: Path) -> Iterator[Both]:
     for at, session in enumerate(("plain", "compressed", "gone")):
         store_session(store, session, (f"Mend the {session}", [chunk("The cookie was it")]), at=1_700_000_000 + at)
     run(store, [("sessions", "search", "cookie")])
-    rows = {row.session: row for row in store.sessions()}
+    rows = {row.session: row for row in store.list_all()}
     assert store.compress(rows["compressed"].agent, rows["compressed"].name, Terms(min_size=1, older_than=0))
-    store.remove(rows["gone"], soft=True)
+    store.delete_listed(rows["gone"], soft=True)
     store_session(store, "newest", ("Mend another cookie", []), at=1_700_000_009)
     yield store
     for path in [store.root, *store.root.rglob("*")]:

@@ -69,7 +69,7 @@ def compressed_session(proxied: Proxied, session: str) -> None:
     """Store a compressed session."""
     store = Both(proxied.store)
     path = store_session(store, session, ("long ago", [chunk(f"said in {session}")]), agent=NAME)
-    assert store.sessions()  # only indexed sessions are compressed
+    assert store.list_all()  # only indexed sessions are compressed
     assert store.compress(path.parent.name, path.stem, Terms(min_size=0, older_than=0)) is not None
 
 

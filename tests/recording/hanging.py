@@ -31,11 +31,11 @@ class HangingStore(Store):
                 self.stuck.set()
             self._back.wait()
 
-    def begin(
+    def open_to_append(
         self, agent: str, header: Header, *, fresh: bool, parent: str | None = None, until: int | None = None
     ) -> Transcript:
         self.wait()
-        return _Hanging(super().begin(agent, header, fresh=fresh, parent=parent, until=until), self)
+        return _Hanging(super().open_to_append(agent, header, fresh=fresh, parent=parent, until=until), self)
 
     def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
         self.wait()

@@ -34,10 +34,10 @@ def test_an_imported_session_is_marked_for_the_index_without_a_prompt(notes: Not
     notes.begin(origin="imported")
     notes.put(said("1"))
     assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
-    assert [(row.session, row.prompts) for row in Sessions(notes.store.root).sessions()] == [("s", 1)]
+    assert [(row.session, row.prompts) for row in Sessions(notes.store.root).list_all()] == [("s", 1)]
     notes.begin("other")
     notes.put(RecordUpdates("other", update("hi", "other") + b"\n"))
-    assert [row.session for row in Sessions(notes.store.root).sessions()] == ["s"]
+    assert [row.session for row in Sessions(notes.store.root).list_all()] == ["s"]
 
 
 def test_two_processes_that_import_a_session_at_once_record_its_replay_once(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(notes: Notes)
     notes.put(*prompted("again"), said("3"))
     assert notes.said() == ["again", "3"]
     assert not notes.is_complete()
-    assert notes.store.deleted(notes.recorder.agent) == frozenset()
+    assert notes.store.read_deleted(notes.recorder.agent) == frozenset()
 
 
 def test_only_a_prompt_revives_a_session_that_another_process_deleted(notes: Notes) -> None:
@@ -250,7 +250,7 @@ def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
     assert notes.said() == ["gap", "hello", "1"]
     assert not notes.is_complete()
     assert [path.name for path in notes.path().parent.glob("*.jsonl")] == [notes.path().name]
-    [listed] = Sessions(notes.store.root).sessions()
+    [listed] = Sessions(notes.store.root).list_all()
     assert (listed.session, listed.cwd) == ("s", "/project")
     assert len(notes.warnings) == 1
 

@@ -111,15 +111,15 @@ def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(note
     notes.begin()
     notes.put(*prompted("hello"), answer, EndTurn("s"))
     for effects in ([late[0]], [late[1]], pieces, [said("later")]):
-        notes.store.bring_in(notes.recorder.agent, "s")
+        notes.store.update_index(notes.recorder.agent, "s")
         assert list(notes.store.root.glob("unindexed/*/*")) == []
         notes.put(*effects)
         [mark] = notes.store.root.glob("unindexed/*/*")
         assert mark.name == notes.path().stem
-    [row] = Sessions(notes.store.root).sessions()
+    [row] = Sessions(notes.store.root).list_all()
     assert (row.size, row.title) == (notes.path().stat().st_size, "Renamed by the agent")
     (notes.store.root / "index.sqlite3").unlink()
-    assert Sessions(notes.store.root).sessions() == [row]
+    assert Sessions(notes.store.root).list_all() == [row]
 
 
 def test_updates_of_a_turn_are_written_without_another_mark(notes: Notes) -> None:

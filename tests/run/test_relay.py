@@ -189,7 +189,7 @@ def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
 
 
 class Broken(Store):
-    def page(
+    def list_page(
         self,
         agent: str,
         cwd: str | None,
@@ -338,8 +338,8 @@ class Order(Store):
         self.done.put(f"sync {session}")
         return is_done
 
-    def bring_in(self, agent: str, session: str) -> None:
-        super().bring_in(agent, session)
+    def update_index(self, agent: str, session: str) -> None:
+        super().update_index(agent, session)
         self.done.put(f"index {session}")
 
 

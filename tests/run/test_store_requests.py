@@ -22,13 +22,13 @@ class AskedStore(Store):
         super().__init__(root)
         self.asked: list[list[str]] = []
 
-    def titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
+    def find_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
         self.asked.append(list(sessions))
-        return super().titles(agent, sessions)
+        return super().find_titles(agent, sessions)
 
 
 class BrokenStore(Store):
-    def titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
+    def find_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
         raise Unreadable("EIO")
 
 
@@ -37,9 +37,9 @@ class SlowStore(Store):
         super().__init__(root)
         self.goes_on = threading.Event()
 
-    def titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
+    def find_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
         assert self.goes_on.wait(SECONDS)
-        return super().titles(agent, sessions)
+        return super().find_titles(agent, sessions)
 
 
 def begun(store: Store, version: int = 2) -> Talk:

@@ -18,7 +18,7 @@ def kept(store: Both, session: str = talk.SESSION, chunks: int = 2000, text: str
     lines = [talk.prompt("hello", session=session)]
     lines += [talk.said(f" {text}{number}", session=session) for number in range(chunks)]
     talk.keep(store, AGENT, session, *lines, talk.answer())
-    store.sessions()
+    store.list_all()
     return path(store, session)
 
 

@@ -16,7 +16,7 @@ from tests.store.writing import AGENT
 
 def fork(store: Store, parent: str, session: str, *lines: bytes, at: int = 1) -> None:
     header = talk.header(session, cwd="/elsewhere", at=at, origin=file_format.PARTIAL)
-    transcript = store.begin(AGENT, header, fresh=False, parent=parent)
+    transcript = store.open_to_append(AGENT, header, fresh=False, parent=parent)
     store.mark(AGENT, session)
     transcript.append(b"".join(lines))
     transcript.close()
@@ -51,7 +51,7 @@ def is_complete(store: Store, session: str) -> bool:
 
 def begun(store: Store, parent: str = "p", session: str = "f", *, until: int | None = None) -> Transcript:
     header = talk.header(session, at=1, origin=file_format.PARTIAL)
-    return store.begin(AGENT, header, fresh=False, parent=parent, until=until)
+    return store.open_to_append(AGENT, header, fresh=False, parent=parent, until=until)
 
 
 def left_by_a_crash(store: Store, session: str = "f", *lines: bytes, parent: str = "p") -> Path:
@@ -74,4 +74,4 @@ def left_by_a_crash(store: Store, session: str = "f", *lines: bytes, parent: str
 
 
 def listed(store: Store) -> list[str]:
-    return sorted(row.session for row in store.page(AGENT, None, None, "").rows)
+    return sorted(row.session for row in store.list_page(AGENT, None, None, "").rows)

@@ -82,7 +82,7 @@ def delete(path: Path, size: int) -> None:
 def show(path: Path, size: int) -> None:
     """Print the sessions of a store."""
     with no_file_past(size):
-        for row in Both(path).page(AGENT, None, None, "").rows:
+        for row in Both(path).list_page(AGENT, None, None, "").rows:
             print(row.session)
 
 
@@ -91,7 +91,7 @@ def fork(path: Path, size: int) -> None:
     store = Both(path)
     with no_file_past(size):
         try:
-            store.begin(AGENT, talk.header("f"), fresh=False, parent="p").close()
+            store.open_to_append(AGENT, talk.header("f"), fresh=False, parent="p").close()
         except OSError as problem:
             print(errno.errorcode[problem.errno or 0])
 

@@ -45,7 +45,9 @@ def forking(folder: Path) -> Iterator[Killed]:
 
 
 def fork(store: Store, keeps: Callable[[str], None]) -> None:
-    transcript = store.begin(AGENT, talk.header("f", at=1, origin=file_format.PARTIAL), fresh=False, parent="p")
+    transcript = store.open_to_append(
+        AGENT, talk.header("f", at=1, origin=file_format.PARTIAL), fresh=False, parent="p"
+    )
     for words in OWN:
         transcript.append(prompt(words, session="f") + answer())
         keeps(words)

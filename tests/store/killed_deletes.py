@@ -28,8 +28,8 @@ def deleting(folder: Path, case: str) -> Iterator[Path]:
 
 
 def _remove(store: Both, *, soft: bool = False) -> None:
-    [row] = [row for row in store.sessions() if SECRET in (row.title or "")]
-    store.remove(row, soft=soft)
+    [row] = [row for row in store.list_all() if SECRET in (row.title or "")]
+    store.delete_listed(row, soft=soft)
 
 
 def _soft(store: Both) -> None:
@@ -37,11 +37,11 @@ def _soft(store: Both) -> None:
 
 
 def _restore(store: Both) -> None:
-    store.restore(store.kept()[0])
+    store.restore(store.list_deleted()[0])
 
 
 def _remove_kept(store: Both) -> None:
-    store.remove_kept(store.kept()[0])
+    store.delete_permanently(store.list_deleted()[0])
 
 
 def _newer(store: Both) -> None:
@@ -70,7 +70,7 @@ CASES: dict[str, tuple[_Step, _Step, _Step]] = {
 def _made(root: Path, *steps: _Step) -> None:
     store = Both(root)
     talk.keep(store, AGENT, "s", talk.prompt(f"{SECRET} words", session="s") + talk.answer())
-    [row] = store.sessions()
+    [row] = store.list_all()
     store.rename(row, f"{SECRET} title")
     copy = Layout(root).backup(AGENT, row.name, talk.time(1))
     copy.parent.mkdir(parents=True)

@@ -23,14 +23,14 @@ def keep(store: Both, session: str, *words: str, at: int = 0, agent: str = AGENT
 
 
 def append(store: Both, session: str, *lines: bytes) -> None:
-    transcript = store.begin(AGENT, talk.header(session), fresh=False)
+    transcript = store.open_to_append(AGENT, talk.header(session), fresh=False)
     store.mark(AGENT, session)
     transcript.append(b"".join(lines))
     transcript.close()
 
 
 def search(store: Both, *words: str, agents: tuple[str, ...] | None = None, **wanted: object) -> SearchResult:
-    chosen = store.agents() if agents is None else agents
+    chosen = store.list_agents() if agents is None else agents
     return search_store(store, Sought(query.question(words), chosen, **wanted))  # type: ignore[arg-type]
 
 

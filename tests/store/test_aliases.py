@@ -23,17 +23,17 @@ def test_an_alias_is_noted_once_and_leads_to_its_session_also_when_that_is_delet
         store.add_alias(agent, "old", "new")
         store.add_alias(agent, "old", "old")
     assert (store.root / "transcripts" / agent / "state.jsonl").read_bytes().count(b"\n") == 1
-    assert store.aliases(agent) == {"new": "old"}
-    assert (store.session_of(agent, "new"), store.session_of(agent, "old")) == ("old", None)
+    assert store.read_aliases(agent) == {"new": "old"}
+    assert (store.find_by_alias(agent, "new"), store.find_by_alias(agent, "old")) == ("old", None)
     store.delete(agent, "old")
-    assert store.session_of(agent, "new") == "old"
+    assert store.find_by_alias(agent, "new") == "old"
 
 
 def test_an_id_with_a_transcript_of_its_own_is_no_alias(store: Both) -> None:
     agent = recorded(store)
     store.add_alias(agent, "old", "new")
     store_session(store, "new", ("go on", []))
-    assert (store.aliases(agent), store.session_of(agent, "new")) == ({}, None)
+    assert (store.read_aliases(agent), store.find_by_alias(agent, "new")) == ({}, None)
 
 
 def test_the_alias_of_a_session_that_is_gone_is_a_session_again(store: Both) -> None:
@@ -41,7 +41,7 @@ def test_the_alias_of_a_session_that_is_gone_is_a_session_again(store: Both) -> 
     store.add_alias(agent, "old", "new")
     for path in (store.root / "transcripts" / agent).glob("old*"):
         path.unlink()
-    assert (store.aliases(agent), store.session_of(agent, "new")) == ({}, None)
+    assert (store.read_aliases(agent), store.find_by_alias(agent, "new")) == ({}, None)
 
 
 def test_a_session_with_an_alias_joins_the_list_by_place_and_archive_state(store: Both) -> None:
@@ -49,7 +49,7 @@ def test_a_session_with_an_alias_joins_the_list_by_place_and_archive_state(store
     store_session(store, "other", ("go", []), cwd="/a")
 
     def joining(cwd: str | None, *, archived: bool | None = False) -> list[str]:
-        rows = store.joining(agent, cwd, "run", archived=archived, sessions=["old"])
+        rows = store.list_joining(agent, cwd, "run", archived=archived, sessions=["old"])
         return [row.session for row in rows]
 
     assert (joining(None), joining("/a"), joining("/b")) == (["old"], ["old"], [])

@@ -27,7 +27,7 @@ def files(store: Both) -> list[str]:
 
 def test_a_compressed_transcript_has_the_same_content_and_index_row(store: Both) -> None:
     at = kept(store)
-    before, rows, modified = at.read_bytes(), store.sessions(), at.stat().st_mtime_ns
+    before, rows, modified = at.read_bytes(), store.list_all(), at.stat().st_mtime_ns
     made = compress(store)
     assert made is not None
     assert made.before == len(before) > 20 * made.after
@@ -37,17 +37,17 @@ def test_a_compressed_transcript_has_the_same_content_and_index_row(store: Both)
     assert content(at) == before
     assert not list(store.root.glob("unindexed/*/*"))
     assert list(verify_store(store)) == []
-    assert store.sessions() == rows
+    assert store.list_all() == rows
     assert list(verify_store(store, (AGENT, at.stem))) == []
 
 
 def test_a_rebuilt_index_has_compressed_transcripts(store: Both) -> None:
     kept(store)
-    rows = store.sessions()
+    rows = store.list_all()
     compressed_now(store)
     for part in store.root.glob("index.sqlite3*"):
         part.unlink()
-    assert Both(store.root).sessions() == rows
+    assert Both(store.root).list_all() == rows
 
 
 @pytest.mark.parametrize("terms", [Terms(older_than=0.0), Terms(min_size=1)])
@@ -67,7 +67,7 @@ def test_a_transcript_with_a_mark_is_not_compressed(store: Both) -> None:
 def test_a_mark_that_nobody_needs_prevents_no_compression(store: Both) -> None:
     kept(store)
     store.mark(AGENT, talk.SESSION)
-    assert [compress(store) is not None for _ in store.compressible()] == [True]
+    assert [compress(store) is not None for _ in store.find_compressible()] == [True]
 
 
 def test_a_turn_begun_during_the_compression_stops_it(store: Both) -> None:
@@ -118,13 +118,13 @@ def test_continuing_a_session_decompresses_its_transcript(store: Both) -> None:
     at = kept(store)
     before, header = at.read_bytes(), talk.header()
     compressed_now(store)
-    transcript = store.begin(AGENT, header, fresh=False)
+    transcript = store.open_to_append(AGENT, header, fresh=False)
     assert not transcript.is_begun
     transcript.append(talk.said("more"))
     transcript.close()
     assert at.read_bytes() == before + talk.said("more")
     assert files(store) == [".jsonl", "state.jsonl"]
-    assert len(store.sessions()) == 1
+    assert len(store.list_all()) == 1
     assert list(verify_store(store)) == []
 
 
@@ -147,16 +147,16 @@ def test_a_new_session_of_the_same_id_supersedes_a_compressed_one(store: Both) -
     talk.keep(store, AGENT, talk.SESSION)
     assert files(store) == [".jsonl", "state.jsonl", f"~1{COMPRESSED_SUFFIX}"]
     assert content(at.with_stem(f"{at.stem}~1")) == before
-    assert len(store.sessions()) == 2
-    for row in store.sessions():
-        store.remove(row)
+    assert len(store.list_all()) == 2
+    for row in store.list_all():
+        store.delete_listed(row)
     assert files(store) == ["state.jsonl"]
 
 
 def test_a_compressed_session_can_be_forked(store: Both) -> None:
     kept(store)
     compressed_now(store)
-    store.begin(AGENT, talk.header("fork"), fresh=False, parent=talk.SESSION).close()
+    store.open_to_append(AGENT, talk.header("fork"), fresh=False, parent=talk.SESSION).close()
     assert content(path(store, "fork")).count(b" word") == 2000
     assert not path(store).exists()
 
@@ -168,9 +168,9 @@ def test_a_delete_removes_compressed_and_unfinished_files(store: Both) -> None:
         left.write_bytes(compressed(at).read_bytes())
     store.delete(AGENT, talk.SESSION)
     assert files(store) == ["state.jsonl"]
-    assert store.sessions() == []
+    assert store.list_all() == []
     with pytest.raises(Deleted):
-        store.begin(AGENT, talk.header(), fresh=False)
+        store.open_to_append(AGENT, talk.header(), fresh=False)
 
 
 def test_an_interrupted_delete_is_finished(store: Both) -> None:
@@ -179,7 +179,7 @@ def test_an_interrupted_delete_is_finished(store: Both) -> None:
     data = compressed(at).read_bytes()
     store.delete(AGENT, talk.SESSION)
     compressed(at).write_bytes(data)
-    assert Both(store.root).sessions() == []
+    assert Both(store.root).list_all() == []
     assert files(store) == ["state.jsonl"]
 
 
@@ -205,7 +205,7 @@ def test_a_prompt_during_the_compression_wins_without_waiting(store: Both, stays
 
     def go_on() -> bool:
         if not opened:
-            opened.append(Both(store.root).begin(AGENT, talk.header(), fresh=False))
+            opened.append(Both(store.root).open_to_append(AGENT, talk.header(), fresh=False))
             if not stays_open:
                 opened[0].append(talk.said("more"))
                 opened[0].close()
@@ -234,7 +234,7 @@ def test_concurrent_writes_compressions_and_reads_lose_nothing(store: Both) -> N
         own = Both(store.root)
         for turn in range(1, 4):
             for _ in range(100):
-                transcript = own.begin(AGENT, talk.header(), fresh=False)
+                transcript = own.open_to_append(AGENT, talk.header(), fresh=False)
                 said[who].append(talk.said(f"{who}{len(said[who])}"))
                 transcript.append(said[who][-1])
                 transcript.close()
@@ -290,7 +290,7 @@ def test_continuing_a_damaged_compression_adds_a_gap(store: Both) -> None:
     kept(store, chunks=20_000)
     frame = compressed_now(store)
     os.truncate(frame, frame.stat().st_size // 2)
-    transcript = store.begin(AGENT, talk.header(), fresh=False)
+    transcript = store.open_to_append(AGENT, talk.header(), fresh=False)
     transcript.append(talk.said("more"))
     transcript.close()
     reading = store.read(AGENT, talk.SESSION)
@@ -314,10 +314,14 @@ def test_compressed_transcripts_are_redacted_and_without_a_secret_stay_compresse
     compressed_now(store)
     compressed_now(store, "other")
     masking = Masking(["INTERN-[0-9]{4}"])
-    assert sum(sum(redact_stored(store, each, masking, dry=True).values()) for each in store.redactable(None)) == 100
+    assert (
+        sum(sum(redact_stored(store, each, masking, dry=True).values()) for each in store.find_redactable(None)) == 100
+    )
     assert compressed(at).exists()
-    assert sum(sum(redact_stored(store, each, masking, dry=False).values()) for each in store.redactable(None)) == 100
-    store.renew(None)
+    assert (
+        sum(sum(redact_stored(store, each, masking, dry=False).values()) for each in store.find_redactable(None)) == 100
+    )
+    store.reindex(None)
     assert not compressed(at).exists()
     assert secret.encode() not in at.read_bytes()
     assert compressed(other).exists()
@@ -330,20 +334,20 @@ def test_leftovers_of_a_crash_are_removed(store: Both) -> None:
     for left in (compressed(at), unfinished(compressed(at)), unfinished(at)):
         left.write_bytes(b"left")
     assert {one.kind for one in verify_store(store)} == {"leftover"}
-    assert store.compressible() == [(AGENT, at.stem)]
+    assert store.find_compressible() == [(AGENT, at.stem)]
     assert files(store) == [".jsonl", "state.jsonl"]
     assert at.read_bytes() == before
 
 
 def test_one_process_compresses_once_a_day(store: Both) -> None:
-    with store.daily() as first, Both(store.root).daily() as second:
+    with store.claim_daily_compression() as first, Both(store.root).claim_daily_compression() as second:
         assert (first, second) == (True, False)
-    with store.daily() as third:
+    with store.claim_daily_compression() as third:
         assert not third
     age(store.root / "compressed", 1.01)
-    with pytest.raises(RuntimeError), store.daily():
+    with pytest.raises(RuntimeError), store.claim_daily_compression():
         raise RuntimeError
-    with store.daily() as again:
+    with store.claim_daily_compression() as again:
         assert again
     assert list(verify_store(store)) == []
 

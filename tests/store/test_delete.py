@@ -45,12 +45,12 @@ def holding(store: Both, words: str) -> set[str]:
 
 
 def rename(store: Both, session: str, title: str | None) -> None:
-    [found] = [row for row in store.sessions() if row.session == session and "~" not in row.name]
+    [found] = [row for row in store.list_all() if row.session == session and "~" not in row.name]
     store.rename(found, title)
 
 
 def kept(store: Both) -> list[tuple[str, str]]:
-    return [(each.session, store.look(each).title or "") for each in store.kept()]
+    return [(each.session, store.summarize_deleted(each).title or "") for each in store.list_deleted()]
 
 
 # Soft deletes.
@@ -59,21 +59,21 @@ def kept(store: Both) -> list[tuple[str, str]]:
 def test_a_soft_delete_keeps_the_transcript_byte_for_byte(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     before = store.read(AGENT, "s").path.read_bytes()
-    [listed] = store.sessions()
+    [listed] = store.list_all()
     store.delete(AGENT, "s", soft=True)
-    assert store.deleted(AGENT) == {"s"}
-    assert store.sessions() == []
+    assert store.read_deleted(AGENT) == {"s"}
+    assert store.list_all() == []
     with pytest.raises(FileNotFoundError):
         store.read(AGENT, "s")
     with pytest.raises(Deleted):
-        store.begin(AGENT, talk.header("s"), fresh=False)
-    [one] = store.kept()
-    assert (one.session, store.look(one).title) == ("s", "hello")
+        store.open_to_append(AGENT, talk.header("s"), fresh=False)
+    [one] = store.list_deleted()
+    assert (one.session, store.summarize_deleted(one).title) == ("s", "hello")
     restored = store.restore(one)
     assert store.read(AGENT, "s").path.read_bytes() == before
-    assert store.deleted(AGENT) == frozenset()
-    assert store.sessions() == [listed] == [restored]
-    assert store.kept() == []
+    assert store.read_deleted(AGENT) == frozenset()
+    assert store.list_all() == [listed] == [restored]
+    assert store.list_deleted() == []
 
 
 def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: Both) -> None:
@@ -82,7 +82,7 @@ def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: Both) -> 
     frame = cold.compressed_now(store).read_bytes()
     store.delete(cold.AGENT, talk.SESSION, soft=True)
     assert not compressed(path).exists()
-    [one] = store.kept()
+    [one] = store.list_deleted()
     assert compressed(Layout(store.root).kept(one.agent, one.name)).read_bytes() == frame
     store.restore(one)
     assert compressed(path).read_bytes() == frame
@@ -96,19 +96,19 @@ def test_a_second_soft_delete_changes_nothing(store: Both) -> None:
     store.delete(AGENT, "s", soft=True)
     store.delete(AGENT, "never heard of", soft=True)
     assert {name for name in files(store) if name.startswith("deleted/")} <= before
-    assert len(store.kept()) == 1
+    assert len(store.list_deleted()) == 1
 
 
 def test_a_hard_delete_removes_every_softly_deleted_transcript_of_the_id(store: Both) -> None:
     for text in ("first secret", "second secret"):
-        store.lift(AGENT, "s")
+        store.lift_delete(AGENT, "s")
         talk.keep(store, AGENT, "s", talk.prompt(text, session="s"), fresh=False)
         rename(store, "s", f"titled {text}")
         store.delete(AGENT, "s", soft=True)
     assert kept(store) == [("s", "titled second secret"), ("s", "titled first secret")]
     store.delete(AGENT, "s")
-    store.sessions()
-    assert store.kept() == []
+    store.list_all()
+    assert store.list_deleted() == []
     assert holding(store, "secret") == set()
 
 
@@ -116,11 +116,11 @@ def test_a_softly_deleted_session_can_be_deleted_permanently_by_itself(store: Bo
     talk.keep(store, AGENT, "s", talk.prompt("a secret", session="s"))
     rename(store, "s", "secret title")
     store.delete(AGENT, "s", soft=True)
-    store.lift(AGENT, "s")
+    store.lift_delete(AGENT, "s")
     talk.keep(store, AGENT, "s", fresh=False)
-    [one] = store.kept()
-    store.remove_kept(one)
-    assert [row.title for row in store.sessions()] == ["hello"]
+    [one] = store.list_deleted()
+    store.delete_permanently(one)
+    assert [row.title for row in store.list_all()] == ["hello"]
     assert holding(store, "secret") == set()
 
 
@@ -128,26 +128,26 @@ def test_a_session_is_restored_beside_a_newer_one_of_its_id(store: Both) -> None
     talk.keep(store, AGENT, "s", talk.prompt("first", session="s"))
     rename(store, "s", "The first")
     store.delete(AGENT, "s", soft=True)
-    store.lift(AGENT, "s")
+    store.lift_delete(AGENT, "s")
     talk.keep(store, AGENT, "s", talk.prompt("second", at=1, session="s"), fresh=False)
     rename(store, "s", "The second")
-    [one] = store.kept()
+    [one] = store.list_deleted()
     assert store.restore(one).name == f"{file_name('s')}~1"
-    assert sorted(row.title or "" for row in store.sessions()) == ["The first", "The second"]
-    assert [row.title for row in store.page(AGENT, None, None, "").rows] == ["The second"]
+    assert sorted(row.title or "" for row in store.list_all()) == ["The first", "The second"]
+    assert [row.title for row in store.list_page(AGENT, None, None, "").rows] == ["The second"]
 
 
 def test_a_superseded_session_is_restored_to_its_place(store: Both) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
-    [older] = [row for row in store.sessions() if row.title == "first"]
+    [older] = [row for row in store.list_all() if row.title == "first"]
     store.rename(older, "The first")
-    store.remove(older, soft=True)
-    assert [row.title for row in store.sessions()] == ["second"]
-    assert store.deleted(older.agent) == frozenset()
-    [one] = store.kept()
+    store.delete_listed(older, soft=True)
+    assert [row.title for row in store.list_all()] == ["second"]
+    assert store.read_deleted(older.agent) == frozenset()
+    [one] = store.list_deleted()
     assert store.restore(one).name == older.name
-    assert sorted(row.title or "" for row in store.sessions()) == ["The first", "second"]
+    assert sorted(row.title or "" for row in store.list_all()) == ["The first", "second"]
 
 
 def test_backups_are_deleted_and_restored_with_their_transcript(store: Both, layout: Layout) -> None:
@@ -157,17 +157,17 @@ def test_backups_are_deleted_and_restored_with_their_transcript(store: Both, lay
     copy.write_text("as it was")
     store.delete(AGENT, "s", soft=True)
     assert not copy.exists()
-    store.lift(AGENT, "s")
+    store.lift_delete(AGENT, "s")
     talk.keep(store, AGENT, "s", fresh=False)
     store.delete(AGENT, "s", soft=True)
-    _, first = store.kept()
-    store.remove_kept(first)
+    _, first = store.list_deleted()
+    store.delete_permanently(first)
     assert holding(store, "as it was") == set()
-    store.lift(AGENT, "s")
+    store.lift_delete(AGENT, "s")
     talk.keep(store, AGENT, "s", fresh=False)
     copy.write_text("as it was")
     store.delete(AGENT, "s", soft=True)
-    store.restore(store.kept()[0])
+    store.restore(store.list_deleted()[0])
     assert copy.read_text() == "as it was"
 
 
@@ -180,34 +180,34 @@ def test_sessions_are_moved_without_hard_links(store: Both, monkeypatch: pytest.
     monkeypatch.setattr(os, "link", no_links)
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
-    store.lift(AGENT, "s")
+    store.lift_delete(AGENT, "s")
     talk.keep(store, AGENT, "s", fresh=False)
-    [one] = store.kept()
+    [one] = store.list_deleted()
     assert store.restore(one).name == f"{file_name('s')}~1"
-    assert len(store.sessions()) == 2
+    assert len(store.list_all()) == 2
 
 
 def test_deleting_a_superseded_session_deletes_its_backups(store: Both, layout: Layout) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
-    [older] = store.sessions()
+    [older] = store.list_all()
     copy = layout.backup(older.agent, older.name, talk.time(1))
     copy.parent.mkdir(parents=True)
     copy.write_text("as it was")
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
-    [older] = [row for row in store.sessions() if row.title == "first"]
-    store.remove(older)
+    [older] = [row for row in store.list_all() if row.title == "first"]
+    store.delete_listed(older)
     assert holding(store, "as it was") == set()
 
 
 def test_the_next_compression_removes_leftovers_beside_a_softly_deleted_session(store: Both, layout: Layout) -> None:
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
-    [one] = store.kept()
+    [one] = store.list_deleted()
     path = layout.kept(AGENT, one.name)
     for leftover in (compressed(path), unfinished(path)):
         leftover.write_bytes(b"half")
     assert not [finding for finding in verify_store(store) if finding.is_damage]
-    store.compressible()
+    store.find_compressible()
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
@@ -254,10 +254,10 @@ def test_an_interrupted_soft_delete_is_finished_by_the_next_list(
     with pytest.raises(Crash):
         store.delete(AGENT, "s", soft=True)
     other = Both(store.root)
-    assert other.sessions() == []
+    assert other.list_all() == []
     assert kept(other) == [("s", "Mine")]
-    other.restore(other.kept()[0])
-    assert [row.title for row in other.sessions()] == ["Mine"]
+    other.restore(other.list_deleted()[0])
+    assert [row.title for row in other.list_all()] == ["Mine"]
 
 
 @pytest.mark.parametrize(
@@ -271,10 +271,10 @@ def test_an_interrupted_restore_is_finished_by_the_next_list(
     store.delete(AGENT, "s", soft=True)
     crashing(monkeypatch, owner, name, after=after)
     with pytest.raises(Crash):
-        store.restore(store.kept()[0])
+        store.restore(store.list_deleted()[0])
     other = Both(store.root)
-    assert [(row.name, row.title) for row in other.sessions()] == [(file_name("s"), "Mine")]
-    assert other.kept() == []
+    assert [(row.name, row.title) for row in other.list_all()] == [(file_name("s"), "Mine")]
+    assert other.list_deleted() == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
@@ -284,8 +284,8 @@ def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path
     outcomes = []
     for root in killed_deletes.deleting(tmp_path, case):
         store = Both(root)
-        found = [("listed", row.name, row.title) for row in store.sessions() if row.title != "hello"]
-        found += [("kept", one.name, one.title) for one in store.kept()]
+        found = [("listed", row.name, row.title) for row in store.list_all() if row.title != "hello"]
+        found += [("kept", one.name, one.title) for one in store.list_deleted()]
         if found:
             [(where, name, title)] = found
             [backup] = [path.name for path in (root / "backups").rglob("*") if path.is_file()]
@@ -295,11 +295,11 @@ def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path
         else:
             assert holding(store, "secret") == set()
             outcomes.append("gone")
-        for one in store.kept():
-            store.remove_kept(one)
-        for row in store.sessions():
-            store.remove(row)
-        assert store.sessions() == []
+        for one in store.list_deleted():
+            store.delete_permanently(one)
+        for row in store.list_all():
+            store.delete_listed(row)
+        assert store.list_all() == []
         assert holding(store, "secret") == set()
     before, *_, after = outcomes
     assert before != after
@@ -311,7 +311,7 @@ def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
     store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
     for _ in range(2):
-        store.lift(AGENT, "s")
+        store.lift_delete(AGENT, "s")
         talk.keep(store, AGENT, "s", talk.prompt("a secret", session="s"), fresh=False)
         rename(store, "s", "secret title")
         store.delete(AGENT, "s", soft=True)
@@ -319,8 +319,8 @@ def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
     with pytest.raises(Crash):
         store.delete(AGENT, "s")
     other = Both(store.root)
-    assert other.sessions() == []
-    assert other.kept() == []
+    assert other.list_all() == []
+    assert other.list_deleted() == []
     assert holding(other, "secret") == set()
 
 
@@ -329,14 +329,14 @@ def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
 
 def test_a_title_belongs_to_its_transcript_even_if_the_id_is_reused(store: Both) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
-    [row] = store.sessions()
+    [row] = store.list_all()
     store.rename(row, "The first")
     other = Both(store.root)
-    assert [row.title for row in other.sessions()] == ["The first"]
+    assert [row.title for row in other.list_all()] == ["The first"]
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
-    assert [row.title for row in other.sessions()] == ["second", "The first"]
-    [older] = [row for row in store.sessions() if row.title == "The first"]
-    store.remove(older)
+    assert [row.title for row in other.list_all()] == ["second", "The first"]
+    [older] = [row for row in store.list_all() if row.title == "The first"]
+    store.delete_listed(older)
     assert holding(store, "The first") == set()
 
 
@@ -344,14 +344,14 @@ def test_a_new_session_of_a_deleted_id_has_no_user_title(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     rename(store, "s", "Mine")
     store.delete(AGENT, "s")
-    store.lift(AGENT, "s")
+    store.lift_delete(AGENT, "s")
     talk.keep(store, AGENT, "s", fresh=False)
-    assert [row.title for row in store.sessions()] == ["hello"]
+    assert [row.title for row in store.list_all()] == ["hello"]
 
 
 def test_a_deleted_session_cannot_be_renamed(store: Both) -> None:
     talk.keep(store, AGENT, "s")
-    [row] = store.sessions()
+    [row] = store.list_all()
     store.delete(AGENT, "s")
     with pytest.raises(FileNotFoundError):
         store.rename(row, "Mine")
@@ -412,10 +412,10 @@ def test_an_unreadable_transcript_is_not_listed_as_restorable(store: Both, layou
     talk.keep(store, AGENT, "broken")
     for session in ("s", "broken"):
         store.delete(AGENT, session, soft=True)
-    [broken] = [each for each in store.kept() if each.session == "broken"]
+    [broken] = [each for each in store.list_deleted() if each.session == "broken"]
     layout.kept(AGENT, broken.name).write_bytes(b"\0" * 100)
-    assert [each.session for each in store.kept()] == ["s"]
-    assert isinstance(store.kept()[0], DeletedSession)
+    assert [each.session for each in store.list_deleted()] == ["s"]
+    assert isinstance(store.list_deleted()[0], DeletedSession)
     assert [finding.name for finding in verify_store(store) if finding.is_damage] == [broken.name]
 
 
@@ -437,7 +437,7 @@ def full_store(small_disk: Path) -> Both:
     store = Both(small_disk / "store")
     for session in ("a", "b"):
         store_session(store, session, ("one", []))
-    assert [row.session for row in store.sessions()] == ["b", "a"]
+    assert [row.session for row in store.list_all()] == ["b", "a"]
     with suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as file:
         while file.write(bytes(4096)):
             pass
@@ -445,62 +445,62 @@ def full_store(small_disk: Path) -> Both:
 
 
 def test_a_delete_works_on_a_full_disk(full_store: Both) -> None:
-    [row] = [row for row in full_store.sessions() if row.session == "a"]
+    [row] = [row for row in full_store.list_all() if row.session == "a"]
     with suppress(Unreadable):  # there may be no room to update the index
-        full_store.remove(row)
-    assert [row.session for row in Both(full_store.root).sessions()] == ["b"]
-    assert full_store.deleted(row.agent) == {"a"}
+        full_store.delete_listed(row)
+    assert [row.session for row in Both(full_store.root).list_all()] == ["b"]
+    assert full_store.read_deleted(row.agent) == {"a"}
 
 
 def test_an_open_session_on_a_full_disk_is_not_deleted_and_stays_whole(full_store: Both) -> None:
-    [row] = [row for row in full_store.sessions() if row.session == "a"]
+    [row] = [row for row in full_store.list_all() if row.session == "a"]
     path = full_store.root / "transcripts" / row.agent / f"{row.name}.jsonl"
     before = path.read_bytes()
     transcript = Transcript(path)
     with pytest.raises(OSError, match="No space"):
-        full_store.remove(row)
+        full_store.delete_listed(row)
     transcript.close()
-    assert (path.read_bytes(), full_store.deleted(row.agent)) == (before, frozenset())
+    assert (path.read_bytes(), full_store.read_deleted(row.agent)) == (before, frozenset())
 
 
 def test_a_prune_works_on_a_full_disk(full_store: Both) -> None:
     chosen = [one for one in find_candidates(full_store) if one.session == "a"]
     with suppress(Unreadable):
         assert [why for _, why in prune_sessions(full_store, chosen, soft=False)] == [None]
-    assert full_store.deleted(chosen[0].agent) == {"a"}
+    assert full_store.read_deleted(chosen[0].agent) == {"a"}
 
 
 # Archived sessions.
 
 
 def archived(store: Both) -> list[str | None]:
-    return [row.title for row in store.newest(archived=True)]
+    return [row.title for row in store.list_newest(archived=True)]
 
 
 def test_an_archived_session_is_in_no_page_and_stays_archived_when_the_index_is_rebuilt(store: Both) -> None:
     for number, session in enumerate("abc"):
         store_session(store, session, (session, []), agent=AGENT, at=EPOCH + number)
-    [_, row, _] = store.sessions()
+    [_, row, _] = store.list_all()
     store.set_archived(row, True)
     store.set_archived(row, True)
     for path in store.root.glob("index*"):
         path.unlink()
     other = Both(store.root)
     folder = row.agent
-    assert [one.session for one in other.page(folder, None, None, "").rows] == ["c", "a"]
-    assert [one.session for one in other.newest(archived=False)] == ["c", "a"]
-    assert [(one.session, one.is_archived) for one in other.sessions()] == [("c", False), ("b", True), ("a", False)]
+    assert [one.session for one in other.list_page(folder, None, None, "").rows] == ["c", "a"]
+    assert [one.session for one in other.list_newest(archived=False)] == ["c", "a"]
+    assert [(one.session, one.is_archived) for one in other.list_all()] == [("c", False), ("b", True), ("a", False)]
     other.set_archived(row, False)
-    assert [one.session for one in store.page(folder, None, None, "").rows] == ["c", "b", "a"]
+    assert [one.session for one in store.list_page(folder, None, None, "").rows] == ["c", "b", "a"]
 
 
 def test_pages_are_full_without_archived_sessions(store: Both) -> None:
     for number, session in enumerate("abcdef"):
         store_session(store, session, (session, []), agent=AGENT, at=EPOCH + number)
-    for row in store.sessions()[1:4]:
+    for row in store.list_all()[1:4]:
         store.set_archived(row, True)
-    [folder] = store.agents()
-    hidden = store.state(folder).archived
+    [folder] = store.list_agents()
+    hidden = store.read_state(folder).archived
     page = store.catalog.ask(lambda index: index.page(folder, None, None, "", 2, hidden), folder)
     assert [row.session for row in page.rows] == ["f", "b"]
     page = store.catalog.ask(lambda index: index.page(folder, None, page.next, "", 2, hidden), folder)
@@ -509,24 +509,24 @@ def test_pages_are_full_without_archived_sessions(store: Both) -> None:
 
 def test_an_archived_session_stays_archived_when_its_id_is_used_again(store: Both) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
-    store.set_archived(store.sessions()[0], True)
+    store.set_archived(store.list_all()[0], True)
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
     assert archived(store) == ["first"]
-    [older] = store.newest(archived=True)
-    store.remove(older)
-    assert [row.title for row in store.sessions()] == ["second"]
-    assert store.state(older.agent).archived == {}
+    [older] = store.list_newest(archived=True)
+    store.delete_listed(older)
+    assert [row.title for row in store.list_all()] == ["second"]
+    assert store.read_state(older.agent).archived == {}
 
 
 @pytest.mark.parametrize("soft", [True, False])
 def test_a_deleted_session_is_not_archived(store: Both, soft: bool) -> None:
     talk.keep(store, AGENT, "s")
-    [row] = store.sessions()
+    [row] = store.list_all()
     store.set_archived(row, True)
-    store.remove(row, soft=soft)
+    store.delete_listed(row, soft=soft)
     with pytest.raises(FileNotFoundError):
         store.set_archived(row, True)
     if soft:
-        store.restore(store.kept()[0])
-        assert [one.is_archived for one in store.sessions()] == [False]
+        store.restore(store.list_deleted()[0])
+        assert [one.is_archived for one in store.list_all()] == [False]
     assert archived(store) == []

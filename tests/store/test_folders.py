@@ -18,7 +18,7 @@ def keep(store: Store, told: str | None, command: str, session: str = "s") -> Pa
     """Record a session of an agent that sends this name, or none. The transcript's path."""
     agent = store.choose_agent(None, told, command)
     header = replace(talk.header(session), agent={"id": agent, "name": told, "version": None})
-    transcript = store.begin(agent, header, fresh=True)
+    transcript = store.open_to_append(agent, header, fresh=True)
     transcript.append(talk.prompt("hello", session=session) + talk.answer())
     transcript.close()
     return transcript.path

@@ -79,15 +79,15 @@ def say_three_turns(store: Both) -> None:
 def test_a_fork_at_a_message_has_what_came_up_to_it(store: Both, *, is_compressed: bool) -> None:
     say_three_turns(store)
     if is_compressed:
-        store.bring_in(AGENT, "p")
+        store.update_index(AGENT, "p")
         assert store.compress(AGENT, file_name("p"), Terms(min_size=1, older_than=0.0)) is not None
-    begun(store, until=store.fork_end(AGENT, "p", Point("b"))).close()
+    begun(store, until=store.find_fork_end(AGENT, "p", Point("b"))).close()
     assert spoken(store, "f") == ["a", "b"]
-    assert store.fork_end(AGENT, "p", Point("nobody")) is None
+    assert store.find_fork_end(AGENT, "p", Point("nobody")) is None
 
 
 def test_a_fork_begun_late_has_the_entries_of_the_time_of_the_fork(parent: Both) -> None:
-    until = parent.fork_end(AGENT, "p", None)
+    until = parent.find_fork_end(AGENT, "p", None)
     talk.keep(parent, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
     begun(parent, until=until).close()
     assert spoken(parent, "f") == ["one"]
@@ -106,7 +106,7 @@ def test_a_torn_line_of_the_parent_ends_before_the_forks_entries(parent: Both) -
 
 def test_a_secret_that_is_masked_in_the_parent_is_masked_in_the_fork(parent: Both) -> None:
     talk.keep(parent, AGENT, "p", prompt(f"it is {TOKEN}", session="p"), answer(), fresh=False)
-    [path] = parent.redactable(None)
+    [path] = parent.find_redactable(None)
     assert redact_stored(parent, path, Masking(), dry=False)
     transcript = begun(parent)
     assert TOKEN.encode() not in transcript.path.read_bytes()
@@ -173,7 +173,7 @@ def test_a_parent_that_becomes_shorter_meanwhile_is_copied_by_the_next_attempt(
 ) -> None:
     talk.keep(parent, AGENT, "p", prompt("lost", session="p"), fresh=False)
     [path] = parent.root.glob("transcripts/*/p-*.jsonl")
-    until, copy = parent.fork_end(AGENT, "p", None), Reading.copy_entries
+    until, copy = parent.find_fork_end(AGENT, "p", None), Reading.copy_entries
 
     def copy_truncated(reading: Reading, *args: int) -> int:
         os.truncate(path, path.read_bytes().index(b'"lost"'))
@@ -301,7 +301,7 @@ def test_a_fork_is_finished_before_it_is_continued(parent: Both) -> None:
 def test_a_fork_is_finished_before_it_is_forked(parent: Both) -> None:
     message = talk.update("agent_message_chunk", session="f", content={"type": "text", "text": "x"}, messageId="m")
     path = left_by_a_crash(parent, "f", message, prompt("three", session="f"))
-    end = parent.fork_end(AGENT, "f", Point("m"))
+    end = parent.find_fork_end(AGENT, "f", Point("m"))
     assert end is not None
     assert path.read_bytes()[:end].endswith(message)
     begun(parent, "f", "g").close()
@@ -349,7 +349,7 @@ def test_a_half_deleted_parent_is_not_copied(parent: Both) -> None:
 
 def test_a_redaction_finishes_forks_first(parent: Both) -> None:
     path = left_by_a_crash(parent, "f", prompt(f"it is {TOKEN}", session="f"))
-    assert path in parent.redactable(None)
+    assert path in parent.find_redactable(None)
     assert redact_stored(parent, path, Masking(), dry=False)
     assert TOKEN.encode() not in path.read_bytes()
     assert len(spoken(parent, "f")) == 2
@@ -389,7 +389,7 @@ def test_an_unfinished_fork_can_be_deleted(parent: Both, *, soft: bool) -> None:
     left_by_a_crash(parent)
     parent.delete(AGENT, "f", soft=soft)
     assert not list(parent.root.glob("transcripts/*/f-*"))
-    for kept in parent.kept():
+    for kept in parent.list_deleted():
         parent.restore(kept)
     assert listed(parent) == (["f", "p"] if soft else ["p"])
 

@@ -40,7 +40,7 @@ DAY = 24 * 60 * MINUTE
 
 
 def listed(store: Both, agent: str = AGENT) -> list[str]:
-    return [row.session for row in store.page(agent, None, None, talk.RUN).rows]
+    return [row.session for row in store.list_page(agent, None, None, talk.RUN).rows]
 
 
 def marks(root: Path) -> set[str]:
@@ -88,7 +88,7 @@ def test_a_session_deleted_during_indexing_has_no_row(
     """Even if only its file says so, because its id belongs to a newer session."""
     talk.keep(store, AGENT, "s", prompt("a secret", session="s"), answer())
     talk.keep(store, AGENT, "s", at=1)
-    [_, older] = store.sessions()
+    [_, older] = store.list_all()
     Layout(root).mark(AGENT, older.name)
 
     def overtaken(index: Index, agent: str, name: str, reading: Reading) -> bool:
@@ -99,7 +99,7 @@ def test_a_session_deleted_during_indexing_has_no_row(
         return Index.add(index, agent, name, reading)
 
     monkeypatch.setattr(index_module.Index, "add", overtaken)
-    assert [row.name for row in store.sessions()] == [file_name("s")]
+    assert [row.name for row in store.list_all()] == [file_name("s")]
     assert not any(b"secret" in path.read_bytes() for path in root.glob("index.sqlite3*"))
 
 
@@ -114,13 +114,13 @@ def test_a_transcript_compressed_during_indexing_is_indexed_correctly(
         reading = Reading(path)
         monkeypatch.undo()
         other = Both(root)
-        assert [row.session for row in other.sessions()] == ["s"]
+        assert [row.session for row in other.list_all()] == ["s"]
         assert other.compress(AGENT, file_name("s"), Terms(min_size=1, older_than=0.0)) is not None
         return reading
 
     monkeypatch.setattr("acp_proxy.store.index_update.Reading", overtaken)
-    assert [row.session for row in store.sessions()] == ["s"]
-    assert [row.session for row in store.sessions()] == ["s"]
+    assert [row.session for row in store.list_all()] == ["s"]
+    assert [row.session for row in store.list_all()] == ["s"]
     assert marks(root) == set()
     assert list(verify_store(store)) == []
 
@@ -131,7 +131,7 @@ def test_a_session_revived_while_it_is_forgotten_is_listed(store: Both, root: Pa
     with closing(sqlite3.connect(root / "index.sqlite3", isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM transcripts").fetchone()
-        store.forget(AGENT, "s")  # like the process that deleted it, after another one has restored it
+        store.remove_from_index(AGENT, "s")  # like the process that deleted it, after another one has restored it
     assert listed(store) == ["s"]
     assert marks(root) == set()
 
@@ -154,7 +154,7 @@ def test_a_kill_after_the_removal_of_a_row_loses_no_revived_session(
 
     monkeypatch.setattr(index_module.Index, "remove", killed)
     with pytest.raises(Killed):
-        store.forget(AGENT, "s")  # like the process that deleted it, after another one has restored it
+        store.remove_from_index(AGENT, "s")  # like the process that deleted it, after another one has restored it
     assert in_file(root) == []
     monkeypatch.setattr(index_module.Index, "remove", remove)
     assert listed(Both(root)) == ["s"]
@@ -172,11 +172,11 @@ def test_a_row_removed_by_another_process_before_its_mark_comes_back(
 
     def overtaken(layout: Layout, agent: str, name: str, is_needed: Callable[[], bool]) -> None:
         monkeypatch.setattr(Layout, "unmark", unmark)
-        Both(root).forget(AGENT, "s")
+        Both(root).remove_from_index(AGENT, "s")
         unmark(layout, agent, name, is_needed)
 
     monkeypatch.setattr(Layout, "unmark", overtaken)
-    store.bring_in(AGENT, "s")
+    store.update_index(AGENT, "s")
     assert marks(root) == set()
     assert listed(Both(root)) == ["s"]
 
@@ -195,9 +195,9 @@ def test_a_kill_during_the_removal_of_a_mark_keeps_it(store: Both, root: Path, m
     measure = Reading.measure
     monkeypatch.setattr(Reading, "measure", killed)
     with pytest.raises(Killed):
-        store.bring_in(AGENT, "s")
+        store.update_index(AGENT, "s")
     monkeypatch.setattr(Reading, "measure", measure)
-    assert [row.prompts for row in Both(root).page(AGENT, None, None, talk.RUN).rows] == [3]
+    assert [row.prompts for row in Both(root).list_page(AGENT, None, None, talk.RUN).rows] == [3]
     assert marks(root) == set()
 
 
@@ -212,7 +212,7 @@ def test_a_session_restored_during_a_list_is_in_the_next_list(
         if names == (file_name("s"),):
             monkeypatch.undo()
             other = Both(root)
-            other.restore(other.kept()[0])
+            other.restore(other.list_deleted()[0])
         return Index.remove(index, agent, *names)
 
     monkeypatch.setattr(index_module.Index, "remove", overtaken)
@@ -228,7 +228,7 @@ def test_a_transcript_that_grows_is_read_only_with_a_mark(
     talk.keep(store, AGENT, "a", at=1)
     talk.keep(store, AGENT, "b")
     assert listed(store) == ["a", "b"]
-    unseen = store.begin(AGENT, talk.header("b"), fresh=False)
+    unseen = store.open_to_append(AGENT, talk.header("b"), fresh=False)
     unseen.append(prompt("x", at=2, session="b"))
     unseen.close()
     assert listed(store) == ["a", "b"]
@@ -241,16 +241,16 @@ def test_an_open_turn_keeps_its_mark(store: Both, root: Path) -> None:
     for _ in range(2):
         assert listed(store) == ["s"]
         assert marks(root) == {file_name("s")}
-    going_on = store.begin(AGENT, talk.header("s"), fresh=False)
+    going_on = store.open_to_append(AGENT, talk.header("s"), fresh=False)
     going_on.append(said("a", at=2) + answer(at=3))
     going_on.close()
-    [row] = store.page(AGENT, None, None, talk.RUN).rows
+    [row] = store.list_page(AGENT, None, None, talk.RUN).rows
     assert (row.replies, row.updated) == (1, talk.time(3))
     assert marks(root) == set()
 
 
 def test_a_replay_keeps_its_mark_for_a_minute(store: Both, root: Path) -> None:
-    transcript_of = store.begin(AGENT, talk.header("s", origin=file_format.IMPORTED), fresh=False)
+    transcript_of = store.open_to_append(AGENT, talk.header("s", origin=file_format.IMPORTED), fresh=False)
     store.mark(AGENT, "s")
     transcript_of.append(said("one"))
     assert listed(store) == ["s"]
@@ -261,7 +261,7 @@ def test_a_replay_keeps_its_mark_for_a_minute(store: Both, root: Path) -> None:
     os.utime(transcript(root, "s"), (written - MINUTE - 1, written - MINUTE - 1))
     assert listed(store) == ["s"]
     assert marks(root) == set()
-    assert store.sessions()[0].size == transcript(root, "s").stat().st_size
+    assert store.list_all()[0].size == transcript(root, "s").stat().st_size
 
 
 def test_an_open_turn_keeps_its_mark_for_a_day(store: Both, root: Path) -> None:
@@ -318,7 +318,7 @@ def test_a_list_reads_only_the_marks_of_its_agent(store: Both, root: Path) -> No
     talk.keep(store, "two", "c", at=1)
     assert listed(store, "one") == ["a"]
     assert marks(root) == {file_name("c")}
-    assert [row.session for row in store.sessions()] == ["c", "b", "a"]
+    assert [row.session for row in store.list_all()] == ["c", "b", "a"]
     assert marks(root) == set()
 
 
@@ -356,7 +356,7 @@ def full(store: Both, root: Path) -> Iterator[Both]:
         talk.keep(store, AGENT, session, at=at)
     assert listed(store) == ["deleted", "b", "a"]
     store.delete(AGENT, "deleted")
-    store.forget(AGENT, "deleted")
+    store.remove_from_index(AGENT, "deleted")
     yield store
     assert listed(store) == ["b", "a"]  # also in the process that has the index open
 
@@ -481,7 +481,7 @@ def test_an_index_cut_at_any_size_is_rebuilt(full: Both, root: Path, tmp_path: P
         shutil.copytree(root, copy)
         (copy / index.name).write_bytes(data[:size])
         assert listed(Both(copy)) == ["b", "a"]
-        assert [row.session for row in Both(copy).sessions()] == ["b", "a"]
+        assert [row.session for row in Both(copy).list_all()] == ["b", "a"]
 
 
 def test_a_half_deleted_session_never_comes_back(full: Both, root: Path) -> None:
@@ -491,13 +491,13 @@ def test_a_half_deleted_session_never_comes_back(full: Both, root: Path) -> None
     missing(root / "index.sqlite3")
     assert listed(Both(root)) == ["b"]
     assert not transcript(root, "a").exists()
-    assert [row.session for row in Both(root).sessions()] == ["b"]
+    assert [row.session for row in Both(root).list_all()] == ["b"]
     assert listed(full) == ["b"]
     talk.keep(full, AGENT, "a", at=0)
 
 
 def test_a_session_half_deleted_during_a_turn_never_comes_back(full: Both, root: Path) -> None:
-    going_on = full.begin(AGENT, talk.header("a"), fresh=False)
+    going_on = full.open_to_append(AGENT, talk.header("a"), fresh=False)
     full.mark(AGENT, "a")
     going_on.append(prompt("x", at=5, session="a"))
     going_on.close()
@@ -541,8 +541,8 @@ def test_a_read_only_store_hides_a_half_deleted_session(
         protected.setattr(os, "access", lambda path, mode: False)
         other = Both(root, make=False)
     assert listed(other) == ["b"]
-    assert [row.session for row in other.sessions()] == ["b"]
-    assert other.meant("a") == []
+    assert [row.session for row in other.list_all()] == ["b"]
+    assert other.find_named("a") == []
     assert {each: each.stat().st_mtime_ns for each in [root, *root.rglob("*")]} == before
     assert listed(Both(root)) == ["b"]
     assert not path.exists()
@@ -571,7 +571,7 @@ def test_a_log_read_by_another_process_is_cleared_by_the_next_list(
     reader.execute("BEGIN")
     assert reader.execute("SELECT count(*) FROM transcripts").fetchone() == (1,)
     store.delete(AGENT, "s")
-    store.forget(AGENT, "s")
+    store.remove_from_index(AGENT, "s")
     assert listed(store) == []
     assert b"secret" in stored(root)
     assert marks(root) == {file_name("s")}
@@ -589,15 +589,15 @@ def test_the_next_list_removes_the_rows_that_a_delete_could_not(
     for _ in range(2):  # the second supersedes the first
         talk.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
     store = Both(root)
-    new, old = store.sessions()
+    new, old = store.list_all()
     with locked(root / "index.sqlite3"):
         for row in (old, new):
             with pytest.raises(Unreadable):
-                store.remove(row)
-        assert store.sessions() == []
+                store.delete_listed(row)
+        assert store.list_all() == []
         assert marks(root) == {new.name, old.name}
     assert b"secret" in stored(root)
-    assert store.sessions() == []
+    assert store.list_all() == []
     assert b"secret" not in stored(root)
     assert marks(root) == set()
 
@@ -610,12 +610,12 @@ def test_a_locked_index_is_not_waited_for_at_every_turn(
     talk.keep(full, AGENT, "new", at=5)
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     with locked(root / "index.sqlite3"), pytest.raises(Unreadable):
-        store.bring_in(AGENT, "new")
+        store.update_index(AGENT, "new")
     with pytest.raises(Unreadable):
-        store.bring_in(AGENT, "new")
+        store.update_index(AGENT, "new")
     assert marks(root) == {file_name("new")}
     now[0] += 60.0
-    store.bring_in(AGENT, "new")
+    store.update_index(AGENT, "new")
     assert marks(root) == set()
     full.delete(AGENT, "new")
 
@@ -695,7 +695,7 @@ def test_a_removed_store_is_empty(full: Both, root: Path) -> None:
     aside = root.with_name("aside")
     root.rename(aside)
     assert listed(full) == []
-    assert full.sessions() == []
+    assert full.list_all() == []
     if root.exists():
         shutil.rmtree(root)
     aside.rename(root)
@@ -719,10 +719,10 @@ def test_two_stores_on_one_directory_see_each_others_changes(store: Both, root: 
     for at in range(20):
         one, two = (store, other) if at % 2 else (other, store)
         talk.keep(one, AGENT, f"s{at:02}", at=at)
-        one.bring_in(AGENT, f"s{at:02}")
+        one.update_index(AGENT, f"s{at:02}")
         assert listed(two)[0] == f"s{at:02}"
     store.delete(AGENT, "s19")
-    store.forget(AGENT, "s19")
+    store.remove_from_index(AGENT, "s19")
     assert listed(other)[0] == "s18"
     other.delete(AGENT, "s18")  # as if it died before it could forget it
     assert listed(store)[0] == "s17"
@@ -743,7 +743,7 @@ def test_an_index_rebuilt_by_one_store_is_used_by_the_other(store: Both, root: P
     missing(root / "index.sqlite3")
     assert listed(store) == ["a"]
     talk.keep(store, AGENT, "b", at=1)
-    store.bring_in(AGENT, "b")
+    store.update_index(AGENT, "b")
     assert marks(root) == set()
     assert listed(other) == ["b", "a"]
 
@@ -773,7 +773,7 @@ def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
     assert marks(root) == set()
     for session in ("new", "newer"):
         full.delete(AGENT, session)
-        full.forget(AGENT, session)
+        full.remove_from_index(AGENT, session)
 
 
 def in_memory_only(path: Path | None) -> Index:

@@ -26,8 +26,8 @@ _touched: list[list[str]] = []
 
 def listed(store: Both) -> list[str]:
     """The sessions in the list for an editor, by a new process. The list for users must be the same."""
-    served = [row.session for row in Both(store.root).page(AGENT, None, None, talk.RUN).rows]
-    assert [row.session for row in Both(store.root).newest(AGENT)] == served
+    served = [row.session for row in Both(store.root).list_page(AGENT, None, None, talk.RUN).rows]
+    assert [row.session for row in Both(store.root).list_newest(AGENT)] == served
     return served
 
 
@@ -90,9 +90,9 @@ def test_a_copied_transcript_is_in_the_next_list(store: Both, other: Both) -> No
 
 def test_a_copied_agent_is_in_the_next_list(store: Both, other: Both) -> None:
     talk.keep(store, "another", "own")
-    assert [row.session for row in store.sessions()] == ["own"]
+    assert [row.session for row in store.list_all()] == ["own"]
     shutil.copytree(other.root / "transcripts" / AGENT, store.root / "transcripts" / AGENT)
-    assert [row.session for row in store.sessions()] == ["c", "b", "own", "a"]
+    assert [row.session for row in store.list_all()] == ["c", "b", "own", "a"]
 
 
 @pytest.mark.usefixtures("settled")
@@ -102,7 +102,7 @@ def test_a_transcript_replaced_by_a_longer_one_is_in_the_next_list(store: Both, 
     assert listed(store) == ["b", "a"]
     talk.keep(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
     sent(other, store, "a")
-    [row, _] = store.page(AGENT, None, None, talk.RUN).rows
+    [row, _] = store.list_page(AGENT, None, None, talk.RUN).rows
     assert (row.session, row.prompts, row.updated) == ("a", 2, talk.time(9))
 
 
@@ -113,10 +113,10 @@ def test_a_transcript_removed_by_hand_is_not_listed(store: Both, other: Both) ->
     assert listed(store) == ["c", "b", "a"]
     path_of(store, "b").unlink()
     assert listed(store) == ["c", "a"]
-    assert not store.knows(AGENT, "b")
+    assert not store.is_indexed(AGENT, "b")
     shutil.rmtree(store.root / "transcripts" / AGENT)
     assert listed(store) == []
-    assert not store.knows(AGENT, "a")
+    assert not store.is_indexed(AGENT, "a")
 
 
 @pytest.mark.usefixtures("settled")
@@ -129,7 +129,7 @@ def test_an_index_restored_from_a_backup_is_updated(store: Both, tmp_path: Path)
     talk.keep(store, AGENT, "a", prompt("more", at=3), answer(at=3), fresh=False)
     assert listed(store) == ["a"]
     put_back(Path(shutil.copy(backup, tmp_path / "copy")), index)  # the folder's times in it are still correct
-    [row] = Both(store.root).page(AGENT, None, None, talk.RUN).rows
+    [row] = Both(store.root).list_page(AGENT, None, None, talk.RUN).rows
     assert row.prompts == 2
     talk.keep(store, AGENT, "b", at=5)
     assert listed(store) == ["b", "a"]
@@ -178,7 +178,7 @@ def test_a_transcript_being_copied_is_read_until_it_is_whole(store: Both, other:
     assert listed(store) == ["a"]
     with path.open("ab") as file:
         file.write(whole[half:])
-    [row] = store.page(AGENT, None, None, talk.RUN).rows
+    [row] = store.list_page(AGENT, None, None, talk.RUN).rows
     assert (row.prompts, row.size) == (2, len(whole))
 
 
@@ -196,7 +196,7 @@ def test_a_row_removed_while_its_folder_is_read_comes_back(
         remember(index, agent, seen, removals)
 
     monkeypatch.setattr(Index, "remember", overtaken)
-    assert [row.session for row in store.sessions()] == []  # the row was removed before the query
+    assert [row.session for row in store.list_all()] == []  # the row was removed before the query
     assert listed(store) == ["s"]
 
 
@@ -205,13 +205,13 @@ def test_reading_an_unchanged_folder_does_not_wait_for_a_writer_of_the_index(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s")
-    assert [row.session for row in store.page(AGENT, None, None, talk.RUN).rows] == ["s"]
+    assert [row.session for row in store.list_page(AGENT, None, None, talk.RUN).rows] == ["s"]
     (root / "transcripts" / AGENT / "notes.txt").touch()
     asked: list[Path] = []
     monkeypatch.setattr(Index, "take_over", lambda index, path: asked.append(path))
     with closing(sqlite3.connect(root / "index.sqlite3", isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
-        assert [row.session for row in store.page(AGENT, None, None, talk.RUN).rows] == ["s"]
+        assert [row.session for row in store.list_page(AGENT, None, None, talk.RUN).rows] == ["s"]
     assert asked == []
     assert listed(store) == ["s"]
     with looked_at(root / "transcripts" / AGENT) as touched:
@@ -223,7 +223,7 @@ def test_a_read_only_store_shows_copied_transcripts(store: Both, other: Both) ->
     sent(other, store, "a")
     reading = Both(store.root, make=False)
     reading.layout.is_only_read = True
-    assert [row.session for row in reading.sessions()] == ["a"]
+    assert [row.session for row in reading.list_all()] == ["a"]
     sent(other, store, "b")
-    assert [row.session for row in reading.sessions()] == ["b", "a"]
+    assert [row.session for row in reading.list_all()] == ["b", "a"]
     assert not (store.root / "index.sqlite3").exists()

@@ -38,7 +38,7 @@ def test_deleting_a_fork_or_its_parent_keeps_the_other(store: Store, gone: str, 
     assert spoken(store, left) == ["one"]
     with pytest.raises(FileNotFoundError):
         store.read(AGENT, gone)
-    assert [row.session for row in store.page(AGENT, None, None, "").rows] == [left]
+    assert [row.session for row in store.list_page(AGENT, None, None, "").rows] == [left]
 
 
 def test_a_fork_of_a_fork_names_all_its_parents(store: Store) -> None:
@@ -52,7 +52,7 @@ def test_a_fork_of_a_fork_names_all_its_parents(store: Store) -> None:
 
 @pytest.mark.parametrize("origin", [file_format.RECORDED, file_format.IMPORTED, file_format.PARTIAL])
 def test_a_fork_is_as_complete_as_its_parent(store: Store, origin: str) -> None:
-    transcript = store.begin(AGENT, talk.header("p", origin=origin), fresh=False)
+    transcript = store.open_to_append(AGENT, talk.header("p", origin=origin), fresh=False)
     transcript.append(prompt("one", session="p") + answer())
     transcript.close()
     fork(store, "p", "f")
@@ -86,7 +86,7 @@ def test_a_fork_revives_a_deleted_id(store: Store) -> None:
     talk.keep(store, AGENT, "f", prompt("old", session="f"), answer())
     store.delete(AGENT, "f")
     fork(store, "p", "f")
-    assert "f" not in store.deleted(AGENT)
+    assert "f" not in store.read_deleted(AGENT)
     assert spoken(store, "f") == ["one"]
 
 

@@ -20,7 +20,7 @@ def folder(store: Both, name: str) -> str:
 def pages(store: Both, agent: str, others: list[str], cwd: str | None = None) -> list[list[str]]:
     found, cursor = list[list[str]](), None
     while not found or cursor is not None:
-        page = store.page(agent, cwd, cursor, "run", others=others)
+        page = store.list_page(agent, cwd, cursor, "run", others=others)
         found.append([row.session for row in page.rows])
         cursor = page.next
     return found
@@ -54,7 +54,7 @@ def test_only_the_directory_asked_for_counts(store: Both) -> None:
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     [found] = pages(store, mine, [theirs], "/a")
     assert set(found) == {"minea", proxy_ids.id_of(theirs, "theirsa")}
-    assert [row.session for row in store.joining(mine, "/b", "run", others=[theirs])] == [
+    assert [row.session for row in store.list_joining(mine, "/b", "run", others=[theirs])] == [
         proxy_ids.id_of(theirs, "theirsb")
     ]
 
@@ -63,18 +63,18 @@ def test_the_users_own_title_of_a_row_wins(store: Both) -> None:
     store_session(store, "s", ("go", []), agent="theirs")
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     store.set_title(mine, proxy_ids.id_of(theirs, "s"), "Mine")
-    [row] = store.joining(mine, None, "run", others=[theirs])
+    [row] = store.list_joining(mine, None, "run", others=[theirs])
     assert row.title == "Mine"
-    assert store.has(mine, row.session)
-    assert not store.has(mine, proxy_ids.id_of(theirs, "unknown"))
+    assert store.has_transcript(mine, row.session)
+    assert not store.has_transcript(mine, proxy_ids.id_of(theirs, "unknown"))
 
 
 def test_a_row_that_is_archived_here_is_in_no_list(store: Both) -> None:
     store_session(store, "s", ("go", []), agent="theirs")
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     store.archive(mine, proxy_ids.id_of(theirs, "s"), True)
-    assert store.joining(mine, None, "run", others=[theirs]) == []
-    assert [row.session for row in store.page(theirs, None, None, "run").rows] == ["s"]
+    assert store.list_joining(mine, None, "run", others=[theirs]) == []
+    assert [row.session for row in store.list_page(theirs, None, None, "run").rows] == ["s"]
 
 
 @pytest.mark.parametrize("id", ["acp-proxy.../x", "acp-proxy.x", "acp-proxy.a/b.c", "other.a.b", ""])
@@ -98,5 +98,5 @@ def test_rows_are_found_by_their_ids_however_old_they_are(store: Both) -> None:
     store_session(store, "m", ("go", []), agent="mine", at=1.0)
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     wanted = [proxy_ids.id_of(theirs, "s509"), "m", "unknown", proxy_ids.id_of("unknown", "s1")]
-    assert [row.session for row in store.named(mine, "run", wanted, [theirs])] == wanted[:2]
-    assert [row.session for row in store.named(mine, "run", wanted, [])] == ["m"]
+    assert [row.session for row in store.list_by_ids(mine, "run", wanted, [theirs])] == wanted[:2]
+    assert [row.session for row in store.list_by_ids(mine, "run", wanted, [])] == ["m"]

@@ -54,10 +54,10 @@ def fill(store: Both, count: int, cwd: Callable[[int], str | None] = lambda _: "
 @pytest.mark.usefixtures("small_pages")
 def test_sessions_of_all_agents_are_newest_first_across_pages(store: Both) -> None:
     ids = fill(store, 25, lambda number: None if number % 4 == 0 else "/project")
-    assert [row.session for row in store.newest()] == ids
-    assert [row.session for row in store.newest(agent="CO")] == [id for id in ids if int(id[1:]) % 3 == 1]
-    assert [row.session for row in store.newest(since=talk.time(10))] == ids[:5]
-    assert list(store.newest(agent="nobody")) == []
+    assert [row.session for row in store.list_newest()] == ids
+    assert [row.session for row in store.list_newest(agent="CO")] == [id for id in ids if int(id[1:]) % 3 == 1]
+    assert [row.session for row in store.list_newest(since=talk.time(10))] == ids[:5]
+    assert list(store.list_newest(agent="nobody")) == []
 
 
 @pytest.mark.usefixtures("small_pages")
@@ -67,9 +67,9 @@ def test_a_directory_matches_in_any_spelling(store: Both, tmp_path: Path) -> Non
     link.symlink_to(real)
     ids = fill(store, 12, lambda number: str(real if number % 2 else f"{real}/inside"))
     inside = [id for id in ids if int(id[1:]) % 2]
-    assert [row.session for row in store.newest(cwd=str(link))] == inside
-    assert [row.session for row in store.newest(cwd=f"{real}/", since=talk.time(3))] == inside[:3]
-    assert [row.session for row in store.newest(cwd=f"{real}/", until=talk.time(3))] == inside[3:]
+    assert [row.session for row in store.list_newest(cwd=str(link))] == inside
+    assert [row.session for row in store.list_newest(cwd=f"{real}/", since=talk.time(3))] == inside[:3]
+    assert [row.session for row in store.list_newest(cwd=f"{real}/", until=talk.time(3))] == inside[3:]
 
 
 @pytest.mark.usefixtures("small_pages")
@@ -88,7 +88,7 @@ def test_directories_below_count_if_wanted(store: Both, cwd: str, found: list[st
     windows = ["C:\\Users\\me", "c:/users/ME/deep/er", "C:\\Users\\me2"]
     for at, path in enumerate([*unix, *windows]):
         keep(store, "claude", path, at=-at, cwd=path if path in windows else f"/{path}")
-    assert [row.session for row in store.newest(cwd=cwd, below=True)] == found
+    assert [row.session for row in store.list_newest(cwd=cwd, below=True)] == found
 
 
 def test_a_directory_below_a_link_is_found_through_the_link_and_its_target(store: Both, tmp_path: Path) -> None:
@@ -96,25 +96,25 @@ def test_a_directory_below_a_link_is_found_through_the_link_and_its_target(store
     (tmp_path / "link").symlink_to(tmp_path / "real")
     keep(store, "claude", "s", cwd=str(tmp_path / "link" / "inside"))
     for cwd in (tmp_path / "link", tmp_path / "real"):
-        assert [row.session for row in store.newest(cwd=str(cwd), below=True)] == ["s"]
+        assert [row.session for row in store.list_newest(cwd=str(cwd), below=True)] == ["s"]
     (tmp_path / "link").unlink()
-    assert [row.session for row in store.newest(cwd=str(tmp_path / "link"), below=True)] == ["s"]
+    assert [row.session for row in store.list_newest(cwd=str(tmp_path / "link"), below=True)] == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
 def test_reading_the_newest_sessions_reads_few_rows(store: Both, selects: list[int]) -> None:
     for number in range(150):
         keep(store, "claude", f"s{number:03}", at=number)
-    assert len(store.sessions()) == 150
+    assert len(store.list_all()) == 150
     selects.clear()
-    assert [row.session for row in islice(store.newest(), 2)] == ["s149", "s148"]
+    assert [row.session for row in islice(store.list_newest(), 2)] == ["s149", "s148"]
     assert sum(selects) < 100
 
 
 @pytest.mark.usefixtures("small_pages")
 def test_new_sessions_during_a_list_hide_or_repeat_no_others(store: Both) -> None:
     ids = fill(store, 12)
-    rows = store.newest()
+    rows = store.list_newest()
     before = [next(rows).session for _ in range(3)]
     keep(store, "claude", "new", at=100)
     keep(store, "claude", ids[0], talk.prompt("again", at=101), at=101, fresh=False)
@@ -125,7 +125,7 @@ def test_new_sessions_during_a_list_hide_or_repeat_no_others(store: Both) -> Non
 def test_a_locked_index_is_rebuilt_in_memory_once_for_all_pages(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = fill(store, 12)
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
-    assert store.sessions()
+    assert store.list_all()
     made: list[Path | None] = []
     init = Index.__init__
 
@@ -137,7 +137,7 @@ def test_a_locked_index_is_rebuilt_in_memory_once_for_all_pages(store: Both, mon
     other = sqlite3.connect(store.root / "index.sqlite3", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     keep(store, "claude", "new", at=100)
-    assert [row.session for row in Both(store.root).newest()] == ["new", *ids]
+    assert [row.session for row in Both(store.root).list_newest()] == ["new", *ids]
     assert made.count(None) == 1
     other.execute("ROLLBACK")
     other.close()
@@ -150,7 +150,7 @@ def test_a_complete_id_wins_over_a_longer_one(store: Both) -> None:
     keep(store, "codex", "abx", talk.said("never prompted"))
 
     def meant(beginning: str, agent: str = "") -> list[str]:
-        return [row.session for row in store.meant(beginning, agent)]
+        return [row.session for row in store.find_named(beginning, agent)]
 
     assert meant("abc") == ["abc", "abc"]
     assert meant("abc", "claude") == ["abc"]
@@ -166,7 +166,7 @@ def test_an_older_session_of_an_id_is_named_by_its_number_or_transcript(store: B
         keep(store, "claude", session, at=at)
 
     def meant(given: str) -> list[str]:
-        return [row.updated for row in store.meant(given)]
+        return [row.updated for row in store.find_named(given)]
 
     assert meant("abc") == [talk.time(4)]
     assert meant("abc~1") == meant("ab~1") == meant(f"{file_name('abc')}~1") == [talk.time(0)]
@@ -181,7 +181,7 @@ def test_a_former_id_is_not_taken_as_a_prefix(store: Both) -> None:
         keep(store, "claude", session, at=at)
 
     def meant(given: str) -> list[str]:
-        return [row.named for row in store.meant(given)]
+        return [row.named for row in store.find_named(given)]
 
     assert meant("s1") == ["s1"]
     store.delete("claude", "s1")
@@ -200,7 +200,7 @@ def test_ids_with_the_same_beginning_are_found(store: Both) -> None:
     for session in ("12345678-a", "12345678-b", "12345679", "1234567", "éééééééé-1", "éééééééé-2"):
         keep(store, "claude", session)
     keep(store, "codex", "12345678-b")
-    assert sorted(store.alike(["12345678-a"], 8)) == ["12345678-a", "12345678-b"]
-    assert store.alike(["1234567"], 8) == ["1234567"]
-    assert sorted(store.alike(["éééééééé-1"], 8)) == ["éééééééé-1", "éééééééé-2"]
-    assert store.alike([], 8) == []
+    assert sorted(store.find_ids_alike(["12345678-a"], 8)) == ["12345678-a", "12345678-b"]
+    assert store.find_ids_alike(["1234567"], 8) == ["1234567"]
+    assert sorted(store.find_ids_alike(["éééééééé-1"], 8)) == ["éééééééé-1", "éééééééé-2"]
+    assert store.find_ids_alike([], 8) == []

@@ -28,7 +28,7 @@ PAGE = 500
 
 
 def listed(store: Both, agent: str = AGENT, cwd: str | None = None) -> list[str]:
-    return [row.session for row in store.page(agent, cwd, None, talk.RUN).rows]
+    return [row.session for row in store.list_page(agent, cwd, None, talk.RUN).rows]
 
 
 def spoken(reading: Reading) -> list[str | None]:
@@ -175,7 +175,7 @@ def test_the_users_name_for_an_agent_wins_over_its_own_and_its_command(store: Bo
 
 def test_choosing_an_agent_creates_nothing(store: Both) -> None:
     store.choose_agent(None, "told", "command")
-    assert store.agents() == []
+    assert store.list_agents() == []
 
 
 @pytest.mark.parametrize("name", ["../../evil", "/etc", "..", "CON", "x" * 4000, "nul\0", "\ud800", "@scope/x"])
@@ -184,7 +184,7 @@ def test_any_name_stays_inside_the_store(store: Both, root: Path, name: str) -> 
         talk.keep(store, agent, name)
         assert listed(store, agent) == [name]
         assert spoken(store.read(agent, name)) == ["hello"]
-    assert store.agents() == [agent]
+    assert store.list_agents() == [agent]
     assert [path.name for path in root.parent.iterdir()] == [root.name]
 
 
@@ -192,12 +192,12 @@ def test_sessions_of_two_agents_with_equal_ids_are_separate(store: Both) -> None
     talk.keep(store, "one", "same", prompt("of one"), answer())
     talk.keep(store, "two", "same", prompt("of two"), answer())
     assert listed(store, "one") == listed(store, "two") == ["same"]
-    assert [row.title for row in store.page("one", None, None, "").rows] == ["of one"]
+    assert [row.title for row in store.list_page("one", None, None, "").rows] == ["of one"]
     store.delete("one", "same")
     assert listed(store, "one") == []
     assert listed(store, "two") == ["same"]
     assert spoken(store.read("two", "same")) == ["of two"]
-    assert {row.agent for row in store.sessions()} == {"two"}
+    assert {row.agent for row in store.list_all()} == {"two"}
 
 
 # Beginning and continuing a session.
@@ -206,7 +206,7 @@ def test_sessions_of_two_agents_with_equal_ids_are_separate(store: Both) -> None
 def test_a_session_continues_in_its_transcript(store: Both) -> None:
     talk.keep(store, AGENT, "s", prompt("one"), answer())
     talk.keep(store, AGENT, "s", prompt("two"), answer(), fresh=False)
-    began = store.begin(AGENT, talk.header("s"), fresh=False)
+    began = store.open_to_append(AGENT, talk.header("s"), fresh=False)
     transcript = store.reopen(AGENT, "s", began.identity)
     began.close()
     transcript.append(prompt("three"))
@@ -215,7 +215,7 @@ def test_a_session_continues_in_its_transcript(store: Both) -> None:
 
 
 def test_a_deleted_session_is_not_reopened(store: Both) -> None:
-    began = store.begin(AGENT, talk.header("s"), fresh=True)
+    began = store.open_to_append(AGENT, talk.header("s"), fresh=True)
     identity = began.identity
     began.close()
     store.delete(AGENT, "s")
@@ -233,9 +233,9 @@ def test_a_new_session_of_a_used_id_supersedes_the_old_one(store: Both, root: Pa
         if at == 0:
             assert listed(store) == ["1"]
     assert spoken(store.read(AGENT, "1")) == ["third"]
-    [row] = store.page(AGENT, None, None, talk.RUN).rows
+    [row] = store.list_page(AGENT, None, None, talk.RUN).rows
     assert (row.title, row.prompts) == ("third", 1)
-    rows = store.sessions()
+    rows = store.list_all()
     assert [(row.session, row.title) for row in rows] == [("1", "third"), ("1", "second"), ("1", "first")]
     assert [spoken(store.open_listed(row)) for row in rows] == [["third"], ["second"], ["first"]]
     name = file_name("1")
@@ -250,9 +250,9 @@ def test_a_new_session_of_a_used_id_supersedes_the_old_one(store: Both, root: Pa
 def test_a_new_session_without_a_prompt_hides_the_old_one_of_its_id(store: Both) -> None:
     talk.keep(store, AGENT, "1", prompt("old"), answer())
     assert listed(store) == ["1"]
-    store.begin(AGENT, talk.header("1"), fresh=True).close()
+    store.open_to_append(AGENT, talk.header("1"), fresh=True).close()
     assert listed(store) == []
-    assert [row.title for row in store.sessions()] == ["old"]
+    assert [row.title for row in store.list_all()] == ["old"]
 
 
 def test_an_empty_transcript_is_not_kept_as_superseded(store: Both, root: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_link_created_while_the_store_is_open_is_not_followed(
     path.symlink_to(outside)
     before = contents(outside)
     with pytest.raises(OSError, match="is a link"):
-        store.begin(AGENT, talk.header("new"), fresh=True)
+        store.open_to_append(AGENT, talk.header("new"), fresh=True)
     with pytest.raises(OSError, match="is a link"):
         store.delete(AGENT, "s")
     assert contents(outside) == before
@@ -327,7 +327,7 @@ def test_a_transcript_that_is_a_link_is_not_written_to_and_a_delete_removes_only
     path.symlink_to(outside)
     before = contents(outside)
     with pytest.raises(OSError):
-        store.begin(AGENT, talk.header("s"), fresh=False)
+        store.open_to_append(AGENT, talk.header("s"), fresh=False)
     store.delete(AGENT, "s")
     assert not path.is_symlink()
     assert contents(outside) == before
@@ -350,7 +350,7 @@ def test_a_directory_that_replaces_an_open_store_is_not_written_to(store: Both, 
     root.mkdir()
     root.chmod(0o777)
     with pytest.raises(PermissionError):
-        store.begin(AGENT, talk.header("new"), fresh=True)
+        store.open_to_append(AGENT, talk.header("new"), fresh=True)
     assert list(root.iterdir()) == []
 
 
@@ -376,7 +376,7 @@ def test_a_session_is_reopened_on_a_disk_that_cannot_be_read(store: Both, root: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "pread", unreadable, raising=False)
         patch.setattr(os, "read", unreadable)
-        transcript = store.begin(AGENT, talk.header("1"), fresh=True)
+        transcript = store.open_to_append(AGENT, talk.header("1"), fresh=True)
         identity = transcript.identity
         transcript.close()
     again = store.reopen(AGENT, "1", identity)
@@ -386,7 +386,7 @@ def test_a_session_is_reopened_on_a_disk_that_cannot_be_read(store: Both, root: 
 
 
 def test_a_transcript_superseded_during_the_reopening_is_found(store: Both, root: Path) -> None:
-    transcript = store.begin(AGENT, talk.header("1"), fresh=True)
+    transcript = store.open_to_append(AGENT, talk.header("1"), fresh=True)
     identity, path = transcript.identity, transcript.path
     transcript.close()
     opened = os.open
@@ -413,10 +413,10 @@ def test_a_deleted_session_is_in_no_file_and_no_list(store: Both, root: Path) ->
     assert listed(store) == ["s"]
     assert secret.encode() in b"".join((root / file).read_bytes() for file in files(root))
     store.delete(AGENT, "s")
-    store.forget(AGENT, "s")
+    store.remove_from_index(AGENT, "s")
     assert listed(store) == []
-    assert store.deleted(AGENT) == {"s"}
-    assert not store.knows(AGENT, "s")
+    assert store.read_deleted(AGENT) == {"s"}
+    assert not store.is_indexed(AGENT, "s")
     assert secret.encode() not in b"".join((root / file).read_bytes() for file in files(root))
 
 
@@ -424,11 +424,11 @@ def test_deleting_an_unknown_or_deleted_id_is_no_error(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     for _ in range(3):
         store.delete(AGENT, "s")
-        store.forget(AGENT, "s")
+        store.remove_from_index(AGENT, "s")
         store.delete("an agent without a folder", "unknown")
-        store.forget("an agent without a folder", "unknown")
-    assert store.deleted(AGENT) == {"s"}
-    assert store.deleted("an agent without a folder") == {"unknown"}
+        store.remove_from_index("an agent without a folder", "unknown")
+    assert store.read_deleted(AGENT) == {"s"}
+    assert store.read_deleted("an agent without a folder") == {"unknown"}
 
 
 def test_a_delete_survives_restarts_and_is_seen_by_other_proxies(store: Both, root: Path) -> None:
@@ -437,24 +437,24 @@ def test_a_delete_survives_restarts_and_is_seen_by_other_proxies(store: Both, ro
     assert listed(other) == ["s"]
     store.delete(AGENT, "s")
     assert listed(other) == []
-    assert other.deleted(AGENT) == Both(root).deleted(AGENT) == {"s"}
+    assert other.read_deleted(AGENT) == Both(root).read_deleted(AGENT) == {"s"}
 
 
 def test_a_deleted_session_is_revived_by_a_lift_or_a_new_begin(store: Both) -> None:
     for session in ("lifted", "begun"):
         talk.keep(store, AGENT, session)
         store.delete(AGENT, session)
-    store.lift(AGENT, "lifted")
-    assert store.deleted(AGENT) == {"begun"}
+    store.lift_delete(AGENT, "lifted")
+    assert store.read_deleted(AGENT) == {"begun"}
     talk.keep(store, AGENT, "lifted", at=2, fresh=False)
     talk.keep(store, AGENT, "begun", at=1)
-    assert store.deleted(AGENT) == frozenset()
+    assert store.read_deleted(AGENT) == frozenset()
     assert listed(store) == ["lifted", "begun"]
 
 
 def test_lifting_a_session_that_is_not_deleted_writes_nothing(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
-    store.lift(AGENT, "s")
+    store.lift_delete(AGENT, "s")
     assert not (root / "transcripts" / AGENT / "state.jsonl").exists()
 
 
@@ -467,21 +467,21 @@ def test_a_delete_applies_to_one_agent(store: Both) -> None:
 def test_a_superseded_session_is_removed_by_its_file(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "1", prompt("old"), answer())
     talk.keep(store, AGENT, "1", prompt("new", at=1), answer(at=1))
-    new, old = store.sessions()
-    store.remove(old)
-    assert [row.title for row in store.sessions()] == ["new"]
+    new, old = store.list_all()
+    store.delete_listed(old)
+    assert [row.title for row in store.list_all()] == ["new"]
     assert listed(store) == ["1"]
-    store.remove(new)
-    assert store.sessions() == []
+    store.delete_listed(new)
+    assert store.list_all() == []
     assert list(root.glob("transcripts/*/*~*")) == []
-    assert store.deleted(AGENT) == {"1"}
+    assert store.read_deleted(AGENT) == {"1"}
 
 
 def test_a_deleted_session_gets_no_new_file(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s")
     with pytest.raises(Deleted):
-        store.begin(AGENT, talk.header("s"), fresh=False)
+        store.open_to_append(AGENT, talk.header("s"), fresh=False)
     assert not list(root.glob("transcripts/*/s-*"))
 
 
@@ -493,8 +493,8 @@ def test_an_interrupted_delete_is_finished_before_the_session_is_revived(store: 
     store.delete(AGENT, "s")
     path.write_bytes(kept)  # as if killed between the two steps
     if not fresh:
-        store.lift(AGENT, "s")
-    store.begin(AGENT, talk.header("s"), fresh=fresh).close()
+        store.lift_delete(AGENT, "s")
+    store.open_to_append(AGENT, talk.header("s"), fresh=fresh).close()
     assert b"secret" not in b"".join((root / file).read_bytes() for file in files(root))
     assert not list(root.glob("transcripts/*/*~*"))
 
@@ -506,7 +506,7 @@ def test_a_delete_works_without_a_mark(store: Both, root: Path) -> None:
     (root / "unindexed").touch()
     store.delete(AGENT, "s")
     assert not list(root.glob("transcripts/*/s-*"))
-    assert store.deleted(AGENT) == {"s"}
+    assert store.read_deleted(AGENT) == {"s"}
 
 
 # Known sessions, and unreadable ones.
@@ -514,11 +514,11 @@ def test_a_delete_works_without_a_mark(store: Both, root: Path) -> None:
 
 def test_a_session_is_known_without_its_transcript(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
-    store.bring_in(AGENT, "s")
+    store.update_index(AGENT, "s")
     next(root.glob("transcripts/*/*.jsonl")).unlink()
-    assert Both(root).knows(AGENT, "s")
-    assert not store.knows(AGENT, "unheard of")
-    assert not store.knows("another", "s")
+    assert Both(root).is_indexed(AGENT, "s")
+    assert not store.is_indexed(AGENT, "unheard of")
+    assert not store.is_indexed("another", "s")
 
 
 def test_unreadable_transcripts_are_named_with_the_reason(store: Both, root: Path) -> None:
@@ -530,7 +530,7 @@ def test_unreadable_transcripts_are_named_with_the_reason(store: Both, root: Pat
     paths["newer"].write_bytes(b'{"acp-transcript":2}\n')
     paths["a directory"].unlink()
     paths["a directory"].mkdir()
-    found = {path: why for path, why, _ in store.unreadable()}
+    found = {path: why for path, why, _ in store.find_unreadable()}
     assert set(found) == set(paths.values())
     assert found[paths["a directory"]] == "EISDIR"
     with pytest.raises(NewerFormat):
@@ -568,7 +568,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pages(store: Both, cwd: str | None = None) -> Iterator[list[str]]:
     cursor = None
     while True:
-        page = store.page(AGENT, cwd, cursor, talk.RUN)
+        page = store.list_page(AGENT, cwd, cursor, talk.RUN)
         yield [row.session for row in page.rows]
         if page.next is None:
             return
@@ -585,7 +585,7 @@ def test_1200_sessions_are_paged_completely_while_new_ones_arrive(many: Path) ->
         sizes.append(len(page))
         for number in range(3):
             talk.keep(writer, AGENT, f"new-{count}-{number}", at=9000 + count)
-            writer.bring_in(AGENT, f"new-{count}-{number}")
+            writer.update_index(AGENT, f"new-{count}-{number}")
     assert sizes == [PAGE, PAGE, 200]
     assert found == expected
     for count in range(3):
@@ -602,7 +602,7 @@ def test_the_filter_applies_before_the_pages(many: Path) -> None:
 
 def test_other_cursors_are_invalid(many: Path) -> None:
     store = Both(many)
-    cursor = store.page(AGENT, None, None, talk.RUN).next
+    cursor = store.list_page(AGENT, None, None, talk.RUN).next
     assert cursor is not None
     for agent, cwd, given in (
         (AGENT, "/even", cursor),
@@ -611,15 +611,15 @@ def test_other_cursors_are_invalid(many: Path) -> None:
         (AGENT, None, ""),
     ):
         with pytest.raises(InvalidCursor):
-            store.page(agent, cwd, given, talk.RUN)
-    assert store.page(AGENT, None, cursor, talk.RUN).rows  # the cursor still works
+            store.list_page(agent, cwd, given, talk.RUN)
+    assert store.list_page(AGENT, None, cursor, talk.RUN).rows  # the cursor still works
 
 
 def test_a_cursor_works_in_another_process_and_after_a_rebuild_of_the_index(many: Path) -> None:
-    cursor = Both(many).page(AGENT, None, None, talk.RUN).next
+    cursor = Both(many).list_page(AGENT, None, None, talk.RUN).next
     for path in many.glob("index.sqlite3*"):
         path.unlink()
-    rows = Both(many).page(AGENT, None, cursor, talk.RUN).rows
+    rows = Both(many).list_page(AGENT, None, cursor, talk.RUN).rows
     assert rows[0].session == f"s{1199 - PAGE:04}"
 
 
@@ -631,7 +631,7 @@ def test_a_directory_matches_through_a_link_and_when_it_is_missing(store: Both, 
     talk.keep(store, AGENT, "other", cwd=str(tmp_path))
     for cwd in (str(real), f"{real}/", str(link), f"{link}/"):
         assert listed(store, cwd=cwd) == ["s"]
-        assert [row.cwd for row in store.page(AGENT, cwd, None, "").rows] == [str(link)]
+        assert [row.cwd for row in store.list_page(AGENT, cwd, None, "").rows] == [str(link)]
     link.unlink()
     real.rmdir()
     for cwd in (str(real), str(link), f"{link}//"):
@@ -641,7 +641,7 @@ def test_a_directory_matches_through_a_link_and_when_it_is_missing(store: Both, 
 def test_the_agents_session_info_is_in_the_list(store: Both) -> None:
     words = talk.info(at=2, title="Login", _meta={"branch": "main"}, updatedAt="2030-01-01T00:00:00Z")
     talk.keep(store, AGENT, "s", prompt("x", at=1), words, answer(at=3))
-    [row] = store.page(AGENT, None, None, talk.RUN).rows
+    [row] = store.list_page(AGENT, None, None, talk.RUN).rows
     assert (row.title, row.meta, row.updated) == ("Login", {"branch": "main"}, "2030-01-01T00:00:00.000Z")
 
 
@@ -650,8 +650,8 @@ def test_a_session_without_a_header_is_listed_once_it_has_a_directory(store: Bot
     path = next(root.glob("transcripts/*/*.jsonl"))
     path.write_bytes(b"\0" * 100 + path.read_bytes()[100:])
     assert listed(store) == []
-    assert [(row.session, row.cwd) for row in store.sessions()] == [("s", None)]
-    transcript = store.begin(AGENT, talk.header("s", origin=file_format.PARTIAL), fresh=False)
+    assert [(row.session, row.cwd) for row in store.list_all()] == [("s", None)]
+    transcript = store.open_to_append(AGENT, talk.header("s", origin=file_format.PARTIAL), fresh=False)
     transcript.append(talk.note("opened", method="session/resume", cwd="/project"))
     transcript.close()
     store.mark(AGENT, "s")

@@ -37,13 +37,13 @@ def test_each_new_transcript_has_a_uid_of_its_own(store: Both) -> None:
 def test_a_session_that_continues_keeps_its_uid(store: Both) -> None:
     store_session(store, "1", ("first", [chunk("a")]))
     before = _uid(store, "1")
-    store.begin(_agent(store), talk.header("1"), fresh=False).close()
+    store.open_to_append(_agent(store), talk.header("1"), fresh=False).close()
     assert _uid(store, "1") == before
 
 
 def test_a_fork_has_a_uid_of_its_own(store: Both) -> None:
     store_session(store, "1", ("first", [chunk("a")]))
-    store.begin(_agent(store), talk.header("2"), fresh=True, parent="1").close()
+    store.open_to_append(_agent(store), talk.header("2"), fresh=True, parent="1").close()
     assert _uid(store, "2") not in ("", _uid(store, "1"))
 
 
@@ -51,8 +51,8 @@ def test_a_session_begun_anew_after_its_delete_has_another_uid(store: Both) -> N
     store_session(store, "1", ("first", [chunk("a")]))
     before = _uid(store, "1")
     store.delete(_agent(store), "1")
-    store.lift(_agent(store), "1")
-    store.begin(_agent(store), talk.header("1"), fresh=False).close()
+    store.lift_delete(_agent(store), "1")
+    store.open_to_append(_agent(store), talk.header("1"), fresh=False).close()
     assert _uid(store, "1") != before
 
 

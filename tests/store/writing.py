@@ -80,15 +80,15 @@ def keep(path: Path, writer: str, count: int) -> None:
     store = Store(path)
     for number in range(count):
         talk.keep(store, AGENT, f"{writer}-{number}", at=number)
-        store.bring_in(AGENT, f"{writer}-{number}")
-        store.page(AGENT, None, None, writer)
+        store.update_index(AGENT, f"{writer}-{number}")
+        store.list_page(AGENT, None, None, writer)
 
 
 def renew(path: Path, writer: str, count: int) -> None:
     """Record new sessions in a store, all with the same id."""
     store = Store(path)
     for number in range(count):
-        transcript = store.begin(AGENT, talk.header(at=number), fresh=True)
+        transcript = store.open_to_append(AGENT, talk.header(at=number), fresh=True)
         for part in range(2):
             transcript.append(talk.prompt(f"{writer}-{number}.{part}", run=writer))
         transcript.close()

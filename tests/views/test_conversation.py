@@ -27,7 +27,7 @@ def told(tmp_path: Path, *turns: tuple[str, list[dict[str, Any]]], **options: An
 
 
 def read(store: Store) -> list[ConversationTurn]:
-    reading = store.read(store.agents()[0], "s")
+    reading = store.read(store.list_agents()[0], "s")
     try:
         return list(conversation.turns(reading, "s"))
     finally:
@@ -115,7 +115,7 @@ def test_an_imported_conversation_is_divided_into_turns(tmp_path: Path) -> None:
         prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "three"}]}
         file.write(message(STAMP, Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": prompt}))
     turns = read(store)
-    with closing(store.read(store.agents()[0], "s")) as reading:
+    with closing(store.read(store.list_agents()[0], "s")) as reading:
         assert [number for number, _ in conversation.numbered(reading.lines())] == [1, 1, 2, 2, 3]
     assert [turn.number for turn in turns] == [1, 2, 3]
     assert [[said(item) for item in turn.items] for turn in turns] == [
@@ -227,7 +227,7 @@ def test_a_long_turn_is_read_in_pieces_of_a_few_megabytes(tmp_path: Path) -> Non
     calls = [tool(str(number), title=f"read {number}", rawOutput="x" * MEGABYTE) for number in range(40)]
     later = [tool("0", "tool_call_update", status="completed")]
     store_session(store, "s", ("go", [*calls, *later, chunk("Done.")]))
-    reading = store.read(store.agents()[0], "s")
+    reading = store.read(store.list_agents()[0], "s")
     size, parts = reading.size, conversation.parts(reading, "s")
     assert next(parts) == Begun(1, STAMP, True)
     assert isinstance(next(parts), Said)
@@ -246,7 +246,7 @@ def test_pieces_and_whole_turns_have_the_same_messages(tmp_path: Path) -> None:
     streamed = [chunk("word " * 2000) for _ in range(1000)]
     store_session(store, "s", ("one", [*streamed, tool("1", title="Build"), chunk("ok")]), ("two", streamed[:2]))
     whole = [said(item) for turn in read(store) for item in turn.items if isinstance(item, Said)]
-    reading = store.read(store.agents()[0], "s")
+    reading = store.read(store.list_agents()[0], "s")
     pieces: list[tuple[str, str]] = []
     for part in conversation.parts(reading, "s"):
         if isinstance(part, Said):
@@ -263,8 +263,8 @@ def test_pieces_and_whole_turns_have_the_same_messages(tmp_path: Path) -> None:
 def test_a_fork_with_a_damaged_header_begins_with_its_parents_messages(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     store_session(store, "parent", ("one", [chunk("1")]))
-    agent = store.agents()[0]
-    store.begin(
+    agent = store.list_agents()[0]
+    store.open_to_append(
         agent, file_format.Header("s", "/project", file_format.RECORDED, STAMP), fresh=False, parent="parent"
     ).close()
     [path] = (store.root / "transcripts" / agent).glob("s-*.jsonl")

@@ -76,7 +76,7 @@ def _killed(scale: Scale) -> Outcome:
             trouble.append(f"{said}{bad}")
         for following in (command, [*_COMPRESS, str(store.root)]):
             _done(following)
-        store.sessions()
+        store.list_all()
         if not cold.content(path).startswith(before):
             trouble.append(f"{said}not whole when it was done again")
         if left := [finding.kind for finding in verify_store(store)]:
@@ -135,7 +135,7 @@ def _in_that_moment(scale: Scale) -> Outcome:
         ended.set()
         changing.join(_SECONDS)
         store = Both(proxied.store)
-        rows = {row.session: row for row in store.sessions()}
+        rows = {row.session: row for row in store.list_all()}
         if rows.keys() != set(sessions) - deleted:
             trouble.append(f"{len(rows)} are listed")
         for number, session in enumerate(sessions):
@@ -161,10 +161,10 @@ def _says(path: Path, session: str) -> bool:
 def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
     store, layout = Both(root), Layout(root)
     while not ended.is_set():
-        for agent, name in store.compressible():
+        for agent, name in store.find_compressible():
             if not layout.is_marked(agent, name) and store.compress(agent, name, Terms(min_size=1, older_than=0.0)):
                 compress.decompress(layout, agent, layout.transcript(agent, name))
-                store.sessions()
+                store.list_all()
                 changes[0] += 1
 
 
@@ -187,7 +187,7 @@ def _damaged(scale: Scale) -> Outcome:
         lacks = cold.content(path) != whole  # some bits of a frame have no meaning
         if lacks and not any(one.kind == "damaged compression" for one in verify_store(store, (cold.AGENT, path.stem))):
             trouble.append(f"{number}: nothing is named, byte {at}")
-        transcript = store.begin(cold.AGENT, talk.header(origin=file_format.PARTIAL), fresh=False)
+        transcript = store.open_to_append(cold.AGENT, talk.header(origin=file_format.PARTIAL), fresh=False)
         transcript.append(talk.said("more"))
         transcript.close()
         reading = store.read(cold.AGENT, talk.SESSION)

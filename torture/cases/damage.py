@@ -184,7 +184,7 @@ def examine(store: Both, agent: str, one: Damaged, count: Count) -> None:
     path.write_bytes(one.data)
     os.utime(path, OLD)
     store.mark(agent, SESSION)
-    listed = [row.session for row in store.page(agent, None, None, "").rows]
+    listed = [row.session for row in store.list_page(agent, None, None, "").rows]
     findings = list(verify_store(store, (agent, NAME)))
     stretches = [finding.stretch for finding in findings if finding.stretch is not None]
     if findings and findings[0].kind == NEWER:  # the damaged bit is the one that says so
@@ -282,7 +282,7 @@ def journals(scale: Scale) -> Outcome:
         lines = data.split(b"\n")[:-1]
         known = {session for session, line in zip(sessions, lines, strict=True) if line in new}
         for when in ("at first", "after the repair"):
-            found = store.deleted(agent)
+            found = store.read_deleted(agent)
             count.checked += len(known)
             count.lost += len(known - found)
             if when == "at first":
@@ -312,8 +312,8 @@ def indexes(scale: Scale) -> Outcome:
     store = Both(root)
     for number in range(40):
         kept(store, f"session-{number}", number)
-    wanted = [row.session for row in store.page(AGENT, None, None, "").rows]
-    rows = store.sessions()
+    wanted = [row.session for row in store.list_page(AGENT, None, None, "").rows]
+    rows = store.list_all()
     del store
     files = {path.name: path.read_bytes() for path in root.glob("index.sqlite3*")}
     for number in range(scale.of(3_000, 14)):
@@ -327,7 +327,7 @@ def indexes(scale: Scale) -> Outcome:
         INDEX_ACCIDENTS[how](root, chance)
         opened = Both(root)
         try:
-            first = [row.session for row in opened.page(AGENT, None, None, "").rows]
+            first = [row.session for row in opened.list_page(AGENT, None, None, "").rows]
             findings = list(verify_store(opened))
             if first != wanted and not any(finding.is_damage for finding in findings):
                 count.trouble.append(f"{how} ({number}): the list is wrong, and nobody says so: {first}")
@@ -336,7 +336,7 @@ def indexes(scale: Scale) -> Outcome:
                 if finding.todo == REPAIR:
                     count.mended += 1
                     repair_finding(opened, finding)
-            again = opened.sessions()
+            again = opened.list_all()
             count.checked += len(rows)
             count.lost += len(rows) - sum(1 for row in rows if row in again)
             left = [finding for finding in verify_store(opened) if finding.todo == REPAIR]
@@ -350,7 +350,7 @@ def indexes(scale: Scale) -> Outcome:
 
 def kept(store: Both, session: str, number: int) -> None:
     at = f"2026-11-20T09:{number:02d}:00.000Z"
-    transcript = store.begin(AGENT, Header(session, "/project", RECORDED, at), fresh=False)
+    transcript = store.open_to_append(AGENT, Header(session, "/project", RECORDED, at), fresh=False)
     store.mark(AGENT, session)
     prompt = {
         "method": "session/prompt",
@@ -449,14 +449,14 @@ def no_files(scale: Scale) -> Outcome:
             if not findings or any(finding.todo == REPAIR for finding in findings):
                 count.trouble.append(f"{what} in the place of the {place}: {findings}")
             count.named += bool(findings)
-            listed = store.page(AGENT, None, None, "").rows
+            listed = store.list_page(AGENT, None, None, "").rows
             count.checked += 1
             count.lost += "session-1" not in [row.session for row in listed]
             store.read(AGENT, "session-1").close()
             with suppress(OSError):
                 store.read(AGENT, "session-0").close()
             with suppress(OSError):
-                store.begin(AGENT, Header("session-0", None, RECORDED, ""), fresh=False).close()
+                store.open_to_append(AGENT, Header("session-0", None, RECORDED, ""), fresh=False).close()
         except Unreadable as problem:  # without the deletes, a list would be a guess
             if place != "journal":
                 count.trouble.append(f"{what} in the place of the {place}: {problem}")

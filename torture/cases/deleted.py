@@ -274,7 +274,7 @@ def _at_random(scale: Scale) -> Outcome:
             thread.start()
         for thread in threads:
             thread.join()
-        alive = {row.session for row in Both(here.store).sessions()}
+        alive = {row.session for row in Both(here.store).list_all()}
         # The first word names the session's directory, which a revived session still has.
         directories = [here.words[session][0] for session in alive]
         words = [word for word in gone if word not in directories]
@@ -319,9 +319,9 @@ def _killed(scale: Scale) -> Outcome:
                     _command(here, "sessions", "delete", session, "--yes", "--force", env=disk.env)
                 died += disk.hit > 0
             store = Both(here.store)
-            listed = {row.session for row in store.sessions()}
+            listed = {row.session for row in store.list_all()}
             left = here.left(here.words[session])
-            deleted = any(session in store.deleted(agent) for agent in store.agents())
+            deleted = any(session in store.read_deleted(agent) for agent in store.list_agents())
             if deleted and (left or session in listed):
                 trouble.append(f"killed before call {first} ({way}): deleted, and {left or 'listed'}")
             if not deleted and (session not in listed or len(left) < len(here.words[session])):

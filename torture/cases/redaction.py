@@ -85,7 +85,7 @@ def _recorded(store: Both, trials: list[Trial], masking: Masking | None) -> Path
         recorder.flush()
     if trouble:
         raise OSError(trouble[0])
-    [path] = store.redactable(None)
+    [path] = store.find_redactable(None)
     return path
 
 

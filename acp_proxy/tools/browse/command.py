@@ -20,7 +20,7 @@ def _first_rows(
     store: Sessions, agent: str = "", cwd: str | None = None, *, archived: bool = False
 ) -> tuple[ListedSession, ...]:
     """The newest sessions. Raises Unreadable."""
-    return tuple(islice(store.newest(agent, cwd, archived=archived), _FIRST))
+    return tuple(islice(store.list_newest(agent, cwd, archived=archived), _FIRST))
 
 
 def _show(

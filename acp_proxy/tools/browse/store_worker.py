@@ -30,7 +30,7 @@ class Library:
 
     def rows(self, archived: bool) -> list[ListedSession]:
         """Raises Unreadable."""
-        return list(self._store.newest(self._agent, self._cwd, archived=archived))
+        return list(self._store.list_newest(self._agent, self._cwd, archived=archived))
 
     def said(
         self, typed: str, archived: bool, tell: Callable[[list[SaidIn]], None], is_wanted: Callable[[], bool]
@@ -61,7 +61,7 @@ class Library:
             return is_wanted()
 
         search_store(
-            self._store, Sought(asked, self._store.agents(self._agent), self._cwd, limit=None, each=1), tell=add
+            self._store, Sought(asked, self._store.list_agents(self._agent), self._cwd, limit=None, each=1), tell=add
         )
         return list(found.values())
 
@@ -101,7 +101,7 @@ class Library:
 
     def _now(self, row: ListedSession | None) -> ListedSession:
         """The session as it is now: another process may have changed it. Raises NoSuchSession, Unreadable."""
-        found = self._store.meant(row.name) if row is not None else []
+        found = self._store.find_named(row.name) if row is not None else []
         now = next((one for one in found if row is not None and one.agent == row.agent), None)
         if now is None:
             raise NoSuchSession("The session does not exist any more.")
@@ -117,7 +117,7 @@ class Library:
 
     def _delete(self, row: ListedSession, *, soft: bool) -> str:
         try:
-            self._store.remove(row, soft=soft)
+            self._store.delete_listed(row, soft=soft)
         except Unreadable:
             return "Deleted. The index cannot be written now. The next list removes the session from it."
         if not soft:
@@ -126,7 +126,7 @@ class Library:
         from acp_proxy.cli.delete import restorable
 
         options = [] if is_usual(self._root) else ["--store", str(self._root)]
-        back = command("sessions restore", restorable(self._store.kept(), [row]), *options)
+        back = command("sessions restore", restorable(self._store.list_deleted(), [row]), *options)
         return f"Deleted. To bring it back: {back}"
 
 

@@ -67,7 +67,7 @@ def continue_session(
 
 def _named(store: Sessions, other: str, but: str) -> str:
     """The folder of the agent that the user means. Raises AcpProxyError."""
-    found = store.agents(other)
+    found = store.list_agents(other)
     if len(found) > 1 and but in found:
         found.remove(but)
     if len(found) == 1:

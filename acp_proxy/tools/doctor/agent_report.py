@@ -130,7 +130,7 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
         name, others = command_name(wish.command), may_run_others(wish.command)
         folder = wish.store.choose_agent(wish.agent_id, offer.name, name, may_run_others=others)
         try:
-            sessions = sum(row.agent == folder for row in wish.store.sessions())
+            sessions = sum(row.agent == folder for row in wish.store.list_all())
             shown = replay_check.shown_last(wish.store, folder)
             if LOAD in offer.native and offer.dialect is not None:
                 load, todo = _loaded(probe, offer.dialect, wish, wish.store, folder, say)

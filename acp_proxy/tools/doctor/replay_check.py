@@ -47,7 +47,7 @@ class LastLoad:
 
 def shown_last(store: Sessions, agent: str) -> tuple[LastLoad, ...]:
     """What the last loads of the agent's newest sessions showed, and by which rule. Raises AcpProxyError."""
-    rows = (row for row in store.sessions() if row.agent == agent and row.size <= _MAX_BYTES)
+    rows = (row for row in store.list_all() if row.agent == agent and row.size <= _MAX_BYTES)
     found: list[LastLoad] = []
     for row in islice(rows, _LOOKED_AT):
         with suppress(OSError, AcpProxyError):
@@ -74,7 +74,7 @@ def _last_replay(reading: Reading) -> Mapping[str, object]:
 
 def newest_session(store: Sessions, agent: str) -> tuple[ListedSession, Reading] | None:
     """The newest session that can test the agent's load, opened. Raises AcpProxyError."""
-    rows = (row for row in store.sessions() if row.agent == agent and _is_suitable(row))
+    rows = (row for row in store.list_all() if row.agent == agent and _is_suitable(row))
     for row in islice(rows, _LOOKED_AT):
         try:
             reading = store.open_listed(row)

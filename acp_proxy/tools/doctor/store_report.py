@@ -80,10 +80,10 @@ def _examine(root: Path) -> tuple[StoreReport, list[Todo]]:
     todo = []
     sessions = None
     try:
-        sessions = len(store.sessions())
+        sessions = len(store.list_all())
     except Unreadable as problem:
         todo.append(Todo(f"The index cannot be read ({problem.name}). Run: acp-proxy sessions verify"))
-    found = list(store.unreadable())
+    found = list(store.find_unreadable())
     todo += [Todo(f"{path} cannot be read: {why}. {what_to_do}.") for path, why, what_to_do in found]
     unreadable = tuple((path, why) for path, why, _ in found)
     if free < _LITTLE_SPACE:
@@ -91,7 +91,7 @@ def _examine(root: Path) -> tuple[StoreReport, list[Todo]]:
     mode = _mode(root)
     if mode is not None and mode & 0o077:
         todo.append(Todo(f"Others can read {root}. Run: {shell_quote.joined(['chmod', '700', str(root)])}"))
-    return StoreReport(root, True, mode, files, size, len(store.agents()), sessions, unreadable, free), todo
+    return StoreReport(root, True, mode, files, size, len(store.list_agents()), sessions, unreadable, free), todo
 
 
 def _refused(root: Path, why: str) -> tuple[StoreReport, list[Todo]]:

@@ -51,7 +51,7 @@ def compress(
         rows = kept(opened, agent) if agent else None
         if sessions:
             rows = [chosen(opened, each, agent) for each in sessions]
-        for folder, name in advancing(opened.compressible(rows), "Compressing"):
+        for folder, name in advancing(opened.find_compressible(rows), "Compressing"):
             try:
                 one = opened.compress(folder, name, terms)
             except OSError as problem:
@@ -59,7 +59,7 @@ def compress(
                 continue
             if one is not None:
                 made.append(one)
-        known = {(row.agent, row.name): row for row in opened.sessions()} if made and not as_json else {}
+        known = {(row.agent, row.name): row for row in opened.list_all()} if made and not as_json else {}
     before, after = sum(one.before for one in made), sum(one.after for one in made)
     if as_json:
         values = [

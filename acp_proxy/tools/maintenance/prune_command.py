@@ -65,7 +65,7 @@ def prune(
         if everywhere and not _is_synchronized(opened):
             typer.echo("This store is not synchronized: --everywhere changes nothing.", err=True)
         candidates = find_candidates(opened, deleted=deleted)
-        agents = meant({*opened.agents(), *(each.agent for each in candidates)}, agent)
+        agents = meant({*opened.list_agents(), *(each.agent for each in candidates)}, agent)
         chosen = beyond(limits, [each for each in candidates if each.agent in agents])
         if dry_run or not chosen:
             if dry_run and not as_json:

@@ -62,7 +62,7 @@ class Lookup:
 
         scope = self._scope
         sought = Sought(
-            asked, store.agents(), scope.root, self._moment(since) or None, None, _EXCERPTS, below=scope.is_tree
+            asked, store.list_agents(), scope.root, self._moment(since) or None, None, _EXCERPTS, below=scope.is_tree
         )
         search_store(store, sought, tell=tell)
         hits = list(found.values())
@@ -77,7 +77,7 @@ class Lookup:
     def sessions(self, since: str, limit: int) -> str:
         """The newest sessions. Raises AcpProxyError."""
         scope = self._scope
-        rows = Sessions(self._root, make=False).newest(
+        rows = Sessions(self._root, make=False).list_newest(
             "", scope.root, self._moment(since), below=scope.is_tree, archived=False
         )
         found = list(islice(filter(self._shows, rows), limit + 1))
@@ -109,7 +109,7 @@ class Lookup:
 
     def _meant(self, store: Sessions, given: str) -> list[ListedSession]:
         """The sessions with this id: alone, as it is cited, or with the agent's folder before it."""
-        rows = [*store.meant(given), *store.meant(given.partition("/")[2])]
+        rows = [*store.find_named(given), *store.find_named(given.partition("/")[2])]
         named = [row for row in rows if given in (row.in_full, _cited(row), f"{row.agent}/{row.in_full}")]
         return [row for row in named if self._shows(row)]
 

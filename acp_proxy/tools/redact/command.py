@@ -85,8 +85,8 @@ def redact(
         if sessions:
             chosen_rows = [chosen(opened, each, agent, whole=yes) for each in sessions]
         originals = _directory(backup, opened.root) if backup and not dry_run else None
-        relatives = opened.relatives(chosen_rows) if chosen_rows is not None else set()
-        paths = opened.redactable(chosen_rows, relatives)
+        relatives = opened.find_relatives(chosen_rows) if chosen_rows is not None else set()
+        paths = opened.find_redactable(chosen_rows, relatives)
         redacting = _Redacting(opened, masking)
         if yes and not dry_run:
             found = redacting.mask(paths, originals)
@@ -97,7 +97,7 @@ def redact(
                 found = redacting.mask(list(found), originals)
         if not dry_run:
             # Even if nothing was found: an earlier run may have been interrupted here.
-            opened.renew(chosen_rows, relatives)
+            opened.reindex(chosen_rows, relatives)
         total = _total(found, redacting.looked_at, is_done=not dry_run)
         if as_json:
             files = redacting.for_programs(found)
@@ -170,7 +170,7 @@ class _Redacting:
             return {}
         with suppress(Unreadable):  # files are then called by their names
             transcripts = self._store.root / "transcripts"
-            known = {transcripts / row.agent / f"{row.name}{SUFFIX}": row for row in self._store.newest()}
+            known = {transcripts / row.agent / f"{row.name}{SUFFIX}": row for row in self._store.list_newest()}
             return {path: known[path] for path in found if path in known}
         return {}
 

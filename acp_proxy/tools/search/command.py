@@ -80,7 +80,7 @@ def search(
     with explained():
         where = directory(cwd, here=here)
         opened = store_of(store)
-        agents = opened.agents(agent)
+        agents = opened.list_agents(agent)
         sought = Sought(
             question,
             agents,
@@ -110,7 +110,7 @@ def search(
                 for text in _texts(opened, result.hits, target, options):
                     say(text)
         if not result.hits:
-            is_empty = next(opened.newest(), None) is None
+            is_empty = next(opened.list_newest(), None) is None
             say_on_stderr(nothing(opened, narrowed=False) if is_empty else _nothing(words, options))
             raise typer.Exit(1)
         if not result.is_all and not as_json:
@@ -176,7 +176,7 @@ def _command(store: Sessions, hit: "Hit", id: str, options: list[str]) -> str:
     """The command that shows this result, for the user to copy."""
     row = hit.session
     turn = ["--turn", str(hit.turns[0])] if hit.turns else []
-    has_others = any(store.knows(agent, row.session) for agent in store.agents() if agent != row.agent)
+    has_others = any(store.is_indexed(agent, row.session) for agent in store.list_agents() if agent != row.agent)
     return command("sessions show", [id], *turn, *(["--agent", row.agent] if has_others else []), *options)
 
 

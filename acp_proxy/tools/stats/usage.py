@@ -115,7 +115,7 @@ def measure_usage(store: Sessions, agent: str = "", by: By = "month") -> tuple[d
 
     ``agent``: an agent as the user writes it; empty: all. Raises OSError, Unreadable.
     """
-    layout, agents = store.layout, store.agents(agent)
+    layout, agents = store.layout, store.list_agents(agent)
     group: Grouping = _project if by == "project" else _by_time(by)
 
     def summed(index: Index) -> tuple[dict[str, AgentUsed], list[str]]:

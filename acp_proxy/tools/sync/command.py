@@ -430,7 +430,7 @@ def _key_place(given: str, opened: Sessions) -> Path:
 
 
 def _settings(opened: Sessions, url: str, path: Path, agent: str, cwd: str) -> Membership:
-    agents = tuple(opened.agents(agent)) if agent else ()
+    agents = tuple(opened.list_agents(agent)) if agent else ()
     if agent and not agents:
         raise UsageError(f"no agent has the name {agent!r}. To see all agents: acp-proxy sessions list")
     return Membership(url, str(path), agents, (os.path.abspath(cwd),) if cwd else ())
@@ -439,7 +439,7 @@ def _settings(opened: Sessions, url: str, path: Path, agent: str, cwd: str) -> M
 def _show(opened: Sessions, joined: JoinedStore, settings: Membership, *, redact: bool, yes: bool) -> None:
     """Show what would leave this machine, and ask. Raises OSError."""
     leaving = joined.leaving(settings)
-    rows = [row for row in opened.newest() if (row.agent, row.name) in leaving]
+    rows = [row for row in opened.list_newest() if (row.agent, row.name) in leaving]
     masking = Masking()
     found = _secrets(opened, rows, masking, dry=True)
     size = formatting.size(sum(row.size for row in rows))
@@ -457,12 +457,12 @@ def _show(opened: Sessions, joined: JoinedStore, settings: Membership, *, redact
         agreed("Share them?")
     if redact and found:
         _secrets(opened, rows, masking, dry=False)
-        opened.renew(rows)
+        opened.reindex(rows)
 
 
 def _secrets(opened: Sessions, rows: list[ListedSession], masking: Masking, *, dry: bool) -> Counter[str]:
     found: Counter[str] = Counter()
-    for path in advancing(opened.redactable(rows) if rows else [], "Searching" if dry else "Masking"):
+    for path in advancing(opened.find_redactable(rows) if rows else [], "Searching" if dry else "Masking"):
         try:
             found += redact_stored(opened, path, masking, dry=dry)
         except (FileNotFoundError, NewerFormat):

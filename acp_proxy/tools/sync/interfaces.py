@@ -43,7 +43,7 @@ class SyncSessions(Protocol):
     """The sessions of this machine, by agent and transcript name. Positions and sizes are of the entries, without the
     header. Raises OSError."""
 
-    def agents(self) -> list[str]:
+    def list_agents(self) -> list[str]:
         """The agents' folders."""
 
     def files(self) -> Iterable[SeenFile]:

@@ -65,7 +65,7 @@ def labels(desk: Desk, line: Shown, told: Labels | None = None) -> None:
 
 def deletes(desk: Desk) -> None:
     """See which sessions were deleted, for good or softly, or restored. Raises OSError."""
-    for agent in desk.sessions.agents():
+    for agent in desk.sessions.list_agents():
         moves, at = desk.sessions.moves(agent, desk.kept.number(f"journal {agent}"))
         for move in moves:
             for line in _meant(desk, agent, move):

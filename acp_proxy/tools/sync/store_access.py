@@ -56,7 +56,7 @@ class Shared(StoreBase):
 
     def files(self) -> Iterator[SeenFile]:
         """All sessions, soft-deleted ones included."""
-        for agent in self.agents():
+        for agent in self.list_agents():
             for name in (*self.layout.names(agent), *self.layout.kept_names(agent)):
                 if (stamp := self._stamp(self.layout.place(agent, name))) is not None:
                     yield SeenFile(agent, name, stamp)
@@ -90,7 +90,7 @@ class Shared(StoreBase):
 
     def labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
         """The user's titles by name, and the names that are archived."""
-        state = self.state(agent)
+        state = self.read_state(agent)
         return state.titles, frozenset(state.archived)
 
     def is_hidden(self, name: str) -> bool:
@@ -187,7 +187,7 @@ class Shared(StoreBase):
     def title_of(self, agent: str, name: str) -> str:
         """The title that a list shows."""
         with closing(Reading(self.layout.place(agent, name))) as reading:
-            return self.state(agent).titles.get(name) or soft_deleted.folded(reading).title or _UNTITLED
+            return self.read_state(agent).titles.get(name) or soft_deleted.folded(reading).title or _UNTITLED
 
     def _stamp(self, path: Path) -> str | None:
         for form in (path, file_names.compressed(path)):

@@ -49,7 +49,7 @@ def test_the_check_tries_to_write_because_modes_do_not_say_enough() -> None:
 def test_a_store_in_order_is_measured(root: Path) -> None:
     opened = Both(root)
     paths = [store_session(opened, each, ("one", []), agent=agent) for each, agent in (("a", "one"), ("b", "other"))]
-    opened.sessions()
+    opened.list_all()
     found, todo = examine(root)
     assert wrong(todo) == []
     assert (found.mode, found.agents, found.sessions, found.unreadable, found.off) == (0o700, 2, 2, (), None)

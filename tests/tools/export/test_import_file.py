@@ -59,7 +59,7 @@ def test_an_import_has_the_exact_bytes_of_the_export(store: Both, tmp_path: Path
     [kept] = files(store)
     assert kept == store.root / "transcripts" / AGENT / f"{file_name(talk.SESSION)}.jsonl"
     assert kept.read_bytes() == path.read_bytes()
-    [row] = store.sessions()
+    [row] = store.list_all()
     assert (row.session, row.agent, row.title, row.cwd) == (talk.SESSION, AGENT, "hello", talk.CWD)
 
 
@@ -140,11 +140,11 @@ def test_an_import_never_replaces_a_different_session(store: Both, tmp_path: Pat
 def test_an_import_revives_a_deleted_session(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path)
     import_transcript(store, path)
-    store.remove(store.sessions()[0])
-    assert talk.SESSION in store.deleted(AGENT)
+    store.delete_listed(store.list_all()[0])
+    assert talk.SESSION in store.read_deleted(AGENT)
     assert import_transcript(store, path).is_new
-    assert store.deleted(AGENT) == frozenset()
-    assert [row.session for row in store.sessions()] == [talk.SESSION]
+    assert store.read_deleted(AGENT) == frozenset()
+    assert [row.session for row in store.list_all()] == [talk.SESSION]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_memory_does_not_grow_with_the_longest_line(store: Both, tmp_path: Path,
     child = [sys.executable, "-c", TAKES_IN, str(store.root), str(small), str(long)]
     grown = int(subprocess.run(child, check=True, stdout=subprocess.PIPE).stdout)
     assert grown < LONG_LINE // 4
-    row = next(row for row in store.sessions() if row.session == "long")
+    row = next(row for row in store.list_all() if row.session == "long")
     assert (row.title, row.prompts, row.size) == ("before", 2, sum(map(len, pieces)))
 
 

@@ -92,10 +92,10 @@ def pruned(store: Both, *, deleted: bool = False, soft: bool = False) -> dict[st
 
 
 def test_a_pruned_session_is_in_no_file_and_stays_deleted(store: Both) -> None:
-    assert [row.session for row in store.sessions()] == ["c", "b", "a"]
+    assert [row.session for row in store.list_all()] == ["c", "b", "a"]
     assert pruned(store) == {"a": None, "b": None, "c": None}
-    assert store.sessions() == []
-    assert store.deleted(AGENT) == {"a", "b", "c"}
+    assert store.list_all() == []
+    assert store.read_deleted(AGENT) == {"a", "b", "c"}
     assert not any(b"the words" in data for _, data in contents(store.root))
     assert not any(path.parent.name == AGENT for path in (store.root / "unindexed").rglob("*"))
 
@@ -103,7 +103,7 @@ def test_a_pruned_session_is_in_no_file_and_stays_deleted(store: Both) -> None:
 def test_an_open_session_is_not_pruned(store: Both) -> None:
     transcript = Transcript(Layout(store.root).transcript(AGENT, file_name("b")))
     assert pruned(store) == {"a": None, "b": IN_USE, "c": None}
-    assert [row.session for row in store.sessions()] == ["b"]
+    assert [row.session for row in store.list_all()] == ["b"]
     transcript.close()
     assert pruned(store) == {"b": None}
 
@@ -121,7 +121,7 @@ def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
     def quicker(journal: Journal) -> Iterator[None]:
         if not opened:
             monkeypatch.setattr(Journal, "alone", alone)
-            opened.append(Both(store.root).begin(AGENT, talk.header("s"), fresh=False))
+            opened.append(Both(store.root).open_to_append(AGENT, talk.header("s"), fresh=False))
         with alone(journal):
             yield
 
@@ -135,21 +135,21 @@ def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
 
 def test_a_softly_pruned_session_can_be_restored_or_pruned_permanently(store: Both) -> None:
     assert pruned(store, soft=True) == {"a": None, "b": None, "c": None}
-    assert store.sessions() == []
-    store.restore(store.kept()[0])
+    assert store.list_all() == []
+    store.restore(store.list_deleted()[0])
     assert list(pruned(store, deleted=True).values()) == [None, None]
-    assert store.kept() == []
-    assert len(store.sessions()) == 1
+    assert store.list_deleted() == []
+    assert len(store.list_all()) == 1
 
 
 def test_pruning_deleted_sessions_keeps_a_revived_one(store: Both) -> None:
-    store.sessions()
+    store.list_all()
     store.delete(AGENT, "a", soft=True)
-    store.lift(AGENT, "a")
+    store.lift_delete(AGENT, "a")
     talk.keep(store, AGENT, "a", fresh=False)
     assert pruned(store, deleted=True) == {"a": None}
     assert not any(b"the words of a" in data for _, data in contents(store.root))
-    assert len(store.sessions()) == 3
+    assert len(store.list_all()) == 3
 
 
 def test_a_session_that_cannot_be_deleted_is_reported_with_the_errno(
@@ -175,14 +175,14 @@ def test_the_size_of_a_session_includes_its_backups(store: Both) -> None:
 
 def test_sessions_without_a_prompt_are_candidates(store: Both) -> None:
     talk.keep(store, AGENT, "silent", talk.said("hi", session="silent"))
-    assert "silent" not in {row.session for row in store.sessions()}
+    assert "silent" not in {row.session for row in store.list_all()}
     assert [each.counts for each in find_candidates(store) if each.session == "silent"] == [False]
     assert pruned(store)["silent"] is None
 
 
 def test_the_age_of_a_session_ignores_the_agents_time(store: Both) -> None:
     talk.keep(store, AGENT, talk.SESSION, talk.prompt("used", at=60), talk.info(updatedAt=talk.time(-60), at=61))
-    assert [row.session for row in store.sessions()][-1] == talk.SESSION
+    assert [row.session for row in store.list_all()][-1] == talk.SESSION
     [first, *_] = find_candidates(store)
     assert (first.session, first.at) == (talk.SESSION, talk.time(60))
     assert talk.SESSION not in {each.session for each in beyond(Limits(before=talk.time(30)), find_candidates(store))}
@@ -193,4 +193,4 @@ def test_a_session_continued_in_the_meantime_is_not_pruned(store: Both) -> None:
     talk.keep(store, AGENT, "b", talk.prompt("not so old after all", session="b"), fresh=False)
     gone = {candidate.session: trouble for candidate, trouble in prune_sessions(store, candidates, soft=False)}
     assert gone == {"a": None, "b": IN_USE, "c": None}
-    assert [row.session for row in store.sessions()] == ["b"]
+    assert [row.session for row in store.list_all()] == ["b"]

@@ -35,7 +35,7 @@ def store(root: Path) -> Both:
     store = Both(root)
     for at, session in enumerate(("a", "b")):
         talk.keep(store, AGENT, session, at=at)
-    assert len(Both(root).sessions()) == 2  # this store's index stays closed: Windows removes no file that is open
+    assert len(Both(root).list_all()) == 2  # this store's index stays closed: Windows removes no file that is open
     return store
 
 
@@ -65,7 +65,7 @@ def test_an_intact_store_has_no_findings(store: Both) -> None:
 
 
 def test_a_turn_in_progress_is_no_finding(store: Both) -> None:
-    going_on = store.begin(AGENT, talk.header("a"), fresh=False)
+    going_on = store.open_to_append(AGENT, talk.header("a"), fresh=False)
     store.mark(AGENT, "a")
     going_on.append(talk.prompt("more", session="a", at=9))
     going_on.close()
@@ -159,7 +159,7 @@ def test_a_damaged_journal_is_repaired_and_keeps_its_events(store: Both, root: P
     assert kinds(verify_store(store)) == [("damaged journal", REPAIR)]
     mend(store)
     assert kinds(verify_store(store)) == []
-    assert Both(root).deleted(AGENT) == {"a", "b"}
+    assert Both(root).read_deleted(AGENT) == {"a", "b"}
 
 
 @pytest.mark.parametrize(
@@ -175,13 +175,13 @@ def test_an_index_that_differs_from_the_transcripts_is_rebuilt(
     store: Both, root: Path, accident: object, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_update, "_GRANULE_SECONDS", -1.0)  # the folder counts as seen, although it is new
-    rows = Both(root).sessions()
+    rows = Both(root).list_all()
     assert callable(accident)
     accident(root / "index.sqlite3")
     opened = Both(root)
     assert kinds(verify_store(opened)) == [(kind, REPAIR)]
     mend(opened)
-    assert opened.sessions() == rows
+    assert opened.list_all() == rows
     assert kinds(verify_store(opened)) == []
 
 
@@ -202,13 +202,13 @@ def test_an_index_restored_from_a_copy_is_behind(store: Both, root: Path) -> Non
     changed(old, "PRAGMA wal_checkpoint(TRUNCATE)")
     shutil.copy(old, root.parent / "copy")
     talk.keep(store, AGENT, "c", at=9)
-    assert len(Both(root).sessions()) == 3
+    assert len(Both(root).list_all()) == 3
     for path in root.glob("index.sqlite3*"):
         path.unlink()
     shutil.copy(root.parent / "copy", old)
     old.chmod(0o600)
     assert kinds(verify_store(Both(root))) == [("index behind", NOTHING)]
-    assert len(Both(root).sessions()) == 3
+    assert len(Both(root).list_all()) == 3
     assert kinds(verify_store(Both(root))) == []
 
 
@@ -223,7 +223,7 @@ def two_agents(root: Path) -> Both:
         for session in ("a", "b"):
             talk.keep(store, agent, session, talk.prompt(f"hello {agent}", session=session), talk.answer())
     opened = Both(root)
-    assert len(search_store(opened, Sought(question(["hello"]), opened.agents())).hits) == 4
+    assert len(search_store(opened, Sought(question(["hello"]), opened.list_agents())).hits) == 4
     return opened
 
 
@@ -232,8 +232,8 @@ def test_a_copied_store_is_not_damaged(two_agents: Both, root: Path, tmp_path: P
     shutil.copytree(root, copy, copy_function=shutil.copyfile)  # other inodes and times
     make_private(copy)
     assert kinds(verify_store(Both(copy))) == []
-    assert [replace(row, agent="") for row in Both(copy).sessions()] == [
-        replace(row, agent="") for row in two_agents.sessions()
+    assert [replace(row, agent="") for row in Both(copy).list_all()] == [
+        replace(row, agent="") for row in two_agents.list_all()
     ]
     assert kinds(verify_store(Both(copy))) == []
 
@@ -250,7 +250,7 @@ def test_what_the_next_list_and_search_notice_is_told_in_a_line_and_is_no_damage
     two_agents: Both, root: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_update, "_GRANULE_SECONDS", -1.0)
-    assert len(two_agents.sessions()) == 4
+    assert len(two_agents.list_all()) == 4
     folder = root / "transcripts" / "two"
     match step:
         case "the index removed":
@@ -265,7 +265,7 @@ def test_what_the_next_list_and_search_notice_is_told_in_a_line_and_is_no_damage
     [(_, todo)] = kinds(verify_store(Both(root)))
     assert todo == NOTHING
     opened = Both(root)
-    search_store(opened, Sought(question(["hello"]), opened.agents()))
+    search_store(opened, Sought(question(["hello"]), opened.list_agents()))
     assert kinds(verify_store(Both(root))) == []
     assert step.endswith(("added", "index removed")) or not words_in(root, step)
 

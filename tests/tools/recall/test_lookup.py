@@ -102,7 +102,7 @@ def test_a_turn_that_is_not_there_is_an_error_with_the_number_of_turns(store: Bo
 def test_the_list_has_the_newest_sessions_first_and_no_archived_ones(store: Both) -> None:
     for number in range(4):
         store_session(store, f"s{number}", (f"task {number}", []), at=EPOCH + number * DAY)
-    store.set_archived(next(store.newest()), True)
+    store.set_archived(next(store.list_newest()), True)
     told = lookup(store).sessions("", 2)
     assert [line for line in told.splitlines() if line.startswith("> task")] == ["> task 2", "> task 1"]
     assert told.endswith("There are more sessions.")
@@ -213,7 +213,7 @@ def test_an_id_must_be_whole(store: Both, given: str) -> None:
 def test_a_deleted_session_is_gone(store: Both, soft: bool) -> None:
     fixed(store)
     assert lookup(store).search("login", "", 5).startswith(INTRODUCTION)
-    store.remove(next(store.newest()), soft=soft)
+    store.delete_listed(next(store.list_newest()), soft=soft)
     assert lookup(store).search("login", "", 5).startswith("No earlier turn")
     with pytest.raises(NoSuchSession):
         lookup(store).session("one", "")

@@ -38,8 +38,8 @@ def holders(store: Both, text: str = TOKEN) -> list[str]:
 
 
 def redact(store: Both) -> int:
-    found = sum(redact_file(each, MASKING, dry=False).total() for each in store.redactable(None))
-    store.renew(None)
+    found = sum(redact_file(each, MASKING, dry=False).total() for each in store.find_redactable(None))
+    store.reindex(None)
     return found
 
 
@@ -77,7 +77,7 @@ def test_the_original_includes_what_is_appended_while_the_file_is_masked(
 def test_a_compressed_transcript_has_a_plain_original(store: Both, tmp_path: Path) -> None:
     talk.keep(store, AGENT, "s", talk.prompt(TOKEN), talk.answer())
     plain, before = path(store), path(store).read_bytes()
-    [row] = store.sessions()
+    [row] = store.list_all()
     assert store.compress(row.agent, row.name, Terms(min_size=1, older_than=0))
     redact_stored(store, plain, MASKING, dry=False, backup=tmp_path / "originals")
     assert (tmp_path / "originals" / plain.relative_to(store.root)).read_bytes() == before
@@ -128,34 +128,34 @@ def test_every_file_of_the_store_is_redacted(store: Both) -> None:
     backup = store.root / "backups" / AGENT / "s.jsonl"
     backup.parent.mkdir(parents=True)
     backup.write_bytes(b"".join(turn))
-    [listed] = store.page(AGENT, None, None, "").rows
+    [listed] = store.list_page(AGENT, None, None, "").rows
     assert listed.title == TOKEN
     assert len(holders(store)) >= 6
     assert redact(store) == 2 * 2 + 1 + 1 + 2
     assert holders(store) == []
-    assert [row.title for row in store.page(AGENT, None, None, "").rows] == ["[redacted]"]
+    assert [row.title for row in store.list_page(AGENT, None, None, "").rows] == ["[redacted]"]
 
 
 def test_redacting_a_session_redacts_its_transcript_and_backups(store: Both) -> None:
     for session in ("s", "other"):
         talk.keep(store, AGENT, session, talk.prompt(TOKEN), talk.answer())
-    [chosen] = [row for row in store.sessions() if row.session == "s"]
+    [chosen] = [row for row in store.list_all() if row.session == "s"]
     name = path(store).stem
     backup = store.root / "backups" / AGENT / "2026" / f"{name}.1.jsonl"
     backup.parent.mkdir(parents=True)
     backup.write_bytes(talk.said(TOKEN))
-    assert store.redactable([chosen]) == sorted([path(store), backup])
+    assert store.find_redactable([chosen]) == sorted([path(store), backup])
     redact_file(path(store), MASKING, dry=False)
-    store.renew([chosen])
-    assert {row.session: row.title for row in store.sessions()} == {"s": "[redacted]", "other": TOKEN}
+    store.reindex([chosen])
+    assert {row.session: row.title for row in store.list_all()} == {"s": "[redacted]", "other": TOKEN}
 
 
 def test_an_interrupted_renewal_does_not_unlist_a_session(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.prompt(TOKEN), talk.answer())
-    assert len(store.sessions()) == 1
+    assert len(store.list_all()) == 1
     store.mark(AGENT, "s")
-    store.forget(AGENT, "s")
-    assert len(store.sessions()) == 1
+    store.remove_from_index(AGENT, "s")
+    assert len(store.list_all()) == 1
 
 
 def test_entries_appended_during_the_redaction_stay_whole(store: Both) -> None:

@@ -39,25 +39,25 @@ def store(root: Path) -> Both:
 
 def deleted(store: Both) -> None:
     store.delete(AGENT, "s")
-    store.forget(AGENT, "s")
+    store.remove_from_index(AGENT, "s")
 
 
 def removed(store: Both) -> None:
-    [row] = [row for row in store.sessions() if row.session == "s"]
-    store.remove(row)
+    [row] = [row for row in store.list_all() if row.session == "s"]
+    store.delete_listed(row)
 
 
 def removed_by_hand(store: Both) -> None:
     for path in (store.root / "transcripts" / AGENT).glob(f"{file_name('s')}.*"):
         path.unlink()
     store.mark(AGENT, "s")
-    store.sessions()
+    store.list_all()
 
 
 def deleted_by_a_process_that_then_died(store: Both) -> None:
     known = store.layout.journal(AGENT)
     known.append("deleted", "s", talk.time(0))
-    Both(store.root).sessions()
+    Both(store.root).list_all()
 
 
 @pytest.mark.parametrize("delete", [deleted, removed, removed_by_hand, deleted_by_a_process_that_then_died])
@@ -67,7 +67,7 @@ def test_a_deleted_word_is_in_no_file(
 ) -> None:
     keep(store, "s", f"My word is {SECRET}", f"and again {SECRET}")
     keep(store, "kept", "My word is another")
-    store.sessions()
+    store.list_all()
     if compressed:
         cold.compressed_now(store, "s")
     assert [session for session, _ in found(store, "word")] == ["s", "kept"]
@@ -83,8 +83,8 @@ def test_deleting_a_superseded_session_removes_its_words(store: Both, root: Path
     keep(store, "s", f"My word is {SECRET}")
     assert found(store, SECRET) == [("s", [1])]
     keep(store, "s", "another")
-    [row] = [row for row in store.sessions() if row.title != "another"]
-    store.remove(row)
+    [row] = [row for row in store.list_all() if row.title != "another"]
+    store.delete_listed(row)
     assert left(root) == []
     assert found(store, "another") == [("s", [1])]
 
@@ -92,21 +92,21 @@ def test_deleting_a_superseded_session_removes_its_words(store: Both, root: Path
 def test_a_softly_deleted_session_is_not_found_and_its_words_are_in_no_table(store: Both, root: Path) -> None:
     keep(store, "s", f"My word is {SECRET}")
     assert found(store, SECRET) == [("s", [1])]
-    [row] = store.sessions()
-    store.remove(row, soft=True)
+    [row] = store.list_all()
+    store.delete_listed(row, soft=True)
     assert found(store, SECRET) == []
     assert not any(name.startswith("search/") for name in left(root))
-    [kept] = store.kept()
+    [kept] = store.list_deleted()
     store.restore(kept)
     assert found(store, SECRET) == [("s", [1])]
-    store.remove(row)
+    store.delete_listed(row)
     assert left(root) == []
 
 
 def test_the_users_title_is_found_until_it_changes(store: Both, root: Path) -> None:
     keep(store, "s", "hello")
     found(store, "hello")
-    [row] = store.sessions()
+    [row] = store.list_all()
     store.rename(row, f"My title {SECRET}")
     [hit] = search(store, "title").hits
     assert (hit.turns, hit.session.title) == ([], f"My title {SECRET}")
@@ -130,9 +130,9 @@ def test_a_masked_word_is_in_no_file_and_not_found(store: Both, root: Path) -> N
     key = "sk-ant-api03-" + "Ab1-Cd2_Ef3" * 9 + "AA"
     keep(store, "s", f"My key is {key}")
     assert found(store, "key") == [("s", [1])]
-    for path in store.redactable(None):
+    for path in store.find_redactable(None):
         redact_stored(store, path, Masking(), dry=False)
-    store.renew(None)
+    store.reindex(None)
     assert left(root, key) == []
     assert found(store, "my key") == [("s", [1])]
     assert left(root, key) == []
@@ -141,9 +141,9 @@ def test_a_masked_word_is_in_no_file_and_not_found(store: Both, root: Path) -> N
 def test_a_search_after_masking_is_no_damage(store: Both) -> None:
     key = "sk-ant-api03-" + "Ab1-Cd2_Ef3" * 9 + "AA"
     keep(store, "s", f"My key is {key}, and that is all")
-    for path in store.redactable(None):
+    for path in store.find_redactable(None):
         assert redact_stored(store, path, Masking(), dry=False)
-    store.renew(None)
+    store.reindex(None)
     assert found(store, "all") == [("s", [1])]
     assert list(verify_store(store)) == []
 
@@ -152,7 +152,7 @@ def test_words_read_before_a_delete_are_not_written_after_it(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(store, "s", f"My word is {SECRET}")
-    store.sessions()
+    store.list_all()
 
     def overtaken(*given: object) -> object:
         work = searching_work_on(*given)  # type: ignore[arg-type]
@@ -260,8 +260,8 @@ def test_a_python_without_fts5_is_reported(store: Both, monkeypatch: pytest.Monk
 
 def test_only_a_search_creates_tables(store: Both, root: Path) -> None:
     keep(store, "s", "word")
-    store.page(AGENT, None, None, talk.RUN)
-    store.bring_in(AGENT, "s")
+    store.list_page(AGENT, None, None, talk.RUN)
+    store.update_index(AGENT, "s")
     deleted(store)
     assert not (root / "search").exists()
 
@@ -321,7 +321,7 @@ def test_a_table_behind_its_transcript_is_no_damage(store: Both) -> None:
     append(store, "s", prompt("torn", at=5)[:-1])
     assert found(store, "torn") == [("s", [2])]
     append(store, "s", b"\n", said("more"), prompt("third", at=60))
-    store.sessions()
+    store.list_all()
     assert list(verify_store(store)) == []
     assert found(store, "third") == [("s", [3])]
 

@@ -70,7 +70,7 @@ def test_each_match_is_told_at_once_and_the_search_may_end_early(store: Both) ->
         told.append(hit.session.session)
         return len(told) < 3
 
-    sought = Sought(query.question(["word"]), store.agents(), limit=None)
+    sought = Sought(query.question(["word"]), store.list_agents(), limit=None)
     assert not search_store(store, sought, tell=tell).is_all
     assert told == ["s4", "s3", "s2"]
     assert len(search_store(store, sought).hits) == 5
@@ -87,7 +87,7 @@ def test_a_match_is_told_as_soon_as_no_newer_one_can_come(store: Both, monkeypat
         events.append(hit.session.session)
         return True
 
-    sought = Sought(query.question(["word"]), store.agents(), limit=None)
+    sought = Sought(query.question(["word"]), store.list_agents(), limit=None)
     result = search_store(store, sought, lambda done, total: events.append(done), tell)
     assert [hit.session.session for hit in result.hits] == ["s4", "s3", "s2", "s1", "continued", "s0"]
     assert events == [1, 2, "s4", 3, "s3", 4, "s2", 5, "s1", "continued", 6, "s0"]
@@ -103,7 +103,7 @@ def test_a_search_that_has_its_results_leaves_the_rest_to_the_next_one(
     def read(limit: int | None, since: str | None = None) -> tuple[list[str], bool, int]:
         """The sessions found, whether these are all, and how many were read."""
         done = [0]
-        sought = Sought(query.question(["word"]), store.agents(), since=since, limit=limit)
+        sought = Sought(query.question(["word"]), store.list_agents(), since=since, limit=limit)
         result = search_store(store, sought, lambda now, total: done.append(now))
         return [hit.session.session for hit in result.hits], result.is_all, done[-1]
 
@@ -158,7 +158,7 @@ def test_sessions_of_two_agents_with_the_same_id_are_separate(store: Both) -> No
 
 def test_of_a_session_and_its_copy_only_one_is_found_unless_both_went_on(store: Both) -> None:
     keep(store, "s", "word", "Word again")
-    copies = [store.continue_with(next(store.newest()), agent, {}) for agent in ("other", "third")]
+    copies = [store.continue_with(next(store.list_newest()), agent, {}) for agent in ("other", "third")]
     assert found(store, "word") == [("s", [1, 2])]
     assert found(store, "word", agents=("other",)) == [(copies[0], [1, 2])]
     talk.keep(store, "other", copies[0], prompt("word there", at=600, session=copies[0]), answer(at=600), fresh=False)
@@ -169,8 +169,8 @@ def test_of_a_session_and_its_copy_only_one_is_found_unless_both_went_on(store: 
 
 def test_a_title_of_a_session_and_its_copy_is_found_once(store: Both) -> None:
     talk.keep(store, AGENT, "s", prompt("x"), info(title="Named word"), answer())
-    store.continue_with(next(store.newest()), "other", {})
-    store.continue_with(next(store.newest()), "other", {})
+    store.continue_with(next(store.list_newest()), "other", {})
+    store.continue_with(next(store.list_newest()), "other", {})
     assert found(store, "named") == [("s", [])]
 
 
@@ -270,7 +270,7 @@ def test_a_shrunk_file_is_read_again(store: Both, root: Path) -> None:
     assert found(store, "second") == [("s", [2])]
     path = root / "transcripts" / AGENT / f"{file_name('s')}.jsonl"
     os.truncate(path, path.read_bytes().index(b'"second"'))
-    store.renew(None)
+    store.reindex(None)
     assert found(store, "second") == []
     assert found(store, "first") == [("s", [1])]
 
@@ -288,7 +288,7 @@ def test_the_next_search_continues_after_an_interruption(
         if done == 20:
             raise KeyboardInterrupt
 
-    sought = Sought(query.question(["word"]), store.agents(), limit=100)
+    sought = Sought(query.question(["word"]), store.list_agents(), limit=100)
     with pytest.raises(KeyboardInterrupt):
         search_store(store, sought, progress)
     assert told == [(done, 60) for done in range(1, 21)]

@@ -94,7 +94,7 @@ def test_a_transcript_that_the_index_knows_is_not_read(store: Both) -> None:
 def test_plain_and_compressed_transcripts_count_with_their_backups(store: Both) -> None:
     paths = [store_session(store, name, ("x", [chunk("said " * 1000)])) for name in "abc"]
     folder = paths[0].parent
-    store.sessions()  # the index has them: only such a transcript is compressed
+    store.list_all()  # the index has them: only such a transcript is compressed
     assert store.compress(folder.name, paths[1].stem, Terms(min_size=0, older_than=0.0)) is not None
     (store.root / "backups" / folder.name).mkdir(parents=True)
     (store.root / "backups" / folder.name / f"{paths[2].stem}.2026.jsonl").write_bytes(b"before")

@@ -31,7 +31,7 @@ class Home:
 
     def say(self, title: str, text: str) -> None:
         """One more turn of the session with this title."""
-        [row] = self.store.titled(title)
+        [row] = self.store.find_titled(title)
         session, path = row.session, self.store.layout.transcript(AGENT, row.name)
         open_session.make_plain(self.store.layout, AGENT, path)
         transcript = Transcript(path)
@@ -42,7 +42,7 @@ class Home:
     def prompts(self) -> dict[str, list[str]]:
         """What the user said, by the title of each session in the list."""
         found = {}
-        for row in self.store.newest():
+        for row in self.store.list_newest():
             with closing(self.store.open_listed(row)) as reading:
                 entries = [line.entry for line in reading.lines() if line.entry is not None]
             told = [entry.value for entry in entries if acp.text(entry.value, "method") == acp.PROMPT]
@@ -51,7 +51,7 @@ class Home:
 
     def elsewhere(self) -> list[tuple[str, str]]:
         """What was recorded on other machines in the only session: the machine, and a prompt."""
-        [row] = self.store.newest()
+        [row] = self.store.list_newest()
         with closing(self.store.open_listed(row)) as reading:
             assert reading.header is not None
             entries = b"".join(reading.bytes_from(reading.entries_at))

@@ -78,12 +78,12 @@ def _prepare(folder: Path, url: str, key: HistoryKey, said: Connection) -> None:
     for home in (one, two, one):
         home.sync()
     two.say("Grows there", "There")
-    [row] = two.store.titled(DELETED)
-    two.store.remove(row)
-    [row] = two.store.titled("Grows here")
+    [row] = two.store.find_titled(DELETED)
+    two.store.delete_listed(row)
+    [row] = two.store.find_titled("Grows here")
     two.store.rename(row, "Grows here and is renamed there")
-    [row] = [row for row in two.store.newest() if (row.title or "").startswith("Is masked")]
-    assert redact_stored(two.store, two.store.path(row), Masking(), dry=False)
+    [row] = [row for row in two.store.list_newest() if (row.title or "").startswith("Is masked")]
+    assert redact_stored(two.store, two.store.find_path(row), Masking(), dry=False)
     store_session(two.store, "1", ("Begins there", []))
     two.sync()
     one.say("Grows here", "Here")

@@ -37,7 +37,7 @@ def test_a_session_begins_here_continues_there_and_comes_back(homes: tuple[Home,
     two.sync()
     one.sync()
     assert one.prompts() == two.prompts() == {"Hello": ["Hello", "Again"]}
-    assert [[row.machine for row in home.store.newest()] for home in homes] == [[""], ["laptop"]]
+    assert [[row.machine for row in home.store.list_newest()] for home in homes] == [[""], ["laptop"]]
     assert [one.elsewhere(), two.elsewhere()] == [[("desktop", "Again")], [("laptop", "Hello")]]
 
 
@@ -61,7 +61,7 @@ def waiting(homes: tuple[Home, Home]) -> tuple[Home, Home, Path]:
     store_session(one.store, "s", ("Hello", [chunk("Hi")]))
     for home in homes:
         home.sync()
-    [row] = two.store.newest()
+    [row] = two.store.list_newest()
     editor = Transcript(two.store.layout.transcript(AGENT, row.name))
     one.say("Hello", "Again")
     for home in homes:
@@ -72,10 +72,10 @@ def waiting(homes: tuple[Home, Home]) -> tuple[Home, Home, Path]:
 
 def test_a_load_adds_the_turns_that_waited_and_the_next_round_knows_them(waiting: tuple[Home, Home, Path]) -> None:
     one, two, turns = waiting
-    [row] = two.store.newest()
+    [row] = two.store.list_newest()
     assert two.prompts() == {"Hello": ["Hello"]}
-    assert two.store.has_turns(AGENT, row.session)
-    assert two.store.add_turns(AGENT, row.session)
+    assert two.store.has_remote_turns(AGENT, row.session)
+    assert two.store.add_remote_turns(AGENT, row.session)
     assert not turns.exists()
     for home in (two, one):
         home.sync()
@@ -86,8 +86,8 @@ def test_a_load_adds_the_turns_that_waited_and_the_next_round_knows_them(waiting
 def test_turns_are_not_added_to_a_session_that_went_on_meanwhile(waiting: tuple[Home, Home, Path]) -> None:
     one, two, turns = waiting
     two.say("Hello", "There")
-    [row] = two.store.newest()
-    assert not two.store.add_turns(AGENT, row.session)
+    [row] = two.store.list_newest()
+    assert not two.store.add_remote_turns(AGENT, row.session)
     for home in (two, one):
         home.sync()
     assert not turns.exists()
@@ -96,16 +96,16 @@ def test_turns_are_not_added_to_a_session_that_went_on_meanwhile(waiting: tuple[
 
 def test_turns_that_wait_go_with_their_session(waiting: tuple[Home, Home, Path]) -> None:
     _, two, turns = waiting
-    [row] = two.store.newest()
-    two.store.remove(row)
+    [row] = two.store.list_newest()
+    two.store.delete_listed(row)
     assert not turns.exists()
 
 
 def test_turns_that_wait_go_if_another_machine_deletes_the_session(waiting: tuple[Home, Home, Path]) -> None:
     one, two, turns = waiting
     assert turns.exists()
-    [row] = one.store.newest()
-    one.store.remove(row)
+    [row] = one.store.list_newest()
+    one.store.delete_listed(row)
     for home in (one, two):
         home.sync()
     assert not turns.exists()
@@ -128,13 +128,13 @@ def test_titles_archives_and_deletes_follow(homes: tuple[Home, Home]) -> None:
     store_session(one.store, "c", ("Gone", []))
     for home in homes:
         home.sync()
-    rows = {row.title: row for row in two.store.newest()}
+    rows = {row.title: row for row in two.store.list_newest()}
     two.store.rename(rows["A"], "Better")
     two.store.set_archived(rows["B"], True)
-    two.store.remove(rows["Gone"])
+    two.store.delete_listed(rows["Gone"])
     two.sync()
     one.sync()
-    assert {(row.title, row.is_archived) for row in one.store.newest()} == {("Better", False), ("B", True)}
+    assert {(row.title, row.is_archived) for row in one.store.list_newest()} == {("Better", False), ("B", True)}
     assert b"Gone" not in _opened(one)
 
 
@@ -146,8 +146,8 @@ def test_many_deletes_leave_the_words_where_they_are_until_confirmed(
     for title in ("A", "B"):
         store_session(one.store, title, (title, []))
     one.sync()
-    for row in list(one.store.newest()):
-        one.store.remove(row)
+    for row in list(one.store.list_newest()):
+        one.store.delete_listed(row)
     one.sync()
     assert one.joined.standing().deletes == 2
     two.sync()
@@ -163,12 +163,12 @@ def test_a_soft_delete_and_its_restore_follow(homes: tuple[Home, Home]) -> None:
     store_session(one.store, "a", ("A", []))
     for home in homes:
         home.sync()
-    [row] = one.store.newest()
-    one.store.remove(row, soft=True)
+    [row] = one.store.list_newest()
+    one.store.delete_listed(row, soft=True)
     one.sync()
     two.sync()
     assert two.prompts() == {}
-    [kept] = two.store.kept()
+    [kept] = two.store.list_deleted()
     two.store.restore(kept)
     two.sync()
     one.sync()
@@ -178,11 +178,11 @@ def test_a_soft_delete_and_its_restore_follow(homes: tuple[Home, Home]) -> None:
 def test_a_session_that_was_soft_deleted_before_leaves_only_when_it_is_restored(homes: tuple[Home, Home]) -> None:
     one, two = homes
     store_session(one.store, "a", ("A", []))
-    [row] = one.store.newest()
-    one.store.remove(row, soft=True)
+    [row] = one.store.list_newest()
+    one.store.delete_listed(row, soft=True)
     one.sync()
     assert b'"method":"session/prompt"' not in _opened(one)
-    [kept] = one.store.kept()
+    [kept] = one.store.list_deleted()
     one.store.restore(kept)
     for home in homes:
         home.sync()
@@ -249,7 +249,7 @@ def test_a_session_that_is_being_loaded_gets_its_turns_later(homes: tuple[Home, 
         home.sync()
     two.say("Hello", "There")
     two.sync()
-    with closing(one.store.read_to_open(AGENT, "s")):
+    with closing(one.store.read_and_hold(AGENT, "s")):
         one.sync()
         assert one.prompts() == {"Hello": ["Hello"]}
     one.sync()
@@ -274,7 +274,7 @@ def test_a_compressed_session_gets_its_turns(homes: tuple[Home, Home]) -> None:
     store_session(one.store, "s", ("Hello", []))
     for home in homes:
         home.sync()
-    list(one.store.newest())
+    list(one.store.list_newest())
     assert one.store.compress(AGENT, file_name("s"), Terms(min_size=0, older_than=-1)) is not None
     two.say("Hello", "There")
     two.sync()
@@ -332,7 +332,7 @@ def test_an_agent_is_never_asked_for_an_id_that_an_agent_of_another_machine_gave
     path = store_session(one.store, "1", ("Hello", []))
     one.sync()
     two.sync()
-    [row] = two.store.newest()
+    [row] = two.store.list_newest()
     assert row.session not in ("1", "")
     with closing(two.store.open_listed(row)) as reading:
         reading.search()
@@ -357,8 +357,8 @@ def test_a_delete_of_a_session_whose_id_was_given_again_does_not_delete_the_olde
     store_session(one.store, "1", ("Older", []))
     one.sync()
     store_session(one.store, "1", ("Newer", []))
-    [newer] = one.store.titled("Newer")
-    one.store.remove(newer)
+    [newer] = one.store.find_titled("Newer")
+    one.store.delete_listed(newer)
     for home in (one, two):
         home.sync()
     assert one.prompts() == two.prompts() == {"Older": ["Older"]}

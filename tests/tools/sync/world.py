@@ -135,7 +135,7 @@ class MemorySessions:
     number: int = 0
     turns: dict[str, tuple[str, int, bytes]] = field(default_factory=dict)
 
-    def agents(self) -> list[str]:
+    def list_agents(self) -> list[str]:
         return [AGENT]
 
     def files(self) -> Iterable[SeenFile]:
