@@ -16,8 +16,6 @@ _INTERRUPTED = 130
 _GARBAGE = 50_000
 """New objects between two runs of the garbage collector. Imports leave no garbage; with Python's default, 700, looking
 for it takes a tenth of a short command's time."""
-_UNUSED = ("subprocess", "ipaddress", "bz2", "lzma")
-"""Modules that typer, pathlib and shutil import, but that most commands do not use."""
 
 
 def main() -> None:
@@ -86,13 +84,10 @@ def _command(words: list[str]) -> None:
 
         print(f"acp-proxy {__version__}")
         return
-    from acp_proxy.run.later import Later
-
     if _COMPLETE in os.environ:
         # with rich, typer renders each title: too slow for completion at a prompt
         sys.modules["rich"] = None  # type: ignore[assignment]
-    with Later(*_UNUSED):
-        from acp_proxy.cli import app as cli_app
+    from acp_proxy.cli import app as cli_app
 
     # To visit all that was imported would take a fifth of a short command, at its exit.
     cli_app.when_imported = gc.freeze

@@ -21,9 +21,11 @@ from typing import Any
 
 PROXY = (sys.executable, "-m", "acp_proxy")
 PRELOADED = (
-    "acp_proxy.run.proxy",
-    "acp_proxy.run.lasting",
-    "acp_proxy.cli.app",
+    "acp_proxy.run.serve",
+    "acp_proxy.run.replay_thread",
+    "acp_proxy.run.store_requests",
+    "acp_proxy.run.idle_compression",
+    "acp_proxy.run.start_sync",
     "acp_proxy.cli.app",
     "acp_proxy.tools.browse.command",
     "rich.table",

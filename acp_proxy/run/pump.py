@@ -62,15 +62,6 @@ class Pump:
         self._turn = 0
         self._thread = threading.Thread()
 
-    def resume(self, passed: bytes, unread: bytes) -> None:
-        """Before the start, decide on a line that was forwarded already, and on what was read after it."""
-        if passed:
-            effects = self._relay.decide_lines(self.peer, [passed])
-            self._todo.extend(effect for effect in effects if not isinstance(effect, Forward))
-            self._flushed = False
-        if unread:
-            self._take(self._turn, unread, may_pass=False)
-
     def start(self) -> None:
         """Start the thread."""
         self._thread = threading.Thread(

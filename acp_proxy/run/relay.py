@@ -103,7 +103,6 @@ class Relay:
         ``idle_seconds``: compress the store after this time without a line in either direction; None: never.
         """
         self.notify: Callable[[], None] = lambda: None
-        self.stirred = threading.Event()
         """Set once the agent has sent something, or a side has ended."""
         self._interceptor = interceptor
         self._recorder = recorder
@@ -190,8 +189,6 @@ class Relay:
 
     def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[Acting]:
         """Decide on complete lines from ``peer``. Returns the effects to perform."""
-        if peer is Peer.AGENT and not self.stirred.is_set():
-            self.stirred.set()
         return self._decide(LinesRead(peer, lines))
 
     def pass_to_agent(self, lines: bytes) -> bool:
@@ -489,7 +486,6 @@ class Relay:
         self._notify()
 
     def _notify(self) -> None:
-        self.stirred.set()
         self.notify()
 
     def _go_on_without(self, stuck: int) -> None:

@@ -9,7 +9,7 @@ import os
 import sys
 
 from acp_proxy.config import config_file, options
-from acp_proxy.errors import UsageError
+from acp_proxy.errors import REPLACED, UsageError
 from acp_proxy.run import agent_process as processes
 
 TYPE_CHECKING = False  # typing itself is slow to import
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 USAGE = 2
-LATER = ("inspect", "ipaddress", "copy", "platform", "annotationlib")
-"""Modules that orjson and pathlib import but ``run`` does not use: a fifth of what it would load."""
-
+_LOST = 1  # exit status: an upgrade replaced the files during the start
+_SIGTERM = 15  # signal itself is imported later
 _ALONE = (
     "in a terminal the agent runs by itself, and nothing is recorded. "
     "To use acp-proxy in an editor: acp-proxy editor EDITOR AGENT"
@@ -44,23 +43,23 @@ def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]"
     agent = _started(command)
     gc.disable()  # imports leave no garbage; looking for it would take a tenth of a start
     tell(wrong)
-    from acp_proxy.run.later import Later
+    try:
+        from acp_proxy.run import process_tree, signals
 
-    with Later(*LATER):
-        from acp_proxy.run.greeting import STDIN, STDOUT, Greeting, prepare
-        from acp_proxy.run.signals import hold
+        signals.hold()
+        from acp_proxy.run.serve import serve
 
-        hold()
-        basis = prepare(given)
-        greeting = Greeting(basis.settings, STDIN, STDOUT, agent.stdin, agent.stdout)
-        greeting.look()
-        sys.meta_path.insert(0, greeting)
-        from acp_proxy.run.proxy import serve
+        process_tree.load()
+    except Exception:  # noqa: BLE001 - an upgrade is replacing the files, and nothing here can relay
+        import contextlib
 
-        sys.meta_path.remove(greeting)
+        say(f"{REPLACED} while it was starting. Restart the agent.")
+        with contextlib.suppress(OSError):
+            os.kill(agent.pid, _SIGTERM)
+        os._exit(_LOST)
 
     # Does not wait for threads that still read, or hang in the store.
-    os._exit(serve(agent, command, given, basis, greeting))
+    os._exit(serve(agent, command, given))
 
 
 def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str], list[str]]:

@@ -148,15 +148,6 @@ def test_the_lines_of_one_read_are_decided_together_and_done_in_order(direction:
     assert direction.ends == [None]
 
 
-def test_what_passed_before_the_start_is_decided_on_and_not_forwarded_again(direction: Direction) -> None:
-    direction.pump.resume(b"passed\n", b"one\ntw")
-    direction.write(b"o\n")
-    direction.pump.start()
-    direction.end()
-    assert direction.performer.read == [[b"passed\n"], [b"one\n"], [b"two\n"]]
-    assert [done for done in direction.performer.done if done != "flush"] == ["one\n", "two\n"]
-
-
 def test_a_last_line_without_a_newline_is_delivered_at_the_end(direction: Direction) -> None:
     direction.write(b"one\ntw")
     direction.write(b"o")

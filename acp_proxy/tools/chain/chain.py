@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.run import greeting, lasting, output, proxy
+from acp_proxy.run import output, serve
 from acp_proxy.run.output import Output
 from acp_proxy.run.pump import READ_SIZE
 from acp_proxy.run.signals import ENDING_SIGNALS
@@ -113,11 +113,11 @@ def serve_chain(given: dict[str, str]) -> int:
     news: queue.SimpleQueue[int] = queue.SimpleQueue()  # its put is safe in a signal handler
     for each in ENDING_SIGNALS:
         signal.signal(each, lambda number, _: news.put(number))
-    junction = Junction(greeting.STDIN, greeting.STDOUT, greeting.warn, lambda: news.put(_OVER))
-    recorder, relay = proxy.build(
+    junction = Junction(serve.STDIN, serve.STDOUT, serve.warn, lambda: news.put(_OVER))
+    recorder, relay = serve.build(
         [],
         given,
-        greeting.prepare(given, is_chained=True),
+        serve.prepare(given, is_chained=True),
         from_client=junction.from_client,
         to_client=junction.to_client,
         from_agent=junction.from_agent,
@@ -126,11 +126,7 @@ def serve_chain(given: dict[str, str]) -> int:
     relay.notify = lambda: news.put(_OVER)
     relay.start()
     junction.start()
-    lasting.load_telling()
-    if recorder is not None:
-        lasting.load_stores()
-        relay.synchronize()
-    lasting.collect_garbage()
+    serve.finish_start(recorder, relay)
     last = _next(news)
     why = f"acp-proxy was ended by {signal.Signals(last).name}" if last > 0 else "the conductor has ended the chain"
 

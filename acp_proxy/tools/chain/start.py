@@ -21,9 +21,6 @@ def launch_chain(words: list[str]) -> None:
         os._exit(start.USAGE)
     gc.disable()  # as in ``launch``
     start.tell(wrong)
-    from acp_proxy.run.later import Later
-
-    with Later(*start.LATER):
-        from acp_proxy.tools.chain.chain import serve_chain
+    from acp_proxy.tools.chain.chain import serve_chain
 
     os._exit(serve_chain(given))

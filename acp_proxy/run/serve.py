@@ -1,0 +1,219 @@
+"""``run`` after the agent's start: opens the store, builds the parts of the proxy, and runs them until the end."""
+
+import contextlib
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from acp_proxy import __version__
+from acp_proxy.config import options
+from acp_proxy.errors import NO_MCP, StoreRefused, UsageError
+from acp_proxy.protocol import jsonrpc
+from acp_proxy.proxy.capabilities import Modes, Settings
+from acp_proxy.proxy.connection import Connection
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.run.agent_process import AgentProcess
+from acp_proxy.run.output import stderr
+from acp_proxy.run.relay import IDLE_SECONDS, Relay, ReplayOptions
+from acp_proxy.run.shutdown import supervise
+from acp_proxy.store.opened import ALL, PRIVATE_UMASK, StoreBase, default_root
+from acp_proxy.store.store import Store, load_the_rest
+
+STDIN, STDOUT = 0, 1
+_OPENING_SECONDS = 10.0
+"""How long a store may take to open. Nothing passes meanwhile, but else nothing would be recorded until the next start.
+"""
+_SWITCH_SECONDS = 0.0005
+"""A replay keeps Python busy. With the default interval, it would delay a message by up to 5 ms."""
+_WARNING = 2000  # characters: a warning may quote a session's id, which may be megabytes
+
+
+class Basis(Struct, frozen=True):
+    """What the options and the store say. ``store``: None: nothing is recorded. ``mask``: the function that masks
+    secrets in entries, or None."""
+
+    settings: Settings
+    store: StoreBase | None
+    mask: Callable[[bytes], bytes] | None
+
+
+def serve(agent: AgentProcess, command: list[str], given: dict[str, str]) -> int:
+    """Relay between the editor and the agent until both have ended. Returns the exit code.
+
+    ``command``: the agent's. ``given``: the values of the options.
+    """
+    recorder, relay = build(
+        command,
+        given,
+        prepare(given),
+        from_client=STDIN,
+        to_client=STDOUT,
+        from_agent=agent.stdout,
+        to_agent=agent.stdin,
+    )
+    relay.start()
+    finish_start(recorder, relay)
+    return supervise(agent, relay, options.seconds(given["grace"]))
+
+
+def prepare(given: dict[str, str], *, is_chained: bool = False) -> Basis:
+    """Open the store, and warn if it cannot be used. ``given``: the values of the options."""
+    os.umask(PRIVATE_UMASK)  # an agent that we start has started with the user's umask
+    store, mask = None, None
+    if not given["no-record"]:
+        try:
+            mask = _read_mask(given)
+            store = _open_store(given)
+        except UsageError as wrong:  # the file with patterns was removed since the start
+            warn(f"nothing is recorded: {wrong}")
+    answerers = {name: given[name] for name in ("list", "load", "delete", "resume", "handover")}
+    modes = Modes(**answerers, unstable=bool(given["unstable"]))
+    id = store.id if store is not None else None
+    recall = _find_recall(store.root) if given["recall"] and store is not None else ()
+    settings = Settings(store is not None, not given["no-synthesize"], __version__, modes, id, is_chained, recall)
+    return Basis(settings, store, mask)
+
+
+def build(
+    command: list[str],
+    given: dict[str, str],
+    basis: Basis,
+    *,
+    from_client: int,
+    to_client: int,
+    from_agent: int,
+    to_agent: int,
+) -> tuple[Recorder | None, Relay]:
+    """Build the parts of the proxy. ``command``: the agent's; empty in a chain. ``from_client`` to ``to_agent``:
+    descriptors."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    say = _make_warn(basis.mask)
+    recorder = _make_recorder(command, given, basis, say)
+    mode: Literal["full", "compact"] = "full" if given["replay"] == "full" else "compact"
+    relay = Relay(
+        Connection(basis.settings),
+        recorder,
+        from_client=from_client,
+        to_client=to_client,
+        from_agent=from_agent,
+        to_agent=to_agent,
+        warn=say,
+        replay=ReplayOptions(mode, options.size(given["replay-tool-limit"]), options.record_size(given["record-size"])),
+        idle_seconds=IDLE_SECONDS if given["compress"] == "daily" else None,
+    )
+    return recorder, relay
+
+
+def finish_start(recorder: Recorder | None, relay: Relay) -> None:
+    """While the relay runs already: import what is needed later, and let sync look for turns of other machines.
+
+    An upgrade of acp-proxy may replace its files under a process that runs for days, so everything is imported now.
+    A failed import is ignored: what needs the module reports it.
+    """
+    with contextlib.suppress(Exception):
+        from acp_proxy.run import replay_thread, store_requests  # noqa: F401 - first: an editor loads a session at once
+    if recorder is not None:
+        load_the_rest()
+        with contextlib.suppress(Exception):
+            from acp_proxy.run import idle_compression, start_sync  # noqa: F401
+        relay.synchronize()
+    # ``launch`` stopped the garbage collector. What was loaded until now stays, so it need not be visited.
+    gc.freeze()
+    gc.enable()
+
+
+def warn(text: str) -> None:
+    """Write one line to stderr, where editors keep the logs of agents."""
+    stderr.write(f"acp-proxy: {jsonrpc.printable(text[:_WARNING])}\n".encode("utf-8", "replace"))
+
+
+def _make_warn(mask: Callable[[bytes], bytes] | None) -> Callable[[str], None]:
+    """``warn``, which editors log, with secrets masked: the text of an internal error may quote a message."""
+    if mask is None:
+        return warn
+    return lambda text: warn(mask(text.encode("utf-8", "replace")).decode("utf-8", "replace"))
+
+
+def _make_recorder(
+    command: list[str], given: dict[str, str], basis: Basis, warn: Callable[[str], None]
+) -> Recorder | None:
+    if basis.store is None:
+        return None
+    return Recorder(
+        Store.of(basis.store),
+        command,
+        given["agent-id"] or None,
+        given["fsync"],
+        warn,
+        basis.mask,
+        deletes_softly=given["delete-mode"] == "soft",
+        also=_read_also(given),
+    )
+
+
+def _read_also(given: dict[str, str]) -> list[str]:
+    """The names of the agents whose sessions are listed too."""
+    return [name.strip() for name in given["also-list"].split(",") if name.strip()]
+
+
+def _open_store(given: dict[str, str]) -> StoreBase | None:
+    """The store. None: it cannot be used, and the user was warned.
+
+    It is opened on a thread of its own, because one that hangs must not keep the editor and the agent apart for ever.
+    """
+    root = Path(given["store"]).expanduser() if given["store"] else default_root()
+    found: list[StoreBase | StoreRefused] = []
+
+    def open_it() -> None:
+        try:
+            found.append(store := StoreBase(root))
+        except StoreRefused as problem:
+            found.append(problem)
+            return
+        with contextlib.suppress(OSError):
+            for name in _read_also(given):
+                if name != ALL and not store.list_agents(name):
+                    warn(f"--also-list: no agent called {name!r} has a recorded session yet.")
+
+    opening = threading.Thread(target=open_it, name="opening the store", daemon=True)
+    opening.start()
+    opening.join(_OPENING_SECONDS)
+    match found:
+        case [StoreBase() as store]:
+            return store
+        case [StoreRefused(may_pass=True) as problem]:
+            warn(f"nothing is recorded until this passes: {problem}")
+            return StoreBase.open_later(root, problem)
+        case [StoreRefused() as problem]:
+            warn(f"nothing is recorded: {problem}")
+        case _:
+            warn(f"nothing is recorded: {root} does not answer. Choose another place with --store.")
+    return None
+
+
+def _find_recall(root: Path) -> tuple[str, ...]:
+    """The command of the MCP server that looks up sessions in this store; empty if its package is missing.
+
+    ``-P``: the agent may start it in a repository, from which Python must not import anything.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("mcp") is None:
+        warn(NO_MCP)
+        return ()
+    return sys.executable, "-P", "-m", "acp_proxy", "mcp", "--store", os.path.abspath(root)
+
+
+def _read_mask(given: dict[str, str]) -> Callable[[bytes], bytes] | None:
+    """The function that masks secrets in entries, or None. Raises UsageError."""
+    if (patterns := options.patterns(given["redact"])) is None:
+        return None
+    from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
+
+    return Masking(patterns).lines

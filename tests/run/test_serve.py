@@ -1,0 +1,50 @@
+"""``run`` after the agent's start: the store opens within a limit, and what is needed later is imported."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from acp_proxy.config import options
+from acp_proxy.run import serve
+
+SECONDS = 20.0
+LOADED = """
+import sys
+from acp_proxy.run import process_tree, serve
+
+class Relay:
+    def synchronize(self):
+        pass
+
+process_tree.load()
+serve.finish_start(object(), Relay())
+print(*sys.modules)
+"""
+NEEDED = {"sqlite3", "acp_proxy.run.process_tree"} | ({"psutil"} if sys.platform != "linux" else set())
+NEEDED |= {f"acp_proxy.transcript.{name}" for name in ("compressed", "rebuild_header")}
+NEEDED |= {f"acp_proxy.store.{name}" for name in ("index_update", "soft_deleted", "compress")}
+NEEDED |= {f"acp_proxy.run.{name}" for name in ("idle_compression", "replay_thread", "shutdown", "start_sync")}
+
+
+def test_all_that_a_conversation_needs_is_imported_at_the_start_and_no_tool() -> None:
+    """An upgrade may replace the files under a process that runs for days."""
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=SECONDS, check=True)
+    modules = set(done.stdout.split())
+    assert modules >= NEEDED
+    assert not {"_ssl", "ssl", "_hashlib", "anyio", "asyncio", "typer"} & modules
+    assert not {name for name in modules if name.startswith("acp_proxy.tools.")}
+    assert not {"obstore", "nacl"} & modules
+
+
+def test_a_store_that_hangs_at_the_start_is_named_and_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, _ = options.parse(["--store", "/far/away", "agent"], {}, {}, options.RUN)
+    comes_back, said = threading.Event(), list[str]()
+    monkeypatch.setattr(serve, "StoreBase", lambda root: comes_back.wait())
+    monkeypatch.setattr(serve, "_OPENING_SECONDS", 0.01)
+    monkeypatch.setattr(serve, "warn", said.append)
+    assert serve.prepare(given).store is None
+    comes_back.set()
+    [warning] = said
+    assert "away does not answer. Choose another place with --store." in warning
