@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from acp_proxy.comparison.choose_replay import verdict
 from acp_proxy.comparison.compare import Comparison
-from acp_proxy.comparison.late_updates import Sieve
+from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.protocol.framing import LineFramer
@@ -352,10 +352,10 @@ def _compared(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
             for entry in found:
                 laying.add(entry)
             comparison = Comparison(laying.past())
-            sieve = Sieve(comparison, ours=True)
+            late = LateUpdates(comparison, shows_transcript=True)
             for line, update in told:
                 if acp.is_conversation(acp.update_kind(update)):
-                    sieve.add(line, update)
+                    late.add(line, update)
             verdict(comparison)
             comparison.new()
 

@@ -1,250 +1,294 @@
-"""Sorts what an agent sends about a session after its answer: what the client has seen already, and what is new.
+"""Sorts the updates that an agent sends late, behind its answer to a load: what the client has seen, and what is new.
 
-``Sieve`` works between the answer and the next prompt: a line waits only while it equals what the client has seen.
-``InTurn`` works in the turn after that, in which what the agent says passes, except a replay that provably runs.
+Agents answer before their replay is complete. gemini sends one message of the history, answers, and sends the rest; a
+client that prompts at once meets that rest in its first turn. It must not be shown behind the transcript, nor recorded
+a second time. But an answer to a prompt may have the same words as the history, and swallowing it is worse than showing
+something twice. So a line is held back or left out only where it cannot be such an answer:
+
+- Before the next prompt (``add``), no prompt is open. A line waits as long as it equals what the client has seen, and
+  is left out once that is certain.
+- In the turn after that (``add_in_turn``), what the agent sends goes to the client at once, and is recorded. Only a
+  user message that nobody typed can prove that it is history, together with what follows it in order.
 """
+
+from msgspec import Struct
 
 from acp_proxy.comparison.compare import Comparison, Span
 from acp_proxy.comparison.transcript_text import CALLS, PLAN, block_letters, digest, shown_by
 from acp_proxy.protocol import acp
 
 WAITING_LIMIT = 1024 * 1024
-"""The most bytes that wait for what the agent sends next."""
-Sorted = tuple[bytes, bool, bool]
-"""A line of a turn, whether to send it to the client now, and whether to record it now."""
+"""The most bytes that wait for what the agent sends next. Beyond that, they pass: nothing is proved yet."""
 
 
-class Sieve:
-    """Drops repetitions that come after the agent's answer and before the next prompt."""
+class SortedLine(Struct, frozen=True):
+    """A line of a turn, and what to do with it now: send it to the client, record it, or both."""
 
-    def __init__(self, comparison: Comparison, *, ours: bool, shows_tail: bool = True) -> None:
-        """``ours``: the client has seen the transcript; else what the agent sent. ``shows_tail``: its tail too; else it
-        gets no replay, which is known by its first user message."""
+    line: bytes
+    is_sent: bool
+    is_recorded: bool
+
+
+class LateUpdates:
+    """The updates of one session behind the answer to a load, until the turn after it has ended.
+
+    Before the next prompt, what is new is recorded by ``Comparison.new``, which knows only then what follows it. In the
+    turn, the comparison is over, and each line comes out with whether to record it.
+    """
+
+    def __init__(self, comparison: Comparison, *, shows_transcript: bool, shows_replay: bool = True) -> None:
+        """``comparison``: with what the agent sent before its answer.
+
+        ``shows_transcript``: the client has seen the transcript; else what the agent sent. ``shows_replay``: False for
+        a resume, after which the client gets no replay at all.
+        """
         self._comparison = comparison
-        self._ours = ours
-        self._shows_tail = shows_tail
-        self._is_replay = False
-        self._waiting: list[bytes] = comparison.tail_lines()[1] if ours and shows_tail else []
+        self._text = comparison.past
+        self._shows_transcript = shows_transcript
+        self._shows_replay = shows_replay
+        self.is_in_turn = False
+        """Whether the next prompt has come, so that ``add_in_turn`` takes the updates of turns."""
+
+        self._waiting: list[bytes] = []
         self._size = 0
-        self._is_unsure = False
-        """Unknown words of the agent wait: the transcript's answer in other words, unless nothing known follows."""
+        if shows_transcript and shows_replay:
+            # The tail passed behind the transcript, except its end: thoughts, plans and user messages without an
+            # answer. What the agent sends next says whether they belong to its replay.
+            _, self._waiting = comparison.tail_lines()
+        self._is_replay = False
+        """A user message came before the next prompt, so the agent replays."""
+        self._is_reworded = False
+        """Unknown words wait: the transcript's answer in other words, unless nothing known follows."""
+
+        self._at = self._user = 0
+        """In the turn: where the replay has come to in the transcript, as ``Comparison.at`` and ``Comparison.user``."""
+        self._may_continue = False
+        """In the turn: whether what the agent sends next may go on in order."""
+        self._is_proven = self._is_proof = False
+        """In the turn: whether a user message has proved a replay, and whether the one that is coming does."""
+        self._undecided: list[tuple[bytes, bool]] = []
+        """In the turn: lines that may belong to the replay and are not recorded, each with whether it was sent."""
+        self._letters = ""
+        """In the turn: the letters of the message that is coming, if it may belong to the replay."""
+        self._run: tuple[str, str | None] | None = None
+
+    # --- between the answer and the next prompt
 
     def add(self, line: bytes, update: object) -> list[bytes]:
-        """Take a conversation update: its line, and its parsed ``params.update``. Returns the lines to send now."""
+        """Take an update of the conversation: its line, and its parsed ``params.update``. Returns the lines to send
+        now."""
         self._is_replay = self._is_replay or acp.update_kind(update) == acp.USER_CHUNK
         return self._without_replay(self._sort(line, update))
 
-    def rest(self) -> list[bytes]:
-        """The waiting lines that the client has not seen, since nothing more comes."""
+    def release(self) -> list[bytes]:
+        """The waiting lines that the client has not seen, since nothing more comes before the next prompt."""
         return self._without_replay(self._sort_rest())
 
     def _without_replay(self, lines: list[bytes]) -> list[bytes]:
-        """Nothing of a replay, for a client that gets none. Nobody typed that user message here, so it is history."""
-        return lines if self._shows_tail or not self._is_replay else []
+        """Nothing from the first user message on for a client that gets no replay. A resume replays nothing, and no
+        prompt is open, so nobody typed that message here: it is history, and what follows it too."""
+        return lines if self._shows_replay or not self._is_replay else []
 
     def _sort(self, line: bytes, update: object) -> list[bytes]:
         comparison, kind = self._comparison, acp.update_kind(update)
-        run = comparison.run
-        before = run
+        before = comparison.run
         number = comparison.add(line, update, late=True)
         run = comparison.run
         if before is not None and run is not before and before.kind == acp.AGENT_CHUNK and not before.is_new:
-            self._drop()  # the client has seen this message, and what came with it
+            self._drop()  # a message that the client has seen is complete; what waited came before or in it
         self._waiting.append(line)
         self._size += len(line)
         if self._size > WAITING_LIMIT:
-            return self._let_go()
+            return self._take_waiting()
+        was_shown = self._shows_transcript or comparison.begins_again
         if kind in (acp.USER_CHUNK, acp.THOUGHT_CHUNK, PLAN):
-            may_be_seen = self._ours or comparison.begins_again or comparison.may_begin_again
-            return [] if may_be_seen and not comparison.is_going_on else self._let_go()
+            # Agents add context to these, so they prove nothing: they share the fate of the agent's next words. A user
+            # message behind the transcript's last turn is new whatever follows, so nobody has to wait for that.
+            may_be_shown = was_shown or comparison.may_begin_again
+            return [] if may_be_shown and not comparison.is_going_on else self._take_waiting()
         if kind in CALLS or shown_by(update) is not None:
-            if number is None or not (self._ours or comparison.begins_again):
-                return self._let_go()
+            if number is None or not was_shown:
+                return self._take_waiting()
             self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
             return [line] if comparison.completes else []
         if kind == acp.AGENT_CHUNK and run is not None:
-            if not run.is_new and comparison.follow(run) and run.span is not None and self._was_shown(run.span):
-                return []
-            rest = comparison.rest(run) if self._ours and not run.is_new else None
+            if not run.is_new and comparison.follow(run) and run.span is not None and self._has_shown(run.span):
+                return []  # word for word what the client has seen next, until now
+            rest = comparison.rest(run) if self._shows_transcript and not run.is_new else None
             run.is_new = True
             if rest is not None:  # the client has seen how this message begins, and what came with it
                 self._waiting = rest
-                return self._let_go()
-            was_shown = self._ours or comparison.begins_again
+                return self._take_waiting()
             if was_shown and comparison.skip_answer(run):
-                return self._drop()
-            self._is_unsure = was_shown and comparison.is_before_known_turn
-            return [] if self._is_unsure else self._let_go()
-        is_known = digest(update) in comparison.past.others
-        return self._drop() if is_known and self._ours else self._let_go()
+                return self._drop()  # other words before it (gemini: "[Thought: true]"), but it ends with that answer
+            # Other words than the transcript's answer, with known turns behind it. If one of them follows, these were
+            # that answer, which the client has seen in its own words; if nothing follows, they are new.
+            self._is_reworded = was_shown and comparison.is_before_known_turn
+            return [] if self._is_reworded else self._take_waiting()
+        is_known = digest(update) in self._text.others
+        return self._drop() if is_known and self._shows_transcript else self._take_waiting()
 
     def _sort_rest(self) -> list[bytes]:
         run = self._comparison.run
         is_shown = run is not None and run.kind == acp.AGENT_CHUNK and not run.is_new
         self._comparison.end_message()
-        is_alone = self._ours and (run is None or run.kind != acp.AGENT_CHUNK)  # a user message without an answer
-        if is_alone and self._comparison.goes_on:
+        # Without words of the agent behind them, user messages and thoughts are a part of the history, as the client
+        # has seen it, except a user message behind the transcript's last turn.
+        is_neutral = self._shows_transcript and (run is None or run.kind != acp.AGENT_CHUNK)
+        if is_neutral and self._comparison.goes_on:
             new = {line for part in self._comparison.tail_lines() for line in part}
-            return [line for line in self._let_go() if line in new]
-        return self._drop() if is_shown or (is_alone and not self._is_unsure) else self._let_go()
+            return [line for line in self._take_waiting() if line in new]
+        return self._drop() if is_shown or (is_neutral and not self._is_reworded) else self._take_waiting()
 
-    def _was_shown(self, span: Span) -> bool:
-        return self._ours or self._comparison.was_told(span)
+    def _has_shown(self, span: Span) -> bool:
+        return self._shows_transcript or self._comparison.was_told(span)
 
     def _drop(self) -> list[bytes]:
-        self._waiting, self._size, self._is_unsure = [], 0, False
+        self._take_waiting()
         return []
 
-    def _let_go(self) -> list[bytes]:
-        waiting = self._waiting
-        self._drop()
+    def _take_waiting(self) -> list[bytes]:
+        waiting, self._waiting = self._waiting, []
+        self._size, self._is_reworded = 0, False
         return waiting
 
+    # --- in the turn after it
 
-class InTurn:
-    """Finds a replay that still runs when the client prompts, or that begins after that.
-
-    What the agent says in a turn goes to the client at once. Equal words prove nothing: agents say the same twice, and
-    leave turns out of their replays. Only a user message proves a replay, if it is no echo, and is the next one of the
-    replay before the prompt, or the transcript's first one. What follows it is not new as long as it goes on in order.
-
-    If the replay before the prompt stops in the middle of a turn, what goes on there in order is sent at once too, but
-    recorded only when something else follows. It belongs to the replay if such a user message or an echo follows.
-    """
-
-    def __init__(self, comparison: Comparison, *, ours: bool) -> None:
-        """``ours``: the client has seen the whole transcript, so it must not get the repetition."""
-        self._past = comparison.past
-        self._ours = ours
-        self._at, self._user = comparison.at, comparison.user
-        self._goes_on = comparison.stops_in_turn
-        """Whether what the agent says next may go on in order."""
-        self._is_proven = self._is_next_user = False
-        """Whether a user message has proved a replay, and whether the user message that is coming does."""
-        self._waiting: list[tuple[bytes, bool]] = []
-        """Lines that may belong to the replay and are not recorded, each with whether it was sent."""
-        self._size = 0
-        self._said = ""
-        """The letters of the message that is coming, if it may belong to the replay."""
-        self._run: tuple[str, str | None] | None = None
+    def begin_turn(self, *, shows_transcript: bool) -> None:
+        """The client has prompted. ``shows_transcript``: the client must not get a replay, since it has seen the
+        transcript, or has cancelled the load and wants nothing of the past."""
+        if self.is_in_turn:
+            return
+        comparison = self._comparison
+        self.is_in_turn, self._shows_transcript, self._size = True, shows_transcript, 0
+        self._at, self._user, self._may_continue = comparison.at, comparison.user, comparison.stops_in_turn
 
     @property
-    def is_running(self) -> bool:
-        """Whether other updates than user messages may belong to a replay."""
-        return self._goes_on or bool(self._waiting)
+    def may_be_replay(self) -> bool:
+        """In the turn: whether other updates than user messages may belong to a replay."""
+        return self._may_continue or bool(self._undecided)
 
-    def add(self, line: bytes, update: object, prompts: list[str]) -> list[Sorted]:
+    def add_in_turn(self, line: bytes, update: object, prompts: list[str]) -> list[SortedLine]:
         """Take an update of a turn: its line, and its parsed ``params.update``.
 
         ``prompts``: the letters of the open prompts without an echo; an echoed one is removed. A line that was not sent
-        or not recorded comes back later, from this or from ``rest``, unless it belongs to a replay.
+        or not recorded comes back later, from this or from ``release_in_turn``, unless it belongs to a replay.
         """
         kind = acp.update_kind(update) or ""
         run = (kind, acp.text(update, "messageId"))
         out = self._end_message() if run != self._run else []
         self._run = run
-        said, shown = block_letters(acp.member(update, "content")), shown_by(update)
+        letters, shown = block_letters(acp.member(update, "content")), shown_by(update)
         if kind == acp.USER_CHUNK:
-            return out + self._add_user(line, said, prompts)
-        if not self._goes_on:
+            return out + self._add_user(line, letters, prompts)
+        if not self._may_continue:
             return out + self._pass(line)
         if kind == acp.AGENT_CHUNK and shown is None:
-            return out + self._add_words(line, said)
+            return out + self._add_words(line, letters)
         if kind in CALLS or shown is not None:
             return out + self._add_call(line, shown or update)
         is_known = kind == PLAN or (
-            said in self._past.thoughts if kind == acp.THOUGHT_CHUNK else digest(update) in self._past.others
+            letters in self._text.thoughts if kind == acp.THOUGHT_CHUNK else digest(update) in self._text.others
         )
         return out + (self._wait(line) if is_known else self._pass(line))
 
-    def rest(self) -> list[Sorted]:
+    def release_in_turn(self) -> list[SortedLine]:
         """The lines that wait, since the turn is over, or something comes that must not overtake them."""
         out = self._end_message()
         self._run = None
         return out + self._decide(is_new=True)
 
-    def _add_user(self, line: bytes, said: str, prompts: list[str]) -> list[Sorted]:
-        self._said += said
-        number = self._next_user(self._said)
+    def _add_user(self, line: bytes, letters: str, prompts: list[str]) -> list[SortedLine]:
+        self._letters += letters
+        number = self._find_proof(self._letters)
         if number is None:  # within context
-            number = self._next_user(said)
-        forms = [self._said, *(self._past.users[number].forms if number is not None else [])]
+            number = self._find_proof(letters)
+        forms = [self._letters, *(self._text.users[number].forms if number is not None else [])]
         echoed = next((prompt for prompt in prompts if prompt in forms), None)
-        if echoed is not None or any(prompt.startswith(self._said) for prompt in prompts):
+        if echoed is not None or any(prompt.startswith(self._letters) for prompt in prompts):
+            # An echo: agents repeat a prompt before they answer it. Whatever they replayed before, the answer follows.
             if echoed is not None:
                 prompts.remove(echoed)
-            self._goes_on = self._is_proven = self._is_next_user = False
-            return [*self._decide(is_new=False), (line, True, True)]
-        self._is_next_user = number is not None
+            self._may_continue = self._is_proven = self._is_proof = False
+            return [*self._decide(is_new=False), SortedLine(line, True, True)]
+        self._is_proof = number is not None
         if number is not None:
             out = self._decide(is_new=False)
-            self._goes_on = self._is_proven = True
-            self._at, self._user = self._past.users[number].begins(self._at), number + 1
+            self._may_continue = self._is_proven = True
+            self._at, self._user = self._text.users[number].begins(self._at), number + 1
             return out + self._wait(line)
-        following = [*self._past.users[self._user : self._user + 1], *self._past.users[:1]]
-        if any(form.startswith(self._said) for user in following for form in user.forms):
-            return self._wait(line)
-        return self._break_off(line)
+        following = [*self._text.users[self._user : self._user + 1], *self._text.users[:1]]
+        if any(form.startswith(self._letters) for user in following for form in user.forms):
+            return self._wait(line)  # the message may become such a proof with its next chunk
+        return self._end_replay(line)
 
-    def _next_user(self, said: str) -> int | None:
-        """The index of the user message with these letters that proves a replay, if it does."""
-        if self._user and (found := self._past.next_user(said, self._user)) is not None:
+    def _find_proof(self, letters: str) -> int | None:
+        """The index of the user message with these letters that proves a replay, if it does.
+
+        Nobody typed these words in this turn, and they go on where the replay stopped before the prompt, or begin the
+        transcript. Any other user message may be one that the agent sends to itself.
+        """
+        if self._user and (found := self._text.next_user(letters, self._user)) is not None:
             return found
-        return 0 if self._past.users and said in self._past.users[0].forms else None
+        return 0 if self._text.users and letters in self._text.users[0].forms else None
 
-    def _add_words(self, line: bytes, said: str) -> list[Sorted]:
-        out: list[Sorted] = []
-        if not self._is_next(said):
-            is_whole = bool(self._said) and self._past.ends_message(self._at + len(self._said))
+    def _add_words(self, line: bytes, letters: str) -> list[SortedLine]:
+        out: list[SortedLine] = []
+        if not self._is_next(letters):
+            is_whole = bool(self._letters) and self._text.ends_message(self._at + len(self._letters))
             out = self._end_message() if is_whole else []
-            if not (is_whole and self._is_next(said)):
-                return out + self._break_off(line)
-        self._said += said
+            if not (is_whole and self._is_next(letters)):
+                return out + self._end_replay(line)
+        self._letters += letters
         return out + self._wait(line)
 
-    def _is_next(self, said: str) -> bool:
+    def _is_next(self, letters: str) -> bool:
         """Whether the message that is coming goes on with these letters in the transcript, within its turn."""
-        return self._past.words.startswith(said, self._at + len(self._said), self._past.latest_end(self._user))
+        return self._text.words.startswith(letters, self._at + len(self._letters), self._text.latest_end(self._user))
 
-    def _add_call(self, line: bytes, fields: object) -> list[Sorted]:
-        numbers = self._past.calls_by_id.get(acp.text(fields, "toolCallId") or "", ())
-        if not any(number in self._past.calls_of(self._user) for number in numbers):
-            return self._break_off(line)
+    def _add_call(self, line: bytes, fields: object) -> list[SortedLine]:
+        numbers = self._text.calls_by_id.get(acp.text(fields, "toolCallId") or "", ())
+        if not any(number in self._text.calls_of(self._user) for number in numbers):
+            return self._end_replay(line)
         out = self._wait(line)
         return out + (self._decide(is_new=False) if self._is_proven else [])
 
-    def _end_message(self) -> list[Sorted]:
-        said, self._said = self._said, ""
-        if self._run is None or not said:
+    def _end_message(self) -> list[SortedLine]:
+        letters, self._letters = self._letters, ""
+        if self._run is None or not letters:
             return []
         if self._run[0] == acp.USER_CHUNK:
-            if self._is_next_user and self._past.has_answer(self._user):
+            if self._is_proof and self._text.has_answer(self._user):
                 return []  # the agent's words decide about it too
-            return self._decide(is_new=not self._is_next_user)
-        self._at += len(said)
+            return self._decide(is_new=not self._is_proof)
+        self._at += len(letters)
         if not self._is_proven:
-            return []
-        if not self._past.ends_message(self._at):
-            self._goes_on = self._is_proven = False
+            return []  # equal words prove nothing: agents say the same twice, and leave turns out of their replays
+        if not self._text.ends_message(self._at):  # a part of the transcript's message: the agent says less now
+            self._may_continue = self._is_proven = False
         return self._decide(is_new=not self._is_proven)
 
-    def _wait(self, line: bytes) -> list[Sorted]:
-        """Keep a line until it is known whether it is new. It is sent now, unless it belongs to a proven replay."""
-        is_user = self._run is not None and self._run[0] == acp.USER_CHUNK
-        is_sent = not (self._ours and (self._is_proven or is_user))
-        self._waiting.append((line, is_sent))
-        self._size += len(line)
-        out = [(line, True, False)] if is_sent else []
-        return out + (self._break_off() if self._size > WAITING_LIMIT else [])
+    def _wait(self, line: bytes) -> list[SortedLine]:
+        """Keep a line until it is known whether it is new.
 
-    def _break_off(self, *line: bytes) -> list[Sorted]:
-        """Something comes that does not go on in order."""
-        self._goes_on = self._is_proven = self._is_next_user = False
+        It is sent now, unless the client has seen the transcript and the line is a user message, which is not the
+        agent's answer, or belongs to a replay that a user message has proved.
+        """
+        is_user = self._run is not None and self._run[0] == acp.USER_CHUNK
+        is_sent = not (self._shows_transcript and (self._is_proven or is_user))
+        self._undecided.append((line, is_sent))
+        self._size += len(line)
+        out = [SortedLine(line, True, False)] if is_sent else []
+        return out + (self._end_replay() if self._size > WAITING_LIMIT else [])
+
+    def _end_replay(self, *line: bytes) -> list[SortedLine]:
+        """Something comes that does not go on in order: it is new, and so is what waited for it."""
+        self._may_continue = self._is_proven = self._is_proof = False
         return self._pass(*line)
 
-    def _pass(self, *lines: bytes) -> list[Sorted]:
-        return [*self._decide(is_new=True), *((line, True, True) for line in lines)]
+    def _pass(self, *lines: bytes) -> list[SortedLine]:
+        return [*self._decide(is_new=True), *(SortedLine(line, True, True) for line in lines)]
 
-    def _decide(self, *, is_new: bool) -> list[Sorted]:
-        waiting, self._waiting, self._size = self._waiting, [], 0
-        return [(line, not is_sent, True) for line, is_sent in waiting] if is_new else []
+    def _decide(self, *, is_new: bool) -> list[SortedLine]:
+        undecided, self._undecided, self._size = self._undecided, [], 0
+        return [SortedLine(line, not is_sent, True) for line, is_sent in undecided] if is_new else []

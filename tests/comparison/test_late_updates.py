@@ -1,6 +1,5 @@
 """Parts of a replay that come after the agent's answer, or in the turn after it."""
 
-import json
 from collections.abc import Iterable
 
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.comparison.compare import Comparison
-from acp_proxy.comparison.late_updates import WAITING_LIMIT, InTurn, Sieve
+from acp_proxy.comparison.late_updates import WAITING_LIMIT, LateUpdates, SortedLine
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, letters
 from tests.comparison.telling import (
     Update,
@@ -32,18 +31,18 @@ GREETING = "Welcome back! There is a new release."
 
 
 class Late:
-    """A sieve and its comparison."""
+    """What comes before the next prompt, and its comparison."""
 
-    def __init__(self, past: TranscriptText, *before: str | Update, ours: bool, shows_tail: bool = True) -> None:
+    def __init__(self, past: TranscriptText, *before: str | Update, ours: bool, shows_replay: bool = True) -> None:
         self.comparison: Comparison = told(past, *before)
-        self.sieve = Sieve(self.comparison, ours=ours, shows_tail=shows_tail)
+        self.late = LateUpdates(self.comparison, shows_transcript=ours, shows_replay=shows_replay)
 
     def told(self, *said: str | Update) -> list[Update]:
         """What passes to the client at once."""
-        return updates(out for update in map(told_by, said) for out in self.sieve.add(line(update), update))
+        return updates(out for update in map(told_by, said) for out in self.late.add(line(update), update))
 
     def rest(self) -> list[Update]:
-        return updates(self.sieve.rest())
+        return updates(self.late.release())
 
 
 def expected(said: Iterable[str | Update]) -> list[Update]:
@@ -69,7 +68,7 @@ def test_new_updates_pass_at_once_and_are_recorded() -> None:
 
 def test_a_client_that_gets_no_replay_sees_none_after_the_answer_either_and_it_is_recorded() -> None:
     past = laid(*ONE, "> thanks", call("c", "Look", "in_progress"), answered=False)
-    late = Late(past, ours=True, shows_tail=False)
+    late = Late(past, ours=True, shows_replay=False)
     assert late.told(GREETING) == expected([GREETING])
     elsewhere = ["> and now", "Now it is done."]
     assert late.told(*ONE, "> thanks", call("c", None, "completed", "tool_call_update"), *elsewhere) == []
@@ -251,15 +250,16 @@ class Turn:
         self, past: TranscriptText, *before: str | Update, prompts: Iterable[str] = ("go on",), ours: bool = True
     ) -> None:
         self.prompts = [letters(prompt) for prompt in prompts]
-        self.turn = InTurn(told(past, *before), ours=ours)
+        self.late = LateUpdates(told(past, *before), shows_transcript=ours)
+        self.late.begin_turn(shows_transcript=ours)
 
     def told(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent to the client at once, and what is recorded."""
         updates = map(told_by, said)
-        return _parted(out for update in updates for out in self.turn.add(line(update), update, self.prompts))
+        return _parted(out for update in updates for out in self.late.add_in_turn(line(update), update, self.prompts))
 
     def rest(self) -> tuple[list[Update], list[Update]]:
-        return _parted(self.turn.rest())
+        return _parted(self.late.release_in_turn())
 
     def all(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent and what is recorded until the turn is over."""
@@ -267,12 +267,11 @@ class Turn:
         return [*sent, *more], [*recorded, *late]
 
 
-def _parted(told: Iterable[tuple[bytes, bool, bool]]) -> tuple[list[Update], list[Update]]:
-    parted: tuple[list[Update], list[Update]] = ([], [])
-    for each, is_sent, is_recorded in told:
-        for out in (parted[0] if is_sent else [], parted[1] if is_recorded else []):
-            out.append(json.loads(each)["params"]["update"])
-    return parted
+def _parted(lines: Iterable[SortedLine]) -> tuple[list[Update], list[Update]]:
+    found = list(lines)
+    return updates(each.line for each in found if each.is_sent), updates(
+        each.line for each in found if each.is_recorded
+    )
 
 
 def both(*said: str | Update) -> tuple[list[Update], list[Update]]:
@@ -389,9 +388,9 @@ def test_a_user_message_in_pieces_passes_as_soon_as_it_is_another_than_the_first
     assert turn.told(user("mend ")) == both()
     assert turn.told(user("the other")) == both(user("mend "), user("the other"))
     assert turn.told("Well.", user("mend ")) == both("Well.")
-    assert turn.turn.is_running
+    assert turn.late.may_be_replay
     assert turn.told("Well.") == both(user("mend "), "Well.")
-    assert not turn.turn.is_running
+    assert not turn.late.may_be_replay
 
 
 PLAN: Update = {"sessionUpdate": "plan", "entries": []}

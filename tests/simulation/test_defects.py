@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.comparison import choose_replay
-from acp_proxy.comparison.late_updates import InTurn, Sieve, Sorted
+from acp_proxy.comparison.late_updates import LateUpdates, SortedLine
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp
 from acp_proxy.proxy import handover, session_list
@@ -30,14 +30,14 @@ Patch = pytest.MonkeyPatch
 
 
 def _swallow_known_words(patch: Patch) -> None:
-    add = InTurn.add
+    add = LateUpdates.add_in_turn
 
-    def swallows(self: InTurn, line: bytes, update: object, prompts: list[str]) -> list[Sorted]:
+    def swallows(self: LateUpdates, line: bytes, update: object, prompts: list[str]) -> list[SortedLine]:
         said = block_letters(acp.member(update, "content"))
-        is_known = acp.update_kind(update) == acp.AGENT_CHUNK and len(said) >= _CERTAIN and said in self._past.words
+        is_known = acp.update_kind(update) == acp.AGENT_CHUNK and len(said) >= _CERTAIN and said in self._text.words
         return [] if is_known else add(self, line, update, prompts)
 
-    patch.setattr(InTurn, "add", swallows)
+    patch.setattr(LateUpdates, "add_in_turn", swallows)
 
 
 def _believe_notes_anywhere(patch: Patch) -> None:
@@ -71,12 +71,12 @@ def _forget_steering(patch: Patch) -> None:
 
 
 def _send_the_tail_of_a_resume(patch: Patch) -> None:
-    init = Sieve.__init__
+    init = LateUpdates.__init__
 
-    def shows(self: Sieve, comparison: Any, *, ours: bool, shows_tail: bool = True) -> None:
-        init(self, comparison, ours=ours)
+    def shows(self: LateUpdates, comparison: Any, *, shows_transcript: bool, shows_replay: bool = True) -> None:
+        init(self, comparison, shows_transcript=shows_transcript)
 
-    patch.setattr(Sieve, "__init__", shows)
+    patch.setattr(LateUpdates, "__init__", shows)
 
 
 def _take_any_note_for_the_output(patch: Patch) -> None:

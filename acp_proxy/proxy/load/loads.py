@@ -8,6 +8,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from acp_proxy.comparison.late_updates import SortedLine
 from acp_proxy.comparison.once import told_last
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, v2_updates
@@ -45,8 +46,9 @@ class Loads:
         load = self.under_way.current(session)
         if load is None:
             return True
-        is_running = load.turn is not None and load.turn.is_running
-        return load.state is LoadState.TURN and not is_running and _USER not in data
+        late = load.late_in_turn
+        may_be_replay = late is not None and late.may_be_replay
+        return load.state is LoadState.TURN and not may_be_replay and _USER not in data
 
     def update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """An update of a session whose load is not settled. ``message``: the same line, parsed."""
@@ -89,7 +91,7 @@ class Loads:
         load = self.under_way.in_question.get(session) if session is not None and self.under_way.in_question else None
         if load is None:
             return []
-        return self.life.rest(load) if load.turn is None else self.life.told_in_turn(load, load.turn.rest())
+        return self.life.rest(load) if load.late_in_turn is None else self.life.release_in_turn(load)
 
     def question(self, session: str | None, line: bytes) -> list[Effect]:
         """A request from the agent. If the agent has not answered the load, it passes at once, after what waited: the
@@ -116,23 +118,24 @@ class Loads:
         return [*effects, *self.to_client(load.session, line)]
 
     def _told_late(self, load: Load, line: bytes, update: object) -> list[Effect]:
-        if load.sieve is not None:
-            return [Forward(Peer.CLIENT, each) for each in load.sieve.add(line, update)]
+        if load.late is not None:
+            return [Forward(Peer.CLIENT, each) for each in load.late.add(line, update)]
         if load.is_ours and load.has_transcript and not load.is_handed_over:  # shown without comparing
             return [self.life.reads(load), DecideLater(Peer.AGENT, [line])]
         return [*self.life.remembered(load, line, late=True), Forward(Peer.CLIENT, line, first=True)]
 
     def _told_in_turn(self, load: Load, line: bytes, raw: bytes, update: object) -> list[Effect]:
         """An update during a turn: new, unless it belongs to a replay that is still running or begins now."""
-        if load.turn is None:
+        late = load.late_in_turn
+        if late is None:
             # A session that was handed over is a new one of the agent, which has no past to send.
             may_repeat = load.has_transcript and not load.is_handed_over
             is_user = acp.update_kind(update) == acp.USER_CHUNK and may_repeat
             said = block_letters(acp.member(update, "content")) if is_user else ""
             if said and not any(prompt.startswith(said) for prompt in load.prompts):
                 return [self.life.reads(load), DecideLater(Peer.AGENT, [line])]
-            return self.life.told_in_turn(load, [(line, True, True)])
-        return self.life.told_in_turn(load, load.turn.add(line, update, load.prompts))
+            return self.life.pass_in_turn(load, [SortedLine(line, is_sent=True, is_recorded=True)])
+        return self.life.pass_in_turn(load, late.add_in_turn(line, update, load.prompts))
 
     def prompted(self, session: str, prompt: Request | None) -> list[Effect]:
         """The client prompts: settle what the agent sent until now. ``prompt``: None if it passes in pieces."""
@@ -160,7 +163,7 @@ class Loads:
     def turn_ends(self, session: str) -> list[Effect]:
         """The agent has answered a prompt, or another is sent: send and record what waits in the turn before that."""
         load = self.under_way.in_question.get(session) if self.under_way.in_question else None
-        return self.life.told_in_turn(load, load.turn.rest()) if load is not None and load.turn is not None else []
+        return self.life.release_in_turn(load) if load is not None else []
 
     def turn_ended(self, session: str) -> list[Effect]:
         """A prompt is answered. Settles the session's load if no other prompt is open."""
@@ -291,8 +294,8 @@ class Loads:
                     load.has_transcript = False  # do not read it again
                 else:
                     load.compared(read.comparison, ours=load.is_ours)
-                    if self._notebook.is_live(load.session):
-                        load.turn = self.life.in_turn(read.comparison, load)
+                    if load.late is not None and self._notebook.is_live(load.session):
+                        load.late.begin_turn(shows_transcript=load.is_ours)
                         load.prompts = [user.forms[0] for user in read.comparison.past.queued] or load.prompts
                 return self.life.goes_on(load)
         return []

@@ -8,8 +8,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule
-from acp_proxy.comparison.compare import Comparison
-from acp_proxy.comparison.late_updates import InTurn, Sorted
+from acp_proxy.comparison.late_updates import SortedLine
 from acp_proxy.comparison.once import told_in_order, told_once
 from acp_proxy.protocol import acp, jsonrpc, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
@@ -161,7 +160,7 @@ class LoadMachine:
             case Do.SETTLE:
                 return self._settled(load)
             case Do.END_TURN:
-                return self.told_in_turn(load, load.turn.rest()) if load.turn is not None else []
+                return self.release_in_turn(load)
             case _:
                 assert_never(do)
 
@@ -217,7 +216,7 @@ class LoadMachine:
             load.told, states = [], ended.states
             if ended.rule.is_ours:
                 told = (
-                    ended.comparison.tail_lines()[0] if load.sieve is not None and ended.comparison is not None else []
+                    ended.comparison.tail_lines()[0] if load.late is not None and ended.comparison is not None else []
                 )
         if not load.plan.shows:  # a resume returns no messages
             told.clear()
@@ -240,7 +239,7 @@ class LoadMachine:
         """Record the new part of what the agent sent, and send what waits unless the client has it."""
         effects = self.rest(load)
         comparison = load.comparison
-        if comparison is None:
+        if comparison is None or load.late is None:
             return effects
         told = comparison.new(is_open_elsewhere=load.is_open_elsewhere)
         told = told_once(told) if comparison.past.is_empty else told
@@ -255,21 +254,22 @@ class LoadMachine:
             other.recorded_since += new
         if new:
             effects.append(EndTurn(load.session))
-        load.turn = load.turn or self.in_turn(comparison, load)
+        load.late.begin_turn(shows_transcript=load.is_ours)
         return effects
 
-    def in_turn(self, comparison: Comparison, load: Load) -> InTurn:
-        """What follows the replay in the turn that begins now."""
-        return InTurn(comparison, ours=load.is_ours)
+    def release_in_turn(self, load: Load) -> list[Effect]:
+        """Send and record what waits in the turn after a load."""
+        late = load.late_in_turn
+        return self.pass_in_turn(load, late.release_in_turn()) if late is not None else []
 
-    def told_in_turn(self, load: Load, told: list[Sorted]) -> list[Effect]:
-        """Send and record what the agent said in a turn."""
+    def pass_in_turn(self, load: Load, lines: list[SortedLine]) -> list[Effect]:
+        """Send and record what the agent sent in a turn."""
         effects: list[Effect] = []
-        for line, is_sent, is_recorded in told:
-            if is_recorded:
-                message = jsonrpc.read_message(line)
+        for each in lines:
+            if each.is_recorded:
+                message = jsonrpc.read_message(each.line)
                 effects += self._notebook.update(load.session, message.raw, _update(message), opening=False)
-            effects += self.behind_what_waits(load, line) if is_sent else []
+            effects += self.behind_what_waits(load, each.line) if each.is_sent else []
         return effects
 
     def behind_what_waits(self, load: Load, line: bytes) -> list[Effect]:
@@ -281,10 +281,10 @@ class LoadMachine:
         return self.waits(holder, line)
 
     def rest(self, load: Load) -> list[Effect]:
-        """Send the waiting lines that the client has not seen; not in a turn, where ``InTurn`` decides."""
-        if load.state is LoadState.TURN and load.turn is not None:
+        """Send the waiting lines that the client has not seen; not in a turn, where ``release_in_turn`` does."""
+        if load.late is None or (load.state is LoadState.TURN and load.late.is_in_turn):
             return []
-        return [Forward(Peer.CLIENT, line) for line in load.sieve.rest()] if load.sieve is not None else []
+        return [Forward(Peer.CLIENT, line) for line in load.late.release()]
 
     def reads(self, load: Load) -> Effect:
         """Have ``run`` compare what the agent sent with the transcript."""
@@ -304,9 +304,9 @@ class LoadMachine:
         """Send the lines that waited for this load's answer."""
         out: list[bytes] = []
         for line, update in self.under_way.held(load):
-            if update is not None and load.sieve is None:
+            if update is not None and load.late is None:
                 self.remembered(load, line, late=True)
-            out += load.sieve.add(line, update) if update is not None and load.sieve is not None else [line]
+            out += load.late.add(line, update) if update is not None and load.late is not None else [line]
         return [Forward(Peer.CLIENT, b"".join(out))] if out else []
 
     def _handed_back(self, load: Load) -> list[Effect]:

@@ -9,7 +9,7 @@ import enum
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.comparison.compare import Comparison
-from acp_proxy.comparison.late_updates import InTurn, Sieve
+from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.protocol.jsonrpc import Request
 from acp_proxy.proxy.load.plan import LoadPlan
 
@@ -181,13 +181,18 @@ class Load:
         """The letters of prompts since this request that the agent has not echoed."""
         self.rule: Rule | None = None
         self.comparison: Comparison | None = None
-        self.sieve: Sieve | None = None
-        self.turn: InTurn | None = None
+        self.late: LateUpdates | None = None
+        """What the agent sends after its answer, once the comparison is there."""
 
     def steps(self, event: LoadEvent) -> tuple[Do, ...]:
         """Change the state, and return what to do."""
         self.state, does = TRANSITIONS[self.state].get(event, (self.state, ()))
         return does
+
+    @property
+    def late_in_turn(self) -> LateUpdates | None:
+        """What the agent sends in the turn after this load, if that has begun."""
+        return self.late if self.late is not None and self.late.is_in_turn else None
 
     @property
     def holds(self) -> bool:
@@ -197,4 +202,4 @@ class Load:
     def compared(self, comparison: Comparison, *, ours: bool) -> None:
         """Keep the comparison. ``ours``: the client has seen the transcript's replay."""
         self.comparison, self.is_ours = comparison, ours
-        self.sieve = Sieve(comparison, ours=ours, shows_tail=self.plan.shows)
+        self.late = LateUpdates(comparison, shows_transcript=ours, shows_replay=self.plan.shows)
