@@ -16,7 +16,7 @@ from acp_proxy.comparison.choose_replay import verdict
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.transcript_text import TextBuilder
-from acp_proxy.protocol import acp, json_splice, jsonrpc
+from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import Settings
@@ -354,7 +354,7 @@ def _compared(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
             comparison = Comparison(laying.past())
             late = LateUpdates(comparison, shows_transcript=True)
             for line, update in told:
-                if acp.is_conversation(acp.update_kind(update)):
+                if update_kinds.is_conversation(acp.update_kind(update)):
                     late.add(line, update)
             verdict(comparison)
             comparison.new()
@@ -379,7 +379,10 @@ def _summed(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
 
 def _meta(size: int) -> list[Entry]:
     """Each update of the session's information has another key."""
-    return [_entry(_update("s", {"sessionUpdate": acp.SESSION_INFO, "_meta": {f"k{at}": at}})) for at in range(size)]
+    return [
+        _entry(_update("s", {"sessionUpdate": update_kinds.SESSION_INFO, "_meta": {f"k{at}": at}}))
+        for at in range(size)
+    ]
 
 
 def _commands(size: int) -> list[Entry]:

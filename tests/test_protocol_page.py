@@ -9,7 +9,8 @@ from typing import Any, get_args
 
 import pytest
 
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.protocol.update_kinds import KINDS, Replay, UpdateKind
 from acp_proxy.protocol.versions import SECOND
 from acp_proxy.proxy.capabilities import Modes, Offer, additions
 
@@ -122,15 +123,32 @@ def test_the_methods_that_the_page_calls_recorded_are_recorded(version: int) -> 
     assert said == (acp.RECORDED_REQUESTS | {acp.UPDATE, acp.CANCEL}) & there.keys()
 
 
-def test_all_kinds_of_version_2_are_recorded_and_those_of_the_conversation_replayed() -> None:
-    there = {name: row[3] for name, row in rows("Kinds of updates").items() if row[1]}
-    said = {name: "not replayed" not in how for name, how in there.items() if how.startswith("recorded; ")}
-    assert said == {name: acp.is_conversation(name) for name in there}
+REPLAYED = {
+    Replay.AS_IT_CAME: "replayed as it came",
+    Replay.JOINED: "folded in a replay",
+    Replay.MERGED: "folded in a replay",
+    Replay.LAST_OF_TURN: "the last one of a turn is replayed",
+    Replay.LAST: "the last one is replayed",
+    Replay.NEVER: "not replayed",
+}
 
 
-def test_the_kinds_that_the_page_calls_gated_are_gated() -> None:
-    said = {name for name, row in rows("Kinds of updates").items() if "gated" in row[2]}
-    assert said == acp.OPTIONAL_KINDS
+IN_SCHEMAS = [kind for kind in KINDS if kind.name != update_kinds.HISTORY_TRUNCATED]
+"""The page has the other one among the extensions, since no schema has it."""
+
+
+@pytest.mark.parametrize("kind", IN_SCHEMAS, ids=lambda kind: kind.name)
+def test_the_page_says_what_the_table_of_kinds_says(kind: UpdateKind) -> None:
+    in_one, in_two, one, two = rows("Kinds of updates")[kind.name]
+    assert (bool(in_one), bool(in_two)) == (kind.v1 is not None, kind.v2 is not None)
+    gate = f"gated by `{'.'.join(kind.needs)}`; " if kind.needs else ""
+    for said, replay, before in ((one, kind.v1, gate), (two, kind.v2, "")):
+        expected = f"recorded; {before}{REPLAYED[replay]}" if replay is not None else ""
+        assert said == expected or said.startswith(f"{expected}; "), f"docs/protocol.md: {kind.name}: {expected}"
+
+
+def test_the_table_of_kinds_has_every_kind_of_the_page() -> None:
+    assert rows("Kinds of updates").keys() == {kind.name for kind in IN_SCHEMAS}
 
 
 def test_the_capabilities_that_the_page_calls_added_are_added() -> None:

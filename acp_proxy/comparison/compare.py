@@ -17,9 +17,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from acp_proxy.comparison.transcript_text import (
-    CALL_UPDATE,
-    CALLS,
-    PLAN,
     UNFINISHED,
     TextBuilder,
     TranscriptText,
@@ -27,7 +24,7 @@ from acp_proxy.comparison.transcript_text import (
     digest,
     shown_by,
 )
-from acp_proxy.protocol import acp, jsonrpc, v2_updates
+from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates
 
 # --- The pieces of what an agent sends: updates, messages made of chunks, and spans of letters.
 
@@ -190,8 +187,6 @@ class Search:
 
 TAIL_LIMIT = 1024 * 1024
 """The most bytes of a tail that can be recorded."""
-_NEUTRAL = frozenset({acp.USER_CHUNK, acp.THOUGHT_CHUNK, PLAN})
-"""Kinds that depend on what the agent sends next."""
 
 
 class Tail:
@@ -224,8 +219,8 @@ class Tail:
 
     def begins_history(self) -> None:
         """The first known user message follows: what comes before the first user message may still be new."""
-        begins = takewhile(lambda told: told.kind != acp.USER_CHUNK, self._told)
-        self._first = [told for told in begins if told.kind not in _NEUTRAL]
+        begins = takewhile(lambda told: told.kind != update_kinds.USER_CHUNK, self._told)
+        self._first = [told for told in begins if told.kind not in update_kinds.NEUTRAL]
 
     @property
     def goes_on(self) -> bool:
@@ -255,7 +250,7 @@ class Tail:
         begins = _turn_begins(tail, is_answered=self.goes_on and not is_open_elsewhere)
         if self.is_rest and is_open_elsewhere is False and any(map(_is_missing, self._told)):
             begins, tail = len(tail) - len(self._told), tail[: _end(tail)]
-        loose = [told for told in tail[:begins] if told.late and told.kind not in _NEUTRAL]
+        loose = [told for told in tail[:begins] if told.late and told.kind not in update_kinds.NEUTRAL]
         return [told.line for told in (*(told for told in loose if not told.stands_somewhere), *tail[begins:])]
 
     @property
@@ -272,13 +267,13 @@ class Tail:
 
 def _is_missing(told: ComparedUpdate) -> bool:
     """Whether these are words or a call that the transcript has nowhere."""
-    return told.kind in (acp.AGENT_CHUNK, *CALLS) and not told.stands_somewhere
+    return told.kind in (update_kinds.AGENT_CHUNK, *update_kinds.CALLS) and not told.stands_somewhere
 
 
 def _turn_begins(tail: list[ComparedUpdate], *, is_answered: bool = False) -> int:
     """The index of the first user message, if anything from the agent follows it or need not; else the length."""
-    begins = next((number for number, told in enumerate(tail) if told.kind == acp.USER_CHUNK), len(tail))
-    is_answered = is_answered or any(told.kind not in _NEUTRAL for told in tail[begins:])
+    begins = next((number for number, told in enumerate(tail) if told.kind == update_kinds.USER_CHUNK), len(tail))
+    is_answered = is_answered or any(told.kind not in update_kinds.NEUTRAL for told in tail[begins:])
     return begins if is_answered else len(tail)
 
 
@@ -289,12 +284,11 @@ def _end(tail: list[ComparedUpdate]) -> int:
 
 def _last_answer(tail: list[ComparedUpdate]) -> int:
     """How many updates there are up to the last one that is not neutral."""
-    return max((number for number, each in enumerate(tail, 1) if each.kind not in _NEUTRAL), default=0)
+    return max((number for number, each in enumerate(tail, 1) if each.kind not in update_kinds.NEUTRAL), default=0)
 
 
 _HALF_SHORT = SHORT // 2
 """A user message counts as the start of a longer one only if it has at least this many letters."""
-_CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 
 
 class Comparison:
@@ -346,16 +340,16 @@ class Comparison:
         kind = acp.update_kind(update) or ""
         self.told_anything = True
         told = ComparedUpdate(line, kind, late)
-        shown = shown_by(update) if kind == acp.AGENT_CHUNK else None
-        if kind in _CHUNKS and shown is None:
+        shown = shown_by(update) if kind == update_kinds.AGENT_CHUNK else None
+        if kind in update_kinds.CHUNKS and shown is None:
             self._chunk(told, update)
             return None
         self.end_message()
         if shown is not None:
             return self._call(told, shown)
-        if kind in CALLS:
+        if kind in update_kinds.CALLS:
             return self._call(told, update)
-        if kind == PLAN:
+        if kind == update_kinds.PLAN:
             self._tail.keep(told)
         elif digest(update) in self.past.others:
             told.stands_somewhere = True
@@ -369,9 +363,9 @@ class Comparison:
         run, self._run = self._run, None
         if run is None or not run.size:
             return False
-        if run.kind == acp.USER_CHUNK:
+        if run.kind == update_kinds.USER_CHUNK:
             return self._user(run)
-        if run.kind == acp.THOUGHT_CHUNK:
+        if run.kind == update_kinds.THOUGHT_CHUNK:
             self.told_thoughts = True
             is_known = self._search.thought(run.text)
             if self._tail.users or not is_known:
@@ -393,7 +387,11 @@ class Comparison:
     def may_begin_again(self) -> bool:
         """Whether the user message that is coming may begin another replay."""
         run = self._run
-        return run is not None and run.kind == acp.USER_CHUNK and self._begins_again(run.text, whole=False) is not None
+        return (
+            run is not None
+            and run.kind == update_kinds.USER_CHUNK
+            and self._begins_again(run.text, whole=False) is not None
+        )
 
     @property
     def stops_in_turn(self) -> bool:
@@ -473,7 +471,7 @@ class Comparison:
     def is_going_on(self) -> bool:
         """Whether what is coming is new, whatever the agent sends next: such a user message, or something after it."""
         run = self._run
-        if self._rewrites or run is None or run.kind != acp.USER_CHUNK:
+        if self._rewrites or run is None or run.kind != update_kinds.USER_CHUNK:
             return self._tail.goes_on and not self._rewrites
         last = self.past.users[self.user - 1 :] if self.user else self.past.users
         may_be_known = any(form.startswith(run.text) for user in last for form in user.forms)
@@ -511,7 +509,12 @@ class Comparison:
             self.end_message()
             run = self._run = ChunkRun(told.kind, message)
         said = block_letters(acp.member(update, "content"))
-        if run.said and run.kind == acp.AGENT_CHUNK and len(said) >= SHORT and self.past.has_message(said, self.at):
+        if (
+            run.said
+            and run.kind == update_kinds.AGENT_CHUNK
+            and len(said) >= SHORT
+            and self.past.has_message(said, self.at)
+        ):
             self.end_message()  # a whole message of its own, whatever came before it
             run = self._run = ChunkRun(told.kind, message)
         if run.said and run.span is not None:
@@ -735,7 +738,9 @@ class Comparison:
         id, title, status = (acp.text(update, key) for key in ("toolCallId", "title", "status"))
         if id is None:
             return None
-        if id not in self._ids or (told.kind != CALL_UPDATE and self._is_of_earlier_turn(self._ids[id])):
+        if id not in self._ids or (
+            told.kind != update_kinds.TOOL_CALL_UPDATE and self._is_of_earlier_turn(self._ids[id])
+        ):
             self._ids[id] = self._find_call(id, title)
         number = self._ids[id]
         if number is None:

@@ -14,8 +14,8 @@ something twice. So a line is held back or left out only where it cannot be such
 from msgspec import Struct
 
 from acp_proxy.comparison.compare import Comparison, Span
-from acp_proxy.comparison.transcript_text import CALLS, PLAN, block_letters, digest, shown_by
-from acp_proxy.protocol import acp
+from acp_proxy.comparison.transcript_text import block_letters, digest, shown_by
+from acp_proxy.protocol import acp, update_kinds
 
 WAITING_LIMIT = 1024 * 1024
 """The most bytes that wait for what the agent sends next. Beyond that, they pass: nothing is proved yet."""
@@ -77,7 +77,7 @@ class LateUpdates:
     def add(self, line: bytes, update: object) -> list[bytes]:
         """Take an update of the conversation: its line, and its parsed ``params.update``. Returns the lines to send
         now."""
-        self._is_replay = self._is_replay or acp.update_kind(update) == acp.USER_CHUNK
+        self._is_replay = self._is_replay or acp.update_kind(update) == update_kinds.USER_CHUNK
         return self._without_replay(self._sort(line, update))
 
     def release(self) -> list[bytes]:
@@ -94,24 +94,24 @@ class LateUpdates:
         before = comparison.run
         number = comparison.add(line, update, late=True)
         run = comparison.run
-        if before is not None and run is not before and before.kind == acp.AGENT_CHUNK and not before.is_new:
+        if before is not None and run is not before and before.kind == update_kinds.AGENT_CHUNK and not before.is_new:
             self._drop()  # a message that the client has seen is complete; what waited came before or in it
         self._waiting.append(line)
         self._size += len(line)
         if self._size > WAITING_LIMIT:
             return self._take_waiting()
         was_shown = self._shows_transcript or comparison.begins_again
-        if kind in (acp.USER_CHUNK, acp.THOUGHT_CHUNK, PLAN):
+        if kind in update_kinds.NEUTRAL:
             # Agents add context to these, so they prove nothing: they share the fate of the agent's next words. A user
             # message behind the transcript's last turn is new whatever follows, so nobody has to wait for that.
             may_be_shown = was_shown or comparison.may_begin_again
             return [] if may_be_shown and not comparison.is_going_on else self._take_waiting()
-        if kind in CALLS or shown_by(update) is not None:
+        if kind in update_kinds.CALLS or shown_by(update) is not None:
             if number is None or not was_shown:
                 return self._take_waiting()
             self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
             return [line] if comparison.completes else []
-        if kind == acp.AGENT_CHUNK and run is not None:
+        if kind == update_kinds.AGENT_CHUNK and run is not None:
             if not run.is_new and comparison.follow(run) and run.span is not None and self._has_shown(run.span):
                 return []  # word for word what the client has seen next, until now
             rest = comparison.rest(run) if self._shows_transcript and not run.is_new else None
@@ -130,11 +130,11 @@ class LateUpdates:
 
     def _sort_rest(self) -> list[bytes]:
         run = self._comparison.run
-        is_shown = run is not None and run.kind == acp.AGENT_CHUNK and not run.is_new
+        is_shown = run is not None and run.kind == update_kinds.AGENT_CHUNK and not run.is_new
         self._comparison.end_message()
         # Without words of the agent behind them, user messages and thoughts are a part of the history, as the client
         # has seen it, except a user message behind the transcript's last turn.
-        is_neutral = self._shows_transcript and (run is None or run.kind != acp.AGENT_CHUNK)
+        is_neutral = self._shows_transcript and (run is None or run.kind != update_kinds.AGENT_CHUNK)
         if is_neutral and self._comparison.goes_on:
             new = {line for part in self._comparison.tail_lines() for line in part}
             return [line for line in self._take_waiting() if line in new]
@@ -179,16 +179,18 @@ class LateUpdates:
         out = self._end_message() if run != self._run else []
         self._run = run
         letters, shown = block_letters(acp.member(update, "content")), shown_by(update)
-        if kind == acp.USER_CHUNK:
+        if kind == update_kinds.USER_CHUNK:
             return out + self._add_user(line, letters, prompts)
         if not self._may_continue:
             return out + self._pass(line)
-        if kind == acp.AGENT_CHUNK and shown is None:
+        if kind == update_kinds.AGENT_CHUNK and shown is None:
             return out + self._add_words(line, letters)
-        if kind in CALLS or shown is not None:
+        if kind in update_kinds.CALLS or shown is not None:
             return out + self._add_call(line, shown or update)
-        is_known = kind == PLAN or (
-            letters in self._text.thoughts if kind == acp.THOUGHT_CHUNK else digest(update) in self._text.others
+        is_known = kind == update_kinds.PLAN or (
+            letters in self._text.thoughts
+            if kind == update_kinds.THOUGHT_CHUNK
+            else digest(update) in self._text.others
         )
         return out + (self._wait(line) if is_known else self._pass(line))
 
@@ -257,7 +259,7 @@ class LateUpdates:
         letters, self._letters = self._letters, ""
         if self._run is None or not letters:
             return []
-        if self._run[0] == acp.USER_CHUNK:
+        if self._run[0] == update_kinds.USER_CHUNK:
             if self._is_proof and self._text.has_answer(self._user):
                 return []  # the agent's words decide about it too
             return self._decide(is_new=not self._is_proof)
@@ -274,7 +276,7 @@ class LateUpdates:
         It is sent now, unless the client has seen the transcript and the line is a user message, which is not the
         agent's answer, or belongs to a replay that a user message has proved.
         """
-        is_user = self._run is not None and self._run[0] == acp.USER_CHUNK
+        is_user = self._run is not None and self._run[0] == update_kinds.USER_CHUNK
         is_sent = not (self._shows_transcript and (self._is_proven or is_user))
         self._undecided.append((line, is_sent))
         self._size += len(line)

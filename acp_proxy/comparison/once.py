@@ -2,7 +2,7 @@
 
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.transcript_text import TextBuilder, block_letters
-from acp_proxy.protocol import acp, v2_updates
+from acp_proxy.protocol import acp, update_kinds, v2_updates
 
 _USER = b'"user_message'
 """How the kinds of a user's messages begin, chunks or whole, as JSON."""
@@ -62,7 +62,7 @@ def told_in_order(lines: list[tuple[bytes, bool]], begins: bytes) -> list[tuple[
 
 def _user_letters(line: bytes) -> str:
     update = _update(line)
-    return block_letters(acp.member(update, "content")) if acp.update_kind(update) == acp.USER_CHUNK else ""
+    return block_letters(acp.member(update, "content")) if acp.update_kind(update) == update_kinds.USER_CHUNK else ""
 
 
 def _update(line: bytes) -> object:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import orjson
 from msgspec import Struct
 
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.update_kinds import Compared
 from acp_proxy.transcript import file_format, rewinds
 from acp_proxy.transcript.file_format import Entry
 
@@ -27,10 +28,6 @@ UNFINISHED = frozenset({None, "pending", "in_progress"})
 """The statuses of a tool call that has not ended."""
 MASK = "[redacted"
 """How a masked secret begins in a transcript."""
-PLAN = "plan"
-CALL_UPDATE = "tool_call_update"
-CALLS = frozenset({acp.TOOL_CALL, CALL_UPDATE})
-_COMPACTION = "compaction"
 _SIXTEEN_DIGITS = 0xFFFF_FFFF_FFFF_FFFF
 _COMMANDS = re.compile(r"\s*/(clear|compact|compress|undo|rewind|revert|restore|reset|rollback|new)\b", re.IGNORECASE)
 """Slash commands that take back a part of the conversation."""
@@ -116,13 +113,17 @@ class TranscriptText:
     def has(self, update: object) -> bool:
         """Whether this has what an update says, anywhere."""
         kind, said = acp.update_kind(update), block_letters(acp.member(update, "content"))
-        if kind == acp.AGENT_CHUNK:
+        if kind == update_kinds.AGENT_CHUNK:
             return said in self.words
-        if kind == acp.THOUGHT_CHUNK:
+        if kind == update_kinds.THOUGHT_CHUNK:
             return said in self.thoughts
-        if kind == acp.USER_CHUNK:
+        if kind == update_kinds.USER_CHUNK:
             return any(said in form for user in self.users for form in user.forms)
-        return acp.text(update, "title") in self.calls_by_title if kind in CALLS else digest(update) in self.others
+        return (
+            acp.text(update, "title") in self.calls_by_title
+            if kind in update_kinds.CALLS
+            else digest(update) in self.others
+        )
 
     def next_user(self, letters: str, start: int) -> int | None:
         """The index of the first user message, from index ``start`` on, that has these letters."""
@@ -225,7 +226,7 @@ class TextBuilder:
 
     def go_on(self, stream: "Stream") -> None:
         """Add many entries that are chunks like the last one."""
-        if self._run is not None and self._run[0] == acp.THOUGHT_CHUNK:
+        if self._run is not None and self._run[0] == update_kinds.THOUGHT_CHUNK:
             self._think(letters(stream.text))
         elif not self._open:  # outside of a turn each chunk is a message
             for text in stream.each_text:
@@ -237,35 +238,35 @@ class TextBuilder:
     def update(self, update: object) -> None:
         """Add an update (``params.update``); ignores what is not part of the conversation."""
         kind = acp.update_kind(update)
-        if kind == acp.HISTORY_TRUNCATED:
+        compared = update_kinds.find(kind).compared
+        if compared is Compared.TAKES_BACK:
             self._past.taken_back_at = len(self._past.users)
-        if kind is None or not isinstance(update, dict) or not acp.is_conversation(kind):
+        if kind is None or not isinstance(update, dict) or not update_kinds.is_conversation(kind):
             return
         run = (kind, acp.text(update, "messageId"))
         if run != self._run:
             self._end_user()
             self._run = run
             self._thought_at = self._thought_size
-            if kind == acp.AGENT_CHUNK:
+            if kind == update_kinds.AGENT_CHUNK:
                 self._past.messages.append(self._size)
-        elif kind == acp.AGENT_CHUNK and not self._open:
+        elif kind == update_kinds.AGENT_CHUNK and not self._open:
             self._past.messages.append(self._size)
-        if kind == acp.USER_CHUNK:
+        if kind == update_kinds.USER_CHUNK:
             self._said.append(block_letters(update.get("content")))
             return
-        self._spoke = self._spoke or kind != PLAN
-        if kind == acp.AGENT_CHUNK and (shown := shown_by(update)) is not None:
-            self._called(acp.TOOL_CALL, shown)
-        elif kind == acp.AGENT_CHUNK:
+        self._spoke = self._spoke or kind != update_kinds.PLAN
+        if kind == update_kinds.AGENT_CHUNK and (shown := shown_by(update)) is not None:
+            self._called(update_kinds.TOOL_CALL, shown)
+        elif kind == update_kinds.AGENT_CHUNK:
             self._speak(block_letters(update.get("content")))
-        elif kind == acp.THOUGHT_CHUNK:
+        elif kind == update_kinds.THOUGHT_CHUNK:
             self._think(block_letters(update.get("content")))
-        elif kind in CALLS:
+        elif kind in update_kinds.CALLS:
             self._called(kind, update)
-        elif kind != PLAN:
+        elif kind != update_kinds.PLAN:
             self._past.others.add(digest(update))
-            if kind.startswith(_COMPACTION):
-                self._past.taken_back_at = len(self._past.users)
+            if compared is Compared.TAKES_BACK:
                 self._past.compacted.add(len(self._past.users))
 
     def past(self) -> TranscriptText:
@@ -279,7 +280,7 @@ class TextBuilder:
         past.is_too_long = self._size + self._thought_size > LETTERS_LIMIT
         if not past.is_too_long:
             past.words, past.thoughts = "".join(self._words), "".join(self._thoughts)
-            is_thought = self._run is not None and self._run[0] == acp.THOUGHT_CHUNK
+            is_thought = self._run is not None and self._run[0] == update_kinds.THOUGHT_CHUNK
             past.last_thought = past.thoughts[self._thought_at :] if is_thought else ""
         past.index()
         return past
@@ -375,7 +376,7 @@ class TextBuilder:
             return
         past, turn = self._past, len(self._past.users)
         known = past.calls_by_id.get(id)
-        if known and (kind != acp.TOOL_CALL or past.calls[known[-1]].turn == turn):
+        if known and (kind != update_kinds.TOOL_CALL or past.calls[known[-1]].turn == turn):
             call = past.calls[known[-1]]
             call.title = title or call.title
             call.status = status or call.status

@@ -1,6 +1,7 @@
 """The names in the Agent Client Protocol, and functions that read and change parts of its messages.
 
-Source: the Agent Client Protocol's schema, version 1; ``dialect`` has what version 2 says differently. An absent member
+Source: the Agent Client Protocol's schema, version 1; ``versions`` has what version 2 says differently, and
+``update_kinds`` the kinds of updates. An absent member
 and ``null`` count as the same. The functions that read accept any value and return None for what is missing or of the
 wrong type; only ``optional_text`` and ``required_text`` raise ``InvalidParams``. The functions that change a line keep
 every other byte of it, and raise ValueError or KeyError if the line lacks the part to change.
@@ -9,7 +10,7 @@ every other byte of it, and raise ValueError or KeyError if the line lacks the p
 import re
 from collections.abc import Mapping
 
-from acp_proxy.protocol import json_splice, jsonrpc
+from acp_proxy.protocol import json_splice, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 
 SESSION_METHODS = "session/"
@@ -63,37 +64,8 @@ EXTENSIONS = frozenset({STEERING, REWIND_EXTENSION}) | INDEX
 """Extensions that mean something here."""
 TERMINALS = frozenset({TERMINAL_CREATE, TERMINAL_OUTPUT, TERMINAL_WAIT, TERMINAL_RELEASE})
 
-USER_CHUNK = "user_message_chunk"
-AGENT_CHUNK = "agent_message_chunk"
-THOUGHT_CHUNK = "agent_thought_chunk"
-TOOL_CALL = "tool_call"
-SESSION_INFO = "session_info_update"
-AVAILABLE_COMMANDS = "available_commands_update"
-USAGE = "usage_update"
-CURRENT_MODE = "current_mode_update"
-CONFIG_OPTION = "config_option_update"
-NOTICE = "notice"
-STATE = "state_update"
-HISTORY_TRUNCATED = "history_truncated"
-"""A draft: the agent has taken back a part of the conversation."""
-STATE_KINDS = frozenset({AVAILABLE_COMMANDS, CURRENT_MODE, CONFIG_OPTION, SESSION_INFO, USAGE, NOTICE, STATE})
-STATE_KINDS |= {HISTORY_TRUNCATED}
-"""Kinds of updates that report state. Every other kind, known or not, is part of the conversation."""
-
-SUBAGENT, MESSAGE, MESSAGE_CHUNK = "subagent_update", "session_message", "session_message_chunk"
-"""Drafts: a session that the agent began for its own work, and messages between such sessions."""
-COMPACTION, COMPACTION_CHUNK = "compaction_update", "compaction_summary_chunk"
 IN_PROGRESS = "in_progress"
 """The status of a compaction that has not ended."""
-
-_OPTIONAL: dict[tuple[str, ...], frozenset[str]] = {
-    ("session", "compaction"): frozenset({COMPACTION, COMPACTION_CHUNK}),
-    ("plan",): frozenset({"plan_update", "plan_removed"}),
-    ("subagents",): frozenset({SUBAGENT, MESSAGE, MESSAGE_CHUNK}),
-}
-"""Maps the path of a client capability to the kinds of conversation updates that only clients with it may get. Plans by
-id and subagents are drafts of the protocol."""
-OPTIONAL_KINDS = frozenset().union(*_OPTIONAL.values())
 
 VERSION = 1
 
@@ -151,18 +123,6 @@ def offers(capabilities: object, name: str) -> bool:
     return found is not None and found is not False
 
 
-def optional_kinds(client_capabilities: object) -> frozenset[str]:
-    """The kinds of updates in ``OPTIONAL_KINDS`` that the ``clientCapabilities`` of ``initialize`` allow."""
-
-    def announced(path: tuple[str, ...]) -> bool:
-        found = client_capabilities
-        for name in path:
-            found = member(found, name)
-        return found is not None and found is not False
-
-    return frozenset().union(*(kinds for path, kinds in _OPTIONAL.items() if announced(path)))
-
-
 _ABSOLUTE = r"/|[A-Za-z]:[\\/]|\\\\"
 
 
@@ -188,11 +148,6 @@ def update_of(line: bytes) -> object:
         return member(member(jsonrpc.parse(line), "params"), "update")
     except (ValueError, RecursionError):
         return None
-
-
-def is_conversation(kind: str | None) -> bool:
-    """Whether updates of this kind are part of the conversation rather than state."""
-    return kind not in STATE_KINDS
 
 
 _PLAIN_ID = re.compile(rb'[^"\\]*"')
@@ -345,7 +300,7 @@ def user_chunk(session: str, block: bytes, message_id: str) -> bytes:
         (
             UPDATE_PREFIX[:-1],
             jsonrpc.dump(session),
-            b',"update":{"sessionUpdate":"user_message_chunk","content":',
+            b',"update":{"sessionUpdate":%b,"content":' % jsonrpc.dump(update_kinds.USER_CHUNK),
             block,
             b',"messageId":',
             jsonrpc.dump(message_id),

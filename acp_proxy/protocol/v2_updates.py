@@ -7,52 +7,42 @@ transcripts, and knows what messages, calls, terminals and plans became. Accepts
 import binascii
 from collections.abc import Iterable, Mapping
 
-from acp_proxy.protocol import acp
-
-USER = "user_message"
-MESSAGES = {USER: acp.USER_CHUNK, "agent_message": acp.AGENT_CHUNK, "agent_thought": acp.THOUGHT_CHUNK}
-"""Maps the kinds of whole messages to the kinds of their chunks."""
-CHUNKS = frozenset(MESSAGES.values())
-CALL_UPDATE, CALL_CHUNK = "tool_call_update", "tool_call_content_chunk"
-TERMINAL, TERMINAL_CHUNK = "terminal_update", "terminal_output_chunk"
-PLAN_UPDATE, PLAN_REMOVED = "plan_update", "plan_removed"
-PLAN = "plan"
+from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.protocol.update_kinds import Compared
 
 _STATUSES = {"cancelled": "failed", "paused": "in_progress"}
 _FENCE = "```"
 
 
-_AS_PLANS = frozenset({TERMINAL, TERMINAL_CHUNK, PLAN_UPDATE, PLAN_REMOVED})
-"""Kinds that say nothing about what was said or done, as plans in version 1."""
-
-
 def compared(update: object) -> object:
     """An update as version 1 would have it, to compare it with what is known; other updates as they are."""
-    kind = acp.update_kind(update)
-    if kind in MESSAGES:
+    kind = update_kinds.find(acp.update_kind(update))
+    if kind.chunk is not None:
         content = acp.member(update, "content")
         blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-        return {"sessionUpdate": MESSAGES[kind], "content": _one(blocks), "messageId": acp.text(update, "messageId")}
-    if kind == CALL_CHUNK:
-        return {"sessionUpdate": CALL_UPDATE, "toolCallId": acp.text(update, "toolCallId")}
-    return {"sessionUpdate": PLAN} if kind in _AS_PLANS else update
+        return {"sessionUpdate": kind.chunk, "content": _one(blocks), "messageId": acp.text(update, "messageId")}
+    if kind.name == update_kinds.TOOL_CALL_CHUNK:
+        return {"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, "toolCallId": acp.text(update, "toolCallId")}
+    if kind.compared is Compared.NOTHING and kind.name != update_kinds.PLAN:
+        return {"sessionUpdate": update_kinds.PLAN}  # the only kind of version 1 that says nothing
+    return update
 
 
 def all_compared(told: Iterable[object]) -> list[object]:
     """Updates that came one after another as version 1 would have them. What a later one replaces says nothing."""
     updates = list(told)
-    if not any(acp.update_kind(update) in MESSAGES for update in updates):
+    if not any(acp.update_kind(update) in update_kinds.CHUNK_OF for update in updates):
         return [compared(update) for update in updates]
     out: list[object] = []
     said: dict[tuple[str, str | None], list[int]] = {}
     for update in updates:
         kind = acp.update_kind(update) or ""
-        places = said.setdefault((MESSAGES.get(kind, kind), acp.text(update, "messageId")), [])
-        if kind in MESSAGES and isinstance(update, Mapping) and "content" in update:
+        places = said.setdefault((update_kinds.CHUNK_OF.get(kind, kind), acp.text(update, "messageId")), [])
+        if kind in update_kinds.CHUNK_OF and isinstance(update, Mapping) and "content" in update:
             for place in places:
-                out[place] = {"sessionUpdate": PLAN}
+                out[place] = {"sessionUpdate": update_kinds.PLAN}
             places.clear()
-        if kind in MESSAGES or kind in CHUNKS:
+        if kind in update_kinds.CHUNK_OF or kind in update_kinds.CHUNKS:
             places.append(len(out))
         out.append(compared(update))
     return out

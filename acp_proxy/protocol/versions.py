@@ -5,7 +5,7 @@ The core speaks version 1: a dialect reads what a line of its version means ther
 
 from msgspec.structs import replace
 
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Message, Request, Response
 
 TYPE_CHECKING = False  # typing itself is slow to import
@@ -84,7 +84,7 @@ class FirstDialect:
         return None
 
     def kinds(self, client: object) -> frozenset[str]:
-        return acp.optional_kinds(acp.member(client, "clientCapabilities"))
+        return update_kinds.find_allowed(acp.member(client, "clientCapabilities"))
 
     def starts_servers(self, sessions: object) -> bool:
         return True  # every agent must
@@ -98,7 +98,7 @@ class SecondDialect:
     capabilities, sessions, about = "capabilities", "session", "info"
     always = frozenset({"list", "load", "resume", "close"})
     needs_sessions = fills_titles = states_first = True
-    state_mark: bytes | None = b'"' + acp.STATE.encode() + b'"'
+    state_mark: bytes | None = b'"' + update_kinds.STATE.encode() + b'"'
     server_type: str | None = "stdio"
 
     def meant(self, message: Message) -> Message:
@@ -111,18 +111,18 @@ class SecondDialect:
         return answer.error is None
 
     def state(self, update: object) -> str | None:
-        if acp.update_kind(update) != acp.STATE:
+        if acp.update_kind(update) != update_kinds.STATE:
             return None
         if acp.text(update, "state") != "idle":
             return BUSY
         return FAILED if acp.text(update, "stopReason") == "error" else IDLE
 
     def idle(self, session: str) -> bytes | None:
-        update = {"sessionUpdate": acp.STATE, "state": "idle"}
+        update = {"sessionUpdate": update_kinds.STATE, "state": "idle"}
         return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": update})
 
     def kinds(self, client: object) -> frozenset[str]:
-        return acp.OPTIONAL_KINDS
+        return update_kinds.OPTIONAL
 
     def starts_servers(self, sessions: object) -> bool:
         return acp.offers(acp.member(sessions, "mcp"), "stdio")

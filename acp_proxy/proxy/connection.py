@@ -6,7 +6,7 @@ whatever a peer sends. It does no I/O and asks for no time. ``run`` calls it und
 
 from msgspec.structs import replace
 
-from acp_proxy.protocol import acp, framing, jsonrpc, versions
+from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
 from acp_proxy.proxy import capabilities, handover, session_index, session_list
 from acp_proxy.proxy.aliases import Aliases, ShownIds
@@ -412,7 +412,7 @@ class Connection:
         """An update with the title made from the prompts, if the list has that too, so that both show the same."""
         title = self._notebook.title(session) if self._service.titles else None
         return (
-            [session_list.update(session, {"sessionUpdate": acp.SESSION_INFO, "title": title})]
+            [session_list.update(session, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})]
             if title is not None
             else []
         )

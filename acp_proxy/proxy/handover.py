@@ -7,7 +7,7 @@ import contextlib
 import re
 from collections.abc import Sequence
 
-from acp_proxy.protocol import acp, json_splice, jsonrpc, v2_updates
+from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import Effect, Forward
@@ -21,7 +21,7 @@ OWN_IDS = "acp-proxy/"
 _NOTICE = "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
 
 """Begins with an empty line, since some clients join it to the agent's last words."""
-SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
+SESSION_INFO = b'"' + update_kinds.SESSION_INFO.encode() + b'"'
 """Bytes that every update with a title contains."""
 _OF_LOADS = ("sessionId", "replayFrom")
 """The parameters of a load that a new session does not take."""
@@ -89,7 +89,7 @@ def refused(id: RequestId, line: bytes) -> bytes:
 def notice(session: str) -> bytes:
     """The last update of the replay, which tells the user about the handover."""
     content = {"type": "text", "text": _NOTICE}
-    update = {"sessionUpdate": acp.AGENT_CHUNK, "content": content, "messageId": "acp-proxy-handover"}
+    update = {"sessionUpdate": update_kinds.AGENT_CHUNK, "content": content, "messageId": "acp-proxy-handover"}
     return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": update})
 
 
@@ -114,7 +114,7 @@ def without_title(line: bytes) -> bytes | None:
         return line
     message = jsonrpc.read_message(line)
     update = acp.member(message.params, "update") if isinstance(message, Notification) else None
-    title = acp.text(update, "title") if acp.update_kind(update) == acp.SESSION_INFO else None
+    title = acp.text(update, "title") if acp.update_kind(update) == update_kinds.SESSION_INFO else None
     if title is None or not is_of_record(title):
         return line
     try:
@@ -398,13 +398,13 @@ class Handovers:
         briefed = self._briefed[session]
         update = acp.member(message.params, "update")
         kind, content = acp.update_kind(update), acp.member(update, "content")
-        text = acp.text(content, "text") if kind == acp.USER_CHUNK else None
+        text = acp.text(content, "text") if kind == update_kinds.USER_CHUNK else None
         begun: list[bytes] = []
         if text is None or not briefed.goes_on(text):
             briefed.begin_again()
             begun = self.begun(session)
         if text is None:
-            is_left_out = kind == acp.USER_CHUNK and briefed.is_attached(content)
+            is_left_out = kind == update_kinds.USER_CHUNK and briefed.is_attached(content)
             return begun if is_left_out else [*begun, *_whole_without_record(line, kind, briefed)]
         if (words := briefed.words(text)) == text:
             return [*begun, line]
@@ -439,7 +439,7 @@ class Handovers:
 
 def _whole_without_record(line: bytes, kind: str | None, briefed: RepeatedRecord) -> list[bytes]:
     """An update that is no text chunk of the user, without the record if it is a whole message; none if that is all."""
-    if kind != v2_updates.USER:
+    if kind != update_kinds.USER_MESSAGE:
         return [line]
     try:
         left = without_record(line, briefed)

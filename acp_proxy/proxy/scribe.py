@@ -5,7 +5,7 @@ Does not decide where lines go.
 
 from collections.abc import Callable
 
-from acp_proxy.protocol import acp, framing, jsonrpc
+from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy.effects import Recording
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
@@ -180,7 +180,7 @@ class Scribe:
 
     def _is_past(self, session: str, update: object) -> bool:
         """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""
-        return self._is_in_question(session) and acp.is_conversation(acp.update_kind(update))
+        return self._is_in_question(session) and update_kinds.is_conversation(acp.update_kind(update))
 
 
 def _is_only_remembered(method: str, asked: Peer) -> bool:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from acp_proxy.errors import REPLACED
-from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, timestamps
+from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, timestamps, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer, RequestId
 from acp_proxy.proxy.effects import Forward
 from acp_proxy.transcript.titles import RECORD_MARK, is_of_record
@@ -15,7 +15,7 @@ EXCLUDE, INCLUDE, ONLY = "exclude", "include", "only"
 INDEX_MARK = "_meta", "jetbrains", "air", "archived"
 """Where a row of an agent's session index says whether the agent has archived the session. Source: claude-agent-acp
 0.101, codex-acp 2.6."""
-_SESSION_INFO = acp.SESSION_INFO.encode()
+_SESSION_INFO = update_kinds.SESSION_INFO.encode()
 
 
 class ListRow(Protocol):
@@ -261,7 +261,7 @@ def _with_title(line: bytes, title_of: Callable[[str], str | None]) -> bytes:
     message = jsonrpc.read_message(line)
     params = message.params if isinstance(message, Notification) and message.method == acp.UPDATE else None
     session, update = acp.session_id(params), acp.member(params, "update")
-    title = title_of(session) if session is not None and acp.update_kind(update) == acp.SESSION_INFO else None
+    title = title_of(session) if session is not None and acp.update_kind(update) == update_kinds.SESSION_INFO else None
     if title is None or not isinstance(update, dict) or "title" not in update or update["title"] == title:
         return line
     try:

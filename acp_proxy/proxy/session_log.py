@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 from acp_proxy.comparison.choose_replay import Rule
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy.effects import (
     BeginTranscript,
@@ -170,7 +170,7 @@ class SessionLog:
     def told_before(self, session: str) -> list[bytes]:
         """Remove and return the conversation updates that wait for the answer that names their session."""
         waited = self._waiting.get(session, [])
-        told = [(raw, update) for raw, update in waited if acp.is_conversation(acp.update_kind(update))]
+        told = [(raw, update) for raw, update in waited if update_kinds.is_conversation(acp.update_kind(update))]
         self._waiting_size -= sum(len(raw) for raw, _ in told)
         if told:
             self._waiting[session] = [item for item in waited if item not in told]
@@ -272,7 +272,7 @@ class SessionLog:
         known = self.sessions[session]
         known.terminals.refer(update)
         effects.append(RecordLine(session, Peer.AGENT, raw))
-        if acp.update_kind(update) == acp.SESSION_INFO:
+        if acp.update_kind(update) == update_kinds.SESSION_INFO:
             self.title_told(session, update)
             effects.append(EndTurn(session))
         return effects
@@ -467,6 +467,6 @@ class SessionLog:
         waited = self._waiting.pop(session, [])
         self._waiting_size -= sum(len(raw) for raw, _ in waited)
         for _, update in waited:
-            if acp.update_kind(update) == acp.SESSION_INFO:
+            if acp.update_kind(update) == update_kinds.SESSION_INFO:
                 self.title_told(session, update)
         return [RecordLine(session, Peer.AGENT, raw) for raw, _ in waited]

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from acp_proxy.protocol import acp, json_splice, jsonrpc, proxy_ids
+from acp_proxy.protocol import acp, json_splice, jsonrpc, proxy_ids, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
 from acp_proxy.proxy import session_index
 from acp_proxy.proxy.aliases import Aliases
@@ -33,7 +33,7 @@ LISTED_LIMIT = 4 * 1024 * 1024
 """The most bytes of ids that the agent has listed: more than ten thousand sessions."""
 _ENTRY = 256
 _DRAFTS = frozenset({TITLE, ARCHIVE, STATUS})
-_SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
+_SESSION_INFO = b'"' + update_kinds.SESSION_INFO.encode() + b'"'
 
 
 class UnstableMethods:

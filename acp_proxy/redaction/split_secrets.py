@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from acp_proxy.protocol import acp, json_splice
+from acp_proxy.protocol import acp, json_splice, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.redaction.masking import MaskedSpan, Masking, Span, Text, changed, mask, merged
 from acp_proxy.redaction.secret_rules import CUT_OFF, LONGEST, MARK, SecretRule
@@ -26,7 +26,6 @@ from acp_proxy.transcript.file_format import Entry
 OVERLAP = 2 * LONGEST
 WINDOW = 4 * OVERLAP
 _SIDE_BY_SIDE = 16
-_CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 _PATH = ("message", "params", "update", "content", "text")
 
 _MASKED = re.compile(rf"(?:{re.escape(MARK)}|{re.escape(CUT_OFF)})\**+")
@@ -125,11 +124,11 @@ class Spread:
         params = acp.member(entry.value, "params")
         update = acp.member(params, "update")
         kind = acp.update_kind(update)
-        if kind not in _CHUNKS and kind != acp.TOOL_CALL:
+        if kind not in update_kinds.CHUNKS and kind != update_kinds.TOOL_CALL:
             return
         message = acp.session_id(params), kind, acp.text(update, "messageId")
         yield from self._ended([known for known in self._messages if known[2] is None and known != message])
-        if kind in _CHUNKS and (found := _text_of_chunk(line)) is not None:
+        if kind in update_kinds.CHUNKS and (found := _text_of_chunk(line)) is not None:
             if message not in self._messages:
                 self._messages[message] = _Joined(self._masking)
             self._messages.move_to_end(message)

@@ -9,7 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
@@ -355,13 +355,13 @@ class HandoverRecord:
         """Add one line of a replay. Lines other than messages, tool calls and plans are ignored."""
         update = acp.update_of(line)
         kind = acp.update_kind(update)
-        if kind in (acp.USER_CHUNK, acp.AGENT_CHUNK):
-            speaker = USER if kind == acp.USER_CHUNK else AGENT
+        if kind in (update_kinds.USER_CHUNK, update_kinds.AGENT_CHUNK):
+            speaker = USER if kind == update_kinds.USER_CHUNK else AGENT
             words = self._words(acp.member(update, "content"), is_users=speaker == USER)
             self._say(speaker, words, acp.text(update, "messageId"))
-        elif kind in (acp.TOOL_CALL, "tool_call_update"):
+        elif kind in update_kinds.CALLS:
             self._call(acp.text(update, "toolCallId") or "", update)
-        elif kind == "plan":
+        elif kind == update_kinds.PLAN:
             self._facts.plan(update)
 
     def note(self, entry: Entry) -> None:

@@ -12,15 +12,16 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Literal
 
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.update_kinds import KINDS, Replay
 from acp_proxy.replay import tool_calls, updates
 from acp_proxy.replay.prompts import Echoes, Prompt
 from acp_proxy.replay.terminals import ReplayedTerminals
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.turns import Folded, Segment, Streamed
 from acp_proxy.replay.unfinished import UnfinishedCalls
-from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
+from acp_proxy.replay.updates import Update
 from acp_proxy.transcript import file_format, rewinds
 from acp_proxy.transcript.chunk_runs import Stream
 from acp_proxy.transcript.file_format import Entry
@@ -33,9 +34,6 @@ FOLDED = 16 * 1024 * 1024
 """The most bytes of a turn that a load folds at once: no client shows more, and other sessions wait less."""
 HELD = 1024 * 1024
 """The most bytes that wait for the echo of a prompt. Beyond that, the prompt gets an id from acp-proxy."""
-
-_LATEST = (acp.AVAILABLE_COMMANDS, acp.USAGE)
-"""Kinds of state whose last value is sent after the answer. Modes and options are in the answer itself."""
 
 
 class Replayer:
@@ -70,7 +68,7 @@ class Replayer:
         self._limit = tool_limit if mode == "compact" else 0
         self._page, self._taken = page, 0
         self._terminals = ReplayedTerminals(self._limit)
-        self._left_out = acp.OPTIONAL_KINDS - kinds
+        self._left_out = update_kinds.OPTIONAL - kinds
         self._at_once = at_once
         self._ids_of_users = ids or {}
         self._standing = UnfinishedCalls()
@@ -107,7 +105,9 @@ class Replayer:
         update = updates.read(entry, self._session, self._ids) if method == acp.UPDATE else None
         if update is None:
             return told
-        self._may_go_on = update.kind in (acp.AGENT_CHUNK, acp.THOUGHT_CHUNK) and update.raw is entry.raw
+        self._may_go_on = (
+            update.kind in (update_kinds.AGENT_CHUNK, update_kinds.THOUGHT_CHUNK) and update.raw is entry.raw
+        )
         return told + self._updated(update)
 
     def go_on(self, number: int, stream: Stream) -> list[bytes]:
@@ -134,7 +134,7 @@ class Replayer:
 
     def states(self) -> list[bytes]:
         """The lines of the latest commands and usage, to send after the answer."""
-        return [self._latest[kind] for kind in _LATEST if kind in self._latest]
+        return [self._latest[kind.name] for kind in KINDS if kind.name in self._latest]
 
     def _out(self, told: list[bytes]) -> list[bytes]:
         """Remove and return the lines that are certain now."""
@@ -222,13 +222,13 @@ class Replayer:
                 return []
 
     def _updated(self, update: Update) -> list[bytes]:
-        if not acp.is_conversation(update.kind):
-            if update.kind in _LATEST:
+        if not update_kinds.is_conversation(update.kind):
+            if update_kinds.find(update.kind).v1 is Replay.LAST:
                 self._latest[update.kind] = update.line
             return []
-        if update.kind == acp.USER_CHUNK:
+        if update.kind == update_kinds.USER_CHUNK:
             return [] if self._echoes.hear(update) else self._segment.add(update)
-        if update.kind in (TOOL_CALL, TOOL_CALL_UPDATE):
+        if update.kind in update_kinds.CALLS:
             return self._called(tool_calls.from_update(update))
         told = self._heard(self._echoes.told(update.run))
         return told if update.kind in self._left_out else told + self._segment.add(update)

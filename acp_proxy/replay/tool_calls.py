@@ -9,9 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.update_kinds import TOOL_CALL, TOOL_CALL_UPDATE
 from acp_proxy.replay import update_lines
 from acp_proxy.replay.update_lines import Members
-from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
+from acp_proxy.replay.updates import Update
 
 _OUTPUT = "terminal_"
 """The beginning of the names in ``_meta`` under which agents send the output of their own terminals

@@ -11,13 +11,14 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from acp_proxy.protocol.acp import COMPACTION
+from acp_proxy.protocol import update_kinds
+from acp_proxy.protocol.update_kinds import COMPACTION, TOOL_CALL, Replay, Role
 from acp_proxy.replay import tool_calls, unfinished
 from acp_proxy.replay.fold_calls import Fold
 from acp_proxy.replay.terminals import ReplayedTerminals, TerminalContent
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.unfinished import Compaction, Key, UnfinishedCalls
-from acp_proxy.replay.updates import CHUNKS, COMPACTIONS, PLAN, TOOL_CALL, Chunks, Update, key
+from acp_proxy.replay.updates import Chunks, Update, key
 from acp_proxy.transcript.chunk_runs import Stream
 
 
@@ -62,7 +63,7 @@ class Streamed:
         self._asked: dict[str, _Held] = {}
 
     def add(self, update: Update) -> list[bytes]:
-        if update.kind in COMPACTIONS:
+        if update_kinds.find(update.kind).role is Role.COMPACTION:
             unfinished.note(update, self._standing)
         return self._out(_Held(update.line))
 
@@ -142,12 +143,13 @@ class Folded:
         self._plan: int | None = None
 
     def add(self, update: Update) -> list[bytes]:
-        if update.kind in CHUNKS:
+        kind = update_kinds.find(update.kind)
+        if kind.v1 is Replay.JOINED:
             self._chunk(update)
-        elif update.kind in COMPACTIONS:
-            self._compaction(update)
+        elif kind.v1 is Replay.MERGED:
+            self._compaction(update)  # the only such kind that is not about a call
         else:
-            if update.kind == PLAN:
+            if kind.v1 is Replay.LAST_OF_TURN:
                 self._drop_plan()
                 self._plan = len(self._places)
             self._places.append(update.line)

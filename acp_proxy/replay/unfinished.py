@@ -6,12 +6,12 @@ comes. The bytes kept for such requests are bounded; ids are kept without a limi
 
 from collections.abc import Collection
 
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.replay import tool_calls, update_lines
 from acp_proxy.replay.terminals import Newest
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.update_lines import Members
-from acp_proxy.replay.updates import TOOL_CALL, Update
+from acp_proxy.replay.updates import Update
 
 CARRIED = 1024 * 1024
 """The most bytes kept of permission requests for calls that have not come: far more than agents ask at a time."""
@@ -54,9 +54,9 @@ class UnfinishedCalls:
         is_new = id not in self.compactions
         self.compactions.add(id)
         if status == acp.IN_PROGRESS or (status is None and is_new):
-            self._begin((acp.COMPACTION, id), run)
+            self._begin((update_kinds.COMPACTION, id), run)
         elif status is not None:
-            self._finish((acp.COMPACTION, id))
+            self._finish((update_kinds.COMPACTION, id))
 
     def given_up(self, live: Collection[str]) -> list[Key]:
         """Everything that will never be finished; returned once. ``live``: the runs in which a turn goes on."""
@@ -72,9 +72,9 @@ class UnfinishedCalls:
         if call.keeps_output:
             self.own.add(call.id)
         if call.status in tool_calls.UNFINISHED or (call.status is None and is_start):
-            self._begin((TOOL_CALL, call.id), run)
+            self._begin((update_kinds.TOOL_CALL, call.id), run)
         elif call.status is not None:
-            self._finish((TOOL_CALL, call.id))
+            self._finish((update_kinds.TOOL_CALL, call.id))
 
     def _begin(self, key: Key, run: str) -> None:
         if self._runs.get(key) != run:
@@ -123,7 +123,7 @@ class Compaction:
             members, _ = update_lines.taken_apart(update.raw, update.message)
         except (ValueError, KeyError):
             return
-        if update.kind == acp.COMPACTION_CHUNK:
+        if update.kind == update_kinds.COMPACTION_CHUNK:
             self._summary.append(members["content"])
             return
         if _SUMMARY in members:
@@ -148,7 +148,9 @@ def note(update: Update, standing: UnfinishedCalls) -> bool:
     """Note the status of a compaction. Returns whether it is new."""
     id = id_of(update)
     is_new = id not in standing.compactions
-    standing.compacts(id, acp.text(update.value, _STATUS) if update.kind == acp.COMPACTION else None, update.run)
+    standing.compacts(
+        id, acp.text(update.value, _STATUS) if update.kind == update_kinds.COMPACTION else None, update.run
+    )
     return is_new
 
 
@@ -158,4 +160,4 @@ def failed(session: str, id: str) -> bytes:
 
 
 def _line(session: str, id: str, fields: Members) -> bytes:
-    return update_lines.update(session, acp.COMPACTION, {"compactionId": jsonrpc.dump(id), **fields})
+    return update_lines.update(session, update_kinds.COMPACTION, {"compactionId": jsonrpc.dump(id), **fields})

@@ -8,17 +8,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.replay import update_lines
 from acp_proxy.transcript.file_format import Entry
-
-TOOL_CALL = acp.TOOL_CALL
-TOOL_CALL_UPDATE = "tool_call_update"
-PLAN = "plan"
-COMPACTIONS = frozenset({acp.COMPACTION, acp.COMPACTION_CHUNK})
-
-CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 
 
 class Update(Struct, frozen=True):
@@ -92,12 +86,14 @@ def letters(text: str) -> str:
 
 
 def _is_good(kind: str, value: Mapping[str, object]) -> bool:
-    if kind in CHUNKS:
+    if kind in update_kinds.CHUNKS:
         return is_block(value.get("content"))
-    if kind == PLAN:
+    if kind == update_kinds.PLAN:
         return isinstance(value.get("entries"), list)
-    if kind in COMPACTIONS:
-        return isinstance(value.get("compactionId"), str) and (kind == acp.COMPACTION or is_block(value.get("content")))
+    if update_kinds.find(kind).role is Role.COMPACTION:
+        return isinstance(value.get("compactionId"), str) and (
+            kind == update_kinds.COMPACTION or is_block(value.get("content"))
+        )
     return True
 
 

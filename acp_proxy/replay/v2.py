@@ -10,7 +10,7 @@ After a handover, the ids from before it are changed, since the agent's new sess
 import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, v2_updates
+from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay import truncate, update_lines, updates
 from acp_proxy.replay.replayer import Replayer
@@ -30,8 +30,8 @@ from acp_proxy.transcript.file_format import FIRST, Entry
 # bytes. Nothing raises: what makes no sense is left out. Only entries of version 2 may be added.
 
 
-_USERS = frozenset({"user_message", acp.USER_CHUNK})
-_CALLS = frozenset({v2_updates.CALL_UPDATE, v2_updates.CALL_CHUNK})
+_USERS = frozenset({update_kinds.USER_MESSAGE, update_kinds.USER_CHUNK})
+_CALLS = frozenset({update_kinds.TOOL_CALL_UPDATE, update_kinds.TOOL_CALL_CHUNK})
 _FINAL = frozenset({"completed", "failed", "cancelled"})
 _FAILED = b'"failed"'
 
@@ -85,7 +85,7 @@ class Verbatim:
         elif method == acp.REQUEST_PERMISSION:
             self._permission(entry)
         update = updates.read(entry, self._session, self._ids) if method == acp.UPDATE else None
-        if update is None or not acp.is_conversation(update.kind):
+        if update is None or not update_kinds.is_conversation(update.kind):
             return []
         return self._updated(update, entry)
 
@@ -114,9 +114,9 @@ class Verbatim:
         told = self._said([said for said in self._waiting if said.run == update.run and said.message is not None])
         if update.kind in _CALLS and (id := acp.text(update.value, "toolCallId")) is not None:
             told += self._asked.pop(id, [])
-            self._stands(v2_updates.CALL_UPDATE, id, update)
-        elif update.kind == acp.COMPACTION and (id := acp.text(update.value, "compactionId")) is not None:
-            self._stands(acp.COMPACTION, id, update)
+            self._stands(update_kinds.TOOL_CALL_UPDATE, id, update)
+        elif update.kind == update_kinds.COMPACTION and (id := acp.text(update.value, "compactionId")) is not None:
+            self._stands(update_kinds.COMPACTION, id, update)
         return [*told, update.line]
 
     def _user(self, update: Update) -> list[bytes]:
@@ -158,7 +158,9 @@ class Verbatim:
             members = update_lines.asked_about_subject(raw)
         except (ValueError, KeyError):
             return
-        self._asked.setdefault(id, []).append(update_lines.update(self._session, v2_updates.CALL_UPDATE, members))
+        self._asked.setdefault(id, []).append(
+            update_lines.update(self._session, update_kinds.TOOL_CALL_UPDATE, members)
+        )
 
     def _noted(self, run: str, note: Mapping[str, object]) -> list[bytes]:
         """A turn has failed, or the session was opened again: what was said until then was never repeated."""
@@ -174,14 +176,14 @@ class Verbatim:
         for said in waiting:
             id = said.message if said.message is not None else said.own
             members = {"messageId": jsonrpc.dump(id), "content": jsonrpc.dump(said.blocks)}
-            told.append(update_lines.update(self._session, "user_message", members))
+            told.append(update_lines.update(self._session, update_kinds.USER_MESSAGE, members))
             self._own.add((said.run, id))
         self._waiting = [said for said in self._waiting if said not in waiting]
         return told
 
 
 def _failed(session: str, kind: str, id: str) -> bytes:
-    name = "compactionId" if kind == acp.COMPACTION else "toolCallId"
+    name = "compactionId" if kind == update_kinds.COMPACTION else "toolCallId"
     return update_lines.update(session, kind, {name: jsonrpc.dump(id), "status": _FAILED})
 
 
@@ -285,15 +287,15 @@ class Upserting:
             members, around = {}, {"": b""}
         is_plain = not around and "_meta" not in members
         message, call, terminal = (acp.text(update, name) for name in ("messageId", "toolCallId", "terminalId"))
-        if (kind in v2_updates.CHUNKS or kind in v2_updates.MESSAGES) and message is not None:
+        if (kind in update_kinds.CHUNKS or kind in update_kinds.CHUNK_OF) and message is not None:
             self._said(kind, message, update, line, is_plain=is_plain and members.keys() <= _MESSAGE)
-        elif kind in (v2_updates.CALL_UPDATE, v2_updates.CALL_CHUNK) and call is not None:
-            appended = members.get("content") if kind == v2_updates.CALL_CHUNK else None
+        elif kind in (update_kinds.TOOL_CALL_UPDATE, update_kinds.TOOL_CALL_CHUNK) and call is not None:
+            appended = members.get("content") if kind == update_kinds.TOOL_CALL_CHUNK else None
             self._merge((_CALL, call), members, appended, "content", line, is_plain=is_plain)
-        elif kind in (v2_updates.TERMINAL, v2_updates.TERMINAL_CHUNK) and terminal is not None:
-            data = v2_updates.output(update) if kind == v2_updates.TERMINAL_CHUNK else None
+        elif kind in (update_kinds.TERMINAL, update_kinds.TERMINAL_CHUNK) and terminal is not None:
+            data = v2_updates.output(update) if kind == update_kinds.TERMINAL_CHUNK else None
             self._merge((_TERMINAL, terminal), members, data, "output", line, is_plain=is_plain)
-        elif kind == v2_updates.PLAN_UPDATE and is_plain and (plan := acp.text(acp.member(update, "plan"), "planId")):
+        elif kind == update_kinds.PLAN_UPDATE and is_plain and (plan := acp.text(acp.member(update, "plan"), "planId")):
             self._place((_PLAN, plan)).pieces = [line]
         else:
             self._place((kind, f"{len(self._places)}")).pieces.append(line)
@@ -307,9 +309,9 @@ class Upserting:
         return place
 
     def _said(self, kind: str, id: str, update: object, line: bytes, *, is_plain: bool) -> None:
-        pieces = self._place((v2_updates.MESSAGES.get(kind, kind), id)).pieces
+        pieces = self._place((update_kinds.CHUNK_OF.get(kind, kind), id)).pieces
         content = acp.member(update, "content")
-        if kind in v2_updates.MESSAGES:
+        if kind in update_kinds.CHUNK_OF:
             if is_plain and isinstance(content, list):
                 pieces[:] = [piece for piece in pieces if isinstance(piece, bytes) and _META in piece]
             pieces.append(line)
@@ -369,9 +371,9 @@ class Upserting:
             appended = self._shortened(appended)
         named = {"toolCallId": jsonrpc.dump(id)}
         if fields or is_whole:
-            yield self._line(v2_updates.CALL_UPDATE, {**named, **fields})
+            yield self._line(update_kinds.TOOL_CALL_UPDATE, {**named, **fields})
         for item in appended:
-            yield self._line(v2_updates.CALL_CHUNK, {**named, "content": item})
+            yield self._line(update_kinds.TOOL_CALL_CHUNK, {**named, "content": item})
 
     def _shortened(self, appended: list[bytes]) -> list[bytes]:
         """What chunks add to the content of a call that was named before, cut to the limit."""
@@ -385,13 +387,13 @@ class Upserting:
     def _shown(self, id: str, merged: _MergedUpdates) -> Iterator[bytes]:
         named = {"terminalId": jsonrpc.dump(id)}
         if merged.members:
-            yield self._line(v2_updates.TERMINAL, {**named, **merged.members})
+            yield self._line(update_kinds.TERMINAL, {**named, **merged.members})
         if output := b"".join(merged.appended):
             if self._limit and len(output) > self._limit:
                 left_out = len(output) - self._limit
                 output = truncate.notice(self._session, left_out).encode() + b"\n" + output[left_out:]
             data = binascii.b2a_base64(output, newline=False)
-            yield self._line(v2_updates.TERMINAL_CHUNK, {**named, "data": b'"%b"' % data})
+            yield self._line(update_kinds.TERMINAL_CHUNK, {**named, "data": b'"%b"' % data})
 
     def _line(self, kind: str, members: Members) -> bytes:
         return update_lines.update(self._session, kind, members)
@@ -438,11 +440,11 @@ class Restating:
         kind = acp.update_kind(update) or ""
         before, self._speaker = self._speaker, None
         try:
-            if kind in v2_updates.CHUNKS:
+            if kind in update_kinds.CHUNKS:
                 return self._chunk(line, kind, acp.text(update, "messageId"), before)
-            if kind in (acp.TOOL_CALL, v2_updates.CALL_UPDATE):
+            if kind in update_kinds.CALLS:
                 return self._call(line, kind, acp.text(update, "toolCallId") or "")
-            return self._plan(line) if kind == v2_updates.PLAN else line
+            return self._plan(line) if kind == update_kinds.PLAN else line
         except (ValueError, KeyError):
             return line
 
@@ -457,7 +459,7 @@ class Restating:
         return self._changed(line, kind, lambda members: {**members, "messageId": jsonrpc.dump(id)})
 
     def _call(self, line: bytes, kind: str, id: str) -> bytes:
-        begins_again = kind == acp.TOOL_CALL and id in self._calls
+        begins_again = kind == update_kinds.TOOL_CALL and id in self._calls
         self._calls.add(id)
 
         def restated(members: Members) -> Members:
@@ -466,14 +468,14 @@ class Restating:
                 said["content"] = update_lines.array(map(_item, update_lines.items(said["content"])))
             return {**said, **{name: b"null" for name in _CLEARED if begins_again and name not in said}}
 
-        return self._changed(line, v2_updates.CALL_UPDATE, restated)
+        return self._changed(line, update_kinds.TOOL_CALL_UPDATE, restated)
 
     def _plan(self, line: bytes) -> bytes:
         def restated(members: Members) -> Members:
             entries = members.pop("entries")
             return {"plan": b'{"type":"items","planId":%b,"entries":%b}' % (_PLAN_ID, entries), **members}
 
-        return self._changed(line, v2_updates.PLAN_UPDATE, restated)
+        return self._changed(line, update_kinds.PLAN_UPDATE, restated)
 
     def _changed(self, line: bytes, kind: str, change: Callable[[Members], Members]) -> bytes:
         members, around = update_lines.taken_apart(line.removesuffix(b"\n"))

@@ -16,7 +16,7 @@ from acp_proxy.comparison.choose_replay import Rule, verdict
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.errors import errno_name
-from acp_proxy.protocol import acp, framing, jsonrpc, v2_updates
+from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 from acp_proxy.proxy import session_list
 from acp_proxy.proxy.effects import StartReplay
@@ -213,7 +213,9 @@ class Replay:
         if not self._wanted.titles and summary.agent_title is None:
             info.pop("title", None)  # the agent's own list has another title
         info |= {"title": self._title} if self._title is not None else {}
-        named = [session_list.update(self._session, {"sessionUpdate": acp.SESSION_INFO, **info})] if info else []
+        named = (
+            [session_list.update(self._session, {"sessionUpdate": update_kinds.SESSION_INFO, **info})] if info else []
+        )
         return [*telling.states(), *named]
 
     def _goes_on(self) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from acp_proxy.errors import InvalidCursor, NewerFormat, Unreadable, errno_name
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy import session_list
 from acp_proxy.proxy.effects import (
@@ -227,7 +227,7 @@ class StoreRequests:
                 if (mask := self._recorder.mask) is not None:
                     title = mask_title(title, mask)
                 store.set_title(agent, session, title)
-                told = session_list.update(session, {"sessionUpdate": acp.SESSION_INFO, "title": title})
+                told = session_list.update(session, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})
                 answer = jsonrpc.result(request, {"title": title}) + told
             case SetArchived(is_archived=is_archived):
                 store.archive(agent, session, is_archived)

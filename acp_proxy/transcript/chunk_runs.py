@@ -13,12 +13,12 @@ from operator import itemgetter, ne
 
 import orjson
 
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 
-_SPOKEN = (acp.AGENT_CHUNK, acp.THOUGHT_CHUNK)
+_SPOKEN = (update_kinds.AGENT_CHUNK, update_kinds.THOUGHT_CHUNK)
 _TEXT = b'"text":'
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _JOINT = b"x"

@@ -16,8 +16,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from acp_proxy.protocol import acp, jsonrpc, versions
+from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 
@@ -113,7 +114,7 @@ def _truncation(entry: Entry) -> object:
     if acp.text(entry.value, "method") != acp.UPDATE:
         return None
     update = acp.member(acp.member(entry.value, "params"), "update")
-    return update if acp.update_kind(update) == acp.HISTORY_TRUNCATED else None
+    return update if acp.update_kind(update) == update_kinds.HISTORY_TRUNCATED else None
 
 
 def _asked_point(params: object) -> Point:
@@ -217,15 +218,16 @@ class Messages:
 
     def _updated(self, start: int, end: int, update: object) -> None:
         kind, id = acp.update_kind(update), acp.text(update, "messageId")
-        if kind == acp.STATE and versions.SECOND.state(update) != versions.BUSY:
+        if kind == update_kinds.STATE and versions.SECOND.state(update) != versions.BUSY:
             self._end_turn(end)
-        if kind is None or not acp.is_conversation(kind):
+        if kind is None or not update_kinds.is_conversation(kind):
             return
         self._turn.end = end
         known = self._known.get(id) if id is not None else None
-        if kind.startswith(_USER) and self._unrepeated is not None:
+        is_users = update_kinds.find(kind).role is Role.USER
+        if is_users and self._unrepeated is not None:
             known = self._unrepeated
-        elif not kind.startswith(_USER):
+        elif not is_users:
             self._unrepeated = None
         if known is None or known.turn is not self._turn:
             known = _Message(start, end, self._turn) if id is not None else None
@@ -234,10 +236,6 @@ class Messages:
             if id is not None:
                 self._known[id] = known
         self._last = known
-
-
-_USER = "user_message"
-"""How the kinds of a user's messages begin, chunks or whole."""
 
 
 class Rewinds:
@@ -288,7 +286,7 @@ class Rewinds:
             return False
         update = acp.member(acp.member(entry.value, "params"), "update")
         kind = acp.update_kind(update) if acp.text(entry.value, "method") == acp.UPDATE else None
-        return kind is None or acp.is_conversation(kind) or kind == acp.HISTORY_TRUNCATED
+        return kind is None or update_kinds.is_conversation(kind) or kind == update_kinds.HISTORY_TRUNCATED
 
     def _take_back(self, point: Point, until: int, start: int, end: int) -> None:
         """Take back what stands between a point and ``until``. ``start``, ``end``: of the line that says so."""

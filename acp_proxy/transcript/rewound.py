@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from acp_proxy.protocol import acp, framing
+from acp_proxy.protocol import acp, framing, update_kinds
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
 from acp_proxy.transcript.rewinds import Messages, Point, Rewinds
 
-_MARKS = (f'{acp.REWIND}"'.encode(), f'"{acp.HISTORY_TRUNCATED}"'.encode())
+_MARKS = (f'{acp.REWIND}"'.encode(), f'"{update_kinds.HISTORY_TRUNCATED}"'.encode())
 """Bytes that every rewind contains; the first are in both methods. Other lines that contain them do no harm."""
 _OVERLAP = max(map(len, _MARKS)) - 1
 _PLAIN = re.compile(r"[\w.:-]+", re.ASCII)

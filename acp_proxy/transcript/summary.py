@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
-from acp_proxy.protocol import acp, jsonrpc, timestamps, v2_updates, versions
+from acp_proxy.protocol import acp, jsonrpc, timestamps, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import Stream
@@ -162,17 +162,17 @@ class Summary(Struct):
     def _update(self, entry: Entry, update: Mapping[str, object]) -> None:
         told = update if entry.protocol == file_format.FIRST else v2_updates.compared(update)
         kind = acp.update_kind(told)
-        if kind == acp.SESSION_INFO:
+        if kind == update_kinds.SESSION_INFO:
             self._info(update)
-        elif kind == acp.USAGE:
+        elif kind == update_kinds.USAGE:
             self.use.updated(entry, update)
-        elif kind == acp.STATE:
+        elif kind == update_kinds.STATE:
             self._stated(entry, update)
-        elif acp.is_conversation(kind):
+        elif update_kinds.is_conversation(kind):
             self.last = entry.at
             if not self.is_prompted and self.cwd is not None:
                 self._told(kind, told)
-            if kind != acp.USER_CHUNK and not self.spoke:
+            if kind != update_kinds.USER_CHUNK and not self.spoke:
                 self.spoke = True
                 self.replies += 1
 
@@ -193,7 +193,7 @@ class Summary(Struct):
 
         A user message begins a turn. An imported session may have only the agent's messages: they count as a turn too.
         """
-        is_users = kind == acp.USER_CHUNK
+        is_users = kind == update_kinds.USER_CHUNK
         if (is_users and self.spoke) or (not self.prompts and (is_users or self.is_imported)):
             self.prompts += 1
             self.spoke = False
@@ -263,7 +263,7 @@ def chosen(entry: Entry) -> str | None:
     if entry.of == acp.SET_CONFIG_OPTION:
         return _named(acp.member(entry.value, "result"))
     update = acp.member(acp.member(entry.value, "params"), "update")
-    return _named(update) if acp.update_kind(update) == acp.CONFIG_OPTION else None
+    return _named(update) if acp.update_kind(update) == update_kinds.CONFIG_OPTION else None
 
 
 def _named(said: object) -> str | None:

@@ -12,7 +12,7 @@ Pure. Never raises on foreign input.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from acp_proxy.protocol import acp, jsonrpc, v2_updates, versions
+from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import Stream
@@ -126,7 +126,7 @@ class UpsertedCall:
         if not self.is_changed:
             return
         shown = [v2_updates.item(item, terminals.text(acp.text(item, "terminalId"))) for item in self.content]
-        kind = v2_updates.CALL_UPDATE if self.was_told else acp.TOOL_CALL
+        kind = update_kinds.TOOL_CALL_UPDATE if self.was_told else update_kinds.TOOL_CALL
         fields = {"title": self.id, **self.fields} if not self.was_told else self.fields
         content = {"content": shown} if self.has_content else {}
         yield {"sessionUpdate": kind, "toolCallId": self.id, **fields, **content}
@@ -144,7 +144,7 @@ class UpsertedPlans:
     def tell(self) -> Iterator[Mapping[str, object]]:
         entries = [each for plan in self.plans.values() for each in _items(acp.member(plan, "entries"))]
         if self.is_changed:
-            yield {"sessionUpdate": v2_updates.PLAN, "entries": entries}
+            yield {"sessionUpdate": update_kinds.PLAN, "entries": entries}
         self.is_changed = False
 
 
@@ -280,15 +280,15 @@ class Retelling:
             return self._answered(entry)
         if method == acp.REQUEST_PERMISSION:
             subject = acp.member(params, "subject")
-            self._take(entry, v2_updates.CALL_UPDATE, acp.member(subject, "toolCall"))
+            self._take(entry, update_kinds.TOOL_CALL_UPDATE, acp.member(subject, "toolCall"))
             return [*(self._certain() if self._at_once else ()), _question(entry, params)]
         update = acp.member(params, "update")
         kind = acp.update_kind(update)
         if method != acp.UPDATE or kind is None:
             return [entry]
-        if kind == acp.STATE:
+        if kind == update_kinds.STATE:
             return self._stated(entry, update)
-        if not acp.is_conversation(kind):
+        if not update_kinds.is_conversation(kind):
             return [entry]
         self._size += len(entry.raw or b"")
         self._take(entry, kind, update)
@@ -298,19 +298,19 @@ class Retelling:
         """Add an update of the conversation to what is kept."""
         if not isinstance(update, Mapping):
             return
-        if kind in v2_updates.MESSAGES or kind in v2_updates.CHUNKS:
+        if kind in update_kinds.CHUNK_OF or kind in update_kinds.CHUNKS:
             self._said(entry, kind, update)
-        elif kind in (v2_updates.CALL_UPDATE, v2_updates.CALL_CHUNK):
+        elif kind in (update_kinds.TOOL_CALL_UPDATE, update_kinds.TOOL_CALL_CHUNK):
             if (id := acp.text(update, "toolCallId")) is not None:
                 call = self._call(entry, id)
-                if kind == v2_updates.CALL_CHUNK:
+                if kind == update_kinds.TOOL_CALL_CHUNK:
                     call.add(acp.member(update, "content"))
                 else:
                     call.update(update)
-        elif kind in (v2_updates.TERMINAL, v2_updates.TERMINAL_CHUNK):
+        elif kind in (update_kinds.TERMINAL, update_kinds.TERMINAL_CHUNK):
             if (id := acp.text(update, "terminalId")) is not None:
                 self._shown(entry, id, kind, update)
-        elif kind == v2_updates.PLAN_REMOVED or acp.text(acp.member(update, "plan"), "type") == "items":
+        elif kind == update_kinds.PLAN_REMOVED or acp.text(acp.member(update, "plan"), "type") == "items":
             self._planned(entry, kind, update)
         else:
             self._places.append(entry)
@@ -322,7 +322,7 @@ class Retelling:
 
     def _said(self, entry: Entry, kind: str, update: Mapping[str, object]) -> None:
         id = acp.text(update, "messageId")
-        spoken = v2_updates.MESSAGES.get(kind, kind)
+        spoken = update_kinds.CHUNK_OF.get(kind, kind)
         message = self._messages.get((spoken, id))
         if message is None:
             message = self._messages[spoken, id] = UpsertedMessage(entry, spoken, id)
@@ -344,7 +344,7 @@ class Retelling:
         return call
 
     def _shown(self, entry: Entry, id: str, kind: str, update: Mapping[str, object]) -> None:
-        if kind == v2_updates.TERMINAL:
+        if kind == update_kinds.TERMINAL:
             self._terminals.update(id, update)
         else:
             self._terminals.add(id, v2_updates.output(update) or b"")
@@ -357,7 +357,7 @@ class Retelling:
             self._plans = UpsertedPlans(entry)
         self._place(self._plans)
         self._plans.is_changed = True
-        plan = acp.member(update, "plan") if kind != v2_updates.PLAN_REMOVED else None
+        plan = acp.member(update, "plan") if kind != update_kinds.PLAN_REMOVED else None
         id = acp.text(plan if plan is not None else update, "planId")
         if plan is None:
             self._plans.plans.pop(id, None)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal
 
-from acp_proxy.protocol import acp, framing, jsonrpc, v2_updates
+from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.tool_calls import merged
@@ -24,7 +24,11 @@ from acp_proxy.transcript import file_format, rewinds, summary
 from acp_proxy.transcript.file_format import Entry
 
 Speaker = Literal["user", "agent", "thought"]
-_SPEAKERS: dict[str, Speaker] = {acp.USER_CHUNK: "user", acp.AGENT_CHUNK: "agent", acp.THOUGHT_CHUNK: "thought"}
+_SPEAKERS: dict[str, Speaker] = {
+    update_kinds.USER_CHUNK: "user",
+    update_kinds.AGENT_CHUNK: "agent",
+    update_kinds.THOUGHT_CHUNK: "thought",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +178,11 @@ def numbered(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
         kind = _kind(line.entry)
         if line.entry is not None and _is_prompt(line.entry):
             number, is_prompted = number + 1, True
-        elif kind is not None and not is_prompted and acp.is_conversation(kind):
-            is_users = kind == acp.USER_CHUNK
+        elif kind is not None and not is_prompted and update_kinds.is_conversation(kind):
+            is_users = kind == update_kinds.USER_CHUNK
             if number == 0 or (is_users and not only_user):
                 number, only_user = number + 1, True
-            only_user &= is_users or kind == "plan"
+            only_user &= is_users or kind == update_kinds.PLAN
         yield number, line
 
 
@@ -199,7 +203,7 @@ class _Parts:
         self._known = known if known is not None else {session}
         self._depth = depth
         self._telling = Replayer(
-            session, run="", tool_limit=0, also=also, page=page, kinds=acp.OPTIONAL_KINDS, at_once=True
+            session, run="", tool_limit=0, also=also, page=page, kinds=update_kinds.OPTIONAL, at_once=True
         )
         self._count = 0
         self._is_open = False
@@ -264,7 +268,7 @@ class _Parts:
                 yield self._begun(at)
             self._only_user &= is_users or isinstance(item, Plan)
             yield item
-            if isinstance(item, Other) and acp.update_kind(item.update) == acp.SUBAGENT:
+            if isinstance(item, Other) and acp.update_kind(item.update) == update_kinds.SUBAGENT:
                 yield from self._subagent(item.update)
 
     def _subagent(self, update: Mapping[str, object]) -> Iterator[Subagent]:
@@ -312,7 +316,7 @@ def words(block: Mapping[str, object]) -> str:
 def _is_update(entry: Entry) -> bool:
     if entry.peer is not Peer.AGENT or acp.text(entry.value, "method") != acp.UPDATE:
         return False
-    return acp.is_conversation(acp.update_kind(acp.member(acp.member(entry.value, "params"), "update")))
+    return update_kinds.is_conversation(acp.update_kind(acp.member(acp.member(entry.value, "params"), "update")))
 
 
 def _is_prompt(entry: Entry) -> bool:
@@ -341,7 +345,10 @@ def _with_messages(items: Iterable[Item], session: str) -> Iterator[Item]:
     told: set[str] = set()
     for item in items:
         kind = acp.update_kind(item.update) if isinstance(item, Other) else None
-        if not isinstance(item, Other) or kind not in (acp.MESSAGE, acp.MESSAGE_CHUNK):
+        if not isinstance(item, Other) or kind not in (
+            update_kinds.SESSION_MESSAGE,
+            update_kinds.SESSION_MESSAGE_CHUNK,
+        ):
             yield item
             continue
         id, content = acp.text(item.update, "messageId") or "", item.update.get("content")
@@ -349,7 +356,9 @@ def _with_messages(items: Iterable[Item], session: str) -> Iterator[Item]:
             sent[id] = sender == session
         blocks = content if isinstance(content, list) else [content]
         said = [block for block in blocks if isinstance(block, Mapping)]
-        if said and (kind == acp.MESSAGE_CHUNK or id not in told):  # a whole message may repeat its chunks
+        if said and (
+            kind == update_kinds.SESSION_MESSAGE_CHUNK or id not in told
+        ):  # a whole message may repeat its chunks
             told.add(id)
             yield Said("agent" if sent.get(id) else "user", said, id)
 
@@ -383,10 +392,10 @@ def _item(update: Mapping[str, object]) -> Item:
     if kind in _SPEAKERS:
         block = acp.member(update, "content")
         return Said(_SPEAKERS[kind], [block] if isinstance(block, Mapping) else [], acp.text(update, "messageId"))
-    if kind in ("tool_call", "tool_call_update"):
+    if kind in update_kinds.CALLS:
         fields = {name: value for name, value in update.items() if name not in ("sessionUpdate", "toolCallId")}
-        return ToolCall(acp.text(update, "toolCallId") or "", fields, kind == "tool_call")
+        return ToolCall(acp.text(update, "toolCallId") or "", fields, kind == update_kinds.TOOL_CALL)
     entries = acp.member(update, "entries")
-    if kind == "plan" and isinstance(entries, list):
+    if kind == update_kinds.PLAN and isinstance(entries, list):
         return Plan(entries)
     return Other(update)

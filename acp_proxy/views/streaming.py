@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format, rewinds
 from acp_proxy.transcript.file_format import FIRST, Entry
@@ -21,7 +21,7 @@ PLAIN, QUIET, TURN, USER, BAD = "none", "dim", "bold", "bold green", "bold red"
 """The style of a piece, in rich's words."""
 
 _REWOUND = "rewound: a part of what is above was taken back"
-_SPOKEN = {acp.USER_CHUNK: USER, acp.AGENT_CHUNK: PLAIN, acp.THOUGHT_CHUNK: QUIET}
+_SPOKEN = {update_kinds.USER_CHUNK: USER, update_kinds.AGENT_CHUNK: PLAIN, update_kinds.THOUGHT_CHUNK: QUIET}
 
 
 Block = tuple[str, ...] | tuple[str, str | None]
@@ -99,19 +99,19 @@ class Streaming:
 
     def _update(self, update: object) -> Iterator[StreamedText]:
         kind, content = acp.update_kind(update), acp.member(update, "content")
-        self._is_quiet &= kind == acp.USER_CHUNK or not acp.is_conversation(kind)
+        self._is_quiet &= kind == update_kinds.USER_CHUNK or not update_kinds.is_conversation(kind)
         if kind in _SPOKEN:
             words = conversation.words(content) if isinstance(content, dict) else ""
-            if kind == acp.USER_CHUNK and self._is_echo(words):
+            if kind == update_kinds.USER_CHUNK and self._is_echo(words):
                 return
             yield from self._said((kind, acp.text(update, "messageId")), words, _SPOKEN[kind])
-        elif kind in ("tool_call", "tool_call_update"):
+        elif kind in update_kinds.CALLS:
             yield from self._call(update)
-        elif kind == "plan":
+        elif kind == update_kinds.PLAN:
             yield from self._planned(acp.member(update, "entries"))
-        elif kind == acp.CURRENT_MODE:
+        elif kind == update_kinds.CURRENT_MODE:
             yield from self._line(f"mode: {acp.text(update, 'currentModeId')}", QUIET)
-        elif kind == acp.HISTORY_TRUNCATED:
+        elif kind == update_kinds.HISTORY_TRUNCATED:
             yield from self._line(_REWOUND, QUIET)
 
     def _call(self, update: object) -> Iterator[StreamedText]:
@@ -188,7 +188,7 @@ class Streaming:
             return
         if self._block != block:
             yield from self._begin(block, apart=True)
-        is_prose = block[0] in (acp.AGENT_CHUNK, acp.THOUGHT_CHUNK)
+        is_prose = block[0] in (update_kinds.AGENT_CHUNK, update_kinds.THOUGHT_CHUNK)
         yield StreamedText(sanitize.printable(words), look, is_prose=is_prose)
         self._is_open = not words.endswith("\n")
 

@@ -5,7 +5,7 @@ import json
 
 import orjson
 
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Request, Response
 from fuzz.choices import Choices
 
@@ -63,7 +63,7 @@ def rewritten(message: Request | Notification) -> None:
             acp.optional_text(message.params, key)
             acp.required_text(message.params, key)
     update = acp.member(message.params, "update")
-    acp.is_conversation(acp.update_kind(update))
+    update_kinds.is_conversation(acp.update_kind(update))
     acp.strings(message.params, "additionalDirectories")
     acp.offers(update, "title")
     with contextlib.suppress(ValueError):

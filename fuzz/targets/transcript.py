@@ -11,7 +11,7 @@ from pathlib import Path
 
 from acp_proxy.comparison.choose_replay import verdict
 from acp_proxy.errors import NewerFormat
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.replay.handover_record import HandoverRecord
 from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.run.replay_thread import compare
@@ -84,7 +84,7 @@ def retold(lines: list[Line], header: Header | None) -> None:
             brief.add(said)
         assert len(brief.text().encode("utf-8", "replace")) <= RECORD
     for one in tellings:
-        told = [said for said in one if acp.is_conversation(acp.update_kind(acp.update_of(said)))]
+        told = [said for said in one if update_kinds.is_conversation(acp.update_kind(acp.update_of(said)))]
         comparison = compare(lines, ((said, number % 2 == 1) for number, said in enumerate(told)))
         assert comparison is not None
         verdict(comparison)

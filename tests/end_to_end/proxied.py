@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import update_kinds
 from acp_proxy.tools.demo.display import ShownItem, tell
 from tests.client import TIMEOUT, Client, ReceivedLine, first_option
 
@@ -271,7 +271,7 @@ def kinds(updates: Updates) -> list[str]:
 
 def conversation(updates: Updates) -> Updates:
     """The updates without those that only report the state."""
-    return [update for update in updates if acp.is_conversation(update["sessionUpdate"])]
+    return [update for update in updates if update_kinds.is_conversation(update["sessionUpdate"])]
 
 
 def texts(updates: Updates, kind: str = "agent_message_chunk") -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import update_kinds
 from acp_proxy.transcript.appender import Transcript
 from tests.client import NO_ANSWER, TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import INVALID_REQUEST, NOT_FOUND, PROXY, Editor, Proxied, prompt, texts
@@ -20,7 +20,7 @@ from tests.tools.mock_agent.recording import MODES, REFUSED, SELECTED, asked, ca
 NIGHT = 10 * 3600  # seconds
 METHOD_NOT_FOUND, PARSE_ERROR, INVALID_PARAMS, INTERNAL_ERROR = -32601, -32700, -32602, -32603
 CANCELLED = {"stopReason": "cancelled"}
-COMMANDS = talk.update(acp.AVAILABLE_COMMANDS, availableCommands=[{"name": "review", "description": "Review"}])
+COMMANDS = talk.update(update_kinds.AVAILABLE_COMMANDS, availableCommands=[{"name": "review", "description": "Review"}])
 TURN = [talk.prompt("Fix the login"), talk.said("Look"), talk.said("ing."), call("pending"), asked(), decided()]
 TURN += [call("completed"), talk.said("Done."), talk.answer()]
 

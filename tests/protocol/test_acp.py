@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.acp import InvalidParams
 from acp_proxy.protocol.jsonrpc import RequestId
-from tests.conversation import STATES
 from tests.strategies import messages, spelled, texts, values
 
 UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s-1","update":{}}}\n'
@@ -75,18 +74,6 @@ def test_absolute_paths_of_any_system_are_absolute(path: str) -> None:
 @pytest.mark.parametrize("path", ["", ".", "x", "./x", "../x", "~", "C:x", "C:", "\\x", "file:///x", " /x", "1:/x"])
 def test_other_paths_are_not_absolute(path: str) -> None:
     assert not acp.is_absolute(path)
-
-
-@pytest.mark.parametrize(
-    "kind", ["user_message_chunk", "agent_thought_chunk", "tool_call", "plan", "compaction_update", "unknown", "", None]
-)
-def test_every_update_that_is_not_a_state_is_conversation(kind: str | None) -> None:
-    assert acp.is_conversation(kind)
-
-
-@pytest.mark.parametrize("kind", STATES)
-def test_state_updates_are_not_conversation(kind: str) -> None:
-    assert not acp.is_conversation(kind)
 
 
 def test_the_kind_of_an_update_is_a_string_or_none() -> None:
@@ -190,19 +177,3 @@ def test_a_line_gets_another_id_and_keeps_every_other_byte(line: bytes, id: str,
 def test_a_line_without_an_id_cannot_get_another() -> None:
     with pytest.raises(KeyError):
         acp.with_id(b'{"result":{}}', RequestId("1"))
-
-
-@pytest.mark.parametrize(
-    ("capabilities", "kinds"),
-    [
-        (None, set()),
-        ([], set()),
-        ({"session": True, "plan": None, "subagents": False}, set()),
-        ({"session": {"compaction": {}}}, {"compaction_update", "compaction_summary_chunk"}),
-        ({"session": {"compaction": None, "notices": {}}, "plan": {}}, {"plan_update", "plan_removed"}),
-        ({"subagents": {}}, {"subagent_update", "session_message", "session_message_chunk"}),
-        ({"session": {"compaction": {}}, "plan": {}, "subagents": {}}, acp.OPTIONAL_KINDS),
-    ],
-)
-def test_a_client_announces_the_optional_kinds_that_it_understands(capabilities: object, kinds: set[str]) -> None:
-    assert acp.optional_kinds(capabilities) == kinds

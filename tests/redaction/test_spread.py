@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.redaction.masking import Masking, changed
 from acp_proxy.redaction.split_secrets import OVERLAP, WINDOW, Spread
@@ -21,7 +21,7 @@ MASKING = Masking()
 TOKEN = planted("GitHub token", random.Random(0)).secret
 
 
-def chunk(text: str, kind: str = acp.AGENT_CHUNK, message: str | None = None) -> bytes:
+def chunk(text: str, kind: str = update_kinds.AGENT_CHUNK, message: str | None = None) -> bytes:
     content = {"type": "text", "text": text}
     if message is None:
         return talk.update(kind, content=content)
@@ -102,15 +102,19 @@ def test_other_entries_may_come_between_the_chunks(between: bytes) -> None:
 def test_messages_with_ids_of_their_own_may_be_interleaved() -> None:
     first, second = TOKEN[:12], TOKEN[12:]
     lines = [
-        *(chunk(first, message="1"), chunk("word ", message="2"), chunk("w", acp.THOUGHT_CHUNK, "3")),
-        *(talk.update(acp.TOOL_CALL, toolCallId="1"), chunk(second, message="1"), chunk("end", message="2")),
+        *(chunk(first, message="1"), chunk("word ", message="2"), chunk("w", update_kinds.THOUGHT_CHUNK, "3")),
+        *(talk.update(update_kinds.TOOL_CALL, toolCallId="1"), chunk(second, message="1"), chunk("end", message="2")),
     ]
     assert texts(redacted(lines)) == ["[redacted]**", "word ", "w", "*" * len(second), "end"]
 
 
 @pytest.mark.parametrize(
     "between",
-    [chunk("I think", acp.THOUGHT_CHUNK), talk.update(acp.TOOL_CALL, toolCallId="1"), talk.prompt("go on")],
+    [
+        chunk("I think", update_kinds.THOUGHT_CHUNK),
+        talk.update(update_kinds.TOOL_CALL, toolCallId="1"),
+        talk.prompt("go on"),
+    ],
 )
 def test_chunks_that_are_not_one_message_are_not_joined(between: bytes) -> None:
     lines = [chunk(TOKEN[:12]), between, chunk(TOKEN[12:])]
@@ -121,8 +125,10 @@ def test_messages_of_two_sessions_or_kinds_or_ids_are_not_joined() -> None:
     halves = TOKEN[:12], TOKEN[12:]
     for second in (
         chunk(halves[1], message="2"),
-        chunk(halves[1], acp.THOUGHT_CHUNK, "1"),
-        talk.update(acp.AGENT_CHUNK, session="other", content={"type": "text", "text": halves[1]}, messageId="1"),
+        chunk(halves[1], update_kinds.THOUGHT_CHUNK, "1"),
+        talk.update(
+            update_kinds.AGENT_CHUNK, session="other", content={"type": "text", "text": halves[1]}, messageId="1"
+        ),
     ):
         lines = [chunk(halves[0], message="1"), second]
         assert redacted(lines) == lines
@@ -146,8 +152,8 @@ def test_the_rest_of_a_secret_that_was_masked_live_may_contain_dots() -> None:
 
 
 def test_chunks_that_are_not_text_or_are_truncated_are_skipped() -> None:
-    image = talk.update(acp.AGENT_CHUNK, content={"type": "image", "data": "aaaa", "mimeType": "image/png"})
-    odd = talk.update(acp.AGENT_CHUNK, content={"type": "text", "text": 3})
+    image = talk.update(update_kinds.AGENT_CHUNK, content={"type": "image", "data": "aaaa", "mimeType": "image/png"})
+    odd = talk.update(update_kinds.AGENT_CHUNK, content={"type": "text", "text": 3})
     lines = [chunk(TOKEN[:12]), image, odd, b'{"at":"x","_chunk":\n', chunk(TOKEN[12:])]
     assert texts([redacted(lines)[-1]]) == ["*" * (len(TOKEN) - 12)]
 

@@ -5,13 +5,13 @@ from typing import Any, get_args
 
 import pytest
 
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import update_kinds
 from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.transcript.file_format import Entry
 from tests.replay.entries import RUN, SESSION, Value, answer, chunk, line, prompt, said, text, update, updates_in
 
 MODES = pytest.mark.parametrize("mode", get_args(Mode))
-KINDS = acp.optional_kinds({"session": {"compaction": {}}})
+KINDS = update_kinds.find_allowed({"session": {"compaction": {}}})
 
 
 def compacted(status: str, id: str = "c", run: str = RUN, **more: object) -> Entry:
@@ -99,7 +99,7 @@ def test_clients_that_did_not_announce_a_kind_get_none_of_its_updates(mode: Mode
 
 @MODES
 def test_other_optional_kinds_are_replayed_unchanged_to_clients_that_announced_them(mode: Mode) -> None:
-    kinds = acp.optional_kinds({"plan": {}})
+    kinds = update_kinds.find_allowed({"plan": {}})
     entries = [update("plan_update", plan={"type": "items", "planId": "p", "entries": []}), summed("x")]
     assert tell(*entries, mode=mode, kinds=kinds) == [json.loads(entries[0].raw or b"")["params"]["update"]]
 

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.replay.handover_record import HandoverRecord
 from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.replay.v2 import EitherVersion, Upserting, Verbatim
@@ -56,7 +56,7 @@ TALKS: dict[str, Callable[[int], list[Entry]]] = {
         *(one for number in range(n) for one in (call(f"{number}"), prompt("x", id=number), answer(number))),
     ],
     "a summary in many chunks": lambda n: (
-        [update(acp.COMPACTION_CHUNK, compactionId="c", content=text("x"))] * n + [chunk("x")]
+        [update(update_kinds.COMPACTION_CHUNK, compactionId="c", content=text("x"))] * n + [chunk("x")]
     ),
 }
 
@@ -68,7 +68,7 @@ def test_no_conversation_has_a_quadratic_cost(name: str, mode: Mode) -> None:
         entries = TALKS[name](size)
 
         def work() -> None:
-            telling = Replayer(SESSION, run="later", mode=mode, kinds=acp.OPTIONAL_KINDS)
+            telling = Replayer(SESSION, run="later", mode=mode, kinds=update_kinds.OPTIONAL)
             for number, entry in enumerate(entries, 1):
                 telling.add(number, entry)
             telling.end()

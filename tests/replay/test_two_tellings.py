@@ -12,7 +12,7 @@ from acp.contrib.session_state import SessionAccumulator
 from acp.schema import SessionNotification
 from hypothesis import HealthCheck, given, settings
 
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.replay.terminals import PLACEHOLDER
@@ -218,7 +218,7 @@ def without_terminal(item: Value, outputs: dict[Any, Any], run: str) -> Value:
 
 
 def told_of(
-    steps: Iterable[Step], mode: Mode, kinds: frozenset[str] = acp.OPTIONAL_KINDS, page: int = 0
+    steps: Iterable[Step], mode: Mode, kinds: frozenset[str] = update_kinds.OPTIONAL, page: int = 0
 ) -> list[bytes]:
     telling = Replayer(SESSION, run=RUNS[0], mode=mode, tool_limit=0, also=frozenset({PARENT}), kinds=kinds, page=page)
     told = [line for number, step in enumerate(steps, 1) for line in telling.add(number, step.entry)]

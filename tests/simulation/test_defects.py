@@ -12,7 +12,7 @@ import pytest
 from acp_proxy.comparison import choose_replay
 from acp_proxy.comparison.late_updates import LateUpdates, SortedLine
 from acp_proxy.comparison.transcript_text import block_letters
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.proxy import handover, session_list
 from acp_proxy.replay.terminals import ReplayedTerminals
 from acp_proxy.transcript import file_format
@@ -34,7 +34,9 @@ def _swallow_known_words(patch: Patch) -> None:
 
     def swallows(self: LateUpdates, line: bytes, update: object, prompts: list[str]) -> list[SortedLine]:
         said = block_letters(acp.member(update, "content"))
-        is_known = acp.update_kind(update) == acp.AGENT_CHUNK and len(said) >= _CERTAIN and said in self._text.words
+        is_known = (
+            acp.update_kind(update) == update_kinds.AGENT_CHUNK and len(said) >= _CERTAIN and said in self._text.words
+        )
         return [] if is_known else add(self, line, update, prompts)
 
     patch.setattr(LateUpdates, "add_in_turn", swallows)

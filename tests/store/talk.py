@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from acp_proxy.protocol import acp, jsonrpc, timestamps
+from acp_proxy.protocol import acp, jsonrpc, timestamps, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
@@ -52,11 +52,11 @@ def update(kind: object, *, at: int = 0, run: str = RUN, session: str = SESSION,
 def said(text: str, *, at: int = 0, run: str = RUN, session: str = SESSION) -> bytes:
     """A chunk of the agent's message."""
     content = {"type": "text", "text": text}
-    return update(acp.AGENT_CHUNK, at=at, run=run, session=session, content=content)
+    return update(update_kinds.AGENT_CHUNK, at=at, run=run, session=session, content=content)
 
 
 def info(*, at: int = 0, run: str = RUN, **fields: object) -> bytes:
-    params = {"sessionId": SESSION, "update": {"sessionUpdate": acp.SESSION_INFO} | fields}
+    params = {"sessionId": SESSION, "update": {"sessionUpdate": update_kinds.SESSION_INFO} | fields}
     return message({"method": acp.UPDATE, "params": params}, Peer.AGENT, at=at, run=run)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.summary import Summary
 from acp_proxy.transcript.usage import Amount, Use, quarter
@@ -18,7 +18,7 @@ OCTOBER, NOVEMBER = -30 * 24 * 60 * 60, 0
 
 def usage(used: Any = 0, amount: Any = None, currency: Any = "USD", *, at: int = NOVEMBER) -> bytes:
     cost = {"amount": amount, "currency": currency} if amount is not None else None
-    return talk.update(acp.USAGE, at=at, used=used, size=200_000, cost=cost)
+    return talk.update(update_kinds.USAGE, at=at, used=used, size=200_000, cost=cost)
 
 
 def answer(total: Any, output: int = 1, *, at: int = NOVEMBER, run: str = talk.RUN, stop: str = "end_turn") -> bytes:
@@ -100,7 +100,7 @@ def test_the_copied_past_of_a_fork_is_not_counted() -> None:
 def test_any_figures_are_counted_or_ignored_and_survive_the_index(
     used: Any, cost: Any, currency: Any, tokens: Any
 ) -> None:
-    found = counted(usage(used, cost, currency), answer(tokens), talk.update(acp.USAGE), answer(tokens))
+    found = counted(usage(used, cost, currency), answer(tokens), talk.update(update_kinds.USAGE), answer(tokens))
     assert all((each.context or 0) >= 0 and (each.turn_tokens or 0) >= 0 for each in found.quarters.values())
     kept: Any = jsonrpc.parse(jsonrpc.dump(found.state()))
     assert Use.from_state(kept) == found

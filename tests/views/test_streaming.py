@@ -1,7 +1,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.views import formatting
 from acp_proxy.views.streaming import PLAIN, QUIET, USER, StreamedText, Streaming
@@ -26,7 +26,7 @@ def looks(found: Iterable[StreamedText]) -> dict[str, str]:
 
 
 def thought(words: str) -> bytes:
-    return talk.update(acp.THOUGHT_CHUNK, content={"type": "text", "text": words})
+    return talk.update(update_kinds.THOUGHT_CHUNK, content={"type": "text", "text": words})
 
 
 def call(status: str | None = None, id: str = "t", kind: str = "tool_call_update", **fields: Any) -> bytes:
@@ -43,7 +43,7 @@ def test_chunks_are_shown_as_they_came_with_each_speaker_apart() -> None:
 
 def test_ids_separate_messages_of_one_speaker() -> None:
     def said(words: str, id: str) -> bytes:
-        return talk.update(acp.AGENT_CHUNK, content={"type": "text", "text": words}, messageId=id)
+        return talk.update(update_kinds.AGENT_CHUNK, content={"type": "text", "text": words}, messageId=id)
 
     assert text(pieces(said("One", "1"), said(" and", "1"), said("two", "2"))) == "One and\n\ntwo\n"
 
@@ -105,7 +105,7 @@ def test_an_interrupted_or_failed_turn_says_so() -> None:
 
 def test_an_echoed_prompt_is_shown_once_and_other_user_messages_are_kept() -> None:
     def user(words: str) -> bytes:
-        return talk.update(acp.USER_CHUNK, content={"type": "text", "text": words})
+        return talk.update(update_kinds.USER_CHUNK, content={"type": "text", "text": words})
 
     echoed = text(pieces(talk.prompt("Fix it now"), user("Fix it"), user(" now"), talk.said("ok")))
     assert echoed.endswith("> Fix it now\n\nok\n")
@@ -116,9 +116,11 @@ def test_an_echoed_prompt_is_shown_once_and_other_user_messages_are_kept() -> No
 
 def test_content_that_is_not_text_is_named_and_unknown_updates_are_left_out() -> None:
     image = {"type": "image", "mimeType": "image/png", "data": "AA=="}
-    assert text(pieces(talk.update(acp.AGENT_CHUNK, content=image))) == "[image: image/png]\n"
-    assert text(pieces(talk.update("something_new", content="x"), talk.update(acp.AGENT_CHUNK, content=7))) == ""
-    assert text(pieces(talk.update(acp.CURRENT_MODE, currentModeId="code"))) == "mode: code\n"
+    assert text(pieces(talk.update(update_kinds.AGENT_CHUNK, content=image))) == "[image: image/png]\n"
+    assert (
+        text(pieces(talk.update("something_new", content="x"), talk.update(update_kinds.AGENT_CHUNK, content=7))) == ""
+    )
+    assert text(pieces(talk.update(update_kinds.CURRENT_MODE, currentModeId="code"))) == "mode: code\n"
 
 
 def test_control_sequences_are_removed_everywhere() -> None:
@@ -130,7 +132,7 @@ def test_control_sequences_are_removed_everywhere() -> None:
         call(STEERING, STEERING, title=STEERING),
         talk.update("plan", entries=[{"content": STEERING, "status": STEERING}]),
         talk.message({"id": 2, "method": acp.REQUEST_PERMISSION, "params": options}, Peer.AGENT),
-        talk.update(acp.CURRENT_MODE, currentModeId=STEERING),
+        talk.update(update_kinds.CURRENT_MODE, currentModeId=STEERING),
         talk.note("failed", message=STEERING),
         talk.note("gap", reason=STEERING),
         talk.answer(error={"code": 1, "message": STEERING}),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import BeginTranscript, IdentifyAgent, Recording, RecordLine, RecordNote, RecordUpdates
 from acp_proxy.recording.recorder import Recorder
@@ -156,17 +156,17 @@ PLACES: tuple[tuple[Peer, dict[str, Any]], ...] = (
     (Peer.AGENT, {"id": 1, "error": {"code": -32603, "message": f"the key {HERE} is wrong", "data": {"n": 1.0}}}),
     (Peer.CLIENT, {"id": 1, "result": {"outcome": {"outcome": "selected", "_meta": {"id": HERE}}}}),
     (Peer.AGENT, {"id": 9, "method": acp.REQUEST_PERMISSION, "params": {"toolCall": {"title": f"curl '{HERE}'"}}}),
-    (Peer.AGENT, _update(acp.USER_CHUNK, content=_TEXT)),
-    (Peer.AGENT, _update(acp.AGENT_CHUNK, content=_TEXT, messageId="1")),
-    (Peer.AGENT, _update(acp.THOUGHT_CHUNK, content=_TEXT)),
-    (Peer.AGENT, _update(acp.TOOL_CALL, toolCallId="1", title=f"curl {HERE}", status="pending")),
+    (Peer.AGENT, _update(update_kinds.USER_CHUNK, content=_TEXT)),
+    (Peer.AGENT, _update(update_kinds.AGENT_CHUNK, content=_TEXT, messageId="1")),
+    (Peer.AGENT, _update(update_kinds.THOUGHT_CHUNK, content=_TEXT)),
+    (Peer.AGENT, _update(update_kinds.TOOL_CALL, toolCallId="1", title=f"curl {HERE}", status="pending")),
     (Peer.AGENT, _tool(content=[{"type": "content", "content": {"type": "text", "text": f"$ env\n{HERE}\nend"}}])),
     (Peer.AGENT, _tool(content=[{"type": "diff", "path": "/a", "oldText": None, "newText": f'KEY="{HERE}"'}])),
     (Peer.AGENT, _tool(rawInput={"command": ["curl", HERE], "id": 1})),
     (Peer.AGENT, _tool(rawOutput={"id": HERE, "type": [1, {"status": "x"}]})),
     (Peer.AGENT, _update("plan", entries=[{"content": f"use {HERE}", "priority": "high", "status": "pending"}])),
     (Peer.AGENT, _update("available_commands_update", availableCommands=[{"name": "x", "description": HERE}])),
-    (Peer.AGENT, _update(acp.SESSION_INFO, title=f"Use {HERE}")),
+    (Peer.AGENT, _update(update_kinds.SESSION_INFO, title=f"Use {HERE}")),
     (Peer.AGENT, _update("something_new", deep=[[{"a": {"b": [HERE]}}]])),
 )
 
@@ -239,7 +239,10 @@ def _cut(scale: Scale) -> Iterator[Trial]:
             start, end = len(f"use {one.before}"), len(f"use {one.before}{one.secret}")
             text = f"use {one.text} in peace."
             places = sorted(chance.sample(range(1, len(text)), chance.randint(1, 12)))
-            spell, kind = chance.choice(SPELLINGS), chance.choice((acp.AGENT_CHUNK, acp.THOUGHT_CHUNK))
+            spell, kind = (
+                chance.choice(SPELLINGS),
+                chance.choice((update_kinds.AGENT_CHUNK, update_kinds.THOUGHT_CHUNK)),
+            )
             message = f"{rule}-{number}" if chance.random() < 0.5 else None
             trial: Trial = []
             for first, last in zip([0, *places], [*places, len(text)], strict=True):
@@ -263,5 +266,9 @@ def _between(chance: random.Random) -> Trial:
     """Sometimes, another update comes between two chunks."""
     if chance.random() < 0.8:
         return []
-    others = (_update("usage_update", used=1), _tool(status="in_progress"), _update(acp.SESSION_INFO, title="x"))
+    others = (
+        _update("usage_update", used=1),
+        _tool(status="in_progress"),
+        _update(update_kinds.SESSION_INFO, title="x"),
+    )
     return [_written(Peer.AGENT, json.dumps(chance.choice(others)).encode(), b"", b"")]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from acp_proxy.comparison.late_updates import SortedLine
 from acp_proxy.comparison.once import told_last
 from acp_proxy.comparison.transcript_text import block_letters
-from acp_proxy.protocol import acp, jsonrpc, v2_updates
+from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy import aliases, handover
 from acp_proxy.proxy.aliases import Aliases
@@ -53,7 +53,7 @@ class Loads:
     def update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """An update of a session whose load is not settled. ``message``: the same line, parsed."""
         update = v2_updates.compared(acp.member(message.params, "update"))
-        if not acp.is_conversation(acp.update_kind(update)):
+        if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._state_told(load, line, message)
         if self._notebook.is_live(load.session):
             return self._told_in_turn(load, line, message.raw, update)
@@ -130,7 +130,7 @@ class Loads:
         if late is None:
             # A session that was handed over is a new one of the agent, which has no past to send.
             may_repeat = load.has_transcript and not load.is_handed_over
-            is_user = acp.update_kind(update) == acp.USER_CHUNK and may_repeat
+            is_user = acp.update_kind(update) == update_kinds.USER_CHUNK and may_repeat
             said = block_letters(acp.member(update, "content")) if is_user else ""
             if said and not any(prompt.startswith(said) for prompt in load.prompts):
                 return [self.life.reads(load), DecideLater(Peer.AGENT, [line])]

@@ -11,7 +11,7 @@ from typing import Self
 
 from acp_proxy import __version__
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Response
 from acp_proxy.proxy.capabilities import CLOSE, LIST, LOAD, Offer, read_offer
 from acp_proxy.tools.adopt.plan import OfferedSession, read_page
@@ -171,7 +171,7 @@ class _Replay:
     def hear(self, message: Notification) -> None:
         if message.method == acp.UPDATE and acp.session_id(message.params) == self._session:
             kind = acp.update_kind(acp.member(message.params, "update"))
-            self.has_begun |= acp.is_conversation(kind)
+            self.has_begun |= update_kinds.is_conversation(kind)
             self.size += len(message.raw)
             if self.size <= _LONGEST_REPLAY:
                 self.updates.append(message.raw)

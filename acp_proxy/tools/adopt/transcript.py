@@ -7,7 +7,7 @@ which the agent's list says that the session was last active: when each was said
 from collections.abc import Mapping, Sequence
 
 from acp_proxy.comparison.once import told_once
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.proxy.effects import BeginTranscript, RecordLine, RecordNote
 from acp_proxy.proxy.session_log import SessionLog
 from acp_proxy.tools.adopt.plan import OfferedSession
@@ -21,7 +21,7 @@ def parted(updates: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     told: list[bytes] = []
     states: list[bytes] = []
     for line in updates:
-        (told if acp.is_conversation(acp.update_kind(acp.update_of(line))) else states).append(line)
+        (told if update_kinds.is_conversation(acp.update_kind(acp.update_of(line))) else states).append(line)
     return told_once(told), states
 
 
@@ -29,7 +29,7 @@ def conversation(transcript: bytes) -> list[bytes]:
     """The lines of conversation in such a transcript."""
     entries = (file_format.decode_entry(line) for line in transcript.split(b"\n")[1:])
     raws = (entry.raw for entry in entries if entry is not None and entry.raw is not None)
-    return [raw for raw in raws if acp.is_conversation(acp.update_kind(acp.update_of(raw)))]
+    return [raw for raw in raws if update_kinds.is_conversation(acp.update_kind(acp.update_of(raw)))]
 
 
 def composed(

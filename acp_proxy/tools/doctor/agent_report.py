@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.protocol import acp, versions
+from acp_proxy.protocol import acp, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Notification
 from acp_proxy.protocol.versions import Dialect
 from acp_proxy.proxy.capabilities import AGENT, LOAD, Modes, Offer, read_offer
@@ -68,7 +68,7 @@ class _Heard:
         if (
             message.method == acp.UPDATE
             and acp.session_id(message.params) == self._session
-            and acp.is_conversation(kind)
+            and update_kinds.is_conversation(kind)
         ):
             self.size += len(message.raw)
             if self.size <= _HEARD_BYTES:

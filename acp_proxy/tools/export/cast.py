@@ -10,7 +10,7 @@ from itertools import groupby
 from rich.color import ColorSystem
 from rich.style import Style
 
-from acp_proxy.protocol import acp, timestamps
+from acp_proxy.protocol import acp, timestamps, update_kinds
 from acp_proxy.tools.export.hide_home import Homes
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.views.conversation import words
@@ -19,7 +19,6 @@ from acp_proxy.views.streaming import StreamedText, Streaming
 
 _COLUMNS, _LINES = 80, 24
 _MOST_SECONDS = 2  # of a pause, as in replay
-_CHUNKS = (acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK)
 
 
 def recording(head: Head, entries: Iterable[Entry], homes: Homes) -> Iterator[str]:
@@ -70,7 +69,7 @@ def _chunk(entry: Entry) -> tuple[str, str | None] | None:
     """The kind and the id of the message that an entry is a chunk of; None if it is something else."""
     update = acp.member(acp.member(entry.value, "params"), "update")
     kind = acp.update_kind(update)
-    return (kind, acp.text(update, "messageId")) if kind in _CHUNKS and entry.peer is not None else None
+    return (kind, acp.text(update, "messageId")) if kind in update_kinds.CHUNKS and entry.peer is not None else None
 
 
 def _words(entry: Entry) -> str:

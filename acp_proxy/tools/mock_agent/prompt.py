@@ -7,7 +7,7 @@ import anyio
 import anyio.lowlevel
 from msgspec.structs import replace
 
-from acp_proxy.protocol import acp, jsonrpc, versions
+from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 from acp_proxy.replay.v2 import Restating, renamed
 from acp_proxy.tools.mock_agent.connection import Connection
@@ -50,7 +50,7 @@ class Playing:
         """Answer with this text."""
         at = self.session.summary.last or ""
         self._begin(at)
-        update = {"sessionUpdate": acp.AGENT_CHUNK, "content": {"type": "text", "text": text}}
+        update = {"sessionUpdate": update_kinds.AGENT_CHUNK, "content": {"type": "text", "text": text}}
         self._send(jsonrpc.notification(acp.UPDATE, {"sessionId": self.session.id, "update": update}), at)
         await self._answer(jsonrpc.result(self.request.id, {"stopReason": "end_turn"}), at)
 
@@ -157,12 +157,14 @@ class PlayingSecond(Playing):
         raw, blocks = self.request.raw, acp.member(self.request.params, "prompt")
         self.session.take(Entry(at, RUN, Peer.CLIENT, None, raw, jsonrpc.look(raw), protocol=SECOND))
         accepted = jsonrpc.result(self.request.id, {"messageId": self._name})
-        self._put(self._update({"sessionUpdate": acp.STATE, "state": "running"}), at)
+        self._put(self._update({"sessionUpdate": update_kinds.STATE, "state": "running"}), at)
         self._put(accepted, at, acp.PROMPT)
-        self._put(self._update({"sessionUpdate": "user_message", "messageId": self._name, "content": blocks}), at)
+        self._put(
+            self._update({"sessionUpdate": update_kinds.USER_MESSAGE, "messageId": self._name, "content": blocks}), at
+        )
 
     def _retell(self, entry: Entry, line: bytes | None) -> None:
-        if line is None or acp.update_kind(acp.update_of(line)) == acp.CURRENT_MODE:
+        if line is None or acp.update_kind(acp.update_of(line)) == update_kinds.CURRENT_MODE:
             return
         lines = [line] if entry.protocol == SECOND else self._restating.all([line])
         [said] = renamed(lines, f"{self._name}-")
@@ -189,7 +191,7 @@ class PlayingSecond(Playing):
         return jsonrpc.request(id, acp.REQUEST_PERMISSION, asked)
 
     def _called(self, call: dict[str, object], *, is_first: bool) -> object:
-        line = self._update({"sessionUpdate": "tool_call_update", **call})
+        line = self._update({"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, **call})
         [said] = renamed(Restating(self.session.id).all([line]) if is_first else [line], f"{self._name}-")
         told = acp.update_of(said)
         return (
@@ -222,4 +224,4 @@ class PlayingSecond(Playing):
         return jsonrpc.notification(acp.UPDATE, {"sessionId": self.session.id, "update": update})
 
     def _idle(self, more: dict[str, object]) -> bytes:
-        return self._update({"sessionUpdate": acp.STATE, "state": "idle", **more})
+        return self._update({"sessionUpdate": update_kinds.STATE, "state": "idle", **more})

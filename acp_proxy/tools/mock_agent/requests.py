@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from acp_proxy import __version__
-from acp_proxy.protocol import acp, jsonrpc, versions
+from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.acp import InvalidParams
 from acp_proxy.protocol.jsonrpc import Request
 from acp_proxy.tools.mock_agent.sessions import PlayedSession, PlayedSessions
@@ -88,7 +88,7 @@ class Methods:
         about = {"name": NAME, "title": "Mock agent", "version": __version__}
         if version >= versions.SECOND.version:
             return self._initialize_second(about)
-        self._kinds = acp.optional_kinds(acp.member(params, "clientCapabilities"))
+        self._kinds = update_kinds.find_allowed(acp.member(params, "clientCapabilities"))
         capabilities = {
             "loadSession": acp.LOAD in self._offered,
             "promptCapabilities": _ANY_PROMPT,
@@ -183,7 +183,7 @@ class Methods:
 
 
 def _is_mode(entry: Entry) -> bool:
-    return acp.update_kind(acp.member(acp.member(entry.value, "params"), "update")) == acp.CURRENT_MODE
+    return acp.update_kind(acp.member(acp.member(entry.value, "params"), "update")) == update_kinds.CURRENT_MODE
 
 
 def _directory(params: object) -> str:

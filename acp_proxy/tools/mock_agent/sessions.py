@@ -7,7 +7,7 @@ requests produce the same bytes: ids are counted, and times are the recorded one
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from acp_proxy.protocol import acp, jsonrpc, versions
+from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.v2 import EitherVersion, Verbatim, handovers
 from acp_proxy.store.sessions import Summary
@@ -65,7 +65,7 @@ class PlayedSession:
     def told_in_second(self) -> tuple[list[bytes], list[bytes]]:
         """The same for a client of version 2."""
         also = frozenset(self.header.forked_from)
-        first = Replayer(self.id, run=RUN, also=also, kinds=acp.OPTIONAL_KINDS)
+        first = Replayer(self.id, run=RUN, also=also, kinds=update_kinds.OPTIONAL)
         telling = EitherVersion(self.id, first, Verbatim(self.id, run=RUN, also=also))
         telling.handovers = handovers(self.entries)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
@@ -74,7 +74,7 @@ class PlayedSession:
     def _named(self) -> list[bytes]:
         if not (info := self.summary.info()):
             return []
-        update = {"sessionUpdate": acp.SESSION_INFO, **info}
+        update = {"sessionUpdate": update_kinds.SESSION_INFO, **info}
         return [jsonrpc.notification(acp.UPDATE, {"sessionId": self.id, "update": update})]
 
 
@@ -137,7 +137,7 @@ def _announced(entries: Iterable[Entry]) -> Iterable[Entry]:
         if is_prompt(entry):
             return
         update = acp.member(acp.member(entry.value, "params"), "update")
-        if acp.text(entry.value, "method") == acp.UPDATE and not acp.is_conversation(acp.update_kind(update)):
+        if acp.text(entry.value, "method") == acp.UPDATE and not update_kinds.is_conversation(acp.update_kind(update)):
             yield entry
 
 

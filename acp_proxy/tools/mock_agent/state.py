@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
@@ -74,9 +74,13 @@ class PlayedState:
 
     def _updated(self, update: object) -> None:
         kind = acp.update_kind(update)
-        if kind == acp.CURRENT_MODE and self._modes is not None and (mode := acp.text(update, "currentModeId")):
+        if (
+            kind == update_kinds.CURRENT_MODE
+            and self._modes is not None
+            and (mode := acp.text(update, "currentModeId"))
+        ):
             self._modes = {**self._modes, "currentModeId": mode}
-        elif kind == acp.CONFIG_OPTION:
+        elif kind == update_kinds.CONFIG_OPTION:
             self._take_options(update)
 
     def _take_options(self, value: object) -> None:

@@ -8,12 +8,12 @@ of the client) are left out.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from acp_proxy.protocol import acp, jsonrpc, timestamps, v2_updates, versions
+from acp_proxy.protocol import acp, jsonrpc, timestamps, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 
-_OWN = frozenset({acp.STATE, acp.USER_CHUNK, v2_updates.USER})
+_OWN = frozenset({update_kinds.STATE, update_kinds.USER_CHUNK, update_kinds.USER_MESSAGE})
 """Kinds of version 2 that the mock agent sends by itself: its state, and the repeated prompt."""
 NO_END = "The recording of this turn has no end."
 

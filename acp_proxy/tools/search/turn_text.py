@@ -10,16 +10,13 @@ Reading can continue later from the last turn. Raises only OSError.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.tools.search.query import BETWEEN
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.reader import AlikeLines, Reading
 from acp_proxy.transcript.v2_as_v1 import retold
 
-_TOOL_KINDS = (acp.TOOL_CALL, "tool_call_update")
-_PLAN = "plan"
-"""Replays contain only the last of several plans, so a plan does not separate two user messages."""
 _LONGEST = 1024 * 1024
 """Characters of one turn that are searched: more than anyone says. Longer pasted text is cut."""
 
@@ -133,21 +130,21 @@ class Turns:
 
     def _updated(self, at: str, update: Mapping[str, object]) -> None:
         kind = acp.update_kind(update)
-        if kind is None or not acp.is_conversation(kind):
+        if kind is None or not update_kinds.is_conversation(kind):
             return
         content = acp.member(update, "content")
-        if kind == acp.USER_CHUNK:
+        if kind == update_kinds.USER_CHUNK:
             self._heard(at, _words(content))
             return
         turn = self._current(at)
-        turn.is_answered |= kind != _PLAN
-        if kind == acp.AGENT_CHUNK and (text := acp.text(content, "text")) is not None:
+        turn.is_answered |= kind != update_kinds.PLAN  # replays have only the last of several, which may move
+        if kind == update_kinds.AGENT_CHUNK and (text := acp.text(content, "text")) is not None:
             message = acp.text(update, "messageId") or ""
             turn.say(text, goes_on=self._message == message)
             self._message, self._is_speaking = message, True
             return
         self._message = None
-        if kind in _TOOL_KINDS:
+        if kind in update_kinds.CALLS:
             self._called(turn, update)
 
     def _heard(self, at: str, text: str) -> None:
@@ -158,8 +155,8 @@ class Turns:
         if text.strip() in turn.prompt:
             self._message = None
         else:
-            turn.say(text, goes_on=self._message == acp.USER_CHUNK)
-            self._message = acp.USER_CHUNK
+            turn.say(text, goes_on=self._message == update_kinds.USER_CHUNK)
+            self._message = update_kinds.USER_CHUNK
 
     def _called(self, turn: SearchedTurn, call: object) -> None:
         title = acp.text(call, "title")

@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.tools.mock_agent.requests import Methods
 from acp_proxy.tools.mock_agent.sessions import PlayedSessions, recorded
@@ -62,15 +62,15 @@ def test_a_new_session_begins_with_the_state_of_the_first_recorded_one() -> None
     later = {"currentModeId": "code", "availableModes": []}
     first = session(
         talk.note("opened", modes=MODES),
-        talk.update(acp.AVAILABLE_COMMANDS, availableCommands=COMMANDS),
-        talk.update(acp.USER_CHUNK, content={"type": "text", "text": "told by a load"}),
+        talk.update(update_kinds.AVAILABLE_COMMANDS, availableCommands=COMMANDS),
+        talk.update(update_kinds.USER_CHUNK, content={"type": "text", "text": "told by a load"}),
         talk.prompt("go"),
-        talk.update(acp.CURRENT_MODE, currentModeId="code"),
+        talk.update(update_kinds.CURRENT_MODE, currentModeId="code"),
         talk.note("opened", modes=later),
     )
     sessions = PlayedSessions([first])
     assert sessions.new("/x", []).state.result() == {"modes": MODES}
-    assert [acp.update_kind(update_of(entry)) for entry in sessions.announced] == [acp.AVAILABLE_COMMANDS]
+    assert [acp.update_kind(update_of(entry)) for entry in sessions.announced] == [update_kinds.AVAILABLE_COMMANDS]
     assert first.state.result() == {"modes": later}
 
 
@@ -95,12 +95,14 @@ def test_the_copied_part_of_a_fork_has_the_forks_id() -> None:
 
 
 def test_a_replay_ends_with_the_latest_state() -> None:
-    told = session(talk.prompt("go"), talk.update(acp.USAGE, used=1, size=2), talk.said("ok"), talk.answer()).told()
+    told = session(
+        talk.prompt("go"), talk.update(update_kinds.USAGE, used=1, size=2), talk.said("ok"), talk.answer()
+    ).told()
     before, behind = ([json.loads(line)["params"]["update"] for line in lines] for lines in told)
-    assert [update["sessionUpdate"] for update in before] == [acp.USER_CHUNK, acp.AGENT_CHUNK]
+    assert [update["sessionUpdate"] for update in before] == [update_kinds.USER_CHUNK, update_kinds.AGENT_CHUNK]
     assert behind == [
-        {"sessionUpdate": acp.USAGE, "used": 1, "size": 2},
-        {"sessionUpdate": acp.SESSION_INFO, "title": "go"},
+        {"sessionUpdate": update_kinds.USAGE, "used": 1, "size": 2},
+        {"sessionUpdate": update_kinds.SESSION_INFO, "title": "go"},
     ]
 
 

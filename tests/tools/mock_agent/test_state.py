@@ -1,6 +1,6 @@
 from typing import Any
 
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.tools.mock_agent.state import PlayedState
 from tests.store import talk
@@ -50,7 +50,7 @@ def test_the_last_announced_modes_and_options_count() -> None:
 def test_the_mode_changes_by_an_update_or_a_successful_request() -> None:
     opened = talk.note("opened", modes=MODES)
     assert mode(taken(opened)) == "ask"
-    assert mode(taken(opened, talk.update(acp.CURRENT_MODE, currentModeId="code"))) == "code"
+    assert mode(taken(opened, talk.update(update_kinds.CURRENT_MODE, currentModeId="code"))) == "code"
     assert mode(taken(opened, *set_mode("code", {"result": {}}))) == "code"
     assert mode(taken(opened, *set_mode("code", {"error": {"code": -32602, "message": "no"}}))) == "ask"
 
@@ -58,7 +58,7 @@ def test_the_mode_changes_by_an_update_or_a_successful_request() -> None:
 def test_options_change_by_updates_and_answers() -> None:
     opened = talk.note("opened", configOptions=[MODEL])
     answer = {"id": 3, "result": {"configOptions": [SOUND]}}
-    assert taken(opened, talk.update(acp.CONFIG_OPTION, configOptions=[SOUND])).options == [SOUND]
+    assert taken(opened, talk.update(update_kinds.CONFIG_OPTION, configOptions=[SOUND])).options == [SOUND]
     assert taken(opened, talk.message(answer, Peer.AGENT, acp.SET_CONFIG_OPTION)).options == [SOUND]
 
 

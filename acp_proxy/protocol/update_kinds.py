@@ -1,0 +1,183 @@
+"""The kinds of updates (``sessionUpdate``), one row each: what acp-proxy does with an update of that kind.
+
+To add a kind, add its row. A kind without a row is ``UNKNOWN``: recorded, compared by equality, replayed as it came and
+shown as JSON, so a new kind of the protocol works before anybody has added it. How people, searches and handovers see a
+kind follows from its role. docs/protocol.md has the same table for users, and a test compares the two.
+
+Sources: the protocol's schemas, versions 1 and 2, with their drafts.
+"""
+
+import enum
+
+from msgspec import Struct
+
+USER_CHUNK = "user_message_chunk"
+AGENT_CHUNK = "agent_message_chunk"
+THOUGHT_CHUNK = "agent_thought_chunk"
+USER_MESSAGE = "user_message"
+TOOL_CALL = "tool_call"
+TOOL_CALL_UPDATE = "tool_call_update"
+TOOL_CALL_CHUNK = "tool_call_content_chunk"
+TERMINAL = "terminal_update"
+TERMINAL_CHUNK = "terminal_output_chunk"
+PLAN = "plan"
+PLAN_UPDATE = "plan_update"
+PLAN_REMOVED = "plan_removed"
+COMPACTION = "compaction_update"
+COMPACTION_CHUNK = "compaction_summary_chunk"
+SUBAGENT = "subagent_update"
+SESSION_MESSAGE = "session_message"
+SESSION_MESSAGE_CHUNK = "session_message_chunk"
+AVAILABLE_COMMANDS = "available_commands_update"
+USAGE = "usage_update"
+CURRENT_MODE = "current_mode_update"
+CONFIG_OPTION = "config_option_update"
+SESSION_INFO = "session_info_update"
+STATE = "state_update"
+HISTORY_TRUNCATED = "history_truncated"
+"""The names that the code needs. Those that stand only in the table are written there."""
+
+
+class Role(enum.Enum):
+    """What an update is about. Every role but ``STATE`` is part of the conversation."""
+
+    USER = enum.auto()
+    AGENT = enum.auto()
+    THOUGHT = enum.auto()
+    CALL = enum.auto()
+    TERMINAL = enum.auto()
+    PLAN = enum.auto()
+    COMPACTION = enum.auto()
+    SUBAGENT = enum.auto()
+    OTHER = enum.auto()
+    STATE = enum.auto()
+
+
+class Compared(enum.Enum):
+    """What an agent's replay must have in common with the transcript, so that an update counts as known."""
+
+    IN_ORDER = enum.auto()
+    """The letters of the agent's words, in the transcript's order."""
+    LETTERS = enum.auto()
+    """Letters, too. Alone they prove nothing, since agents leave them out or repeat them: what follows decides."""
+    CALL = enum.auto()
+    """The call's id, or its title: many agents give new ids when they replay."""
+    EQUAL = enum.auto()
+    """The whole update."""
+    TAKES_BACK = enum.auto()
+    """The same; and it explains why the agent lacks what came before it."""
+    NOTHING = enum.auto()
+    """It says nothing about what was said or done, such as a plan."""
+    NEVER = enum.auto()
+    """State, which is not part of the past."""
+
+
+class Replay(enum.Enum):
+    """How a kind is replayed. A full replay to a client of version 1 sends everything ``AS_IT_CAME``, except for the
+    last two."""
+
+    AS_IT_CAME = enum.auto()
+    JOINED = enum.auto()
+    """The texts of one message become one update."""
+    MERGED = enum.auto()
+    """All updates of one id become one update with the last value of each field."""
+    LAST_OF_TURN = enum.auto()
+    """Only the last one of a turn, in version 2 of each id, since each replaces the one before."""
+    LAST = enum.auto()
+    """Only the last one of all, behind the answer. (Modes and options are in the answer itself.)"""
+    NEVER = enum.auto()
+
+
+class UpdateKind(Struct, frozen=True):
+    """One row.
+
+    ``v1``, ``v2``: how it is replayed to a client of that version; None if the version does not have it.
+    ``needs``: the path of the client capability without which a client of version 1 must not get it.
+    ``chunk``: the kind of the chunks of a message that this kind sends as a whole.
+    """
+
+    name: str
+    role: Role
+    compared: Compared
+    v1: Replay | None
+    v2: Replay | None
+    needs: tuple[str, ...] = ()
+    chunk: str | None = None
+
+
+_COMPACTION, _PLAN, _SUBAGENTS = ("session", "compaction"), ("plan",), ("subagents",)
+
+KINDS = (
+    UpdateKind(USER_CHUNK, Role.USER, Compared.LETTERS, Replay.JOINED, Replay.JOINED),
+    UpdateKind(AGENT_CHUNK, Role.AGENT, Compared.IN_ORDER, Replay.JOINED, Replay.JOINED),
+    UpdateKind(THOUGHT_CHUNK, Role.THOUGHT, Compared.LETTERS, Replay.JOINED, Replay.JOINED),
+    UpdateKind(USER_MESSAGE, Role.USER, Compared.LETTERS, None, Replay.JOINED, chunk=USER_CHUNK),
+    UpdateKind("agent_message", Role.AGENT, Compared.IN_ORDER, None, Replay.JOINED, chunk=AGENT_CHUNK),
+    UpdateKind("agent_thought", Role.THOUGHT, Compared.LETTERS, None, Replay.JOINED, chunk=THOUGHT_CHUNK),
+    UpdateKind(TOOL_CALL, Role.CALL, Compared.CALL, Replay.MERGED, None),
+    UpdateKind(TOOL_CALL_UPDATE, Role.CALL, Compared.CALL, Replay.MERGED, Replay.MERGED),
+    UpdateKind(TOOL_CALL_CHUNK, Role.CALL, Compared.CALL, None, Replay.MERGED),
+    UpdateKind(TERMINAL, Role.TERMINAL, Compared.NOTHING, None, Replay.MERGED),
+    UpdateKind(TERMINAL_CHUNK, Role.TERMINAL, Compared.NOTHING, None, Replay.MERGED),
+    UpdateKind(PLAN, Role.PLAN, Compared.NOTHING, Replay.LAST_OF_TURN, None),
+    UpdateKind(PLAN_UPDATE, Role.PLAN, Compared.NOTHING, Replay.AS_IT_CAME, Replay.LAST_OF_TURN, needs=_PLAN),
+    UpdateKind(PLAN_REMOVED, Role.PLAN, Compared.NOTHING, Replay.AS_IT_CAME, Replay.AS_IT_CAME, needs=_PLAN),
+    UpdateKind(COMPACTION, Role.COMPACTION, Compared.TAKES_BACK, Replay.MERGED, Replay.AS_IT_CAME, needs=_COMPACTION),
+    UpdateKind(
+        COMPACTION_CHUNK, Role.COMPACTION, Compared.TAKES_BACK, Replay.MERGED, Replay.AS_IT_CAME, needs=_COMPACTION
+    ),
+    # Drafts: a session that the agent began for its own work, and messages between such sessions.
+    UpdateKind(SUBAGENT, Role.SUBAGENT, Compared.EQUAL, Replay.AS_IT_CAME, Replay.AS_IT_CAME, needs=_SUBAGENTS),
+    UpdateKind(SESSION_MESSAGE, Role.SUBAGENT, Compared.EQUAL, Replay.AS_IT_CAME, Replay.AS_IT_CAME, needs=_SUBAGENTS),
+    UpdateKind(
+        SESSION_MESSAGE_CHUNK, Role.SUBAGENT, Compared.EQUAL, Replay.AS_IT_CAME, Replay.AS_IT_CAME, needs=_SUBAGENTS
+    ),
+    # In version 2 the agent itself sends its state before it answers, so none is replayed.
+    UpdateKind(AVAILABLE_COMMANDS, Role.STATE, Compared.NEVER, Replay.LAST, Replay.NEVER),
+    UpdateKind(USAGE, Role.STATE, Compared.NEVER, Replay.LAST, Replay.NEVER),
+    UpdateKind(CURRENT_MODE, Role.STATE, Compared.NEVER, Replay.NEVER, None),
+    UpdateKind(CONFIG_OPTION, Role.STATE, Compared.NEVER, Replay.NEVER, Replay.NEVER),
+    UpdateKind(SESSION_INFO, Role.STATE, Compared.NEVER, Replay.NEVER, Replay.NEVER),
+    UpdateKind("notice", Role.STATE, Compared.NEVER, Replay.NEVER, Replay.NEVER),
+    UpdateKind(STATE, Role.STATE, Compared.NEVER, None, Replay.NEVER),
+    # A draft that no schema has yet: the agent has taken back a part of the conversation.
+    UpdateKind(HISTORY_TRUNCATED, Role.STATE, Compared.TAKES_BACK, Replay.NEVER, Replay.NEVER),
+)
+UNKNOWN = UpdateKind("", Role.OTHER, Compared.EQUAL, Replay.AS_IT_CAME, Replay.AS_IT_CAME)
+"""The row of every other kind, and of an update without a kind. It counts as conversation: shown once too often is
+better than lost."""
+
+_BY_NAME = {kind.name: kind for kind in KINDS}
+
+STATES = frozenset(kind.name for kind in KINDS if kind.role is Role.STATE)
+CALLS = frozenset(kind.name for kind in KINDS if kind.role is Role.CALL and kind.v1 is not None)
+"""The kinds about a tool call in version 1."""
+CHUNK_OF = {kind.name: kind.chunk for kind in KINDS if kind.chunk is not None}
+"""Maps the kinds of whole messages, in version 2, to the kinds of their chunks."""
+CHUNKS = frozenset(CHUNK_OF.values())
+"""The kinds that add to a message of the user or the agent, or to a thought."""
+NEUTRAL = frozenset(kind.name for kind in KINDS if kind.compared in (Compared.LETTERS, Compared.NOTHING))
+"""The kinds that prove nothing alone: whether they are past depends on what the agent sends next."""
+OPTIONAL = frozenset(kind.name for kind in KINDS if kind.needs)
+"""The kinds that only some clients of version 1 may get."""
+
+
+def find(name: str | None) -> UpdateKind:
+    """The row of a kind."""
+    return _BY_NAME.get(name, UNKNOWN) if name is not None else UNKNOWN
+
+
+def is_conversation(name: str | None) -> bool:
+    """Whether updates of this kind are part of the conversation rather than state."""
+    return name not in STATES
+
+
+def find_allowed(client_capabilities: object) -> frozenset[str]:
+    """Those of ``OPTIONAL`` that the ``clientCapabilities`` of ``initialize`` allow. Accepts any value."""
+    return frozenset(kind.name for kind in KINDS if kind.needs and _has_capability(client_capabilities, kind.needs))
+
+
+def _has_capability(found: object, path: tuple[str, ...]) -> bool:
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found is not None and found is not False

@@ -1,0 +1,64 @@
+import pytest
+
+from acp_proxy.protocol import update_kinds
+from acp_proxy.protocol.update_kinds import KINDS, UNKNOWN, Compared, Replay, Role, UpdateKind
+from tests.conversation import STATES
+
+
+def test_each_kind_has_one_row() -> None:
+    assert len({kind.name for kind in KINDS}) == len(KINDS)
+    assert all(update_kinds.find(kind.name) is kind for kind in KINDS)
+
+
+@pytest.mark.parametrize("name", ["something_new", "", None])
+def test_an_unknown_kind_is_conversation_and_passes_as_it_came(name: str | None) -> None:
+    kind = update_kinds.find(name)
+    assert kind is UNKNOWN
+    assert (kind.compared, kind.v1, kind.v2) == (Compared.EQUAL, Replay.AS_IT_CAME, Replay.AS_IT_CAME)
+    assert update_kinds.is_conversation(name)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_state_is_neither_replayed_as_it_came_nor_compared(kind: UpdateKind) -> None:
+    assert update_kinds.is_conversation(kind.name) == (kind.role is not Role.STATE)
+    if kind.role is Role.STATE:
+        assert {kind.v1, kind.v2} <= {None, Replay.NEVER, Replay.LAST}
+        assert kind.compared is Compared.NEVER or kind.name == update_kinds.HISTORY_TRUNCATED
+    else:
+        assert kind.compared is not Compared.NEVER
+        assert not {kind.v1, kind.v2} & {Replay.NEVER, Replay.LAST}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_whole_message_is_treated_as_its_chunks(kind: UpdateKind) -> None:
+    if kind.chunk is not None:
+        chunk = update_kinds.find(kind.chunk)
+        assert (kind.role, kind.compared, kind.v2) == (chunk.role, chunk.compared, chunk.v2)
+
+
+@pytest.mark.parametrize(
+    "kind", ["user_message_chunk", "agent_thought_chunk", "tool_call", "plan", "compaction_update", "unknown", "", None]
+)
+def test_every_update_that_is_not_a_state_is_conversation(kind: str | None) -> None:
+    assert update_kinds.is_conversation(kind)
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_state_updates_are_not_conversation(kind: str) -> None:
+    assert not update_kinds.is_conversation(kind)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "kinds"),
+    [
+        (None, set()),
+        ([], set()),
+        ({"session": True, "plan": None, "subagents": False}, set()),
+        ({"session": {"compaction": {}}}, {"compaction_update", "compaction_summary_chunk"}),
+        ({"session": {"compaction": None, "notices": {}}, "plan": {}}, {"plan_update", "plan_removed"}),
+        ({"subagents": {}}, {"subagent_update", "session_message", "session_message_chunk"}),
+        ({"session": {"compaction": {}}, "plan": {}, "subagents": {}}, update_kinds.OPTIONAL),
+    ],
+)
+def test_a_client_announces_the_optional_kinds_that_it_understands(capabilities: object, kinds: set[str]) -> None:
+    assert update_kinds.find_allowed(capabilities) == kinds
