@@ -50,7 +50,7 @@ Made from the commands' help by `make docs`. "Also" names options that mean the 
 - `--json`: print [JSON](json.md).
 
 Every command takes `-h` and `--help`; `acp-proxy help COMMAND` shows the same. `acp-proxy list` and `ls` are short for
-`acp-proxy sessions list`, `help` and `version` for `--help` and `--version`. A variable can set an option of `run`:
+`acp-proxy list`, `help` and `version` for `--help` and `--version`. A variable can set an option of `run`:
 `ACP_PROXY_DELETE_MODE` sets `--delete-mode`.
 """
 
@@ -106,7 +106,9 @@ def _contexts(command: TyperCommand | TyperGroup, name: str, parent: typer.Conte
     if isinstance(command, TyperGroup):
         for sub in command.list_commands(context):
             found = command.get_command(context, sub)
-            if isinstance(found, TyperCommand | TyperGroup) and not found.hidden:
+            if (
+                isinstance(found, TyperCommand | TyperGroup) and not found.hidden and sub != "sessions"
+            ):  # the longer form
                 yield from _contexts(found, sub, context)
 
 

@@ -69,7 +69,7 @@ def test_documented_commands_are_found_in_sh_blocks() -> None:
         "acp-proxy no-such-command",
         "acp-proxy --no-such-option",
         "acp-proxy sessions no-such-command",
-        "acp-proxy sessions list --no-such-option",
+        "acp-proxy list --no-such-option",
         "acp-proxy run --no-such-option agent",
     ],
 )

@@ -38,10 +38,12 @@ def when_imported() -> None:
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """Where to import a command's function, or a group's app, from. ``in_front``: an agent's command follows it."""
+    """Where to import a command's function, or a group's app, from. ``brief``: what it does, for the list of all
+    commands, which imports none. ``in_front``: an agent's command follows it."""
 
     module: str
     name: str
+    brief: str = ""
     in_front: bool = False
 
 
@@ -150,34 +152,82 @@ def _on_number(message: str) -> str | None:
     return None
 
 
-# --- ``acp-proxy sessions``: commands on recorded sessions.
+# --- All commands, by what a user wants to do.
 
 
-DELETE = dict.fromkeys(("remove", "rm"), "acp-proxy sessions delete")
+def _command(module: str, name: str, brief: str, *, in_front: bool = False) -> LazyCommand:
+    return LazyCommand(f"acp_proxy.{module}", name, brief, in_front)
+
+
+OF_SESSIONS: Mapping[str, Mapping[str, LazyCommand]] = {
+    "Find and read": {
+        "list": _command("cli.list_sessions", "list_sessions", "sessions, newest first"),
+        "show": _command("tools.show.command", "show", "a conversation"),
+        "search": _command("tools.search.command", "search", "words in conversations"),
+        "stats": _command("tools.stats.command", "stats", "turns, tokens, cost, size"),
+        "path": _command("cli.path", "path", "the file of a session"),
+    },
+    "Tidy up": {
+        "rename": _command("cli.rename", "rename", "give a title"),
+        "archive": _command("cli.rename", "archive", "hide from lists"),
+        "unarchive": _command("cli.rename", "unarchive", "show in lists again"),
+        "delete": _command("cli.delete", "delete", "delete sessions"),
+        "restore": _command("cli.delete", "restore", "bring back deleted ones"),
+        "prune": _command("tools.maintenance.prune_command", "prune", "delete old sessions"),
+        "compress": _command("tools.maintenance.compress_command", "compress", "make files smaller"),
+        "redact": _command("tools.redact.command", "redact", "mask secrets"),
+        "verify": _command("tools.maintenance.verify_command", "verify", "look for damage"),
+        "repair": _command("tools.maintenance.verify_command", "repair", "mend damage"),
+    },
+    "Share": {
+        "export": _command("tools.export.command", "export", "as HTML, Markdown, JSON"),
+        "import": _command("tools.export.import_command", "take_in", "an exported session"),
+        "continue": _command("tools.continue_session.command", "continue_session", "with another agent"),
+        "adopt": _command("tools.adopt.command", "adopt", "an agent's old sessions", in_front=True),
+    },
+}
+"""The commands on recorded sessions."""
+
+GROUPS: Mapping[str, Mapping[str, LazyCommand]] = {
+    "Find and read": {
+        **OF_SESSIONS["Find and read"],
+        "browse": _command("tools.browse.command", "browse", "in a full screen"),
+        "replay": _command("tools.show.replay_command", "replay", "watch as it streamed"),
+    },
+    "Tidy up": OF_SESSIONS["Tidy up"],
+    "Share": {
+        **OF_SESSIONS["Share"],
+        "sync": _command("tools.sync.command", "app", "between your machines"),
+    },
+    "Set up": {
+        "setup": _command("tools.setup.command", "setup", "your editors"),
+        "run": _command("cli.run_help", "run", "in front of an agent", in_front=True),
+        "editor": _command("tools.editors.command", "editor", "print what to paste", in_front=True),
+        "doctor": _command("tools.doctor.command", "doctor", "check the setup", in_front=True),
+        "config": _command("cli.config", "config", "options in force"),
+        "demo": _command("tools.demo.command", "demo", "see it in a minute"),
+    },
+    "For developers": {
+        "chain": _command("tools.chain.command", "chain", "in a chain of proxies", in_front=True),
+        "mcp": _command("tools.recall.command", "mcp", "recall as an MCP server"),
+        "mock-agent": _command("tools.mock_agent.command", "mock_agent", "plays recordings"),
+    },
+}
+"""The commands by group, in the order of the help."""
+_GAP = 2
+
+
+def _all_in(groups: Mapping[str, Mapping[str, LazyCommand]]) -> dict[str, LazyCommand]:
+    return {name: command for group in groups.values() for name, command in group.items()}
+
+
+DELETE = dict.fromkeys(("remove", "rm"), "acp-proxy delete")
 
 
 class SessionsGroup(Group):
-    table: ClassVar = {
-        "list": LazyCommand("acp_proxy.cli.list_sessions", "list_sessions"),
-        "show": LazyCommand("acp_proxy.tools.show.command", "show"),
-        "search": LazyCommand("acp_proxy.tools.search.command", "search"),
-        "stats": LazyCommand("acp_proxy.tools.stats.command", "stats"),
-        "path": LazyCommand("acp_proxy.cli.path", "path"),
-        "rename": LazyCommand("acp_proxy.cli.rename", "rename"),
-        "continue": LazyCommand("acp_proxy.tools.continue_session.command", "continue_session"),
-        "archive": LazyCommand("acp_proxy.cli.rename", "archive"),
-        "unarchive": LazyCommand("acp_proxy.cli.rename", "unarchive"),
-        "delete": LazyCommand("acp_proxy.cli.delete", "delete"),
-        "restore": LazyCommand("acp_proxy.cli.delete", "restore"),
-        "prune": LazyCommand("acp_proxy.tools.maintenance.prune_command", "prune"),
-        "export": LazyCommand("acp_proxy.tools.export.command", "export"),
-        "import": LazyCommand("acp_proxy.tools.export.import_command", "take_in"),
-        "adopt": LazyCommand("acp_proxy.tools.adopt.command", "adopt", in_front=True),
-        "verify": LazyCommand("acp_proxy.tools.maintenance.verify_command", "verify"),
-        "repair": LazyCommand("acp_proxy.tools.maintenance.verify_command", "repair"),
-        "redact": LazyCommand("acp_proxy.tools.redact.command", "redact"),
-        "compress": LazyCommand("acp_proxy.tools.maintenance.compress_command", "compress"),
-    }
+    """``acp-proxy sessions COMMAND``: the longer form of ``acp-proxy COMMAND``."""
+
+    table: ClassVar = _all_in(OF_SESSIONS)
     renamed: ClassVar = {"compact": "compress"}
     short: ClassVar = {"ls": ("list",)}
     elsewhere: ClassVar = {**DELETE, "browse": "acp-proxy browse", "replay": "acp-proxy replay"}
@@ -185,7 +235,7 @@ class SessionsGroup(Group):
 
 sessions_app = typer.Typer(
     name="sessions",
-    help="Find, read, share and tidy up recorded sessions.",
+    help="The same commands as without this word: acp-proxy sessions list is acp-proxy list.",
     cls=SessionsGroup,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -193,27 +243,21 @@ sessions_app = typer.Typer(
 
 
 class Main(Group):
-    table: ClassVar = {
-        "run": LazyCommand("acp_proxy.cli.run_help", "run", in_front=True),
-        "setup": LazyCommand("acp_proxy.tools.setup.command", "setup"),
-        "editor": LazyCommand("acp_proxy.tools.editors.command", "editor", in_front=True),
-        "doctor": LazyCommand("acp_proxy.tools.doctor.command", "doctor", in_front=True),
-        "sessions": LazyCommand("acp_proxy.cli.app", "sessions_app"),
-        "browse": LazyCommand("acp_proxy.tools.browse.command", "browse"),
-        "sync": LazyCommand("acp_proxy.tools.sync.command", "app"),
-        "config": LazyCommand("acp_proxy.cli.config", "config"),
-        "replay": LazyCommand("acp_proxy.tools.show.replay_command", "replay"),
-        "chain": LazyCommand("acp_proxy.tools.chain.command", "chain", in_front=True),
-        "mcp": LazyCommand("acp_proxy.tools.recall.command", "mcp"),
-        "mock-agent": LazyCommand("acp_proxy.tools.mock_agent.command", "mock_agent"),
-        "demo": LazyCommand("acp_proxy.tools.demo.command", "demo"),
-    }
-    short: ClassVar = {
-        **dict.fromkeys(("list", "ls"), ("sessions", "list")),
-        "help": ("--help",),
-        "version": ("--version",),
-    }
-    elsewhere: ClassVar = {**{name: f"acp-proxy sessions {name}" for name in SessionsGroup.table}, **DELETE}
+    table: ClassVar = {**_all_in(GROUPS), "sessions": _command("cli.app", "sessions_app", "")}
+    renamed: ClassVar = {"compact": "compress"}
+    short: ClassVar = {"ls": ("list",), "help": ("--help",), "version": ("--version",)}
+    elsewhere: ClassVar = DELETE
+
+    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """All commands by group, two beside each other where there is room."""
+        lines = {title: [f"{name:<11} {each.brief}" for name, each in group.items()] for title, group in GROUPS.items()}
+        width = max(len(line) for group in lines.values() for line in group) + _GAP
+        columns = 2 if formatter.width >= 2 * width else 1
+        for title, group in lines.items():
+            with formatter.section(title):
+                for at in range(0, len(group), columns):
+                    row = "".join(f"{line:<{width}}" for line in group[at : at + columns])
+                    formatter.write(f"{'':{formatter.current_indent}}{row.rstrip()}\n")
 
     def get_params(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         params = super().get_params(ctx)
@@ -230,7 +274,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},
     rich_markup_mode=None,
-    epilog="Short forms: list or ls for sessions list; help COMMAND; version.",
+    epilog="Help on one of them: acp-proxy COMMAND --help, or acp-proxy help COMMAND.",
     pretty_exceptions_enable=False,
 )
 

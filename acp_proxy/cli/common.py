@@ -247,11 +247,11 @@ def chosen(store: Sessions, wanted: str, agent: str, *, whole: bool = False) -> 
     titled = store.find_titled(wanted, agent) if wanted != LAST else []
     if not titled and os.path.isfile(wanted):
         to = f"To watch it: {shell_quote.joined(['acp-proxy', 'replay', wanted])}. "
-        raise NoSuchSession(f"{wanted} is a file. {to}To add it to the store: acp-proxy sessions import")
+        raise NoSuchSession(f"{wanted} is a file. {to}To add it to the store: acp-proxy import")
     if not titled and not store.list_agents():
         raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy setup")
     if not titled:
-        raise NoSuchSession(f"no session matches {wanted!r}. To see all sessions: acp-proxy sessions list")
+        raise NoSuchSession(f"no session matches {wanted!r}. To see all sessions: acp-proxy list")
     if len(titled) > 1:
         raise NoSuchSession(
             f"the titles of several sessions match {wanted!r}:", *_candidates(store, titled), "Give the id instead."
@@ -317,7 +317,7 @@ def _file(path: Path) -> Reading:
         raise AcpProxyError(f"{path}: {problem}") from problem
     except OSError as problem:
         raise NoTranscript(
-            f"{path} cannot be read: {problem.strerror}. To see all sessions: acp-proxy sessions list"
+            f"{path} cannot be read: {problem.strerror}. To see all sessions: acp-proxy list"
         ) from problem
 
 

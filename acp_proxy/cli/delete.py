@@ -1,4 +1,4 @@
-"""``acp-proxy sessions delete``: delete sessions, permanently or so that they can be restored."""
+"""``acp-proxy delete``: delete sessions, permanently or so that they can be restored."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ from acp_proxy.shell_quote import is_typable
 from acp_proxy.store.sessions import DeletedSession, ListedSession, Sessions, file_name, kept_name, meant, titled
 from acp_proxy.views import formatting, sanitize, session_lines
 
-# --- ``acp-proxy sessions restore``: restore soft-deleted sessions.
+# --- ``acp-proxy restore``: restore soft-deleted sessions.
 
 
 def restore(
@@ -51,7 +51,7 @@ def restore(
     The list begins with the latest delete. These delete softly: sessions delete --soft, sessions prune --soft, and an
     editor's delete under run --delete-mode soft.
 
-    Example: acp-proxy sessions restore last
+    Example: acp-proxy restore last
     """
     with explained():
         opened = store_of(store, change=bool(sessions) and not listing)
@@ -88,7 +88,7 @@ def _chosen(store: Sessions, wanted: str, agent: str) -> DeletedSession:
         by_title = ((each, row.title) for each, row in _looked_at(store, matching(store.list_deleted(), None, agent)))
         found = titled(by_title, wanted)
     if not found:
-        raise NoSuchSession(f"no deleted session matches {wanted!r}. To see them: acp-proxy sessions restore --list")
+        raise NoSuchSession(f"no deleted session matches {wanted!r}. To see them: acp-proxy restore --list")
     if wanted != "last" and len({(each.agent, each.session) for each in found}) > 1:
         raise NoSuchSession(
             f"{wanted!r} matches several sessions:", *_lines(store, found), "Give more of the id, or use --agent."
@@ -113,13 +113,11 @@ def _list(store: Sessions, kept: list[DeletedSession], as_json: bool) -> None:
         values = [session_lines.for_programs(row) | {"deletedAt": each.at} for each, row in _looked_at(store, kept)]
         typer.echo(sanitize.json_text(values, indent=2))
     elif not kept:
-        typer.echo(
-            "No session was deleted softly. To delete one softly: acp-proxy sessions delete --soft SESSION", err=True
-        )
+        typer.echo("No session was deleted softly. To delete one softly: acp-proxy delete --soft SESSION", err=True)
     else:
         for text in _lines(store, kept):
             typer.echo(text)
-        typer.echo("To restore one: acp-proxy sessions restore SESSION", err=True)
+        typer.echo("To restore one: acp-proxy restore SESSION", err=True)
 
 
 def _lines(store: Sessions, kept: list[DeletedSession]) -> list[str]:
@@ -166,7 +164,7 @@ def delete(
     session to delete it permanently. If the turn of a session is running, the question says so, and --yes needs
     --force: the conversation continues, but the rest of that turn is not recorded.
 
-    Example: acp-proxy sessions delete last
+    Example: acp-proxy delete last
     """
     with explained():
         opened = store_of(store, change=True)
@@ -201,7 +199,7 @@ def delete(
             except Unreadable:
                 typer.echo("The index cannot be written now. The next list removes the session from it.", err=True)
         names = restorable(opened.list_deleted(), meant) if soft else []
-    back = command("sessions restore", names, *same_store(context, store)) if names else None
+    back = command("restore", names, *same_store(context, store)) if names else None
     typer.echo(
         sanitize.line(f"Deleted. To bring {'it' if len(names) == 1 else 'them'} back: {back}") if back else "Deleted."
     )

@@ -1,4 +1,4 @@
-"""``acp-proxy sessions list``: list the recorded sessions, newest first."""
+"""``acp-proxy list``: list the recorded sessions, newest first."""
 
 import os
 import sys
@@ -84,7 +84,7 @@ def list_sessions(
     running. If the output is not a terminal, each line has id, title, agent, directory, time, turns, bytes and state
     (running or empty) in full, separated by tabs.
 
-    Example: acp-proxy sessions list --here --since 7d
+    Example: acp-proxy list --here --since 7d
     """
     with explained():
         where = directory(cwd, here=here)
@@ -108,18 +108,17 @@ def list_sessions(
 def nothing(store: Sessions, *, narrowed: bool, archived: bool = False) -> str:
     """The message for an empty list: the reason, and what to do."""
     if archived and not narrowed:
-        return "No session is archived. To archive one: acp-proxy sessions archive SESSION"
+        return "No session is archived. To archive one: acp-proxy archive SESSION"
     if narrowed and next(store.list_newest(archived=archived), None) is not None:
-        return f"No session matches. To see all sessions: acp-proxy sessions list{' --archived' if archived else ''}"
+        return f"No session matches. To see all sessions: acp-proxy list{' --archived' if archived else ''}"
     if next(store.list_newest(archived=True), None) is not None:
-        return "All sessions are archived. To see them: acp-proxy sessions list --archived"
+        return "All sessions are archived. To see them: acp-proxy list --archived"
     if store.list_deleted():
-        return "All sessions are deleted. To bring one back: acp-proxy sessions restore"
+        return "All sessions are deleted. To bring one back: acp-proxy restore"
     if store.list_agents():
-        return "No recorded session has a prompt yet. If you expect one, run: acp-proxy sessions verify"
+        return "No recorded session has a prompt yet. If you expect one, run: acp-proxy verify"
     return (
-        "No sessions are recorded yet. To set up your editor: acp-proxy setup. To take over older ones:"
-        " acp-proxy sessions adopt"
+        "No sessions are recorded yet. To set up your editor: acp-proxy setup. To take over older ones: acp-proxy adopt"
     )
 
 

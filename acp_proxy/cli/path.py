@@ -1,4 +1,4 @@
-"""``acp-proxy sessions path``: print the path of the store or of a session's transcript."""
+"""``acp-proxy path``: print the path of the store or of a session's transcript."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ def path(
 
     A transcript that ends in .zst is compressed. zstdcat shows it.
 
-    Example: acp-proxy sessions path last
+    Example: acp-proxy path last
     """
     with explained():
         root = root_of(store)

@@ -1,4 +1,4 @@
-"""``acp-proxy sessions rename``: give a session your own title."""
+"""``acp-proxy rename``: give a session your own title."""
 
 from typing import Annotated
 
@@ -35,7 +35,7 @@ def rename(
     Your title replaces the agent's title, here and in every list of an editor, also for proxies that are already
     running. It is one line of at most 500 characters. Deleting the session deletes it.
 
-    Example: acp-proxy sessions rename last "The login"
+    Example: acp-proxy rename last "The login"
     """
     with explained():
         wanted = cleaned(title, AGENT_TITLE_LENGTH)
@@ -57,7 +57,7 @@ def _title_now(store: Sessions, agent: str, name: str) -> str | None:
     return next((row.title for row in store.list_all() if (row.agent, row.name) == (agent, name)), None)
 
 
-# --- ``acp-proxy sessions archive`` and ``unarchive``: hide sessions from lists, and show them again.
+# --- ``acp-proxy archive`` and ``unarchive``: hide sessions from lists, and show them again.
 
 
 ArchivedArgument = Annotated[
@@ -79,13 +79,13 @@ def archive(
     An archived session is in no list, also not in an editor's, until you unarchive it. sessions list --archived shows
     it. Every command still takes its id, and sessions search still finds it.
 
-    Example: acp-proxy sessions archive last
+    Example: acp-proxy archive last
     """
     with explained():
         opened = store_of(store, change=True)
         rows = [chosen(opened, each, agent) for each in sessions]
         _set(opened, rows, is_archived=True)
-    back = command("sessions unarchive", [row.named for row in rows], *same_store(context, store))
+    back = command("unarchive", [row.named for row in rows], *same_store(context, store))
     typer.echo(sanitize.line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {back}"))
 
 
@@ -94,7 +94,7 @@ def unarchive(sessions: ArchivedArgument, store: StoreOption = "", agent: AgentO
 
     Here, last is the newest archived session.
 
-    Example: acp-proxy sessions unarchive last
+    Example: acp-proxy unarchive last
     """
     with explained():
         opened = store_of(store, change=True)
@@ -108,7 +108,7 @@ def _archived(store: Sessions, wanted: str, agent: str) -> ListedSession:
         return chosen(store, wanted, agent)
     newest = next(store.list_newest(agent, archived=True), None)
     if newest is None:
-        raise NoSuchSession("no session is archived. To see all sessions: acp-proxy sessions list")
+        raise NoSuchSession("no session is archived. To see all sessions: acp-proxy list")
     return newest
 
 

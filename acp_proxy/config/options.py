@@ -45,7 +45,7 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
         "ACP_PROXY_DELETE_MODE",
         ("hard", "soft"),
         "hard",
-        "How to delete a transcript. soft: acp-proxy sessions restore can bring it back.",
+        "How to delete a transcript. soft: acp-proxy restore can bring it back.",
     ),
     (
         "resume",

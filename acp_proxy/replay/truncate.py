@@ -32,7 +32,7 @@ def cut(fields: Members, limit: int) -> dict[str, int]:
 
 def notice(session: str, left_out: int) -> str:
     """The text that says how many bytes were cut, and which command shows them."""
-    command = f"acp-proxy sessions show {shell_quote.quoted(session)} --json"
+    command = f"acp-proxy show {shell_quote.quoted(session)} --json"
     return f"[{left_out} bytes are left out here. To see all of it: {command}]"
 
 

@@ -19,13 +19,13 @@ WORDY = 5_000
 _TAB = {
     "_ACP_PROXY_COMPLETE": "complete_fish",
     "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-    "_TYPER_COMPLETE_ARGS": "acp-proxy sessions show session-",
+    "_TYPER_COMPLETE_ARGS": "acp-proxy show session-",
 }
-_OLD_ID = {**_TAB, "_TYPER_COMPLETE_ARGS": "acp-proxy sessions show session-000012"}
+_OLD_ID = {**_TAB, "_TYPER_COMPLETE_ARGS": "acp-proxy show session-000012"}
 COMMANDS: Mapping[str, tuple[Sequence[str], Mapping[str, str], int]] = {
-    "acp-proxy sessions list, the newest 30": (("sessions", "list", "--limit", "30"), {}, 7),
-    "acp-proxy sessions list, all of them": (("sessions", "list"), {}, 3),
-    "acp-proxy sessions stats": (("sessions", "stats"), {}, 5),
+    "acp-proxy list, the newest 30": (("sessions", "list", "--limit", "30"), {}, 7),
+    "acp-proxy list, all of them": (("sessions", "list"), {}, 3),
+    "acp-proxy stats": (("sessions", "stats"), {}, 5),
     "TAB after the beginning of an id": ((), _TAB, 7),
     "TAB after most of an old id": ((), _OLD_ID, 7),
 }

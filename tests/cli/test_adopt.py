@@ -422,7 +422,7 @@ def test_a_failing_agent_does_not_keep_the_others_from_being_asked(
 def test_without_an_agent_and_without_editors_the_error_says_what_to_give(store: Both) -> None:
     result = adopt(store, "--yes")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "acp-proxy sessions adopt -- AGENT" in result.stderr
+    assert "acp-proxy adopt -- AGENT" in result.stderr
 
 
 def test_only_these_requests_are_sent(store: Both, agent: ListingAgent, tmp_path: Path) -> None:

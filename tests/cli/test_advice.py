@@ -19,8 +19,8 @@ def store(tmp_path: Path) -> Both:
 
 def test_an_empty_list_names_the_way_back_from_a_soft_delete(store: Both) -> None:
     run(store, "delete", "s", "--soft", "--yes")
-    assert "All sessions are deleted. To bring one back: acp-proxy sessions restore" in run(store, "list").stderr
-    assert "sessions restore SESSION" in run(store, "restore").stderr
+    assert "All sessions are deleted. To bring one back: acp-proxy restore" in run(store, "list").stderr
+    assert "acp-proxy restore SESSION" in run(store, "restore").stderr
 
 
 def test_unarchive_says_if_nothing_was_archived(store: Both) -> None:
@@ -38,7 +38,7 @@ def test_a_title_without_quotes_gets_advice(store: Both) -> None:
 def test_prune_says_how_to_undo_a_soft_delete(store: Both) -> None:
     result = run(store, "prune", "--keep", "0", "--soft", answer="y\n")
     assert "Delete this 1 session" in result.stderr
-    assert "sessions restore" in result.stderr
+    assert "acp-proxy restore" in result.stderr
 
 
 def test_a_missing_store_of_the_configuration_file_names_the_file(

@@ -83,4 +83,4 @@ def test_stats_and_list_give_the_same_message_for_an_unknown_agent(store: Store)
     for command in ("list", "stats"):
         result = run(store, command, "--agent", "nobody")
         assert (result.exit_code, result.stdout) == (0, "")
-        assert result.stderr == "No session matches. To see all sessions: acp-proxy sessions list\n"
+        assert result.stderr == "No session matches. To see all sessions: acp-proxy list\n"

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy import __version__
-from acp_proxy.cli.app import app
+from acp_proxy.cli.app import GROUPS, OF_SESSIONS, app
 from acp_proxy.store.store import Store
 from tests.client import TIMEOUT
 from tests.stored import store_session
@@ -41,15 +41,14 @@ def printed(*words: str) -> str:
 @pytest.mark.parametrize(
     ("short", "long"),
     [
-        (["list", "-h"], ["sessions", "list", "-h"]),
-        (["ls", "-h"], ["sessions", "list", "-h"]),
+        (["ls", "-h"], ["list", "-h"]),
         (["sessions", "ls", "-h"], ["sessions", "list", "-h"]),
         (["sessions", "help", "ls"], ["sessions", "list", "-h"]),
         (["version"], ["--version"]),
         (["help"], ["--help"]),
         (["help", "help"], ["--help"]),
         (["help", "editor"], ["editor", "--help"]),
-        (["help", "ls"], ["sessions", "list", "--help"]),
+        (["help", "ls"], ["list", "--help"]),
         (["help", "sessions"], ["sessions", "--help"]),
         (["help", "sessions", "show"], ["sessions", "show", "--help"]),
         (["sessions", "help", "show"], ["sessions", "show", "--help"]),
@@ -64,6 +63,23 @@ def test_a_short_form_of_the_list_takes_its_options(tmp_path: Path) -> None:
     options = ["--store", str(tmp_path / "store"), "--limit", "1"]
     assert printed("ls", *options) == printed("list", *options) == printed("sessions", "list", *options)
     assert "Mend it" in printed("ls", *options)
+
+
+def test_every_command_on_sessions_has_a_longer_form() -> None:
+    for group in OF_SESSIONS.values():
+        for name in group:
+            short, long = (CliRunner().invoke(app, [*words, name, "--help"]).stdout for words in ([], ["sessions"]))
+            assert long.replace("acp-proxy sessions ", "acp-proxy ") == short
+
+
+@pytest.mark.parametrize(("columns", "beside"), [("80", True), ("60", False)])
+def test_the_help_lists_every_command_once_by_group(columns: str, beside: bool) -> None:
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": columns}, terminal_width=int(columns)).stdout
+    for title, group in GROUPS.items():
+        section = shown.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+        assert [name for name in group if f"{name:<11} {group[name].brief}" in section] == list(group)
+        assert (len(section.splitlines()) < len(group)) is beside
+    assert max(map(len, shown.splitlines())) <= int(columns)
 
 
 def test_help_with_an_agents_command_starts_no_agent(tmp_path: Path) -> None:
@@ -107,13 +123,13 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "whole"),
     [
-        (["export", "last"], "acp-proxy sessions export"),
-        (["help", "show"], "acp-proxy sessions show"),
-        (["rm", "last"], "acp-proxy sessions delete"),
-        (["sessions", "rm", "last"], "acp-proxy sessions delete"),
-        (["sessions", "remove", "last"], "acp-proxy sessions delete"),
+        (["exprot", "last"], "acp-proxy export"),
+        (["help", "shwo"], "acp-proxy show"),
+        (["rm", "last"], "acp-proxy delete"),
+        (["sessions", "rm", "last"], "acp-proxy delete"),
+        (["sessions", "remove", "last"], "acp-proxy delete"),
         (["sessions", "replay", "last"], "acp-proxy replay"),
-        (["lst"], "acp-proxy sessions list"),
+        (["lst"], "acp-proxy list"),
         (["edtor"], "acp-proxy editor"),
     ],
 )

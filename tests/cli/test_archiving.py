@@ -24,9 +24,7 @@ def listed(store: Store, *words: str) -> list[str]:
 def test_an_archived_session_is_only_in_the_list_of_archived_ones(store: Store) -> None:
     said = printed(store, "archive", "two", "one")
     assert said.startswith("mend two\n")
-    assert said.endswith(
-        "Archived. To bring them back: acp-proxy sessions unarchive two one --store " + f"{store.root}\n"
-    )
+    assert said.endswith("Archived. To bring them back: acp-proxy unarchive two one --store " + f"{store.root}\n")
     assert (listed(store), listed(store, "--archived")) == (["three"], ["two", "one"])
     assert [row["isArchived"] for row in told(store, "list", "--archived")] == [True, True]
     assert printed(store, "show", "two").startswith("mend two\n")
@@ -63,11 +61,11 @@ def test_an_export_of_all_sessions_has_archived_ones_too(store: Store, tmp_path:
 
 
 def test_empty_lists_say_what_to_do(store: Store) -> None:
-    assert "sessions archive SESSION" in run(store, "list", "--archived").stderr
+    assert "acp-proxy archive SESSION" in run(store, "list", "--archived").stderr
     assert refused(store, "unarchive", "last")[0] == 1
     printed(store, "archive", "one", "two", "three")
-    assert "sessions list --archived" in run(store, "list").stderr
-    assert "sessions list --archived" in run(store, "list", "--archived", "--agent", "other").stderr
+    assert "acp-proxy list --archived" in run(store, "list").stderr
+    assert "acp-proxy list --archived" in run(store, "list", "--archived", "--agent", "other").stderr
 
 
 def test_one_unknown_session_changes_nothing(store: Store) -> None:

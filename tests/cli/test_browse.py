@@ -123,7 +123,7 @@ def test_a_soft_delete_says_how_to_undo_it(store: Both, screens: list[TypingUser
     screen.press(control("d"))
     screen.until("softly]")
     screen.press("s" + ENTER)
-    screen.until("Deleted. To bring it back: acp-proxy sessions restore s-login --store", "2 of 2")
+    screen.until("Deleted. To bring it back: acp-proxy restore s-login --store", "2 of 2")
     assert run(store, "restore", "s-login").exit_code == 0
     assert "s-login" in listed(store)
 
@@ -135,7 +135,7 @@ def test_without_options_it_browses_the_usual_store(store: Both, screens: list[T
     screen.press(control("d"))
     screen.until("softly]")
     screen.press("s" + ENTER)
-    screen.until("acp-proxy sessions restore s-login", gone="--store")
+    screen.until("acp-proxy restore s-login", gone="--store")
     screen.press(control("c"))
     assert screen.ended() == (0, True)
 
@@ -213,7 +213,7 @@ def test_a_signal_restores_the_terminal(store: Both, screens: list[TypingUser], 
 
 def test_without_a_terminal_it_says_what_to_use(store: Both) -> None:
     text, told = with_stderr_on_terminal("browse", "--store", str(store.root), status=2)
-    assert (text, "acp-proxy sessions list" in told) == ("", True)
+    assert (text, "acp-proxy list" in told) == ("", True)
 
 
 def test_an_empty_store_is_not_browsed(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_text_that_a_shell_would_evaluate_is_not_offered(store: Both) -> None:
     store_session(store, "hostile", (HOSTILE, []), at=EPOCH + 600)
     store_session(store, "$(touch z)", ("Mend it", []), at=EPOCH + 700)
     store.list_all()
-    environment = {"_ACP_PROXY_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "acp-proxy sessions show "}
+    environment = {"_ACP_PROXY_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "acp-proxy show "}
     said = CliRunner().invoke(app, [], env=environment, prog_name="acp-proxy").stdout
     assert '"hostile":"touch x touch y z red ünder"' in said
     assert "(touch" not in said

@@ -35,9 +35,10 @@ def run(store: Both, *words: str) -> Result:
 
 
 def test_the_old_name_of_the_command_names_the_new_one(store: Both) -> None:
-    result = CliRunner().invoke(app, ["sessions", "compact", "--store", str(store.root)])
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "acp-proxy sessions compress" in result.stderr
+    for words in (["sessions", "compact"], ["compact"]):
+        result = CliRunner().invoke(app, [*words, "--store", str(store.root)])
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert f"acp-proxy {' '.join([*words[:-1], 'compress'])}" in result.stderr
 
 
 def test_old_transcripts_are_compressed_and_shown_as_before(store: Both, cold: Path) -> None:

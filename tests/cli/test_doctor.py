@@ -68,7 +68,7 @@ store
   size           SIZE
   agents         1
   sessions       1
-  damage         none found by a quick check; for a complete one: acp-proxy sessions verify
+  damage         none found by a quick check; for a complete one: acp-proxy verify
   recording      possible, FREE free
 
 versions

@@ -73,7 +73,7 @@ def test_the_command_that_removes_the_other_transcript_can_be_typed(store: Both,
     path = store_session(other, session, ("something else", []))
     said = run(store, "import", str(path)).stderr
     words = shlex.split(said.partition("delete it first: acp-proxy ")[2].rstrip(".\n"))
-    assert run(store, *words[1:], "--yes").exit_code == 0
+    assert run(store, *words, "--yes").exit_code == 0
     assert run(store, "import", str(path)).exit_code == 0
 
 

@@ -40,7 +40,7 @@ def test_a_store_without_listable_sessions_is_not_reported_as_empty(store: Store
     path.write_bytes(b"no transcript\n")
     result = run(store)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "sessions verify" in result.stderr
+    assert "acp-proxy verify" in result.stderr
 
 
 def test_every_session_of_every_agent_is_listed_newest_first(store: Store) -> None:
@@ -126,7 +126,7 @@ def test_sessions_of_a_directory_are_selected_by_cwd_or_here(
     assert run(store, "--here", "--cwd", "..").exit_code == 2
     result = run(store, "--cwd", "nowhere")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "To see all sessions: acp-proxy sessions list" in result.stderr
+    assert "To see all sessions: acp-proxy list" in result.stderr
 
 
 def test_a_windows_directory_matches_in_any_spelling(store: Store) -> None:

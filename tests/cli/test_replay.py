@@ -113,7 +113,7 @@ def test_an_unknown_session_says_what_to_do(tmp_path: Path) -> None:
     store_session(Both(tmp_path / "store"), "abc", ("Mend it", []))
     result = shown("xyz", "--store", tmp_path / "store")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "acp-proxy sessions list" in result.stderr
+    assert "acp-proxy list" in result.stderr
 
 
 # In a terminal.

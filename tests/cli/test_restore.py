@@ -47,9 +47,9 @@ def test_the_restore_command_names_exactly_the_session(store: Store) -> None:
     for row in told(store, "list")[:2]:
         said = printed(store, "delete", row["transcript"], "--soft", "--yes")
         words = shlex.split(said.partition("To bring it back: ")[2])
-        assert words[:3] == ["acp-proxy", "sessions", "restore"]
+        assert words[:2] == ["acp-proxy", "restore"]
         assert row["title"] not in titles(store)
-        printed(store, *words[2:])
+        printed(store, *words[1:])
         assert titles(store) == before
 
 
@@ -93,9 +93,7 @@ def test_an_empty_word_matches_no_softly_deleted_session(store: Store) -> None:
 def test_softly_deleted_sessions_are_listed_and_restored(store: Store) -> None:
     printed(store, "rename", "abc-1", "Mine")
     result = run(store, "delete", "abc-1", "xyz", "--soft", "--yes")
-    assert result.stdout.endswith(
-        f"Deleted. To bring them back: acp-proxy sessions restore abc-1 xyz --store {store.root}\n"
-    )
+    assert result.stdout.endswith(f"Deleted. To bring them back: acp-proxy restore abc-1 xyz --store {store.root}\n")
     assert titles(store) == ["the words of abc-2"]
     for words in ([], ["--list"], ["abc-1", "--list"]):
         second, first = printed(store, "restore", *words).splitlines()

@@ -117,13 +117,13 @@ GOLDEN = """\
 \x1b[1mHello\x1b[0m
 \x1b[2mother · /other · AGO\x1b[0m
   \x1b[32mturn 2  \x1b[0mWhere is the \x1b[1;31mlogin\x1b[0m?
-  \x1b[36macp-proxy sessions show second --turn 2 --store STORE\x1b[0m
+  \x1b[36macp-proxy show second --turn 2 --store STORE\x1b[0m
 
 \x1b[1mMend the login page\x1b[0m
 \x1b[2mone · /one · AGO\x1b[0m
   \x1b[32mturn 1  \x1b[0mMend the \x1b[1;31mlogin\x1b[0m page · The cookie
   is set by the \x1b[1;31mlogin\x1b[0m page.
-  \x1b[36macp-proxy sessions show first --turn 1 --store STORE\x1b[0m
+  \x1b[36macp-proxy show first --turn 1 --store STORE\x1b[0m
 
 """
 
@@ -164,8 +164,8 @@ def test_an_older_session_of_an_id_is_opened_by_its_number(store: Both) -> None:
     store_session(store, "s", ("the older word", []), at=EPOCH)
     store_session(store, "s", ("the newer word", []), at=EPOCH + 60)
     seen = on_terminal(store, "word", NO_COLOR="1", width=400)
-    assert "sessions show s --turn 1" in seen.partition("the older word")[0]
-    assert "acp-proxy sessions show 's~1' --turn 1" in seen.partition("the older word")[2]
+    assert "acp-proxy show s --turn 1" in seen.partition("the older word")[0]
+    assert "acp-proxy show 's~1' --turn 1" in seen.partition("the older word")[2]
     assert [line.split("\t")[0] for line in run(store, "word").stdout.splitlines()] == ["s", "s~1"]
 
 
@@ -290,7 +290,7 @@ def test_no_match_exits_with_1(store: Both) -> None:
 def test_no_match_shows_how_to_match_the_beginnings_of_words(store: Both) -> None:
     two_sessions(store)
     result = run(store, "logi pag", "x")
-    shown = shell_quote.joined(["acp-proxy", "sessions", "search", "logi*", "pag*", "x*", "--store", str(store.root)])
+    shown = shell_quote.joined(["acp-proxy", "search", "logi*", "pag*", "x*", "--store", str(store.root)])
     assert result.stderr == f"Nothing matches. Try fewer words, or their beginnings, as in: {shown}\n"
     assert run(store, "zz*", "yy*").stderr == "Nothing matches. Try fewer words.\n"
     assert ids(store, "logi*", "pag*") == ["first"]

@@ -82,13 +82,13 @@ def test_bash_gets_a_function_and_one_line(home: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("line", "kind", "words"),
     [
-        ("acp-proxy sessions show aa", LIST, ["aab-2  (Break it?)", "aaa-1  (Mend it now)"]),
-        ("acp-proxy sessions show aa", MENU, ["aab-2", "aaa-1"]),
-        ("acp-proxy sessions show aaa", LIST, ["aaa-1"]),
-        ("acp-proxy sessions show a:bb", LIST, ["bb:4  (Paint it)", "bb:3  (Paint it)"]),
-        ("acp-proxy sessions list --agent=o", LIST, ["one"]),
+        ("acp-proxy show aa", LIST, ["aab-2  (Break it?)", "aaa-1  (Mend it now)"]),
+        ("acp-proxy show aa", MENU, ["aab-2", "aaa-1"]),
+        ("acp-proxy show aaa", LIST, ["aaa-1"]),
+        ("acp-proxy show a:bb", LIST, ["bb:4  (Paint it)", "bb:3  (Paint it)"]),
+        ("acp-proxy list --agent=o", LIST, ["one"]),
         ("acp-proxy run --load ", LIST, ["auto", "agent", "store"]),
-        ("acp-proxy sessions show nothing", LIST, []),
+        ("acp-proxy show nothing", LIST, []),
     ],
 )
 def test_a_list_in_bash_shows_titles_that_do_not_get_into_the_line(

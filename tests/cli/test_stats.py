@@ -138,7 +138,7 @@ def test_an_empty_store_is_reported(tmp_path: Path) -> None:
 def test_an_unknown_agent_is_reported(store: Store) -> None:
     result = run(store, "stats", "--agent", "no-such")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "No session matches. To see all sessions: acp-proxy sessions list\n"
+    assert result.stderr == "No session matches. To see all sessions: acp-proxy list\n"
 
 
 def test_an_unreadable_transcript_is_reported_and_the_others_are_counted(store: Store) -> None:

@@ -14,8 +14,7 @@ from tests.cli.commands import run as answered
 from tests.stored import EPOCH, Both, store_session
 
 NONE_YET = (
-    "No sessions are recorded yet. To set up your editor: acp-proxy setup. To take over older ones:"
-    " acp-proxy sessions adopt\n"
+    "No sessions are recorded yet. To set up your editor: acp-proxy setup. To take over older ones: acp-proxy adopt\n"
 )
 NO_SESSION = "acp-proxy: no session is recorded yet. To set up your editor: acp-proxy setup\n"
 WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
@@ -30,7 +29,7 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "export", "--all", "-o", "out"): (
         0,
         "",
-        "There is no session to export. To see all sessions: acp-proxy sessions list\n",
+        "There is no session to export. To see all sessions: acp-proxy list\n",
     ),
     ("sessions", "rename", "last", "A title"): (1, "", NO_SESSION),
     ("sessions", "archive", "last"): (1, "", NO_SESSION),
@@ -38,18 +37,18 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "unarchive", "last"): (
         1,
         "",
-        "acp-proxy: no session is archived. To see all sessions: acp-proxy sessions list\n",
+        "acp-proxy: no session is archived. To see all sessions: acp-proxy list\n",
     ),
     ("sessions", "delete", "last", "--yes"): (1, "", NO_SESSION),
     ("sessions", "restore"): (
         0,
         "",
-        "No session was deleted softly. To delete one softly: acp-proxy sessions delete --soft SESSION\n",
+        "No session was deleted softly. To delete one softly: acp-proxy delete --soft SESSION\n",
     ),
     ("sessions", "restore", "last"): (
         1,
         "",
-        "acp-proxy: no deleted session matches 'last'. To see them: acp-proxy sessions restore --list\n",
+        "acp-proxy: no deleted session matches 'last'. To see them: acp-proxy restore --list\n",
     ),
     ("sessions", "prune", "--keep", "1", "--yes"): (0, "0 sessions deleted.\n", ""),
     ("sessions", "verify"): (0, "No damage found.\n", ""),
@@ -218,7 +217,7 @@ def test_a_session_is_named_by_its_title_or_a_part_of_it(entitled: Both, given: 
 def test_a_word_that_is_in_no_title_is_refused(entitled: Both, given: str) -> None:
     assert refused(entitled, "show", given) == (
         1,
-        f"acp-proxy: no session matches {given!r}. To see all sessions: acp-proxy sessions list\n",
+        f"acp-proxy: no session matches {given!r}. To see all sessions: acp-proxy list\n",
     )
 
 

@@ -56,7 +56,7 @@ def test_damage_is_reported_with_its_place_and_what_to_do(store: Both) -> None:
     assert "line 3, byte " in result.stdout
     assert "300 bytes: NUL bytes" in result.stdout
     assert "line 2 (2023-11-14T22:13:20.000Z client session/prompt)" in result.stdout
-    assert "acp-proxy sessions repair" in result.stderr
+    assert "acp-proxy repair" in result.stderr
 
 
 def test_json_lines_report_the_same_damage(store: Both) -> None:

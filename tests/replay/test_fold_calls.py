@@ -384,7 +384,7 @@ def test_terminal_outputs_and_contents_kept_for_later_turns_are_limited(what: st
 # --- the limit
 
 LIMIT = 4000
-SHOW = f"acp-proxy sessions show {SESSION} --json"
+SHOW = f"acp-proxy show {SESSION} --json"
 
 
 def carried(one: Value) -> int:

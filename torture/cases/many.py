@@ -1,7 +1,7 @@
 """Many proxies share one store, some of them one session.
 
 Each proxy has its own editor, which prompts, lists page by page, loads and deletes at random, while
-`acp-proxy sessions list` and `delete` run beside them. Four share one session; four more prompt, load and delete
+`acp-proxy list` and `delete` run beside them. Four share one session; four more prompt, load and delete
 another one at the same time. Finally, agents that number their sessions from 1 all open the same new id at once.
 """
 
@@ -178,7 +178,7 @@ class Crowd:
     # --- beside the proxies
 
     def _command_line(self, number: int) -> None:
-        """Run `acp-proxy sessions list` and `delete` in turn while the others are active."""
+        """Run `acp-proxy list` and `delete` in turn while the others are active."""
         chance = self.scale.chance("command line", number)
         while not self.is_over.is_set():
             with self.lock:

@@ -9,7 +9,7 @@ from acp_proxy.errors import UsageError
 from acp_proxy.tools.doctor.report import run_words
 from acp_proxy.tools.editors.launch_commands import StartedAgent
 
-_GIVE_IT = "To adopt its sessions, give its command: acp-proxy sessions adopt -- AGENT"
+_GIVE_IT = "To adopt its sessions, give its command: acp-proxy adopt -- AGENT"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""``acp-proxy sessions adopt``: take over sessions that agents have from before acp-proxy."""
+"""``acp-proxy adopt``: take over sessions that agents have from before acp-proxy."""
 
 import os
 import sys
@@ -70,7 +70,7 @@ def adopt(
     in it since. Sessions that were deleted here stay deleted. Ctrl-C keeps what was adopted by then. The exit status is
     1 if a session or an agent failed.
 
-    Example: acp-proxy sessions adopt --since 30d -- npx -y @agentclientprotocol/claude-agent-acp
+    Example: acp-proxy adopt --since 30d -- npx -y @agentclientprotocol/claude-agent-acp
     """
     from acp_proxy.cli.common import root_of
     from acp_proxy.tools.adopt.plan import Wanted
@@ -86,8 +86,7 @@ def adopt(
             _complain(text)
         if not asked:
             raise UsageError(
-                "no editor on this machine has an agent that can be asked. Give its command:"
-                " acp-proxy sessions adopt -- AGENT"
+                "no editor on this machine has an agent that can be asked. Give its command: acp-proxy adopt -- AGENT"
             )
         if not (dry_run or yes):
             typer.echo(fitted(_plan(asked), sys.stderr), err=True)

@@ -62,7 +62,7 @@ def browse(
     """
     with explained():
         if not (is_attended() and screen().is_able):
-            raise UsageError("browse needs a terminal. For other programs: acp-proxy sessions list")
+            raise UsageError("browse needs a terminal. For other programs: acp-proxy list")
         where = directory(cwd, here=here)
         opened = store_of(store)
         first = _first_rows(opened, agent, where, archived=archived)

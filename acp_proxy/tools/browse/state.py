@@ -145,7 +145,7 @@ def press(
     return (state if typed == state.typed else _filtered(state, typed)), None
 
 
-RUNS = "Its turn is running, so it was not deleted. Wait until it ends, or use: acp-proxy sessions delete"
+RUNS = "Its turn is running, so it was not deleted. Wait until it ends, or use: acp-proxy delete"
 NOT_DELETED = "Not deleted. To delete it, answer y, or s if you may want it back, and press Enter."
 NO_NAME = "Not exported: the file needs a name. Press ^E again, and type one."
 _STEPS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -1, "pagedown": 1}

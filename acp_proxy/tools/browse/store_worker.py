@@ -126,7 +126,7 @@ class Library:
         from acp_proxy.cli.delete import restorable
 
         options = [] if is_usual(self._root) else ["--store", str(self._root)]
-        back = command("sessions restore", restorable(self._store.list_deleted(), [row]), *options)
+        back = command("restore", restorable(self._store.list_deleted(), [row]), *options)
         return f"Deleted. To bring it back: {back}"
 
 

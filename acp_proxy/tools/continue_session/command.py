@@ -1,4 +1,4 @@
-"""``acp-proxy sessions continue``: continue a session with another agent."""
+"""``acp-proxy continue``: continue a session with another agent."""
 
 import os
 from typing import Annotated
@@ -40,7 +40,7 @@ def continue_session(
     conversation, and the agent gets a record of it with your next prompt. The first agent's session does not change.
     Instead of --with, you can give the other agent's command after --. It is started once, for its name.
 
-    Example: acp-proxy sessions continue last --with opencode
+    Example: acp-proxy continue last --with opencode
     """
     os.umask(own := os.umask(0))
     with explained():
@@ -75,7 +75,7 @@ def _named(store: Sessions, other: str, but: str) -> str:
     if found:
         names = ", ".join(sorted(called(folder) for folder in found))
         raise AcpProxyError(f"--with {other!r} matches several agents: {names}. Give more of the name.")
-    command = "acp-proxy sessions continue SESSION -- AGENT [ARGS…]"
+    command = "acp-proxy continue SESSION -- AGENT [ARGS…]"
     raise AcpProxyError(f"no agent called {other!r} has a recorded session yet. Give its command instead: {command}")
 
 

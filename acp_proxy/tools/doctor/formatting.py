@@ -102,7 +102,7 @@ def _store(kept: StoreReport) -> Iterator[tuple[str, str]]:
     for path, reason in kept.unreadable:
         yield "damage", f"{path}: {reason}"
     if not kept.unreadable:
-        yield "damage", "none found by a quick check; for a complete one: acp-proxy sessions verify"
+        yield "damage", "none found by a quick check; for a complete one: acp-proxy verify"
     yield "recording", f"possible{f', {formatting.size(kept.free)} free' if kept.free is not None else ''}"
 
 

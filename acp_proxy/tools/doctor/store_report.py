@@ -82,7 +82,7 @@ def _examine(root: Path) -> tuple[StoreReport, list[Todo]]:
     try:
         sessions = len(store.list_all())
     except Unreadable as problem:
-        todo.append(Todo(f"The index cannot be read ({problem.name}). Run: acp-proxy sessions verify"))
+        todo.append(Todo(f"The index cannot be read ({problem.name}). Run: acp-proxy verify"))
     found = list(store.find_unreadable())
     todo += [Todo(f"{path} cannot be read: {why}. {what_to_do}.") for path, why, what_to_do in found]
     unreadable = tuple((path, why) for path, why, _ in found)

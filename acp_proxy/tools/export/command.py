@@ -1,4 +1,4 @@
-"""``acp-proxy sessions export``: write sessions as documents or as transcripts."""
+"""``acp-proxy export``: write sessions as documents or as transcripts."""
 
 import os
 import unicodedata
@@ -93,7 +93,7 @@ def export(
     resources. json is for programs. cast is a terminal recording for asciinema. These four show home directories as ~.
     jsonl is the transcript, byte for byte, for sessions import. The command replaces no file without --force.
 
-    Example: acp-proxy sessions export last --output session.html
+    Example: acp-proxy export last --output session.html
     """
     several = all_sessions or len(sessions or ()) > 1
     output = "" if output == "-" else output
@@ -101,7 +101,7 @@ def export(
         if sessions and all_sessions:
             raise UsageError("SESSION and --all exclude each other. Give one of them.")
         if not sessions and not all_sessions:
-            raise UsageError("no session is given. Name sessions, as in: acp-proxy sessions export last. Or use --all.")
+            raise UsageError("no session is given. Name sessions, as in: acp-proxy export last. Or use --all.")
         if web and (several or output or force or form not in (None, "html")):
             raise UsageError("--web shows one session as HTML. Leave out --all, --output, --force and --format.")
         if several and not output:
@@ -181,7 +181,7 @@ class _Source:
             kinds = ", ".join(f"{name} ({count})" for name, count in self.secrets.most_common())
             say_on_stderr(
                 f"acp-proxy: the export contains known forms of secrets: {kinds}. To mask them, add: --redact keys. "
-                "To mask them in the store, too: acp-proxy sessions redact"
+                "To mask them in the store, too: acp-proxy redact"
             )
 
     @contextmanager
@@ -246,7 +246,7 @@ class _Source:
 def _to_directory(source: _Source, rows: "list[ListedSession]", into: Path, *, force: bool) -> None:
     """Write each session to its own file. If one cannot be written, go on with the others."""
     if not rows:
-        typer.echo("There is no session to export. To see all sessions: acp-proxy sessions list", err=True)
+        typer.echo("There is no session to export. To see all sessions: acp-proxy list", err=True)
         return
     output_files.make_directory(into)
     written, failed = [], []

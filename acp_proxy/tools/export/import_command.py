@@ -1,4 +1,4 @@
-"""``acp-proxy sessions import``: import exported transcripts into a store."""
+"""``acp-proxy import``: import exported transcripts into a store."""
 
 import errno
 import os
@@ -33,9 +33,9 @@ def take_in(
     and transcripts of a later version. It never replaces a session that already exists. The exit status is 1 if it
     refused a file.
 
-    From another machine: ssh HOST acp-proxy sessions export last --format jsonl | acp-proxy sessions import -
+    From another machine: ssh HOST acp-proxy export last --format jsonl | acp-proxy import -
 
-    Example: acp-proxy sessions import session.jsonl
+    Example: acp-proxy import session.jsonl
     """
     said: list[str] = []
     refused: list[str] = []

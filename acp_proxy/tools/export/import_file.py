@@ -197,7 +197,7 @@ def _compare(source: Source, into: Path, header: Header) -> None:
         if not all(_same(source, here.bytes_from(0))):
             raise NotImported(
                 f"session {header.session} already exists, with other content. "
-                f"To replace it, delete it first: acp-proxy sessions delete {_typed(header.session)}"
+                f"To replace it, delete it first: acp-proxy delete {_typed(header.session)}"
             )
     finally:
         here.close()

@@ -1,4 +1,4 @@
-"""``acp-proxy sessions compress``: compress large transcripts that nobody uses."""
+"""``acp-proxy compress``: compress large transcripts that nobody uses."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -35,7 +35,7 @@ def compress(
     You can read them as before. acp-proxy decompresses a transcript when its session continues. You can run this
     command while agents are running: it skips transcripts in use, and transcripts larger than 128 MiB.
 
-    Example: acp-proxy sessions compress --dry-run
+    Example: acp-proxy compress --dry-run
     """
     from acp_proxy.store.sessions import Terms
 

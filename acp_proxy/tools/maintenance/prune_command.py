@@ -1,4 +1,4 @@
-"""``acp-proxy sessions prune``: delete old sessions, or too many. Nothing else ever prunes."""
+"""``acp-proxy prune``: delete old sessions, or too many. Nothing else ever prunes."""
 
 import time
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def prune(
     agent only. It skips sessions that an agent is running now, or has continued since the question. The age of a
     session counts from its last message. Sizes are file sizes, without the index.
 
-    Example: acp-proxy sessions prune --older-than 90d --keep 500 --max-size 5GB --dry-run
+    Example: acp-proxy prune --older-than 90d --keep 500 --max-size 5GB --dry-run
     """
     with explained():
         is_for_all = deleted and older_than is None and keep is None and max_size is None
@@ -80,7 +80,7 @@ def prune(
         trouble = _pruned(opened, chosen, soft=soft, is_here=not everywhere)
     _tell(chosen, trouble, as_json, dry_run=False)
     if soft and not as_json:
-        typer.echo("To bring one back: acp-proxy sessions restore", err=True)
+        typer.echo("To bring one back: acp-proxy restore", err=True)
     if set(trouble.values()) - {IN_USE}:
         raise typer.Exit(1)
 

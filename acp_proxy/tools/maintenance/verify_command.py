@@ -1,4 +1,4 @@
-"""``acp-proxy sessions verify`` and ``repair``: find and repair damage in the store."""
+"""``acp-proxy verify`` and ``repair``: find and repair damage in the store."""
 
 import json
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ def verify(
     For each damaged place, it shows the file, the position, and the entries before and after it. The exit status is 1
     if there is damage. You can run it while agents are running.
 
-    Example: acp-proxy sessions verify
+    Example: acp-proxy verify
     """
     damaged = 0
     with explained():
@@ -44,7 +44,7 @@ def verify(
             else:
                 _say(opened, finding)
     if damaged:
-        typer.echo(f"{damaged} damaged. To repair: acp-proxy sessions repair", err=True)
+        typer.echo(f"{damaged} damaged. To repair: acp-proxy repair", err=True)
         raise typer.Exit(1)
     if not as_json:
         typer.echo("No damage found.")
@@ -60,7 +60,7 @@ def repair(
 
     You can run it while agents are running. The exit status is 1 if some damage needs your action.
 
-    Example: acp-proxy sessions repair --dry-run
+    Example: acp-proxy repair --dry-run
     """
     from acp_proxy.tools.maintenance.verify import BY_HAND, REPAIR
 

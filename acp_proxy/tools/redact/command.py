@@ -1,4 +1,4 @@
-"""``acp-proxy sessions redact``: mask secrets in recorded transcripts."""
+"""``acp-proxy redact``: mask secrets in recorded transcripts."""
 
 import json
 from collections import Counter
@@ -69,7 +69,7 @@ def redact(
     --backup, the original is gone. You can run it while sessions are running, and more than once. Copies and forks of
     a session have its words, so they are masked with it, and so is what it was copied from.
 
-    Example: acp-proxy sessions redact --dry-run
+    Example: acp-proxy redact --dry-run
     """
     from acp_proxy.redaction.masking import Masking  # imported late: no other command needs it
 

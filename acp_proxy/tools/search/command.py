@@ -1,4 +1,4 @@
-"""``acp-proxy sessions search``: find the conversation with these words."""
+"""``acp-proxy search``: find the conversation with these words."""
 
 import os
 import sys
@@ -68,7 +68,7 @@ def search(
     A search reads what no search has read yet, the newest sessions first, until it has its results. On a terminal, each
     result appears as soon as no newer one can come. You may interrupt it.
 
-    Example: acp-proxy sessions search login "session cookie" --since 30d
+    Example: acp-proxy search login "session cookie" --since 30d
     """
     from acp_proxy.tools.search import results
     from acp_proxy.tools.search.query import question as asked
@@ -168,7 +168,7 @@ def _nothing(words: list[str], options: list[str]) -> str:
     single = " ".join(words).split()
     if all(word.endswith("*") for word in single) or '"' in "".join(single):
         return "Nothing matches. Try fewer words."
-    beginnings = command("sessions search", [f"{word.rstrip('*')}*" for word in single], *options)
+    beginnings = command("search", [f"{word.rstrip('*')}*" for word in single], *options)
     return f"Nothing matches. Try fewer words, or their beginnings, as in: {sanitize.line(beginnings)}"
 
 
@@ -177,7 +177,7 @@ def _command(store: Sessions, hit: "Hit", id: str, options: list[str]) -> str:
     row = hit.session
     turn = ["--turn", str(hit.turns[0])] if hit.turns else []
     has_others = any(store.is_indexed(agent, row.session) for agent in store.list_agents() if agent != row.agent)
-    return command("sessions show", [id], *turn, *(["--agent", row.agent] if has_others else []), *options)
+    return command("show", [id], *turn, *(["--agent", row.agent] if has_others else []), *options)
 
 
 @contextmanager

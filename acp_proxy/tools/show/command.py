@@ -1,4 +1,4 @@
-"""``acp-proxy sessions show``: show a conversation, formatted or raw."""
+"""``acp-proxy show``: show a conversation, formatted or raw."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -46,7 +46,7 @@ def show(
 
     --follow shows words as they come, whichever process records them, until the turn or that process ends.
 
-    Example: acp-proxy sessions show last --turn -1
+    Example: acp-proxy show last --turn -1
     """
     if raw + as_json + (extract is not None) > 1 or ((raw or as_json) and full) or (raw and turn):
         raise typer.BadParameter(

@@ -1,4 +1,4 @@
-"""``acp-proxy sessions stats``: show the usage by agent and month, or by day, project or agent."""
+"""``acp-proxy stats``: show the usage by agent and month, or by day, project or agent."""
 
 import os
 import sys
@@ -35,7 +35,7 @@ def stats(
     another month or on another day counts in both. Days and months are local. With --by project, a session counts
     in the directory where it began.
 
-    Example: acp-proxy sessions stats --by project
+    Example: acp-proxy stats --by project
     """
     with explained():
         opened = store_of(store)

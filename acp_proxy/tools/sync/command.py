@@ -55,9 +55,9 @@ app = typer.Typer(
 
 
 _TROUBLES = {
-    "changed": "its file was changed in another way than by redaction. To share it again: acp-proxy sessions export, "
+    "changed": "its file was changed in another way than by redaction. To share it again: acp-proxy export, "
     "delete and import it",
-    "damaged": "its file is damaged. Run: acp-proxy sessions repair",
+    "damaged": "its file is damaged. Run: acp-proxy repair",
     "too large": "a part of it is larger than 256 MiB",
 }
 DeletesOption = Annotated[bool, typer.Option("--deletes", help="Delete on all machines, even more than 100 sessions.")]
@@ -432,7 +432,7 @@ def _key_place(given: str, opened: Sessions) -> Path:
 def _settings(opened: Sessions, url: str, path: Path, agent: str, cwd: str) -> Membership:
     agents = tuple(opened.list_agents(agent)) if agent else ()
     if agent and not agents:
-        raise UsageError(f"no agent has the name {agent!r}. To see all agents: acp-proxy sessions list")
+        raise UsageError(f"no agent has the name {agent!r}. To see all agents: acp-proxy list")
     return Membership(url, str(path), agents, (os.path.abspath(cwd),) if cwd else ())
 
 

@@ -132,7 +132,7 @@ def test_importing_a_session_again_changes_nothing(store: Both, tmp_path: Path) 
 def test_an_import_never_replaces_a_different_session(store: Both, tmp_path: Path) -> None:
     import_transcript(store, exported(tmp_path))
     other = exported(tmp_path, talk.prompt("something else"), talk.answer())
-    assert "acp-proxy sessions delete sess-1" in refused(store, other)
+    assert "acp-proxy delete sess-1" in refused(store, other)
     longer = exported(tmp_path, talk.prompt("hello"), talk.said("hi"), talk.answer(), talk.prompt("more"))
     refused(store, longer)
 
