@@ -28,7 +28,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.recording import recorded_sessions
 from acp_proxy.run import start, store_requests, worker
 from acp_proxy.store import index, index_update
-from acp_proxy.store.compress import Terms
+from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.transcript.file_format import GAP, RECORDED
 from acp_proxy.transcript.file_names import aside, file_name
 from tests.stored import Both
@@ -371,7 +371,7 @@ class _Worker:
         status, errors = talk.end()
         assert (status, errors) == (0, []), errors
         store = Both(place / "store")
-        assert store.compress(_AGENT, file_name(_PACKED), Terms(min_size=0, older_than=-1.0)) is not None
+        assert store.compress(_AGENT, file_name(_PACKED), CompressionOptions(min_size=0, older_than=-1.0)) is not None
         for session in (_OLD, _PACKED):
             self._before[session] = [words for words, _ in _entries(store, session) if words]
 

@@ -26,7 +26,7 @@ from acp_proxy.store.sessions import (
     Reading,
     Sessions,
     default_root,
-    is_windows,
+    is_windows_path,
 )
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.titles import mask_title
@@ -84,26 +84,26 @@ def directory(cwd: str, *, here: bool) -> str | None:
     if not cwd and not here:
         return None
     try:
-        return cwd if os.path.isabs(cwd) or is_windows(cwd) else os.path.join(os.getcwd(), cwd or ".")
+        return cwd if os.path.isabs(cwd) or is_windows_path(cwd) else os.path.join(os.getcwd(), cwd or ".")
     except FileNotFoundError as problem:
         raise AcpProxyError("the current directory no longer exists. Give an absolute path: --cwd DIR") from problem
 
 
-class Named(Protocol):
+class SelectableSession(Protocol):
     """A session that a command line can name."""
 
     @property
     def session(self) -> str: ...
     @property
-    def named(self) -> str: ...
+    def selector(self) -> str: ...
 
 
-def short_ids(store: Sessions, sessions: Sequence[Named]) -> dict[str, str]:
+def short_ids(store: Sessions, sessions: Sequence[SelectableSession]) -> dict[str, str]:
     """The shortest unique form of each id, for display."""
     ids = [each.session for each in sessions]
     short = formatting.short(ids, store.find_ids_alike(ids, formatting.SHORTEST))
     return {  # the short id of a copy stays as it is
-        each.named: each.named.replace(each.session, short[each.session], 1) for each in sessions
+        each.selector: each.selector.replace(each.session, short[each.session], 1) for each in sessions
     }
 
 

@@ -27,11 +27,11 @@ _TITLE = 60
 
 def _newest_sessions(beginning: str, root: Path, agent: str = "") -> list[tuple[str, str]]:
     """Ids, newest first, with their titles."""
-    from acp_proxy.store.sessions import Glance  # imported late: slow, and often typer answers
+    from acp_proxy.store.sessions import CompletionQuery  # imported late: slow, and often typer answers
 
-    found = Glance(root).sessions(beginning, agent)
+    found = CompletionQuery(root).find_sessions(beginning, agent)
     newest = [("last", "the newest")] if "last".startswith(beginning) else []
-    return newest + [(seen.named, plain(seen.title)) for seen in found if is_plain(seen.named)]
+    return newest + [(seen.selector, plain(seen.title)) for seen in found if is_plain(seen.selector)]
 
 
 def _store_root(given: str) -> Path:
@@ -68,14 +68,14 @@ def recordings(context: typer.Context, incomplete: str) -> list[tuple[str, str]]
 
 def deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of soft-deleted sessions, the latest first, with the titles that the user gave them."""
-    from acp_proxy.store.sessions import Glance  # imported late: no command needs it
+    from acp_proxy.store.sessions import CompletionQuery  # imported late: no command needs it
 
-    found = Glance(_root(context)).kept()
+    found = CompletionQuery(_root(context)).list_deleted()
     last = [("last", "the latest")] if "last".startswith(incomplete) else []
     return last + [
-        (each.named, plain(each.title or ""))
+        (each.selector, plain(each.title or ""))
         for each in found
-        if each.named.startswith(incomplete) and is_plain(each.named)
+        if each.selector.startswith(incomplete) and is_plain(each.selector)
     ]
 
 
@@ -88,10 +88,10 @@ def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
 
 def agents(context: typer.Context, incomplete: str) -> list[str]:
     """The names of recorded agents, in the form that --agent takes."""
-    from acp_proxy.store.sessions import Glance, called, readable
+    from acp_proxy.store.sessions import CompletionQuery, called, readable
 
     found = set[str]()
-    for folder in Glance(_root(context)).agents():
+    for folder in CompletionQuery(_root(context)).list_agents():
         ways = (called(folder), readable(folder))  # with the scope, if the user typed its beginning
         found.update(next(([name] for name in ways if name.startswith(incomplete) and is_plain(name)), []))
     return sorted(found)

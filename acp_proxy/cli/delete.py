@@ -25,7 +25,7 @@ from acp_proxy.cli.pager import screen
 from acp_proxy.cli.wrapping import fitted
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadable
 from acp_proxy.shell_quote import is_typable
-from acp_proxy.store.sessions import DeletedSession, ListedSession, Sessions, file_name, kept_name, meant, titled
+from acp_proxy.store.sessions import DeletedSession, ListedSession, Sessions, file_name, find_titled, kept_name, meant
 from acp_proxy.views import formatting, sanitize, session_lines
 
 # --- ``acp-proxy restore``: restore soft-deleted sessions.
@@ -76,7 +76,7 @@ def matching(kept: Iterable[DeletedSession], wanted: str | None, agent: str) -> 
         return found
     return (
         [each for each in found if each.session == wanted]
-        or [each for each in found if wanted in (each.named, each.name)]
+        or [each for each in found if wanted in (each.selector, each.name)]
         or [each for each in found if wanted and each.session.startswith(wanted)]
     )
 
@@ -86,7 +86,7 @@ def _chosen(store: Sessions, wanted: str, agent: str) -> DeletedSession:
     found = matching(store.list_deleted(), None if wanted == "last" else wanted, agent)
     if not found:
         by_title = ((each, row.title) for each, row in _looked_at(store, matching(store.list_deleted(), None, agent)))
-        found = titled(by_title, wanted)
+        found = find_titled(by_title, wanted)
     if not found:
         raise NoSuchSession(f"no deleted session matches {wanted!r}. To see them: acp-proxy restore --list")
     if wanted != "last" and len({(each.agent, each.session) for each in found}) > 1:
@@ -125,7 +125,9 @@ def _lines(store: Sessions, kept: list[DeletedSession]) -> list[str]:
 
     ids = formatting.short((each.session for each in kept), ())
     shown = [
-        SessionRow(each.at, each.agent, ids[each.session] + each.named.removeprefix(each.session), row.title, row.size)
+        SessionRow(
+            each.at, each.agent, ids[each.session] + each.selector.removeprefix(each.session), row.title, row.size
+        )
         for each, row in _looked_at(store, kept)
     ]
     target = screen()
@@ -222,10 +224,10 @@ def restorable(kept: list[DeletedSession], deleted: list[ListedSession | Deleted
     for row in deleted:
         mine = next((each for each in kept if (each.agent, kept_name(each.name)) == (row.agent, row.name)), None)
         if mine is not None:
-            is_plain = is_typable(mine.named) and all(
+            is_plain = is_typable(mine.selector) and all(
                 each.agent == mine.agent for each in kept if each.session == mine.session
             )
-            names.append(mine.named if is_plain else mine.name)
+            names.append(mine.selector if is_plain else mine.name)
     return names
 
 
@@ -233,4 +235,4 @@ def _heading(store: Sessions, kept: DeletedSession) -> str:
     title = kept.title
     with suppress(OSError, NewerFormat):  # it can be deleted even if it cannot be read
         title = store.summarize_deleted(kept).title
-    return sanitize.line(f"{title or '(no title)'}  {kept.named}  {kept.agent}  deleted {kept.at}")
+    return sanitize.line(f"{title or '(no title)'}  {kept.selector}  {kept.agent}  deleted {kept.at}")

@@ -85,7 +85,7 @@ def archive(
         opened = store_of(store, change=True)
         rows = [chosen(opened, each, agent) for each in sessions]
         _set(opened, rows, is_archived=True)
-    back = command("unarchive", [row.named for row in rows], *same_store(context, store))
+    back = command("unarchive", [row.selector for row in rows], *same_store(context, store))
     typer.echo(sanitize.line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {back}"))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.store.store import Store, Terms
+from acp_proxy.store.store import CompressionOptions, Store
 
 _NICE = 10
 """Lower priority, but not the lowest: a thread that never ran could never release the interpreter's lock."""
@@ -26,7 +26,7 @@ def compress(root: Path, go_on: Callable[[], bool]) -> None:
         store = Store(root)  # a store of its own: the index is for one thread at a time
         with store.claim_daily_compression() as is_due:
             if is_due:
-                _compress_all(store, Terms(go_on=go_on))
+                _compress_all(store, CompressionOptions(go_on=go_on))
     except (OSError, AcpProxyError, _Interrupted):
         return
 
@@ -35,7 +35,7 @@ class _Interrupted(Exception):
     """Something is relayed again: the rest waits for the next idle time."""
 
 
-def _compress_all(store: Store, terms: Terms) -> None:
+def _compress_all(store: Store, terms: CompressionOptions) -> None:
     for agent, name in store.find_compressible():
         if not terms.go_on():
             raise _Interrupted

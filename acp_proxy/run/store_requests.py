@@ -133,7 +133,9 @@ class StoreRequests:
             elsewhere = aliases.keys() | {row.session for row in rows}
             rows = rows if page.joins else []
             archived = state.archived_here
-            hidden = state.gone | archived if page.archived in (None, session_list.EXCLUDE) else state.gone
+            hidden = (
+                state.deleted_ids | archived if page.archived in (None, session_list.EXCLUDE) else state.deleted_ids
+            )
             hidden |= elsewhere
             if page.archived is None:
                 line = session_list.amended(raw, hidden, title_of, made=made)
@@ -158,10 +160,10 @@ class StoreRequests:
         """A line with rows of the agent's index, with the ids that the client knows, and with those rows that it asked
         for and only acp-proxy has. Raises OSError, ValueError, KeyError."""
         raw, within = page.raw, page.within
-        index = IndexRows(aliases, state.gone, frozenset({*page.wanted, *page.ours}))
+        index = IndexRows(aliases, state.deleted_ids, frozenset({*page.wanted, *page.ours}))
         untitled = [aliases.get(id, id) for id in session_list.untitled(raw, absent=page.titles, within=within)]
         # The agent's new session lacks a title that the user gave to the one before.
-        users = {session: title for session in untitled if (title := state.title(session)) is not None}
+        users = {session: title for session in untitled if (title := state.find_title(session)) is not None}
         line = session_list.amended(
             raw,
             index.hidden,
@@ -469,7 +471,7 @@ def _title_of(
 
     def title_of(session: str) -> str | None:
         session = ours.get(session, session)
-        return state.title_for_agent(session) if session not in renamed else None
+        return state.find_title_for_agent(session) if session not in renamed else None
 
     return title_of
 
@@ -563,12 +565,12 @@ def look_up(
         if (continued := recorder.store.find_by_alias(recorder.agent, session)) is not None:
             return SessionFound(request, continued=continued)
         state = recorder.store.read_state(recorder.agent)
-        if session in state.gone:
+        if session in state.deleted_ids:
             return SessionFound(request, deleted=True)
         is_open = recorder.store.is_in_use(recorder.agent, session)
         try:
             reading = recorder.store.read_and_hold(recorder.agent, session)
-            title, is_archived = state.title(session), session in state.archived_here
+            title, is_archived = state.find_title(session), session in state.archived_here
             return OpenedTranscript(recorder, session, reading, title, is_open=is_open, is_archived=is_archived)
         except FileNotFoundError:
             if session in recorder.store.read_deleted(
@@ -576,7 +578,7 @@ def look_up(
             ):  # another process deleted it between our two checks
                 return SessionFound(request, deleted=True)
             reading = recorder.store.read_original(session, recorder.others())
-            return OpenedTranscript(recorder, session, reading, state.title(session), is_foreign=True)
+            return OpenedTranscript(recorder, session, reading, state.find_title(session), is_foreign=True)
 
     try:
         return recorder.at_store(look, PATIENCE_SECONDS)

@@ -20,7 +20,7 @@ LOOKED_AT = 5
 """Headers read, of perhaps very many: takes a millisecond or two, because the agent's first answer may have to wait."""
 
 
-def choose(layout: Layout, given: str | None, told: str | None, command: str, *, may_run_others: bool) -> str:
+def choose_folder(layout: Layout, given: str | None, told: str | None, command: str, *, may_run_others: bool) -> str:
     """The folder for an agent's sessions. Raises OSError.
 
     ``given``: the user's name for the agent. ``told``: the name that the agent reports. ``command``: the name derived

@@ -16,7 +16,7 @@ from acp_proxy.protocol import jsonrpc, proxy_ids
 from acp_proxy.store.index import SCHEMA
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import NUMBER
-from acp_proxy.store.soft_deleted import DeletedSession, kept
+from acp_proxy.store.soft_deleted import DeletedSession, list_deleted
 from acp_proxy.transcript import file_names, private_files
 
 _MANY = 100
@@ -32,27 +32,27 @@ WHERE (agent, name) IN (SELECT agent, name FROM transcripts
 looks at, so even a beginning that no id has takes a tenth of a microsecond per row."""
 
 
-class GlancedSession(Struct, frozen=True):
+class CompletedSession(Struct, frozen=True):
     """A session. ``named``: its id as commands accept it. ``title``: may be empty."""
 
-    named: str
+    selector: str
     title: str
 
 
-class Glance:
+class CompletionQuery:
     """Completion's view of the store at ``root``."""
 
     def __init__(self, root: Path) -> None:
         self._layout = Layout(private_files.reachable(root))
 
-    def agents(self) -> list[str]:
+    def list_agents(self) -> list[str]:
         """The folders of all agents."""
         try:
-            return self._layout.agents()
+            return self._layout.list_agents()
         except OSError:
             return []
 
-    def sessions(self, beginning: str, agent: str = "") -> list[GlancedSession]:
+    def find_sessions(self, beginning: str, agent: str = "") -> list[CompletedSession]:
         """The newest sessions that have a turn and an id, or a copy's short id, that starts with ``beginning``.
 
         ``agent``: only of the agents that the user means by this.
@@ -68,7 +68,7 @@ class Glance:
             with closing(sqlite3.connect(uri, uri=True, timeout=0)) as index:
                 if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
                     return []
-                meant = file_names.meant(self.agents(), agent)
+                meant = file_names.meant(self.list_agents(), agent)
                 is_short = beginning != "" and file_names.COPY.startswith(beginning[: len(file_names.COPY)])
                 begin = (proxy_ids.PREFIX if is_short else beginning).encode()
                 id, _, _ = begin.partition(
@@ -78,22 +78,22 @@ class Glance:
                 parts = [(each, listed, *each_begins) for each in meant for listed in (True, False)]
                 found = sorted((row for part in parts for row in index.execute(QUERY, part)), reverse=True)
             seen = _seen(self._layout, [row[2:] for row in found[:_MANY]], beginning)
-            return [one for one in seen if one.named.startswith(beginning)]
+            return [one for one in seen if one.selector.startswith(beginning)]
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
             return []
 
-    def kept(self) -> list[DeletedSession]:
+    def list_deleted(self) -> list[DeletedSession]:
         """The soft-deleted sessions, last deleted first."""
         try:
-            return kept(self._layout)
+            return list_deleted(self._layout)
         except OSError:
             return []
 
 
-def _seen(layout: Layout, rows: list[tuple[Any, Any, Any, Any]], beginning: str) -> Iterator[GlancedSession]:
+def _seen(layout: Layout, rows: list[tuple[Any, Any, Any, Any]], beginning: str) -> Iterator[CompletedSession]:
     for agent, name, id, info in rows:
-        named = id if beginning and id.startswith(beginning) else file_names.short_copy(agent, name, id) or id
+        selector = id if beginning and id.startswith(beginning) else file_names.short_copy(agent, name, id) or id
         known: Any = jsonrpc.parse(info.encode())
         if known["prompts"]:
-            title = layout.journal(agent).state().titles.get(name)  # the user's title
-            yield GlancedSession(named, title or known["title"] or "")
+            title = layout.journal(agent).read_state().titles.get(name)  # the user's title
+            yield CompletedSession(selector, title or known["title"] or "")

@@ -32,7 +32,7 @@ LOST = "repair"
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CompressionOptions:
     """Which transcripts to compress, and how.
 
     ``min_size``: bytes. ``older_than``: seconds since the last write. ``dry``: only report what would be saved.
@@ -46,7 +46,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CompressionResult:
     """A transcript that was compressed, or would be.
 
     ``before``, ``after``: its size in bytes as a plain and as a compressed file. ``inodes``: of the two, in this order.
@@ -63,7 +63,7 @@ class _NotNow(Exception):
     """The transcript is in use, or compressing was told to stop."""
 
 
-def compress(layout: Layout, agent: str, name: str, terms: Terms) -> Made | None:
+def compress(layout: Layout, agent: str, name: str, terms: CompressionOptions) -> CompressionResult | None:
     """Compress one transcript; None if that is not worthwhile, or not possible now. Raises OSError.
 
     The transcript is marked for the index, because its file is a new one.
@@ -78,7 +78,7 @@ def compress(layout: Layout, agent: str, name: str, terms: Terms) -> Made | None
             if terms.dry:
                 found = os.fstat(fd)
                 after = sum(len(data) for data in frame(_chunks(fd, found.st_size, terms), found.st_size))
-                return Made(agent, name, found.st_size, after)
+                return CompressionResult(agent, name, found.st_size, after)
             stack.enter_context(private_files.alone_in(path.parent))
             if not _is_free(path):
                 return None
@@ -87,7 +87,7 @@ def compress(layout: Layout, agent: str, name: str, terms: Terms) -> Made | None
             return None
 
 
-def _is_worth_it(path: Path, terms: Terms) -> bool:
+def _is_worth_it(path: Path, terms: CompressionOptions) -> bool:
     found = os.stat(path)
     return terms.min_size <= found.st_size <= MAX_SIZE and time.time() - found.st_mtime >= terms.older_than
 
@@ -101,7 +101,7 @@ def _is_free(path: Path) -> bool:
         private_files.close(fd)
 
 
-def _compress(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> Made:
+def _compress(layout: Layout, agent: str, name: str, fd: int, terms: CompressionOptions) -> CompressionResult:
     path = layout.transcript(agent, name)
     into, new = compressed(path), unfinished(compressed(path))
     found = os.fstat(fd)
@@ -126,19 +126,19 @@ def _compress(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> M
             _sync(path.parent)
             remove_file(path)
             layout.mark(agent, name)  # again: a process that read the plain file may have removed the mark
-        return Made(agent, name, found.st_size, after, (found.st_ino, inode))
+        return CompressionResult(agent, name, found.st_size, after, (found.st_ino, inode))
     finally:
         new.unlink(missing_ok=True)
 
 
-def _chunks(fd: int, size: int, terms: Terms) -> Iterator[bytes]:
+def _chunks(fd: int, size: int, terms: CompressionOptions) -> Iterator[bytes]:
     for data in pieces(lambda size, at: private_files.read_at(fd, size, at), size):
         if not terms.go_on():
             raise _NotNow
         yield data
 
 
-def _same(fd: int, made: Compressed, size: int, terms: Terms) -> Iterator[bool]:
+def _same(fd: int, made: Compressed, size: int, terms: CompressionOptions) -> Iterator[bool]:
     """Compares the compressed file with the original, chunk by chunk."""
     at = 0
     for data in _chunks(fd, size, terms):
@@ -202,9 +202,9 @@ def _put_away(layout: Layout, agent: str, name: str, source: Path) -> None:
     source.replace(backup)
 
 
-def clear(layout: Layout) -> None:
+def remove_leftovers(layout: Layout) -> None:
     """Remove what crashes left of compressing, in folders where nobody is compressing."""
-    for agent in layout.agents():
+    for agent in layout.list_agents():
         with suppress(OSError):  # in use, or removed
             _clear(layout, agent)
 
@@ -233,7 +233,7 @@ def _leftovers(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def once_a_day(stamp: Path) -> Iterator[bool]:
+def claim_day(stamp: Path) -> Iterator[bool]:
     """Yields whether today's work falls to this process: ``stamp`` is a day old, and no other process holds it.
 
     If so, leaving the context without an exception renews the stamp. Raises OSError.

@@ -17,7 +17,7 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import timestamps
 from acp_proxy.store import journal
 from acp_proxy.store.journal import Event, Journal
-from acp_proxy.store.layout import Layout, moved, next_name
+from acp_proxy.store.layout import Layout, move_transcript, next_name
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.file_names import compressed, file_name, is_kept, kept_as, kept_name
 from acp_proxy.transcript.reader import Reading
@@ -40,10 +40,10 @@ def delete(
     with suppress(OSError):  # the mark only makes the index notice sooner
         layout.mark(agent, name)
     with alone(layout, agent, deletes=True) as known:
-        at, more = _now(), journal.about(_uid(layout.transcript(agent, name)), is_here=is_here)
+        at, more = _now(), journal.encode_about(_uid(layout.transcript(agent, name)), is_here=is_here)
         if not soft:
             _say_deleted(layout, agent, session, at, more, is_unused=is_unused)
-        elif session not in known.deleted():  # else its soft-deleted transcript stays as it is
+        elif session not in known.read_deleted():  # else its soft-deleted transcript stays as it is
             kept = _kept_as(layout, agent, name, at)
             known.append(journal.DELETED, session, at, transcript=kept, **more)
         finish(layout, agent, session)
@@ -67,17 +67,17 @@ def _say_deleted(
                 raise
             with suppress(FileNotFoundError):  # it is compressed
                 os.truncate(path, 0)  # the caller of ``unused`` has it open, so removing its name alone frees nothing
-            layout.remove(agent, name)
+            layout.remove_transcript(agent, name)
             known.append(journal.DELETED, session, at, **more)
 
 
 def finish(layout: Layout, agent: str, session: str) -> None:
     """Do to the files what a session's delete requires. Call it only while holding the journal. Raises OSError."""
     name, known = file_name(session), layout.journal(agent)
-    kept = known.state().deleted[session]
+    kept = known.read_state().deleted[session]
     if kept is None:
-        erase_titles(layout, agent, name, *layout.kept_of(agent, name))
-        layout.remove(agent, name)
+        erase_titles(layout, agent, name, *layout.list_deleted_of(agent, name))
+        layout.remove_transcript(agent, name)
     else:
         _copy_title(layout, agent, session, name, kept)
         erase_titles(layout, agent, name)
@@ -90,7 +90,7 @@ def complete(layout: Layout, agent: str) -> bool:
     Returns False if something is left to complete, for example because another process holds the journal.
     """
     known = layout.journal(agent)
-    if not known.state().moving and not _unfinished(layout, agent):
+    if not known.read_state().moving and not _unfinished(layout, agent):
         return True
     if layout.is_only_read:
         return False
@@ -106,10 +106,10 @@ def complete(layout: Layout, agent: str) -> bool:
 
 def _unfinished(layout: Layout, agent: str) -> list[str]:
     """The deleted sessions that still have files, backups or titles they should not have. Raises OSError."""
-    state = layout.journal(agent).state()
+    state = layout.journal(agent).read_state()
     if not state.deleted:
         return []
-    kept, backed_up = {kept_name(name) for name in layout.kept_names(agent)}, layout.backed_up(agent)
+    kept, backed_up = {kept_name(name) for name in layout.list_deleted_names(agent)}, layout.list_backed_up(agent)
 
     def is_left(name: str, softly: str | None) -> bool:
         if name in state.titled or name in backed_up or (softly is None and name in kept):
@@ -122,10 +122,10 @@ def _unfinished(layout: Layout, agent: str) -> list[str]:
 def lift(layout: Layout, agent: str, session: str) -> None:
     """See ``Store.lift_delete``."""
     known = layout.journal(agent)
-    if session not in known.deleted():
+    if session not in known.read_deleted():
         return
     with known.alone():
-        if session in known.deleted():
+        if session in known.read_deleted():
             finish(layout, agent, session)  # a crash may have interrupted the delete
             known.append(journal.LIFTED, session, _now())
 
@@ -169,9 +169,9 @@ def restore(layout: Layout, agent: str, session: str, kept: str) -> str:
     If its id belongs to a newer session, the transcript comes back as one that was set aside.
     """
     with alone(layout, agent) as known:
-        if session in known.deleted():
+        if session in known.read_deleted():
             finish(layout, agent, session)  # a crash may have interrupted the delete
-        if not _is_there(layout.kept(agent, kept)):
+        if not _is_there(layout.deleted_transcript(agent, kept)):
             raise FileNotFoundError(errno.ENOENT, "it no longer exists", session)
         to = kept_name(kept)
         while layout.exists(agent, to):
@@ -199,7 +199,7 @@ def _move(layout: Layout, agent: str, event: Event) -> str:
     On a full disk, it is removed without an event.
     """
     title: dict[str, str | bool | None] = {"title": None} if event.kind == journal.TITLED else {}
-    title |= journal.about(_uid(layout.place(agent, event.name)), is_here=event.is_here)
+    title |= journal.encode_about(_uid(layout.either_transcript(agent, event.name)), is_here=event.is_here)
     with nullcontext() if event.to else _unless_full():
         layout.journal(agent).append(
             event.kind, event.session, _now(), transcript=event.transcript, **title, to=event.to
@@ -208,7 +208,7 @@ def _move(layout: Layout, agent: str, event: Event) -> str:
 
 
 def _finish_moves(layout: Layout, agent: str) -> None:
-    for event in layout.journal(agent).state().moving.values():
+    for event in layout.journal(agent).read_state().moving.values():
         _finish_move(layout, agent, event)
 
 
@@ -216,17 +216,17 @@ def _finish_move(layout: Layout, agent: str, event: Event) -> str:
     """Do to the files what the event says, then append that it is complete. Returns the new name. Raises OSError."""
     name, to = event.name, event.to or ""
     if to:
-        if _is_there(layout.place(agent, name)):  # else it was moved before
+        if _is_there(layout.either_transcript(agent, name)):  # else it was moved before
             to = _moved_to(layout, agent, name, to)
         layout.move_backups(agent, name, to)
         _copy_title(layout, agent, event.session, name, to)
         erase_titles(layout, agent, name)
     elif is_kept(name):
         erase_titles(layout, agent, name)
-        layout.remove_kept(agent, name)
+        layout.remove_deleted(agent, name)
     else:
-        erase_titles(layout, agent, name, *layout.kept_of(agent, name))
-        layout.remove(agent, name)
+        erase_titles(layout, agent, name, *layout.list_deleted_of(agent, name))
+        layout.remove_transcript(agent, name)
     with _unless_full():  # then it is completed once more
         _say_title(layout, agent, event.session, name, None)
     return to
@@ -234,12 +234,12 @@ def _finish_move(layout: Layout, agent: str, event: Event) -> str:
 
 def _moved_to(layout: Layout, agent: str, name: str, to: str) -> str:
     """Rename a transcript, and mark it for the index. Returns its new name. Raises OSError."""
-    place = layout.place(agent, to)
+    place = layout.either_transcript(agent, to)
     layout.make_folder(place.parent)
     if is_kept(to):
-        return moved(layout.place(agent, name), place)
+        return move_transcript(layout.either_transcript(agent, name), place)
     layout.mark(agent, to)
-    to = moved(layout.place(agent, name), place)
+    to = move_transcript(layout.either_transcript(agent, name), place)
     layout.mark(agent, to)  # its name may have been taken meanwhile
     return to
 
@@ -256,7 +256,7 @@ def _unless_full() -> Iterator[None]:
 def _kept_as(layout: Layout, agent: str, name: str, at: str) -> str:
     """An unused name for a transcript that is soft-deleted at the time ``at``."""
     kept = kept_as(name, at)
-    while _is_there(layout.kept(agent, kept)):
+    while _is_there(layout.deleted_transcript(agent, kept)):
         kept = next_name(kept)
     return kept
 
@@ -288,7 +288,7 @@ def set_title(
             _forget_titles(layout, agent, session, name)
         else:
             _say_title(layout, agent, session, name, title, by_agent=by_agent)
-        layout.forget_words(name)  # search tables contain the title
+        layout.remove_search_tables(name)  # search tables contain the title
 
 
 def set_archived(
@@ -299,7 +299,7 @@ def set_archived(
     Raises OSError (FileNotFoundError: the session was deleted).
     """
     with _alone_with(layout, agent, session, name) as known:
-        state = known.state()
+        state = known.read_state()
         is_news = is_archived and by_agent and name not in state.archived_by_agent
         if is_news or is_archived != (name in state.archived):
             _say_archived(layout, agent, session, name, is_archived, by_agent=by_agent)
@@ -309,7 +309,7 @@ def set_archived(
 def _alone_with(layout: Layout, agent: str, session: str, name: str) -> Iterator[Journal]:
     """Hold the journal. Raises OSError (FileNotFoundError: the session was deleted)."""
     with alone(layout, agent) as known:
-        if name == file_name(session) and session in known.deleted():
+        if name == file_name(session) and session in known.read_deleted():
             raise FileNotFoundError(errno.ENOENT, "it was deleted", session)
         yield known
 
@@ -319,7 +319,7 @@ def move_state(layout: Layout, agent: str, session: str, before: str, after: str
 
     Raises OSError.
     """
-    if before in layout.journal(agent).state().archived:
+    if before in layout.journal(agent).read_state().archived:
         _say_archived(layout, agent, session, before, False)
         _say_archived(layout, agent, session, after, True)
     _copy_title(layout, agent, session, before, after)
@@ -332,10 +332,10 @@ def erase_titles(layout: Layout, agent: str, *names: str) -> None:
     Call it only while holding the journal.
     """
     known = layout.journal(agent)
-    if known.state().titled.isdisjoint(names):
+    if known.read_state().titled.isdisjoint(names):
         return
     known.erase_titles(names)
-    for copy in layout.journal_backups(agent):
+    for copy in layout.list_journal_backups(agent):
         copy.unlink(missing_ok=True)
 
 
@@ -359,14 +359,14 @@ def unused(path: Path) -> Iterator[bool]:
 
 
 def _copy_title(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
-    title = layout.journal(agent).state().titles.get(before)
+    title = layout.journal(agent).read_state().titles.get(before)
     if title is not None:
         _say_title(layout, agent, session, after, title)
 
 
 def _forget_titles(layout: Layout, agent: str, session: str, *names: str) -> None:
     for name in names:
-        if name in layout.journal(agent).state().titles:
+        if name in layout.journal(agent).read_state().titles:
             _say_title(layout, agent, session, name, None)  # for processes that have read the file already
     erase_titles(layout, agent, *names)
 

@@ -4,7 +4,7 @@ The parent may be another agent's session, which continues with this agent. Then
 copy.
 
 A fork is complete or absent: the copy is written to a file that no reader takes for a transcript, and gets its name
-when it is complete. What a crash leaves of it is removed with other unfinished files (``compress.clear``).
+when it is complete. What a crash leaves of it is removed with other unfinished files (``compress.remove_leftovers``).
 """
 
 import errno
@@ -172,7 +172,7 @@ def finish(layout: Layout, agent: str, name: str, *, wait: bool = True) -> None:
             if is_done or not _is_made_whole(layout, agent, path):
                 forked(path).unlink()
                 return
-            into = store_layout.moved(forked(path), path)
+            into = store_layout.move_transcript(forked(path), path)
             with suppress(OSError):  # it was marked when it was created, if that was possible
                 layout.mark(agent, into)
 
@@ -218,8 +218,8 @@ def _copy_missing(layout: Layout, fd: int, missing: _MissingCopy) -> None:
 
 def _find_parent(layout: Layout, missing: _MissingCopy) -> Reading | None:
     """The parent's transcript, even if it was set aside; None if it is gone. Raises OSError."""
-    deleted = layout.journal(missing.agent).deleted()
-    for path in layout.named_after(layout.transcript(missing.agent, missing.parent)):
+    deleted = layout.journal(missing.agent).read_deleted()
+    for path in layout.list_same_id(layout.transcript(missing.agent, missing.parent)):
         with suppress(FileNotFoundError, NewerFormat):
             reading = Reading(path)
             header = reading.header

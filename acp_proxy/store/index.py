@@ -2,7 +2,7 @@
 
 One file for all agents, in WAL mode, so that processes do not wait for each other. A transcript's row has what a list
 shows, and the state of its ``Summary`` at an offset, so that after a turn only that turn's lines are read. Raises
-``sqlite3.Error``; ``Catalog`` handles it.
+``sqlite3.Error``; ``StoreIndex`` handles it.
 """
 
 import base64
@@ -34,16 +34,16 @@ _VERSION = 1
 
 def cursor_binding(agent: str, cwd: str | None) -> str:
     """Identifies the list that a cursor belongs to: an agent and a directory filter."""
-    return digest(json.dumps([agent, same_directory.spelled(cwd) if cwd is not None else None]))
+    return digest(json.dumps([agent, same_directory.normalize_directory(cwd) if cwd is not None else None]))
 
 
-def write_cursor(binding: str, updated: str, session: bytes) -> str:
+def encode_cursor(binding: str, updated: str, session: bytes) -> str:
     """The cursor for the page after the row with this time and id."""
     text = json.dumps([_VERSION, binding, updated, session.hex()])
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def read_cursor(cursor: str, binding: str) -> tuple[str, bytes]:
+def decode_cursor(cursor: str, binding: str) -> tuple[str, bytes]:
     """The time and id in a cursor. Raises InvalidCursor."""
     try:
         value = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
@@ -83,8 +83,8 @@ class ListedSession(Struct, frozen=True):
     the user's turns, including those that the agent reported when it first loaded the session here. ``replies``: the
     turns with an answer. ``failed``: a turn failed, or another run left one unanswered. ``is_running``: another run's
     turn has no answer yet, and a process has the transcript open. ``created``: when its transcript began; empty if
-    unknown. ``is_archived``: known to ``soft_deleted.current``, not to the index. ``machine``: the name of the one
-    where it was begun; empty: here.
+    unknown. ``is_archived``: set by ``soft_deleted.complete_rows``, not by the index. ``machine``: the name of the
+    one where it was begun; empty: here.
     """
 
     agent: str
@@ -105,13 +105,13 @@ class ListedSession(Struct, frozen=True):
     machine: str = ""
 
     @property
-    def named(self) -> str:
+    def selector(self) -> str:
         """What selects it on a command line: its id, with a number if a newer session has that id now; or a copy's
         short id."""
-        return file_names.short_copy(self.agent, self.name, self.session) or self.in_full
+        return file_names.short_copy(self.agent, self.name, self.session) or self.full_selector
 
     @property
-    def in_full(self) -> str:
+    def full_selector(self) -> str:
         """As ``named``, but never short."""
         return self.session + file_names.aside(self.name)
 
@@ -132,7 +132,7 @@ class Index:
     """A connection to the index at ``path``, or with None to a new one in memory. For one thread at a time."""
 
     def __init__(self, path: Path | None) -> None:
-        self.lasts = path is not None
+        self.is_on_disk = path is not None
         self._database = sqlite3.connect(
             path or ":memory:", isolation_level=None, timeout=_BUSY_MS / 1000, check_same_thread=False
         )
@@ -149,7 +149,7 @@ class Index:
     def close(self) -> None:
         self._database.close()
 
-    def add(self, agent: str, name: str, reading: Reading) -> bool:
+    def update_row(self, agent: str, name: str, reading: Reading) -> bool:
         """Bring one transcript's row up to date.
 
         Returns whether nothing is pending: no turn is unanswered and no line incomplete.
@@ -164,8 +164,12 @@ class Index:
                 return True
             summary, size, lines = Summary.begun(header), 0, 0
             if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
-                with trusting():
-                    summary, size, lines = Summary.from_state(parsed(row[4]) | {"use": parsed(row[5])}), row[2], row[3]
+                with check_values():
+                    summary, size, lines = (
+                        Summary.from_state(parse_json(row[4]) | {"use": parse_json(row[5])}),
+                        row[2],
+                        row[3],
+                    )
                 if size == reading.size:
                     return not summary.open
             shown, all_whole = summary, True
@@ -185,7 +189,7 @@ class Index:
             self._put(agent, name, header, summary, shown, reading, size if lines else 0, lines)
             return not shown.open and all_whole
 
-    def remove(self, agent: str, *names: str) -> bool:
+    def remove_rows(self, agent: str, *names: str) -> bool:
         """Remove the rows of these transcripts; returns whether there were any. The log has them until ``clear_log``.
 
         Their folder will be scanned with the next list, in case one of them exists again.
@@ -204,16 +208,16 @@ class Index:
                 )
         return bool(found)
 
-    def folders(self) -> list[str]:
+    def list_folders(self) -> list[str]:
         """The agents whose folders are remembered."""
         return [agent for (agent,) in self._database.execute("SELECT agent FROM folders")]
 
-    def folder(self, agent: str) -> tuple[str, int]:
+    def read_folder(self, agent: str) -> tuple[str, int]:
         """The state of an agent's folder when all in it had been brought in, and how often rows were removed."""
         found = self._database.execute("SELECT seen, removals FROM folders WHERE agent = ?", (agent,)).fetchone()
         return tuple(found) if found is not None else ("", 0)
 
-    def remember(self, agent: str, seen: str, removals: int) -> None:
+    def remember_folder(self, agent: str, seen: str, removals: int) -> None:
         """Store a folder's state, unless rows were removed since.
 
         If the index is locked or full, this does nothing: a list that changes nothing must neither wait nor need space.
@@ -258,7 +262,7 @@ class Index:
             self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
         return not busy
 
-    def page(
+    def select_page(
         self,
         agent: str,
         cwd: str | None,
@@ -277,7 +281,7 @@ class Index:
         query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1"]
         values: list[object] = [agent]
         if cwd is not None:
-            wanted = self.places_of(agent, cwd)
+            wanted = self.find_places(agent, cwd)
             query.append(f"AND place IN ({','.join('?' * len(wanted))})")
             values += wanted
         if hidden:
@@ -288,28 +292,28 @@ class Index:
             values.append(json.dumps(list(only)))
         if cursor is not None:
             query.append("AND (updated, session) < (?, ?)")
-            values += read_cursor(cursor, binding)
+            values += decode_cursor(cursor, binding)
         query.append("ORDER BY updated DESC, session DESC LIMIT ?")
         values.append(size + 1)
         found = self._database.execute(" ".join(query), values).fetchall()
-        rows = [listed(row, run) for row in found[:size]]
+        rows = [decode_row(row, run) for row in found[:size]]
         more = len(found) > size
-        return Page(rows, write_cursor(binding, found[size - 1][3], found[size - 1][2]) if more else None)
+        return Page(rows, encode_cursor(binding, found[size - 1][3], found[size - 1][2]) if more else None)
 
     def select(self, query: str, values: Sequence[object]) -> list[Any]:
         """Run a query, for ``queries``, ``searching`` and others."""
         return self._database.execute(query, values).fetchall()
 
-    def each(self, query: str, values: Sequence[object]) -> Iterator[Any]:
+    def iterate(self, query: str, values: Sequence[object]) -> Iterator[Any]:
         """The rows of a query one by one, when there may be too many for the memory."""
         return self._database.execute(query, values)
 
-    def has(self, agent: str, name: str) -> bool:
+    def has_row(self, agent: str, name: str) -> bool:
         """Whether there is a row for this transcript."""
         found = self._database.execute("SELECT 1 FROM transcripts WHERE agent = ? AND name = ?", (agent, name))
         return found.fetchone() is not None
 
-    def take_over(self, path: Path) -> None:
+    def copy_from(self, path: Path) -> None:
         """Copy the rows of a complete index at ``path`` into this one, unless that cannot be read at once."""
 
         def check(status: int, left: int, total: int) -> None:
@@ -324,7 +328,7 @@ class Index:
                 other.backup(self._database, progress=check)
                 self.is_new = False
 
-    def is_filled(self) -> None:
+    def set_filled(self) -> None:
         """Record that all transcripts were brought in; from now on only marked ones need to be."""
         self._database.execute(f"PRAGMA user_version = {SCHEMA}")
         self.is_new = False
@@ -358,7 +362,7 @@ class Index:
             time.sleep(_PAUSE_SECONDS)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """All changes made in this context form one transaction; other writers wait for its end."""
         with self._transaction():
             yield
@@ -393,27 +397,27 @@ class Index:
         lines: int,
     ) -> None:
         cwd = shown.cwd
-        row = row_of(name, header, summary, shown, reading.inode, reading.size, size, lines) | {
+        row = encode_row(name, header, summary, shown, reading.inode, reading.size, size, lines) | {
             "agent": agent,
             "name": name,
-            "place": blob(same_directory.canonical(cwd)) if cwd is not None else None,
-            "spelled": blob(same_directory.spelled(cwd)) if cwd is not None else None,
+            "place": blob(same_directory.resolve_directory(cwd)) if cwd is not None else None,
+            "spelled": blob(same_directory.normalize_directory(cwd)) if cwd is not None else None,
         }
         self._database.execute(
             f"INSERT OR REPLACE INTO transcripts({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
             tuple(row.values()),
         )
 
-    def places_of(self, agent: str, cwd: str) -> list[bytes]:
+    def find_places(self, agent: str, cwd: str) -> list[bytes]:
         """The canonical directories that a filter matches: where it leads, and where sessions so spelled were."""
         found = self._database.execute(
             "SELECT DISTINCT place FROM transcripts WHERE agent = ? AND spelled = ?",
-            (agent, blob(same_directory.spelled(cwd))),
+            (agent, blob(same_directory.normalize_directory(cwd))),
         )
-        return list({blob(same_directory.canonical(cwd)), *(place for (place,) in found)})
+        return list({blob(same_directory.resolve_directory(cwd)), *(place for (place,) in found)})
 
 
-def row_of(
+def encode_row(
     name: str, header: Header, summary: Summary, shown: Summary, inode: int, file_size: int, size: int, lines: int
 ) -> dict[str, object]:
     """A transcript's row, without its directory, because that depends on where links lead now.
@@ -449,7 +453,7 @@ def row_of(
 
 
 @contextmanager
-def trusting() -> Iterator[None]:
+def check_values() -> Iterator[None]:
     """Turns errors from damaged values, which SQLite does not notice, into ``sqlite3.DatabaseError``."""
     try:
         yield
@@ -457,16 +461,17 @@ def trusting() -> Iterator[None]:
         raise sqlite3.DatabaseError("a row that we have not written") from problem
 
 
-@trusting()
-def listed(row: tuple[str, str, bytes, str, str, str, str], run: str) -> ListedSession:
+@check_values()
+def decode_row(row: tuple[str, str, bytes, str, str, str, str], run: str) -> ListedSession:
     """A row of the index, with the ``COLUMNS``. ``run``: its unanswered prompts do not count.
 
     Another run's unanswered prompt counts as running if that run wrote last: if it had ended, whoever continued the
-    session would have written since. Whether a process still has the transcript open is for ``soft_deleted.current``.
+    session would have written since. ``soft_deleted.complete_rows`` finds out whether a process still has
+    the transcript open.
     """
     agent, name, session, updated, info, open_runs, created = row
-    known = parsed(info)
-    others, last = set(parsed(open_runs)) - {run}, known["lastRun"]
+    known = parse_json(info)
+    others, last = set(parse_json(open_runs)) - {run}, known["lastRun"]
     return ListedSession(
         agent=agent,
         name=name,
@@ -490,7 +495,7 @@ def _written(value: object) -> str:
     return jsonrpc.dump(value).decode()
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """The JSON value of a column."""
     return jsonrpc.parse(text.encode())
 

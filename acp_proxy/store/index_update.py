@@ -37,7 +37,7 @@ _GRANULE_SECONDS = 2.0
 """The coarsest clock of a file system (FAT): changes within this time may get the same timestamp."""
 
 
-class Changes(Struct, frozen=True):
+class FolderChanges(Struct, frozen=True):
     """What differs between an agent's folder and the index.
 
     ``come``: transcripts that the index lacks or has with another size. ``gone``: those that no longer exist.
@@ -54,16 +54,16 @@ class Changes(Struct, frozen=True):
     def remember(self, index: Index) -> None:
         """Call this once all changes were brought in. Raises ``sqlite3.Error``."""
         if self.seen:
-            index.remember(self.agent, self.seen, self.removals)
+            index.remember_folder(self.agent, self.seen, self.removals)
 
 
-def look(layout: Layout, index: Index, agent: str) -> Changes:
+def find_changes(layout: Layout, index: Index, agent: str) -> FolderChanges:
     """Compare an agent's folder with the index. Raises OSError, ``sqlite3.Error``."""
-    before, removals = index.folder(agent)  # first, so that a row removed from here on causes another scan
+    before, removals = index.read_folder(agent)  # first, so that a row removed from here on causes another scan
     now, changed = _state(layout, agent)
     if now == before != "":
-        return Changes(agent, [], [], "", removals)
-    there = layout.forms(agent)
+        return FolderChanges(agent, [], [], "", removals)
+    there = layout.stat_transcripts(agent)
     query = "SELECT name, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
     known = dict(index.select(query, (agent,)))
     come = [
@@ -72,7 +72,7 @@ def look(layout: Layout, index: Index, agent: str) -> Changes:
     gone = [name for name in known if name not in there]
     written = [file.st_mtime for name in come if (file := there[name]) is not None]  # may still be growing
     is_settled = all(abs(time.time() - at) > _GRANULE_SECONDS for at in (changed, *written))
-    return Changes(agent, come, gone, now if is_settled else "", removals)
+    return FolderChanges(agent, come, gone, now if is_settled else "", removals)
 
 
 def _state(layout: Layout, agent: str) -> tuple[str, float]:
@@ -120,7 +120,7 @@ Filling = Callable[[], AbstractContextManager[Progress]]
 T = TypeVar("T")
 
 
-class Catalog:
+class StoreIndex:
     """The index of one store, opened on first use."""
 
     def __init__(self, layout: Layout, filling: Filling) -> None:
@@ -134,7 +134,7 @@ class Catalog:
         self._told_again_at = 0.0
         self._gone: dict[str, tuple[frozenset[str], list[str]]] = {}
 
-    def ask(self, question: Callable[[Index], T], *agents: str) -> T:
+    def query(self, question: Callable[[Index], T], *agents: str) -> T:
         """Bring the index up to date for these agents, and return its answer to ``question``. Raises Unreadable.
 
         An index that cannot be trusted is rebuilt. If that fails too, one in memory is used; if waiting for the one on
@@ -156,13 +156,13 @@ class Catalog:
             if self._instead is None:
                 self._instead = Index(None)
                 if in_use:
-                    self._instead.take_over(self._layout.index)
+                    self._instead.copy_from(self._layout.index)
             return self._answer(self._instead, agents, question)
         except (sqlite3.Error, OSError) as problem:
             self._end_instead()
             raise Unreadable(errno_name(problem)) from problem
 
-    def tell(self, news: Callable[[Index], None], *, can_wait: bool = False) -> None:
+    def write(self, news: Callable[[Index], None], *, can_wait: bool = False) -> None:
         """Change the index on disk; ``news`` gets the index. Raises Unreadable.
 
         ``can_wait``: after a failure, raise at once for a few seconds instead of trying again.
@@ -176,7 +176,7 @@ class Catalog:
             self._told_again_at = time.monotonic() + _LEFT_ALONE_SECONDS
             raise Unreadable(errno_name(problem)) from problem
 
-    def bring_in(self, index: Index, agent: str, *names: str) -> None:
+    def update(self, index: Index, agent: str, *names: str) -> None:
         """Bring transcripts' rows up to date; remove the rows of those that are gone.
 
         A transcript's mark is removed once the index has all of it and no turn is unanswered.
@@ -194,12 +194,12 @@ class Catalog:
         except (OSError, NewerFormat):
             return True  # it stays marked, and the other sessions are listed
         try:
-            with index.together():  # a process that removes the transcript from here on also removes the row, later
-                finished = index.add(agent, name, reading) and not _is_being_told(reading)
+            with index.transaction():  # a process that removes the transcript from here on also removes the row, later
+                finished = index.update_row(agent, name, reading) and not _is_being_told(reading)
                 finished = finished or reading.age(time.time()) > _UNFINISHED_SECONDS
                 if not self._layout.exists(agent, name):
                     raise FileNotFoundError(errno.ENOENT, "it was removed", name)
-            if finished and index.lasts:
+            if finished and index.is_on_disk:
                 self._layout.unmark(agent, name, lambda: _is_another(reading))
         except FileNotFoundError:
             return False
@@ -209,15 +209,15 @@ class Catalog:
             reading.close()
         return True
 
-    def forget(self, agent: str, names: list[str]) -> None:
+    def remove(self, agent: str, names: list[str]) -> None:
         """Remove deleted transcripts from the index. If that fails, their marks stay. Raises Unreadable."""
-        self.tell(lambda index: self._forget(index, agent, names))
+        self.write(lambda index: self._forget(index, agent, names))
 
     def _forget(self, index: Index, agent: str, names: list[str]) -> None:
-        index.remove(agent, *names)
-        if not index.lasts:
+        index.remove_rows(agent, *names)
+        if not index.is_on_disk:
             return
-        gone = [name for name in names if self._layout.forget_words(name)]
+        gone = [name for name in names if self._layout.remove_search_tables(name)]
         if index.clear_log():
             for name in gone:  # a transcript that exists again keeps its mark
                 self._layout.unmark(agent, name, partial(self._layout.exists, agent, name))
@@ -227,31 +227,31 @@ class Catalog:
             return self._answer(self._opened(), agents, question)
         except sqlite3.DatabaseError as problem:
             self._close()
-            if is_passing(problem):
+            if is_temporary(problem):
                 raise
-            self._layout.discard_index()
+            self._layout.remove_index()
             return self._answer(self._opened(), agents, question)
 
-    def renew(self, agent: str, names: list[str]) -> None:
+    def read_again(self, agent: str, names: list[str]) -> None:
         """Read transcripts again whose old content changed. Raises OSError, Unreadable."""
         for name in names:  # so that they are found even if this is interrupted
             self._layout.mark(agent, name)
-            self._layout.forget_words(name)
+            self._layout.remove_search_tables(name)
 
         def remove(index: Index) -> None:
-            if index.remove(agent, *names):
+            if index.remove_rows(agent, *names):
                 index.clear_log()
 
-        self.tell(remove)
-        self.ask(lambda index: None, agent)
+        self.write(remove)
+        self.query(lambda index: None, agent)
 
-    def compressed(self, agent: str, name: str, inodes: tuple[int, int]) -> None:
+    def move(self, agent: str, name: str, inodes: tuple[int, int]) -> None:
         """Tell the index that a transcript is unchanged but in another file, so that it is not read again.
 
         ``inodes``: the old and the new file's. Raises OSError, Unreadable.
         """
         moved: list[bool] = []
-        self.tell(lambda index: moved.append(index.move(agent, name, *inodes)))
+        self.write(lambda index: moved.append(index.move(agent, name, *inodes)))
         if moved[-1]:
             path = self._layout.transcript(agent, name)
             self._layout.unmark(agent, name, lambda: os.path.lexists(path))  # the session continues, decompressed
@@ -259,8 +259,8 @@ class Catalog:
     def rebuild(self) -> None:
         """Rebuild the index from all transcripts. Raises OSError, Unreadable."""
         self._close()
-        self._layout.discard_index()
-        self.ask(lambda index: None)
+        self._layout.remove_index()
+        self.query(lambda index: None)
 
     def _answer(self, index: Index, agents: tuple[str, ...], question: Callable[[Index], T]) -> T:
         if index.is_new:
@@ -268,27 +268,27 @@ class Catalog:
         for agent in agents:
             deleted = self._deleted(agent)
             self._catch_up(index, agent)
-            if index.remove(agent, *deleted) and index.lasts:
+            if index.remove_rows(agent, *deleted) and index.is_on_disk:
                 index.clear_log()
-        for agent in index.folders() if agents else ():
+        for agent in index.list_folders() if agents else ():
             if not self._layout.has_agent(agent):  # removed by hand, with all sessions in it
                 self._catch_up(index, agent)
         return question(index)
 
     def _catch_up(self, index: Index, agent: str) -> None:
         """Bring in an agent's marked transcripts, and unmarked ones that appeared in or left its folder."""
-        if index.lasts:
-            self._layout.give_marks_back(agent)
-        changes = look(self._layout, index, agent)
-        marked = self._layout.marked(agent)
-        self.bring_in(index, agent, *marked, *changes.gone)
+        if index.is_on_disk:
+            self._layout.restore_marks(agent)
+        changes = find_changes(self._layout, index, agent)
+        marked = self._layout.list_marked(agent)
+        self.update(index, agent, *marked, *changes.gone)
         unmarked = set(changes.come).difference(marked)  # do not write one twice: other processes wait meanwhile
         self._take_in(index, [(agent, name) for name in changes.come if name in unmarked])
         changes.remember(index)
 
     def _fill(self, index: Index) -> None:
-        self._take_in(index, self._layout.all_names())
-        index.is_filled()
+        self._take_in(index, self._layout.list_all_names())
+        index.set_filled()
 
     def _take_in(self, index: Index, transcripts: list[tuple[str, str]]) -> None:
         """Bring in many transcripts in few transactions."""
@@ -297,13 +297,13 @@ class Catalog:
             while left:
                 progress(total - len(left), total)
                 until = time.monotonic() + _TOGETHER_SECONDS
-                with index.together():
+                with index.transaction():
                     while left and time.monotonic() < until:
-                        self.bring_in(index, *left.popleft())
+                        self.update(index, *left.popleft())
 
     def _deleted(self, agent: str) -> list[str]:
         """The transcript names of an agent's deleted sessions; their files are gone when this returns."""
-        sessions = self._layout.journal(agent).deleted()
+        sessions = self._layout.journal(agent).read_deleted()
         known = self._gone.get(agent)
         if known is None or known[0] is not sessions:
             names = [file_name(session) for session in sessions]
@@ -318,7 +318,7 @@ class Catalog:
         if self._layout.is_only_read:
             self._index = self._index or Index(None)
             return self._index
-        if not self._layout.has_databases:
+        if not self._layout.can_use_sqlite:
             raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), str(path))
         if self._index is not None:
             try:
@@ -360,7 +360,7 @@ def _is_being_told(reading: Reading) -> bool:
     return is_imported and reading.age(time.time()) < _TELLING_SECONDS
 
 
-def is_passing(problem: sqlite3.Error) -> bool:
+def is_temporary(problem: sqlite3.Error) -> bool:
     """Whether an error says that a database is in use or has no space, which rebuilding would not fix."""
     return _code(problem) in _PASSING
 

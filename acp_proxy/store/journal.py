@@ -64,7 +64,7 @@ class Event(Struct, frozen=True):
         return self.transcript or file_name(self.session)
 
 
-def about(uid: str, *, is_here: bool) -> dict[str, str | bool | None]:
+def encode_about(uid: str, *, is_here: bool) -> dict[str, str | bool | None]:
     """The members of a delete or a rename for other machines: whose it is, and whether only this machine does it."""
     members: dict[str, str | bool | None] = {"uid": uid} if uid else {}
     return members | ({"here": True} if is_here else {})
@@ -81,7 +81,7 @@ class JournalState(Struct, frozen=True):
     """
 
     deleted: Mapping[str, str | None]
-    gone: frozenset[str]
+    deleted_ids: frozenset[str]
     """The keys of ``deleted``."""
     titles: Mapping[str, str]
     titled: frozenset[str]
@@ -96,11 +96,11 @@ class JournalState(Struct, frozen=True):
     aliases: Mapping[str, str] = MappingProxyType({})
     """By an id that the agent gave when a session continued in a new one of it: that session."""
 
-    def title(self, session: str) -> str | None:
+    def find_title(self, session: str) -> str | None:
         """The user's title of a session, if there is one."""
         return self.titles.get(file_name(session))
 
-    def title_for_agent(self, session: str) -> str | None:
+    def find_title_for_agent(self, session: str) -> str | None:
         """The user's title of a session, if it replaces the agent's in what that sends."""
         name = file_name(session)
         return self.titles.get(name) if name not in self.titled_by_agent else None
@@ -109,7 +109,7 @@ class JournalState(Struct, frozen=True):
     def archived_here(self) -> frozenset[str]:
         """The ids of the sessions that are archived here, whatever the agent says."""
         theirs = {session for name, session in self.archived.items() if name in self.archived_by_agent}
-        return self.hidden - self.gone - theirs
+        return self.hidden - self.deleted_ids - theirs
 
 
 EMPTY = JournalState({}, frozenset(), {}, frozenset(), {}, {}, frozenset())
@@ -169,11 +169,11 @@ class Journal:
         finally:
             private_files.close(fd)
 
-    def deleted(self) -> frozenset[str]:
+    def read_deleted(self) -> frozenset[str]:
         """The ids of the sessions that are deleted now, soft-deleted ones included. Raises OSError."""
-        return self.state().gone
+        return self.read_state().deleted_ids
 
-    def state(self) -> JournalState:
+    def read_state(self) -> JournalState:
         """The current state; the file is read again only if it changed. Raises OSError."""
         try:
             found = os.stat(self._path)

@@ -35,13 +35,13 @@ _BEGINNING, _VERSION, _HEADER = b"SQLite format 3\0", slice(60, 64), 100
 """How the file begins, and where its header of 100 bytes has ``user_version``, which ours set."""
 
 
-def remove(path: Path) -> None:
+def remove_database(path: Path) -> None:
     """Remove a database. Raises OSError."""
     for suffix in _SIDES:  # its own file first: a process that misses the others sees that it is gone
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def empty(path: Path) -> None:
+def empty_database(path: Path) -> None:
     """Remove all that a database contains, also from SQLite's log; who has it open misses its tables.
 
     Raises PermissionError.
@@ -113,7 +113,7 @@ class Layout:
             return True
 
     @property
-    def has_databases(self) -> bool:
+    def can_use_sqlite(self) -> bool:
         """Whether SQLite can use files here: not in a read-only store, and not on a file system without locks, where it
         would wait for many seconds each time."""
         return not self.is_only_read and private_files.has_record_locks(self.format)
@@ -148,7 +148,7 @@ class Layout:
         for directory in (self.transcripts, self.unindexed, self.deleted):
             if directory.is_dir():
                 private_files.check_inside(directory)
-        for agent in self.agents():
+        for agent in self.list_agents():
             private_files.check_link(self.transcript(agent, JOURNAL))
 
     def make_folder(self, folder: Path) -> None:
@@ -171,7 +171,7 @@ class Layout:
         if text.isascii() and text.isdigit() and (len(text) > 9 or int(text) > FORMAT):
             raise StoreRefused(f"{self.root} was made by a newer acp-proxy. Upgrade acp-proxy.")
 
-    def agents(self) -> list[str]:
+    def list_agents(self) -> list[str]:
         """The folders of all agents, sorted. Raises OSError."""
         try:
             return sorted(path.name for path in self.transcripts.iterdir() if path.is_dir())
@@ -185,15 +185,15 @@ class Layout:
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return False
 
-    def names(self, agent: str) -> list[str]:
+    def list_names(self, agent: str) -> list[str]:
         """The names of an agent's transcripts, including those set aside. Other files are left out."""
         return _names_in(self.transcripts / agent)
 
-    def all_names(self) -> list[tuple[str, str]]:
+    def list_all_names(self) -> list[tuple[str, str]]:
         """The agent and name of every transcript."""
-        return [(agent, name) for agent in self.agents() for name in self.names(agent)]
+        return [(agent, name) for agent in self.list_agents() for name in self.list_names(agent)]
 
-    def redactable(self, names: dict[str, list[str]] | None) -> list[Path]:
+    def find_redactable(self, names: dict[str, list[str]] | None) -> list[Path]:
         """Every file with content of these transcripts (names by agent), or of all if None; also journals and backups.
 
         Each path is that of the plain file, even where only its compressed form exists.
@@ -206,10 +206,10 @@ class Layout:
         found |= {path for agent in names if (path := self.transcript(agent, JOURNAL)).exists()}  # holds titles
         for agent, name in chosen:
             found.update(_files(self.backups / agent, f"{name}*"))
-            found.update(self.kept(agent, each) for each in self.kept_of(agent, name))
+            found.update(self.deleted_transcript(agent, each) for each in self.list_deleted_of(agent, name))
         return sorted(found)
 
-    def forms(self, agent: str) -> dict[str, os.stat_result | None]:
+    def stat_transcripts(self, agent: str) -> dict[str, os.stat_result | None]:
         """An agent's transcripts by name, each with the stat of its plain file; None where it is only compressed."""
         forms: dict[str, os.stat_result | None] = {}
         with suppress(FileNotFoundError, PermissionError), os.scandir(self.transcripts / agent) as found:
@@ -227,28 +227,28 @@ class Layout:
         """The path of a transcript's plain file."""
         return self.transcripts / agent / (name + SUFFIX)
 
-    def kept(self, agent: str, name: str) -> Path:
+    def deleted_transcript(self, agent: str, name: str) -> Path:
         """The path of a soft-deleted transcript."""
         return self.deleted / agent / (name + SUFFIX)
 
-    def turns(self, agent: str, name: str) -> Path:
+    def remote_turns(self, agent: str, name: str) -> Path:
         """Where turns of another machine wait until nobody has this transcript open."""
         return self.waiting_turns / agent / name
 
-    def place(self, agent: str, name: str) -> Path:
+    def either_transcript(self, agent: str, name: str) -> Path:
         """The path of a transcript's plain file, soft-deleted or not."""
-        return self.kept(agent, name) if file_names.is_kept(name) else self.transcript(agent, name)
+        return self.deleted_transcript(agent, name) if file_names.is_kept(name) else self.transcript(agent, name)
 
-    def kept_names(self, agent: str) -> list[str]:
+    def list_deleted_names(self, agent: str) -> list[str]:
         """The names of an agent's soft-deleted transcripts."""
         return _names_in(self.deleted / agent)
 
-    def kept_of(self, agent: str, name: str) -> list[str]:
+    def list_deleted_of(self, agent: str, name: str) -> list[str]:
         """The soft-deleted transcripts that had this name.
 
         There may be several: the session may have been soft-deleted, begun anew, and soft-deleted again.
         """
-        return [each for each in self.kept_names(agent) if file_names.kept_name(each) == name]
+        return [each for each in self.list_deleted_names(agent) if file_names.kept_name(each) == name]
 
     def journal(self, agent: str) -> Journal:
         """An agent's journal, the same object each time."""
@@ -270,7 +270,7 @@ class Layout:
             private_files.touch(path)
         return path
 
-    def marked(self, agent: str) -> list[str]:
+    def list_marked(self, agent: str) -> list[str]:
         """The names of an agent's marked transcripts, including those whose mark is being removed."""
         return list(dict.fromkeys(mark.name.partition(_TAKEN)[0] for mark in self._marks(agent)))
 
@@ -292,7 +292,7 @@ class Layout:
             self.mark(agent, name)
         taken.unlink(missing_ok=True)
 
-    def give_marks_back(self, agent: str) -> None:
+    def restore_marks(self, agent: str) -> None:
         """Put back the marks of an agent whose removal was interrupted. Raises OSError.
 
         A removal that is still under way is undone too, which only costs another look at that transcript.
@@ -317,7 +317,7 @@ class Layout:
         # Its own name twice: a fork may get it between the checks.
         return any(map(os.path.lexists, (path, compressed(path), forked(path), path)))
 
-    def named_after(self, path: Path) -> Iterator[Path]:
+    def list_same_id(self, path: Path) -> Iterator[Path]:
         """A transcript's path, then the paths of those with the same id that were set aside.
 
         This order misses no file, because files are only ever renamed in this direction.
@@ -334,11 +334,11 @@ class Layout:
         """Where a file is copied to before it is repaired. ``stamp``: the time of the repair."""
         return self.backups / agent / f"{name}.{''.join(one for one in stamp if one.isalnum())}{SUFFIX}"
 
-    def journal_backups(self, agent: str) -> list[Path]:
+    def list_journal_backups(self, agent: str) -> list[Path]:
         """The copies of an agent's journal made by repairs."""
         return sorted((self.backups / agent).glob(f"{JOURNAL}.*"))
 
-    def backed_up(self, agent: str) -> set[str]:
+    def list_backed_up(self, agent: str) -> set[str]:
         """The names of an agent's transcripts that have backups, which may be of the journal too. Raises OSError."""
         with suppress(FileNotFoundError):
             return {file.partition(".")[0] for file in os.listdir(self.backups / agent)}
@@ -349,27 +349,27 @@ class Layout:
         for path in list((self.backups / agent).glob(f"{name}.*")):
             path.replace(path.with_name(after + path.name.removeprefix(name)))
 
-    def remove(self, agent: str, name: str) -> None:
+    def remove_transcript(self, agent: str, name: str) -> None:
         """Remove a transcript, its backups, and what was soft-deleted under its name. Raises OSError.
 
         The transcript itself goes last: if this is interrupted, its file shows that there is more to remove.
         """
         for path in (self.backups / agent).glob(f"{name}.*"):
             path.unlink(missing_ok=True)
-        for kept in self.kept_of(agent, name):
-            self.remove_kept(agent, kept)
-        self.turns(agent, name).unlink(missing_ok=True)
+        for kept in self.list_deleted_of(agent, name):
+            self.remove_deleted(agent, kept)
+        self.remote_turns(agent, name).unlink(missing_ok=True)
         _remove(self.transcript(agent, name))
-        self.forget_words(name)
+        self.remove_search_tables(name)
 
-    def remove_kept(self, agent: str, name: str) -> None:
+    def remove_deleted(self, agent: str, name: str) -> None:
         """Remove a soft-deleted transcript and its backups. Raises OSError."""
         for path in (self.backups / agent).glob(f"{name}.*"):
             path.unlink(missing_ok=True)
-        _remove(self.kept(agent, name))
-        self.forget_words(name)
+        _remove(self.deleted_transcript(agent, name))
+        self.remove_search_tables(name)
 
-    def sizes(self, agent: str, plain: set[str] | None = None) -> dict[str, int]:
+    def measure_sizes(self, agent: str, plain: set[str] | None = None) -> dict[str, int]:
         """Bytes on disk by transcript name, backups and soft-deleted transcripts included. Raises OSError.
 
         ``plain``: gets the names of transcripts with a plain file, which then do not count: the index has their size,
@@ -391,7 +391,7 @@ class Layout:
 
     # --- full text
 
-    def words(self, digit: str) -> list[Path]:
+    def list_search_tables(self, digit: str) -> list[Path]:
         """The search tables for transcripts whose digit (``file_names.digit``) this is."""
         with suppress(FileNotFoundError):
             return sorted(
@@ -399,7 +399,7 @@ class Layout:
             )
         return []
 
-    def new_words(self, digit: str) -> Path:
+    def new_search_table(self, digit: str) -> Path:
         """A path for a new search table, with a name never used before. Raises OSError, StoreRefused.
 
         Another process may still have an old table open after it was removed.
@@ -407,7 +407,7 @@ class Layout:
         private_files.make_inner_directory(self.search)
         return self.search / f"{digit}-{os.urandom(8).hex()}.sqlite3"
 
-    def forget_words(self, name: str) -> bool:
+    def remove_search_tables(self, name: str) -> bool:
         """Remove the search tables that may contain text of this transcript. Returns False if one could not be removed.
 
         The tables hold other transcripts too; the next search rebuilds them. If the transcript is gone as well, its
@@ -421,7 +421,7 @@ class Layout:
         tables = tuple(file for file in found if _WORDS.fullmatch(file))
         try:
             for file in tables:
-                self.remove_words(self.search / file)
+                self.remove_search_table(self.search / file)
             for file in found:
                 if not file.startswith(tables):  # unfinished, or the side file of a table that is gone
                     (self.search / file).unlink(missing_ok=True)
@@ -429,18 +429,18 @@ class Layout:
             return False
         return True
 
-    def remove_words(self, path: Path) -> None:
+    def remove_search_table(self, path: Path) -> None:
         """Remove one search table; on Windows, empty it if a process has it open. Raises OSError."""
         try:
-            remove(path)
+            remove_database(path)
         except PermissionError:
             if os.name != "nt":
                 raise
-            empty(path)
+            empty_database(path)
 
-    def discard_index(self) -> None:
+    def remove_index(self) -> None:
         """Remove the index and SQLite's side files. Raises OSError."""
-        remove(self.index)
+        remove_database(self.index)
 
 
 def _names_in(folder: Path) -> list[str]:
@@ -484,7 +484,7 @@ def _files(folder: Path, pattern: str) -> Iterator[Path]:
 # --- Renames transcripts, in whichever form they exist, without ever replacing a file.
 
 
-def moved(source: Path, target: Path) -> str:
+def move_transcript(source: Path, target: Path) -> str:
     """Rename a transcript, in whichever form it exists. Returns its new name. Raises OSError.
 
     If the target's name is taken, the new name gets a number.

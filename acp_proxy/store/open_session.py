@@ -76,7 +76,7 @@ def continued(layout: Layout, agent: str, header: Header, of: str, parent: str) 
         with contextlib.suppress(FileExistsError):  # another process was faster
             fork.create(layout, agent, parent, header, of=of)
             transcript = Transcript(path)
-            title = layout.journal(of).state().titles.get(parent)
+            title = layout.journal(of).read_state().titles.get(parent)
             if title is not None:
                 with contextlib.suppress(OSError):  # the copy is there without it
                     delete.set_title(layout, agent, header.session, name, title)
@@ -87,7 +87,7 @@ def continued(layout: Layout, agent: str, header: Header, of: str, parent: str) 
 def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcript:
     """See ``Store.reopen``."""
     path = layout.transcript(agent, file_name(session))
-    for candidate in layout.named_after(path):
+    for candidate in layout.list_same_id(path):
         with contextlib.suppress(FileNotFoundError):
             decompressed = make_plain(layout, agent, candidate)
             transcript = Transcript(candidate)
@@ -112,7 +112,7 @@ def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcrip
     The session may be deleted, or its transcript compressed, at this moment.
     """
     for _ in range(_TRIES):
-        if header.session in layout.journal(agent).deleted():
+        if header.session in layout.journal(agent).read_deleted():
             break
         fork.finish(layout, agent, path.stem)
         layout.make_folder(path.parent)
@@ -129,7 +129,7 @@ def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
         return
     with delete.alone(layout, agent):  # keeps others from compressing it
         try:
-            aside = store_layout.moved(path, path.with_stem(f"{path.stem}{ASIDE}1"))
+            aside = store_layout.move_transcript(path, path.with_stem(f"{path.stem}{ASIDE}1"))
         except FileNotFoundError:  # another process was faster
             return
         layout.mark(agent, aside)
@@ -170,6 +170,6 @@ def copied(
 
 def _unused(layout: Layout, agent: str, of: str, session: str) -> str:
     """An id that no copy has or had."""
-    gone = layout.journal(agent).deleted()
+    gone = layout.journal(agent).read_deleted()
     ids = (proxy_ids.id_of(of, session, number) for number in count(1))
     return next(id for id in ids if id not in gone and not layout.exists(agent, file_name(id)))

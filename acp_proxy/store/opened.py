@@ -23,9 +23,9 @@ TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:  # SQLite is slow to import, and recording does not need it
     from typing import Self
 
-    from acp_proxy.store.compress import Made, Terms
+    from acp_proxy.store.compress import CompressionOptions, CompressionResult
     from acp_proxy.store.index import ListedSession
-    from acp_proxy.store.index_update import Catalog, Filling
+    from acp_proxy.store.index_update import Filling, StoreIndex
 
 
 PRIVATE_UMASK = private_files.PRIVATE_UMASK
@@ -44,7 +44,7 @@ def default_root() -> Path:
     return Path(platformdirs.user_data_dir("acp-proxy", appauthor=False))
 
 
-def lazily(values: dict[str, set[str]]) -> Callable[[str], object]:
+def import_lazily(values: dict[str, set[str]]) -> Callable[[str], object]:
     """A module-level ``__getattr__`` that imports names on first access.
 
     ``values``: the names to import, by their module in acp_proxy. Unknown names raise AttributeError.
@@ -119,7 +119,7 @@ class StoreBase:
 
     def list_agents(self, meant: str = "") -> list[str]:
         """The folders of all agents, or of those that the user means by ``meant``."""
-        return file_names.meant(self.layout.agents(), meant)
+        return file_names.meant(self.layout.list_agents(), meant)
 
     def choose_agent(self, given: str | None, told: str | None, command: str, *, may_run_others: bool = False) -> str:
         """The folder for an agent's sessions: by the name the user gave, else by the agent's own name, else by its
@@ -131,19 +131,19 @@ class StoreBase:
         """
         from acp_proxy.store import agents as store_agents
 
-        return store_agents.choose(self.layout, given, told, command, may_run_others=may_run_others)
+        return store_agents.choose_folder(self.layout, given, told, command, may_run_others=may_run_others)
 
     def read_state(self, agent: str) -> JournalState:
         """An agent's deleted and archived sessions, and the titles that users gave. Raises OSError."""
-        return self.layout.journal(agent).state()
+        return self.layout.journal(agent).read_state()
 
     def read_deleted(self, agent: str) -> frozenset[str]:
         """The ids of an agent's deleted sessions, soft-deleted ones included. Raises OSError."""
-        return self.read_state(agent).gone
+        return self.read_state(agent).deleted_ids
 
     def is_indexed(self, agent: str, session: str) -> bool:
         """Whether the index has a transcript of this session. Raises Unreadable."""
-        return self.catalog.ask(lambda index: index.has(agent, file_name(session)))
+        return self.index.query(lambda index: index.has_row(agent, file_name(session)))
 
     def find_compressible(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
         """The agent and name of each chosen transcript, or of all if None.
@@ -151,16 +151,16 @@ class StoreBase:
         If None, this also brings the index up to date, because a marked transcript is not compressed, and clears what
         crashes left of compression.
         """
-        from acp_proxy.store.compress import clear
+        from acp_proxy.store.compress import remove_leftovers
 
         if chosen is not None:
             return [(listed.agent, listed.name) for listed in chosen]
         with contextlib.suppress(Unreadable):  # then the marked ones wait for another day
-            self.catalog.ask(lambda index: None, *self.list_agents())
-        clear(self.layout)
-        return self.layout.all_names()
+            self.index.query(lambda index: None, *self.list_agents())
+        remove_leftovers(self.layout)
+        return self.layout.list_all_names()
 
-    def compress(self, agent: str, name: str, terms: "Terms") -> "Made | None":
+    def compress(self, agent: str, name: str, terms: "CompressionOptions") -> "CompressionResult | None":
         """Compress a transcript if that is worthwhile and nobody uses it; otherwise return None. Raises OSError.
 
         ``terms.dry``: only report the sizes.
@@ -170,14 +170,14 @@ class StoreBase:
         made = store_compress.compress(self.layout, agent, name, terms)
         if made is not None and not terms.dry:
             with contextlib.suppress(Unreadable):  # then its mark stays, and the index reads it again
-                self.catalog.compressed(agent, name, made.inodes)
+                self.index.move(agent, name, made.inodes)
         return made
 
     @cached_property
-    def catalog(self) -> "Catalog":
-        from acp_proxy.store.index_update import Catalog
+    def index(self) -> "StoreIndex":
+        from acp_proxy.store.index_update import StoreIndex
 
         try:
-            return Catalog(self.layout, self.filling)
+            return StoreIndex(self.layout, self.filling)
         except OSError as problem:
             raise Unreadable(errno_name(problem)) from problem

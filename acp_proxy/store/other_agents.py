@@ -14,10 +14,10 @@ from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import index as store_index
 from acp_proxy.store import soft_deleted
 from acp_proxy.store.fork import CONTINUED_RUN
-from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, Page, blob, listed, text
+from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, Page, blob, decode_row, text
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import COPIES, AskIndex, inside
+from acp_proxy.store.queries import COPIES, AskIndex, match_directory
 from acp_proxy.transcript.file_names import called, file_name
 
 _MARK = " · "
@@ -25,7 +25,7 @@ _MARK = " · "
 _Position = tuple[str, bytes]
 
 
-def joining(
+def list_joining(
     layout: Layout,
     ask: AskIndex,
     agent: str,
@@ -41,37 +41,39 @@ def joining(
     ``cwd``, ``run``, ``archived``: as for ``Store.list_page``. ``sessions``, ``copies``, ``others``: as for
     ``Store.list_joining``.
     """
-    rows = Rows(layout, agent, archived)
+    rows = OtherAgentsRows(layout, agent, archived)
 
     def found(index: Index) -> list[ListedSession]:
         own = _own(index, agent, cwd, run, map(file_name, sessions), copies)
-        kept = [row for row in soft_deleted.current(layout, own) if archived is None or row.is_archived == archived]
+        kept = [
+            row for row in soft_deleted.complete_rows(layout, own) if archived is None or row.is_archived == archived
+        ]
         return [*kept, *rows.of(index, others, cwd, None, PAGE)]
 
     return sorted(ask(found, agent, *others), key=_position, reverse=True)[:PAGE]
 
 
-def named(
+def list_by_ids(
     layout: Layout, ask: AskIndex, agent: str, run: str, sessions: Collection[str], others: Sequence[str]
 ) -> list[ListedSession]:
     """The rows of these sessions, as ``Store.list_by_ids`` has them. Raises Unreadable."""
-    rows = Rows(layout, agent, None)
+    rows = OtherAgentsRows(layout, agent, None)
 
     def found(index: Index) -> list[ListedSession]:
         own = _own(index, agent, None, run, map(file_name, sessions), copies=False)
-        return [*soft_deleted.current(layout, own), *rows.of(index, others, None, None, PAGE, sessions)]
+        return [*soft_deleted.complete_rows(layout, own), *rows.of(index, others, None, None, PAGE, sessions)]
 
     return sorted(ask(found, agent, *others), key=_position, reverse=True)
 
 
-def with_others(
+def add_other_agents(
     layout: Layout,
     ask: AskIndex,
     own: Page,
     agent: str,
     cwd: str | None,
     cursor: str | None,
-    rows: "Rows",
+    rows: "OtherAgentsRows",
     others: Sequence[str],
 ) -> Page:
     """A page of an agent's list with the rows of others among its own. Raises Unreadable.
@@ -79,24 +81,24 @@ def with_others(
     ``own``: the same page without them.
     """
     binding = store_index.cursor_binding(agent, cwd)
-    before = store_index.read_cursor(cursor, binding) if cursor is not None else None
+    before = store_index.decode_cursor(cursor, binding) if cursor is not None else None
 
     def found(index: Index) -> list[ListedSession]:
         return list(rows.of(index, others, cwd, before, PAGE + 1))
 
     all = sorted([*own.rows, *ask(found, *others)], key=_position, reverse=True)
     is_last = len(all) <= PAGE and own.next is None
-    return Page(all[:PAGE], None if is_last else store_index.write_cursor(binding, *_position(all[:PAGE][-1])))
+    return Page(all[:PAGE], None if is_last else store_index.encode_cursor(binding, *_position(all[:PAGE][-1])))
 
 
-class Rows:
+class OtherAgentsRows:
     """The rows of other agents' sessions in one agent's list."""
 
     def __init__(self, layout: Layout, agent: str, archived: bool | None) -> None:
         self._layout = layout
         self._agent = agent
         self._archived = archived
-        self._state = soft_deleted.state_of(layout, agent)
+        self._state = soft_deleted.read_state(layout, agent)
 
     def of(
         self,
@@ -111,14 +113,16 @@ class Rows:
         those with these ids."""
         if self._archived is True:
             return  # what is archived here is not listed again as another agent's
-        hidden = set(self._state.hidden if self._archived is False else self._state.gone) | _ids(index, self._agent)
+        hidden = set(self._state.hidden if self._archived is False else self._state.deleted_ids) | _ids(
+            index, self._agent
+        )
         gone = [source for each in hidden if (source := proxy_ids.original(each)) is not None]
         for other in others:
             names = {file_name(session) for folder, session in gone if folder == other}
-            theirs = soft_deleted.state_of(self._layout, other)
+            theirs = soft_deleted.read_state(self._layout, other)
             wanted = [proxy_ids.original(id) for id in ids] if ids is not None else None
             only = [file_name(each[1]) for each in wanted if each and each[0] == other] if wanted is not None else None
-            for row in soft_deleted.current(
+            for row in soft_deleted.complete_rows(
                 self._layout, _others(index, other, cwd, before, size, names.union(theirs.archived), only)
             ):
                 id = proxy_ids.id_of(other, row.session)
@@ -137,14 +141,14 @@ def _own(
     index: Index, agent: str, cwd: str | None, run: str, names: Iterable[str], copies: bool
 ) -> list[ListedSession]:
     """The agent's sessions with these transcripts, and with ``copies`` those of other agents and machines."""
-    test, values = inside(index, agent, cwd, below=False) if cwd is not None else ("1", list[object]())
+    test, values = match_directory(index, agent, cwd, below=False) if cwd is not None else ("1", list[object]())
     query = (
         f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}"
         " AND (name IN (SELECT value FROM json_each(?)) OR (? AND session >= ? AND session < ?))"
         " ORDER BY updated DESC, session DESC LIMIT ?"
     )
     given = [agent, *values, json.dumps(list(names)), copies, *COPIES, PAGE]
-    return [listed(row, run) for row in index.select(query, given)]
+    return [decode_row(row, run) for row in index.select(query, given)]
 
 
 def _ids(index: Index, agent: str) -> set[str]:
@@ -164,7 +168,7 @@ def _others(
 ) -> list[ListedSession]:
     """Another agent's listed sessions, newest first; without copies that nobody has continued yet. ``hidden``,
     ``only``: names of transcripts."""
-    test, values = inside(index, agent, cwd, below=False) if cwd is not None else ("1", list[object]())
+    test, values = match_directory(index, agent, cwd, below=False) if cwd is not None else ("1", list[object]())
     query = [
         f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}",
         "AND name NOT IN (SELECT value FROM json_each(?))",
@@ -176,7 +180,7 @@ def _others(
     names = [json.dumps(list(each)) for each in (hidden, only) if each is not None]
     given = [agent, *values, *names, *COPIES, CONTINUED_RUN]
     after = [before[0], proxy_ids.id_of(agent, ""), *before] if before is not None else []
-    return [listed(row, "") for row in index.select(" ".join(query), [*given, *after, size])]
+    return [decode_row(row, "") for row in index.select(" ".join(query), [*given, *after, size])]
 
 
 def _position(row: ListedSession) -> _Position:

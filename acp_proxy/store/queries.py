@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import same_directory
-from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, blob, listed, text
+from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, blob, decode_row, text
 from acp_proxy.transcript.file_names import ASIDE, COPY, is_ours, short_copy
 
 _FIRST = 64  # rows of each agent: more than a screen
@@ -59,7 +59,7 @@ class _Stream(Struct, frozen=True):
     is_listed: bool
 
 
-def newest(ask: AskIndex, wanted: ListFilter) -> Iterator[ListedSession]:
+def list_newest(ask: AskIndex, wanted: ListFilter) -> Iterator[ListedSession]:
     """The matching sessions that have a turn, newest first. Raises Unreadable, also while iterating."""
     streams = [_Stream(agent, is_listed) for agent in wanted.agents for is_listed in (True, False)]
     first = ask(lambda index: [_page(index, stream, wanted, None, _FIRST) for stream in streams], *wanted.agents)
@@ -67,7 +67,7 @@ def newest(ask: AskIndex, wanted: ListFilter) -> Iterator[ListedSession]:
     return (row for row in heapq.merge(*whole, key=_time, reverse=True) if row.prompts)
 
 
-def meant(index: Index, wanted: ListFilter, given: str, gone: Collection[str] = ()) -> list[ListedSession]:
+def find_named(index: Index, wanted: ListFilter, given: str, gone: Collection[str] = ()) -> list[ListedSession]:
     """The sessions with exactly this id or transcript name, else those whose id starts with it. Newest first, limited.
     ``given`` may also be the short id of a copy (``file_names.short_copy``).
 
@@ -92,7 +92,7 @@ def meant(index: Index, wanted: ListFilter, given: str, gone: Collection[str] = 
     return []
 
 
-def titled(sessions: Iterable[tuple[T, str | None]], given: str) -> list[T]:
+def find_titled(sessions: Iterable[tuple[T, str | None]], given: str) -> list[T]:
     """Of sessions with their titles: those with the title ``given``, else those whose title contains it, in any case.
 
     An empty ``given`` finds nothing.
@@ -102,7 +102,7 @@ def titled(sessions: Iterable[tuple[T, str | None]], given: str) -> list[T]:
     return [one for one, title in near if title == given] or [one for one, _ in near]
 
 
-def titles(index: Index, agent: str, names: Collection[str]) -> dict[str, str]:
+def find_titles(index: Index, agent: str, names: Collection[str]) -> dict[str, str]:
     """The titles of those of an agent's transcripts that have one, by session id."""
     query = (
         "SELECT session, json_extract(info, '$.title') FROM transcripts"
@@ -137,7 +137,7 @@ def _prompted(index: Index, wanted: ListFilter, test: str, values: Sequence[obje
         " ORDER BY listed DESC",
         [*values, *wanted.agents],
     )
-    rows = [row for row in (listed(each, "") for each in found) if row.prompts]
+    rows = [row for row in (decode_row(each, "") for each in found) if row.prompts]
     return sorted(rows, key=_time, reverse=True)
 
 
@@ -147,7 +147,7 @@ def _is_an_id(index: Index, wanted: ListFilter, session: str) -> bool:
     return bool(index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [blob(session), *wanted.agents]))
 
 
-def alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
+def find_ids_alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
     """All session ids that share their first ``length`` bytes with one of ``sessions``."""
     beginnings = list({blob(session)[:length] for session in sessions})
     found = index.select(
@@ -157,24 +157,27 @@ def alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
     return [text(session) for (session,) in found]
 
 
-def inside(index: Index, agent: str, cwd: str, *, below: bool) -> tuple[str, Sequence[object]]:
+def match_directory(index: Index, agent: str, cwd: str, *, below: bool) -> tuple[str, Sequence[object]]:
     """A condition for an agent's sessions in a directory, with ``below`` also in those below it; and its values."""
     if not below:
-        found = index.places_of(agent, cwd)
+        found = index.find_places(agent, cwd)
         return f"place IN ({_marks(found)})", found
     tests, values = [], list[object]()
-    for column, path in (("place", same_directory.canonical(cwd)), ("spelled", same_directory.spelled(cwd))):
-        first, end = same_directory.below(path)
+    for column, path in (
+        ("place", same_directory.resolve_directory(cwd)),
+        ("spelled", same_directory.normalize_directory(cwd)),
+    ):
+        first, end = same_directory.range_below(path)
         tests.append(f"{column} = ? OR ({column} >= ? AND {column} < ?)")
         values += [blob(path), blob(first), blob(end)]
     return f"({' OR '.join(tests)})", values
 
 
-def everything(index: Index) -> list[ListedSession]:
+def list_all(index: Index) -> list[ListedSession]:
     """Every session, even without a prompt, with the time when something was last said in it; newest first."""
     columns = COLUMNS.replace("updated", LAST_USED)
     found = index.select(f"SELECT {columns} FROM transcripts ORDER BY {LAST_USED} DESC, session DESC", ())
-    return [listed(row, "") for row in found]
+    return [decode_row(row, "") for row in found]
 
 
 def _whole(ask: AskIndex, stream: _Stream, wanted: ListFilter, page: list[ListedSession]) -> Iterator[ListedSession]:
@@ -200,14 +203,14 @@ def _page(
         query.append("AND updated < ?")
         values.append(wanted.until)
     if wanted.cwd is not None:
-        test, found = inside(index, stream.agent, wanted.cwd, below=wanted.below)
+        test, found = match_directory(index, stream.agent, wanted.cwd, below=wanted.below)
         query.append(f"AND {test}")
         values += found
     if before is not None:
         query.append("AND (updated, session, name) < (?, ?, ?)")
         values += before
-    query.append(f"ORDER BY updated DESC, session DESC, name DESC LIMIT {size if index.lasts else -1}")
-    return [listed(row, "") for row in index.select(" ".join(query), values)]
+    query.append(f"ORDER BY updated DESC, session DESC, name DESC LIMIT {size if index.is_on_disk else -1}")
+    return [decode_row(row, "") for row in index.select(" ".join(query), values)]
 
 
 def _time(row: ListedSession) -> tuple[str, bool, bytes]:

@@ -33,9 +33,12 @@ def find_relatives(layout: Layout, chosen: Collection[Key]) -> set[Key]:
 
 
 def _headers(layout: Layout) -> Iterator[tuple[Key, Header]]:
-    for agent in layout.agents():
-        paths = [(name, layout.transcript(agent, name)) for name in layout.names(agent)]
-        paths += [(file_names.kept_name(name), layout.kept(agent, name)) for name in layout.kept_names(agent)]
+    for agent in layout.list_agents():
+        paths = [(name, layout.transcript(agent, name)) for name in layout.list_names(agent)]
+        paths += [
+            (file_names.kept_name(name), layout.deleted_transcript(agent, name))
+            for name in layout.list_deleted_names(agent)
+        ]
         for name, path in paths:
             try:
                 reading = Reading(path)

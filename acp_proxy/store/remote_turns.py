@@ -33,7 +33,7 @@ _MOST = 64 * 1024 * 1024
 """A load waits while a transcript is written anew: not for one with more bytes."""
 
 
-def grow(
+def append_turns(
     layout: Layout,
     agent: str,
     name: str,
@@ -72,28 +72,30 @@ def grow(
     return True
 
 
-def keep_turns(layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str, elsewhere: list[Part]) -> None:
+def keep_for_later(
+    layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str, elsewhere: list[Part]
+) -> None:
     """Keep entries that ``grow`` could not add. Raises OSError."""
-    path = layout.turns(agent, name)
+    path = layout.remote_turns(agent, name)
     private_files.make_directory(path.parent)
     _replace(path, iter([orjson.dumps({"uid": uid, "size": size, "elsewhere": elsewhere}), b"\n", data]))
     unfinished(path).replace(path)
 
 
-def withdraw(layout: Layout) -> None:
+def remove_kept_turns(layout: Layout) -> None:
     """Forget everything that was kept."""
     shutil.rmtree(layout.waiting_turns, ignore_errors=True)
 
 
 def add_turns(layout: Layout, agent: str, name: str) -> bool:
     """Add what was kept for a transcript. Returns False if that is impossible now. Raises OSError, NewerFormat."""
-    kept = layout.turns(agent, name)
+    kept = layout.remote_turns(agent, name)
     head, _, data = kept.read_bytes().partition(b"\n")
     told = orjson.loads(head)
     with closing(Reading(layout.transcript(agent, name))) as reading:
         if reading.uid != told["uid"] or reading.size + len(data) > _MOST:
             return False
-    if not grow(layout, agent, name, told["size"], data, told["uid"], told["elsewhere"], wait=False):
+    if not append_turns(layout, agent, name, told["size"], data, told["uid"], told["elsewhere"], wait=False):
         return False
     kept.unlink(missing_ok=True)
     return True
@@ -108,7 +110,7 @@ def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: 
     path = layout.transcript(agent, file_name(header.session))
     layout.make_folder(path.parent)
     with private_files.alone_in(path.parent, wait=True), layout.journal(agent).alone():
-        if not is_ours or layout.exists(agent, path.stem) or header.session in layout.journal(agent).deleted():
+        if not is_ours or layout.exists(agent, path.stem) or header.session in layout.journal(agent).read_deleted():
             header = replace(
                 header, session=proxy_ids.from_elsewhere(header.uid), forked_from=[header.session, *header.forked_from]
             )
@@ -126,7 +128,7 @@ def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: 
 
 def overwrite(layout: Layout, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
     """Overwrite parts of the entries, as masking does. Raises OSError, NewerFormat."""
-    path = layout.place(agent, name)
+    path = layout.either_transcript(agent, name)
     with private_files.alone_in(path.parent, wait=True):
         if not os.path.lexists(path):
             open_session.make_plain(layout, agent, path)
@@ -139,7 +141,7 @@ def overwrite(layout: Layout, agent: str, name: str, spans: Iterable[tuple[int, 
             private_files.sync(fd)
         finally:
             os.close(fd)
-    layout.forget_words(name)
+    layout.remove_search_tables(name)
 
 
 def _whole(header: Header, reading: Reading, data: bytes) -> Iterator[bytes]:

@@ -14,24 +14,24 @@ _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\[^\\/]")
 """The start of a Windows path: a drive or a server. Two forward slashes count only on Windows itself."""
 
 
-def is_windows(path: str) -> bool:
+def is_windows_path(path: str) -> bool:
     """Whether this is an absolute Windows path."""
     return _WINDOWS.match(path) is not None
 
 
-def canonical(path: str) -> str:
+def resolve_directory(path: str) -> str:
     """The form of a directory's path that is compared: links resolved, then as ``spelled``."""
-    if len(path) > _LONGEST or (is_windows(path) and sys.platform != "win32"):
-        return spelled(path)
+    if len(path) > _LONGEST or (is_windows_path(path) and sys.platform != "win32"):
+        return normalize_directory(path)
     try:
-        return spelled(os.path.realpath(path))
+        return normalize_directory(os.path.realpath(path))
     except ValueError:  # NUL or lone surrogates: no file system has such a name
-        return spelled(path)
+        return normalize_directory(path)
 
 
-def spelled(path: str) -> str:
+def normalize_directory(path: str) -> str:
     """The path as given, but normalized: no trailing slash, no dots; a Windows path in lower case with backslashes."""
-    if is_windows(path):
+    if is_windows_path(path):
         return ntpath.normcase(ntpath.normpath(path)).rstrip("\\")
     tidy = os.path.normcase(os.path.normpath(path))
     if sys.platform == "darwin" and tidy.startswith("/private/tmp/"):
@@ -41,12 +41,12 @@ def spelled(path: str) -> str:
 
 def is_inside(path: str, other: str) -> bool:
     """Whether a ``canonical`` directory is another one, or below it."""
-    first, end = below(other)
+    first, end = range_below(other)
     return path == other or first <= path < end
 
 
-def below(path: str) -> tuple[str, str]:
+def range_below(path: str) -> tuple[str, str]:
     """All directories below a ``canonical`` or ``spelled`` one are, as text, from the first result to the second."""
-    mark = "\\" if is_windows(f"{path}\\") or sys.platform == "win32" else "/"
+    mark = "\\" if is_windows_path(f"{path}\\") or sys.platform == "win32" else "/"
     beginning = path.removesuffix(mark)
     return beginning + mark, beginning + chr(ord(mark) + 1)

@@ -15,9 +15,9 @@ from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.protocol import timestamps
 from acp_proxy.store import delete, queries, soft_deleted
 from acp_proxy.store.index import ListedSession
-from acp_proxy.store.opened import StoreBase, default_root, lazily
-from acp_proxy.store.queries import titled
-from acp_proxy.store.same_directory import canonical, is_inside, is_windows
+from acp_proxy.store.opened import StoreBase, default_root, import_lazily
+from acp_proxy.store.queries import find_titled
+from acp_proxy.store.same_directory import is_inside, is_windows_path, resolve_directory
 from acp_proxy.store.soft_deleted import DeletedSession
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.file_format import PARTIAL, Header
@@ -37,8 +37,8 @@ from acp_proxy.transcript.rewound import kept
 from acp_proxy.transcript.v2_as_v1 import retold
 
 if TYPE_CHECKING:
-    from acp_proxy.store.completion_query import Glance
-    from acp_proxy.store.compress import Made, Terms
+    from acp_proxy.store.completion_query import CompletionQuery
+    from acp_proxy.store.compress import CompressionOptions, CompressionResult
     from acp_proxy.transcript.summary import Summary
 
 __all__ = [
@@ -46,38 +46,38 @@ __all__ = [
     "PRIVATE_UMASK",
     "SUFFIX",
     "AlikeLines",
+    "CompletionQuery",
+    "CompressionOptions",
+    "CompressionResult",
     "DeletedSession",
-    "Glance",
     "Line",
     "ListedSession",
-    "Made",
     "Reading",
     "Sessions",
     "Summary",
-    "Terms",
     "called",
-    "canonical",
     "default_root",
     "file_name",
+    "find_titled",
     "is_inside",
-    "is_windows",
+    "is_windows_path",
     "kept",
     "kept_name",
     "meant",
     "readable",
+    "resolve_directory",
     "retold",
-    "titled",
 ]
 
 _LATER = {
     "transcript.summary": {"Summary"},
-    "store.completion_query": {"Glance"},
-    "store.compress": {"Made", "Terms"},
+    "store.completion_query": {"CompletionQuery"},
+    "store.compress": {"CompressionResult", "CompressionOptions"},
 }
 """Names of this module that are imported on first access, by the module that defines them."""
 
 if not TYPE_CHECKING:
-    __getattr__ = lazily(_LATER)
+    __getattr__ = import_lazily(_LATER)
 
 
 class Sessions(StoreBase):
@@ -106,7 +106,7 @@ class Sessions(StoreBase):
         both. Raises Unreadable, also while iterating.
         """
         wanted = queries.ListFilter(self.list_agents(agent), cwd, since, until, below)
-        rows = soft_deleted.current(self.layout, queries.newest(self.catalog.ask, wanted))
+        rows = soft_deleted.complete_rows(self.layout, queries.list_newest(self.index.query, wanted))
         return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
     def find_named(self, given: str, agent: str = "") -> list[ListedSession]:
@@ -117,8 +117,8 @@ class Sessions(StoreBase):
         """
         wanted = queries.ListFilter(self.list_agents(agent), None, "")
         gone = {session for each in wanted.agents for session in self.read_deleted(each)}
-        found = self.catalog.ask(lambda index: queries.meant(index, wanted, given, gone), *wanted.agents)
-        return list(soft_deleted.current(self.layout, found))
+        found = self.index.query(lambda index: queries.find_named(index, wanted, given, gone), *wanted.agents)
+        return list(soft_deleted.complete_rows(self.layout, found))
 
     def find_titled(self, given: str, agent: str = "") -> list[ListedSession]:
         """The sessions with the title ``given``, else those whose title contains it, in any case. Newest first.
@@ -127,11 +127,11 @@ class Sessions(StoreBase):
         """
         if any(given in self.read_deleted(each) for each in self.list_agents(agent)):
             return []
-        return queries.titled(((row, row.title) for row in self.list_newest(agent)), given)
+        return queries.find_titled(((row, row.title) for row in self.list_newest(agent)), given)
 
     def find_ids_alike(self, sessions: Sequence[str], length: int) -> list[str]:
         """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""
-        return self.catalog.ask(lambda index: queries.alike(index, sessions, length))
+        return self.index.query(lambda index: queries.find_ids_alike(index, sessions, length))
 
     def open_listed(self, listed: ListedSession) -> Reading:
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
@@ -185,7 +185,7 @@ class Sessions(StoreBase):
         """
         delete.remove(self.layout, listed.agent, listed.session, listed.name, soft=soft)
         self.layout.journal(listed.agent).sync()
-        self.catalog.forget(listed.agent, [listed.name])
+        self.index.remove(listed.agent, [listed.name])
 
     def continue_with(self, listed: ListedSession, agent: str, about: Mapping[str, object]) -> str:
         """Copy a session for another agent to continue it. Returns the copy's id. Raises OSError (FileNotFoundError:
@@ -211,11 +211,11 @@ class Sessions(StoreBase):
 
     def list_deleted(self) -> list[DeletedSession]:
         """The soft-deleted sessions, last deleted first. Raises OSError."""
-        return soft_deleted.kept(self.layout)
+        return soft_deleted.list_deleted(self.layout)
 
     def summarize_deleted(self, kept: DeletedSession) -> ListedSession:
         """A soft-deleted session as a list would show it. Raises OSError, NewerFormat."""
-        return soft_deleted.look(self.layout, kept)
+        return soft_deleted.summarize_deleted(self.layout, kept)
 
     def restore(self, kept: DeletedSession) -> ListedSession:
         """Undo a soft delete. Raises OSError, NewerFormat.
@@ -230,7 +230,7 @@ class Sessions(StoreBase):
         """Delete a soft-deleted session permanently. Raises OSError."""
         delete.remove_kept(self.layout, kept.agent, kept.session, kept.name)
         with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
-            self.catalog.ask(lambda index: index.clear_log(), kept.agent)
+            self.index.query(lambda index: index.clear_log(), kept.agent)
 
     # --- the whole store
 
@@ -240,7 +240,7 @@ class Sessions(StoreBase):
 
     def list_transcripts(self) -> list[tuple[str, str]]:
         """The agent and name of every transcript."""
-        return self.layout.all_names()
+        return self.layout.list_all_names()
 
     # --- secrets
 
@@ -253,15 +253,15 @@ class Sessions(StoreBase):
 
     def find_redactable(self, chosen: list[ListedSession] | None, also: Iterable[tuple[str, str]] = ()) -> list[Path]:
         """The files that hold the content of these sessions, or of all sessions if None. ``also``: as ``relatives``."""
-        return self.layout.redactable(None if chosen is None else _names(chosen, also))
+        return self.layout.find_redactable(None if chosen is None else _names(chosen, also))
 
     def reindex(self, chosen: list[ListedSession] | None, also: Iterable[tuple[str, str]] = ()) -> None:
         """Rebuild the index entries of these sessions, or of all sessions if None. ``also``: as ``relatives``. Raises
         OSError, Unreadable."""
-        all_names = {agent: self.layout.names(agent) for agent in self.list_agents()} if chosen is None else {}
+        all_names = {agent: self.layout.list_names(agent) for agent in self.list_agents()} if chosen is None else {}
         names = all_names if chosen is None else _names(chosen, also)
         for agent, each in names.items():
-            self.catalog.renew(agent, each)
+            self.index.read_again(agent, each)
 
     def find_unreadable(self) -> Iterator[tuple[Path, str, str]]:
         """The transcripts that cannot be opened, why, and what to do."""
@@ -274,7 +274,7 @@ class Sessions(StoreBase):
 
     def add_to_index(self, agent: str, name: str, *, can_wait: bool = False) -> None:
         """Add a transcript to the index. ``can_wait``: its mark may stay instead. Raises Unreadable."""
-        self.catalog.tell(lambda index: self.catalog.bring_in(index, agent, name), can_wait=can_wait)
+        self.index.write(lambda index: self.index.update(index, agent, name), can_wait=can_wait)
 
 
 def _names(chosen: list[ListedSession], also: Iterable[tuple[str, str]] = ()) -> dict[str, list[str]]:

@@ -39,34 +39,32 @@ class DeletedSession(Struct, frozen=True):
     session: str
     at: str
     title: str | None
-    named: str
+    selector: str
 
 
-def kept(layout: Layout) -> list[DeletedSession]:
+def list_deleted(layout: Layout) -> list[DeletedSession]:
     """All soft-deleted sessions, last deleted first. Those without a readable id are left out."""
     found = []
-    for agent in layout.agents():
+    for agent in layout.list_agents():
         with contextlib.suppress(OSError):  # an unreadable journal matters only if there are names
             delete.complete(layout, agent)
-        names = layout.kept_names(agent)
-        titles = layout.journal(agent).state().titles if names else {}
+        names = layout.list_deleted_names(agent)
+        titles = layout.journal(agent).read_state().titles if names else {}
         for name in names:
             session = _session(layout, agent, name)
             if session is not None:
-                named = session + aside(name)
-                found.append(DeletedSession(agent, name, session, kept_at(name), titles.get(name), named))
+                selector = session + aside(name)
+                found.append(DeletedSession(agent, name, session, kept_at(name), titles.get(name), selector))
     found.sort(key=lambda each: (each.at, each.name), reverse=True)
-    latest = {(each.agent, each.session): each.name for each in reversed(found)}
-    return [
-        replace(each, named=each.session) if latest[each.agent, each.session] == each.name else each for each in found
-    ]
+    latest = {(each.agent, each.session): each for each in reversed(found)}.values()
+    return [replace(each, selector=each.session) if each in latest else each for each in found]
 
 
-def look(layout: Layout, kept: DeletedSession) -> ListedSession:
+def summarize_deleted(layout: Layout, kept: DeletedSession) -> ListedSession:
     """A soft-deleted session as a list would show it."""
-    reading = Reading(layout.kept(kept.agent, kept.name))
+    reading = Reading(layout.deleted_transcript(kept.agent, kept.name))
     try:
-        return _listed(kept, reading, folded(reading))
+        return _listed(kept, reading, summarize(reading))
     finally:
         reading.close()
 
@@ -76,9 +74,9 @@ def restore(layout: Layout, kept: DeletedSession) -> ListedSession:
 
     If its last turn was unanswered, a gap note is appended.
     """
-    reading = Reading(layout.kept(kept.agent, kept.name))
+    reading = Reading(layout.deleted_transcript(kept.agent, kept.name))
     try:
-        summary = folded(reading)
+        summary = summarize(reading)
         listed = _listed(kept, reading, summary)
     finally:
         reading.close()
@@ -95,7 +93,7 @@ def restore(layout: Layout, kept: DeletedSession) -> ListedSession:
     return replace(listed, name=name)
 
 
-def current(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[ListedSession]:
+def complete_rows(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[ListedSession]:
     """The rows, with the user's titles in place of the index's, with turns that nobody runs any more as failed, and
     with what is archived.
 
@@ -106,17 +104,17 @@ def current(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[ListedSes
         if row.is_running and not is_open(layout, row):
             row = replace(row, is_running=False, failed=True)
         if row.agent not in states:
-            states[row.agent] = state_of(layout, row.agent)
+            states[row.agent] = read_state(layout, row.agent)
         title, is_archived = states[row.agent].titles.get(row.name), row.name in states[row.agent].archived
         if title is not None or is_archived:
             row = replace(row, title=row.title if title is None else title, is_archived=is_archived)
         yield row
 
 
-def state_of(layout: Layout, agent: str) -> JournalState:
+def read_state(layout: Layout, agent: str) -> JournalState:
     """The state of an agent's journal; empty if that cannot be read."""
     try:
-        return layout.journal(agent).state()
+        return layout.journal(agent).read_state()
     except OSError:
         return EMPTY
 
@@ -132,7 +130,7 @@ def is_open(layout: Layout, row: ListedSession) -> bool:
 
 def _session(layout: Layout, agent: str, name: str) -> str | None:
     try:
-        reading = Reading(layout.kept(agent, name))
+        reading = Reading(layout.deleted_transcript(agent, name))
     except (OSError, NewerFormat):
         return None
     try:
@@ -142,7 +140,7 @@ def _session(layout: Layout, agent: str, name: str) -> str | None:
         reading.close()
 
 
-def folded(reading: Reading) -> Summary:
+def summarize(reading: Reading) -> Summary:
     """The summary of a whole transcript."""
     header = reading.header or reading.remade_header()
     summary = Summary.begun(header) if header is not None else Summary()

@@ -15,7 +15,7 @@ from acp_proxy.store import agents, aliases, fork, open_session  # noqa: F401 - 
 from acp_proxy.store import delete as store_delete
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.open_session import Deleted
-from acp_proxy.store.opened import ALL, StoreBase, default_root, lazily
+from acp_proxy.store.opened import ALL, StoreBase, default_root, import_lazily
 from acp_proxy.transcript.appender import Transcript, sync
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name
@@ -26,18 +26,22 @@ from acp_proxy.transcript.rewound import kept
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
-    from acp_proxy.store.compress import Terms
+    from acp_proxy.store.compress import CompressionOptions
     from acp_proxy.store.index import ListedSession, Page
     from acp_proxy.transcript.summary import Summary
     from acp_proxy.transcript.v2_as_v1 import retold
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
 __all__ += ["ALL", "ListedSession", "kept", "retold"]
-__all__ += ["Terms", "Transcript", "default_root", "load_the_rest", "locked", "open_private"]
+__all__ += ["CompressionOptions", "Transcript", "default_root", "load_the_rest", "locked", "open_private"]
 
 if not TYPE_CHECKING:
-    _LATER = {"transcript.v2_as_v1": {"retold"}, "store.index": {"ListedSession", "Page"}, "store.compress": {"Terms"}}
-    __getattr__ = lazily({"transcript.summary": {"Summary"}, **_LATER})
+    _LATER = {
+        "transcript.v2_as_v1": {"retold"},
+        "store.index": {"ListedSession", "Page"},
+        "store.compress": {"CompressionOptions"},
+    }
+    __getattr__ = import_lazily({"transcript.summary": {"Summary"}, **_LATER})
 
 locked = lock
 _SYNC = "sync"
@@ -224,7 +228,7 @@ class Store(StoreBase):
 
     def has_remote_turns(self, agent: str, session: str) -> bool:
         """Whether turns of another machine wait for this session."""
-        return self.layout.turns(agent, file_name(session)).exists()
+        return self.layout.remote_turns(agent, file_name(session)).exists()
 
     def list_page(
         self,
@@ -242,22 +246,24 @@ class Store(StoreBase):
         run, whose unanswered prompts do not count as failed. ``archived``: only those that are archived, or only those
         that are not; None: both. ``others``: the folders of agents whose sessions are listed too.
         """
-        from acp_proxy.store.soft_deleted import current, state_of
+        from acp_proxy.store.soft_deleted import complete_rows, read_state
 
-        names = state_of(self.layout, agent).archived
+        names = read_state(self.layout, agent).archived
         hidden, only = (names if archived is False else ()), (names if archived else None)
-        page = self.catalog.ask(lambda index: index.page(agent, cwd, cursor, run, hidden=hidden, only=only), agent)
-        page.rows[:] = current(self.layout, page.rows)
+        page = self.index.query(
+            lambda index: index.select_page(agent, cwd, cursor, run, hidden=hidden, only=only), agent
+        )
+        page.rows[:] = complete_rows(self.layout, page.rows)
         if not others:
             return page
-        from acp_proxy.store.other_agents import Rows, with_others
+        from acp_proxy.store.other_agents import OtherAgentsRows, add_other_agents
 
-        rows = Rows(self.layout, agent, archived)
-        return with_others(self.layout, self.catalog.ask, page, agent, cwd, cursor, rows, others)
+        rows = OtherAgentsRows(self.layout, agent, archived)
+        return add_other_agents(self.layout, self.index.query, page, agent, cwd, cursor, rows, others)
 
     def has_copies(self, agent: str) -> bool:
         """Whether an agent may have copies of other agents' sessions. Does not use the index."""
-        return any(name.startswith(_COPIES) for name in self.layout.names(agent))
+        return any(name.startswith(_COPIES) for name in self.layout.list_names(agent))
 
     def list_joining(
         self,
@@ -275,33 +281,33 @@ class Store(StoreBase):
 
         The other parameters are as for ``page``.
         """
-        from acp_proxy.store.other_agents import joining
+        from acp_proxy.store.other_agents import list_joining
 
-        return joining(self.layout, self.catalog.ask, agent, cwd, run, archived, sessions, copies, others)
+        return list_joining(self.layout, self.index.query, agent, cwd, run, archived, sessions, copies, others)
 
     def list_by_ids(
         self, agent: str, run: str, sessions: Collection[str], others: Sequence[str]
     ) -> "list[ListedSession]":
         """The rows of these sessions, archived ones too, newest first: the agent's own, copies, and rows of ``others``.
         Raises Unreadable."""
-        from acp_proxy.store.other_agents import named
+        from acp_proxy.store.other_agents import list_by_ids
 
-        return named(self.layout, self.catalog.ask, agent, run, sessions, others)
+        return list_by_ids(self.layout, self.index.query, agent, run, sessions, others)
 
     def find_titles(self, agent: str, sessions: Iterable[str]) -> dict[str, str]:
         """The titles of those of these sessions that have one, by id, without the user's titles. Raises Unreadable."""
-        from acp_proxy.store.queries import titles
+        from acp_proxy.store.queries import find_titles
 
         names = [file_name(session) for session in sessions]
-        return self.catalog.ask(lambda index: titles(index, agent, names), agent)
+        return self.index.query(lambda index: find_titles(index, agent, names), agent)
 
     def update_index(self, agent: str, session: str) -> None:
         """Bring the index up to date with one session. If that fails, its mark stays. Raises Unreadable."""
-        self.catalog.tell(lambda index: self.catalog.bring_in(index, agent, file_name(session)), can_wait=True)
+        self.index.write(lambda index: self.index.update(index, agent, file_name(session)), can_wait=True)
 
     def remove_from_index(self, agent: str, session: str) -> None:
         """Remove a deleted session from the index. If that fails, its mark stays. Raises Unreadable."""
-        self.catalog.forget(agent, [file_name(session)])
+        self.index.remove(agent, [file_name(session)])
 
     # --- idle minutes
 
@@ -310,9 +316,9 @@ class Store(StoreBase):
 
         Leaving the context without an exception records the day's compression as done. Raises OSError.
         """
-        from acp_proxy.store.compress import once_a_day
+        from acp_proxy.store.compress import claim_day
 
-        return once_a_day(self.layout.compressed)
+        return claim_day(self.layout.compressed)
 
     def _path(self, agent: str, session: str) -> Path:
         return self.layout.transcript(agent, file_name(session))

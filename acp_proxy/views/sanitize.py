@@ -106,7 +106,7 @@ def json_text(value: object, indent: int | None = None) -> str:
 def heading(row: ListedSession, when: str | None = None) -> str:
     """``when``: the displayed time; None: as in the transcript."""
     copy = [f"a copy from {called(row.copy_of)}"] if row.copy_of else []
-    what = [row.named, called(row.agent), *copy, row.cwd or "", when if when is not None else row.updated]
+    what = [row.selector, called(row.agent), *copy, row.cwd or "", when if when is not None else row.updated]
     if row.is_running:
         what.append(RUNNING)
     return line(row.title or "(no title)") + "\n" + "  ".join(line(each) for each in what)

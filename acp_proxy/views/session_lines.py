@@ -12,7 +12,7 @@ def tab_separated(row: ListedSession) -> str:
 
     The state is ``running`` or empty.
     """
-    texts = (row.in_full, row.title or "", row.agent, row.cwd or "", row.updated, str(row.prompts), str(row.size))
+    texts = (row.full_selector, row.title or "", row.agent, row.cwd or "", row.updated, str(row.prompts), str(row.size))
     return "\t".join(line(text) for text in (*texts, RUNNING if row.is_running else ""))
 
 
@@ -39,9 +39,9 @@ def for_programs(row: ListedSession) -> dict[str, Any]:
 
 def candidates(rows: Sequence[ListedSession], ids: Mapping[str, str]) -> list[str]:
     """A line for each session that the user might mean."""
-    width = max(len(ids[row.named]) for row in rows)
+    width = max(len(ids[row.selector]) for row in rows)
     return [
-        f"{line(ids[row.named]).ljust(width)}  {line(readable(row.agent))}  {line(row.title or '(no title)')}"
+        f"{line(ids[row.selector]).ljust(width)}  {line(readable(row.agent))}  {line(row.title or '(no title)')}"
         f"{f' ({RUNNING})' if row.is_running else ''}"
         for row in rows
     ]

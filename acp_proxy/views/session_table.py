@@ -95,7 +95,7 @@ class Table:
 
 def _values(row: ListedSession, ids: Mapping[str, str], look: ListLook) -> dict[str, str]:
     found = {
-        "id": ids.get(row.named, row.named),
+        "id": ids.get(row.selector, row.selector),
         "title": row.title or "(no title)",
         "agent": called(row.agent),
         "directory": formatting.from_home(row.cwd or "", look.home),

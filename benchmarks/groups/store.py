@@ -12,7 +12,7 @@ from pathlib import Path
 
 from acp_proxy.proxy.effects import BeginTranscript, IdentifyAgent, RecordUpdates
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.store.compress import Terms
+from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.index import Index
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.search import query
@@ -91,7 +91,7 @@ def disk(effort: Effort) -> Row:
     words = sum(len(token.encode()) for token in answer)
     with effort.folder() as folder:
         path = stores.long(folder / "store", stores.told(answer, effort.chance))
-        made = Both(folder / "store").compress(path.parent.name, path.stem, Terms(older_than=0.0))
+        made = Both(folder / "store").compress(path.parent.name, path.stem, CompressionOptions(older_than=0.0))
     if made is None:
         raise RuntimeError(f"{path} was not compressed")
     samples = {"text": [float(words)], "transcript": [float(made.before)], "compressed": [float(made.after)]}

@@ -22,7 +22,7 @@ def run(data: bytes) -> None:
     """The first byte decides: the rest is a cursor, chooses the parts of one, or damages a valid one."""
     index, choices = filled(), Choices(data[1:])
     cwd = choices.pick((None, "/w", "/elsewhere", "\ud800"))
-    [good] = [page.next for page in [index.page(AGENT, cwd, None, RUN, 2)]]
+    [good] = [page.next for page in [index.select_page(AGENT, cwd, None, RUN, 2)]]
     match data[:1] and data[0] % 3:
         case 0:
             cursor = choices.rest().decode("utf-8", "surrogateescape")
@@ -39,7 +39,7 @@ def run(data: bytes) -> None:
                 damaged[choices.byte() % len(damaged)] = choices.byte()
             cursor = damaged.decode("utf-8", "surrogateescape")
     try:
-        page = index.page(AGENT, cwd, cursor, RUN, 2)
+        page = index.select_page(AGENT, cwd, cursor, RUN, 2)
     except InvalidCursor:
         assert cursor != good, "our own is good"
     else:
@@ -55,7 +55,7 @@ def walked(index: Index, cwd: str | None, page: Page) -> None:
         assert len(seen) == len(set(seen)), "no session twice"
         if page.next is None:
             return
-        page = index.page(AGENT, cwd, page.next, RUN, 2)
+        page = index.select_page(AGENT, cwd, page.next, RUN, 2)
 
 
 @cache
@@ -70,7 +70,7 @@ def filled() -> Index:
             path.write_bytes(file_format.encode_header(Header(session, "/w", file_format.RECORDED, AT)) + prompt)
             reading = Reading(path)
             try:
-                index.add(AGENT, f"name-{number}", reading)
+                index.update_row(AGENT, f"name-{number}", reading)
             finally:
                 reading.close()
     return index

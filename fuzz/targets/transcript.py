@@ -40,10 +40,10 @@ def run(data: bytes) -> None:
         assert list(one_by_one(reading)) == lines
         assert reading.is_complete in (True, False)
         index = indexed()
-        index.add("agent", "name", reading)
-        for row in index.page("agent", None, None, "k3f9a1").rows:
+        index.update_row("agent", "name", reading)
+        for row in index.select_page("agent", None, None, "k3f9a1").rows:
             json.dumps(row.meta)
-        index.remove("agent", "name")
+        index.remove_rows("agent", "name")
     finally:
         reading.close()
     ends = {line.number: (line.end, line.whole) for line in lines}

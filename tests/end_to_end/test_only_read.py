@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.cli.app import SessionsGroup
-from acp_proxy.store.compress import Terms
+from acp_proxy.store.compress import CompressionOptions
 from tests.end_to_end.proxied import PROXY, UNPRIVILEGED, Editor, without_writing
 from tests.stored import Both, chunk, store_session
 
@@ -90,7 +90,9 @@ def store(tmp_path: Path) -> Iterator[Both]:
         store_session(store, session, (f"Mend the {session}", [chunk("The cookie was it")]), at=1_700_000_000 + at)
     run(store, [("sessions", "search", "cookie")])
     rows = {row.session: row for row in store.list_all()}
-    assert store.compress(rows["compressed"].agent, rows["compressed"].name, Terms(min_size=1, older_than=0))
+    assert store.compress(
+        rows["compressed"].agent, rows["compressed"].name, CompressionOptions(min_size=1, older_than=0)
+    )
     store.delete_listed(rows["gone"], soft=True)
     store_session(store, "newest", ("Mend another cookie", []), at=1_700_000_009)
     yield store

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 import acp_proxy
-from acp_proxy.store.compress import Terms
+from acp_proxy.store.compress import CompressionOptions
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import INTERNAL_ERROR, Editor, Proxied, conversation, texts
 from tests.scripted.agent import NAME
@@ -70,7 +70,7 @@ def compressed_session(proxied: Proxied, session: str) -> None:
     store = Both(proxied.store)
     path = store_session(store, session, ("long ago", [chunk(f"said in {session}")]), agent=NAME)
     assert store.list_all()  # only indexed sessions are compressed
-    assert store.compress(path.parent.name, path.stem, Terms(min_size=0, older_than=0)) is not None
+    assert store.compress(path.parent.name, path.stem, CompressionOptions(min_size=0, older_than=0)) is not None
 
 
 def test_a_conversation_continues_after_the_proxys_files_were_removed(proxied: Proxied, copy: Copy) -> None:

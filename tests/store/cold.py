@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-from acp_proxy.store.compress import Made, Terms
+from acp_proxy.store.compress import CompressionOptions, CompressionResult
 from acp_proxy.transcript.file_names import compressed, file_name
 from acp_proxy.transcript.reader import Reading
 from tests.store import talk
 from tests.stored import Both
 
 AGENT = "agent"
-AT_ONCE = Terms(min_size=1, older_than=0.0)
+AT_ONCE = CompressionOptions(min_size=1, older_than=0.0)
 
 
 def kept(store: Both, session: str = talk.SESSION, chunks: int = 2000, text: str = "word") -> Path:
@@ -26,7 +26,7 @@ def path(store: Both, session: str = talk.SESSION) -> Path:
     return store.root / "transcripts" / AGENT / f"{file_name(session)}.jsonl"
 
 
-def compress(store: Both, session: str = talk.SESSION, terms: Terms = AT_ONCE) -> Made | None:
+def compress(store: Both, session: str = talk.SESSION, terms: CompressionOptions = AT_ONCE) -> CompressionResult | None:
     return store.compress(AGENT, file_name(session), terms)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from acp_proxy.store.index import Index, ListedSession
-from acp_proxy.store.queries import ListFilter, newest
+from acp_proxy.store.queries import ListFilter, list_newest
 from acp_proxy.tools.maintenance.verify import agrees
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
@@ -29,7 +29,7 @@ class Shelf:
         """Index a transcript as it is; whether it needs no mark."""
         reading = Reading(self.path(session))
         try:
-            return self.index.add(agent, name or file_name(session), reading)
+            return self.index.update_row(agent, name or file_name(session), reading)
         finally:
             reading.close()
 
@@ -55,20 +55,20 @@ class Shelf:
         self.write(session, prompt("x", at=at), answer(at=at), header=talk.header(session, cwd))
 
     def page(self, cwd: str | None = None, cursor: str | None = None, size: int = 500) -> list[str]:
-        return [row.session for row in self.index.page(AGENT, cwd, cursor, talk.RUN, size).rows]
+        return [row.session for row in self.index.select_page(AGENT, cwd, cursor, talk.RUN, size).rows]
 
     def row(self, session: str = talk.SESSION, run: str = talk.RUN) -> ListedSession:
-        [row] = [row for row in self.index.page(AGENT, None, None, run).rows if row.session == session]
+        [row] = [row for row in self.index.select_page(AGENT, None, None, run).rows if row.session == session]
         return row
 
     def all(self) -> list[ListedSession]:
         """The list for users."""
-        return list(newest(lambda question, *_: question(self.index), ListFilter([AGENT])))
+        return list(list_newest(lambda question, *_: question(self.index), ListFilter([AGENT])))
 
     def pages(self, size: int, cwd: str | None = None) -> Iterator[list[str]]:
         cursor = None
         while True:
-            page = self.index.page(AGENT, cwd, cursor, talk.RUN, size)
+            page = self.index.select_page(AGENT, cwd, cursor, talk.RUN, size)
             yield [row.session for row in page.rows]
             if page.next is None:
                 return

@@ -37,7 +37,7 @@ def test_an_emptied_database_has_nothing_left_and_others_miss_its_tables(
     assert not layout.is_emptied(path, windows=True)
     if is_damaged:
         database.execute("DELETE FROM said_data")
-    layout.empty(path)
+    layout.empty_database(path)
     assert not has_secret(path)
     assert layout.is_emptied(path, windows=True)
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
@@ -51,9 +51,9 @@ def test_a_database_that_is_being_read_is_not_reported_as_emptied(
     database.execute("BEGIN")
     database.execute("SELECT * FROM said").fetchall()
     with pytest.raises(PermissionError, match="another process is reading it"):
-        layout.empty(path)
+        layout.empty_database(path)
     database.execute("COMMIT")
-    layout.empty(path)
+    layout.empty_database(path)
     assert not has_secret(path)
 
 
@@ -62,4 +62,4 @@ def test_what_is_no_database_is_not_emptied(path: Path) -> None:
     path.write_bytes(b"garbage" * 100)
     assert not layout.is_emptied(path, windows=True)
     with pytest.raises(PermissionError, match="not a database"):
-        layout.empty(path)
+        layout.empty_database(path)

@@ -83,7 +83,7 @@ def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: Both) -> 
     store.delete(cold.AGENT, talk.SESSION, soft=True)
     assert not compressed(path).exists()
     [one] = store.list_deleted()
-    assert compressed(Layout(store.root).kept(one.agent, one.name)).read_bytes() == frame
+    assert compressed(Layout(store.root).deleted_transcript(one.agent, one.name)).read_bytes() == frame
     store.restore(one)
     assert compressed(path).read_bytes() == frame
     assert cold.content(path) == said
@@ -203,7 +203,7 @@ def test_the_next_compression_removes_leftovers_beside_a_softly_deleted_session(
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     [one] = store.list_deleted()
-    path = layout.kept(AGENT, one.name)
+    path = layout.deleted_transcript(AGENT, one.name)
     for leftover in (compressed(path), unfinished(path)):
         leftover.write_bytes(b"half")
     assert not [finding for finding in verify_store(store) if finding.is_damage]
@@ -241,7 +241,12 @@ def crashing(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, after
     monkeypatch.setattr(owner, name, crash)
 
 
-STEPS = [(delete, "finish", False), (delete, "moved", False), (delete, "moved", True), (os, "link", True)]
+STEPS = [
+    (delete, "finish", False),
+    (delete, "move_transcript", False),
+    (delete, "move_transcript", True),
+    (os, "link", True),
+]
 
 
 @pytest.mark.parametrize(("owner", "name", "after"), STEPS)
@@ -261,7 +266,8 @@ def test_an_interrupted_soft_delete_is_finished_by_the_next_list(
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "after"), [(delete, "moved", False), (delete, "moved", True), (os, "link", True)]
+    ("owner", "name", "after"),
+    [(delete, "move_transcript", False), (delete, "move_transcript", True), (os, "link", True)],
 )
 def test_an_interrupted_restore_is_finished_by_the_next_list(
     store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
@@ -306,7 +312,9 @@ def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path
     assert outcomes == sorted(outcomes, key=[before, after].index)
 
 
-@pytest.mark.parametrize(("owner", "name"), [(delete, "erase_titles"), (Layout, "remove"), (Layout, "remove_kept")])
+@pytest.mark.parametrize(
+    ("owner", "name"), [(delete, "erase_titles"), (Layout, "remove_transcript"), (Layout, "remove_deleted")]
+)
 def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
     store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
@@ -413,7 +421,7 @@ def test_an_unreadable_transcript_is_not_listed_as_restorable(store: Both, layou
     for session in ("s", "broken"):
         store.delete(AGENT, session, soft=True)
     [broken] = [each for each in store.list_deleted() if each.session == "broken"]
-    layout.kept(AGENT, broken.name).write_bytes(b"\0" * 100)
+    layout.deleted_transcript(AGENT, broken.name).write_bytes(b"\0" * 100)
     assert [each.session for each in store.list_deleted()] == ["s"]
     assert isinstance(store.list_deleted()[0], DeletedSession)
     assert [finding.name for finding in verify_store(store) if finding.is_damage] == [broken.name]
@@ -501,9 +509,9 @@ def test_pages_are_full_without_archived_sessions(store: Both) -> None:
         store.set_archived(row, True)
     [folder] = store.list_agents()
     hidden = store.read_state(folder).archived
-    page = store.catalog.ask(lambda index: index.page(folder, None, None, "", 2, hidden), folder)
+    page = store.index.query(lambda index: index.select_page(folder, None, None, "", 2, hidden), folder)
     assert [row.session for row in page.rows] == ["f", "b"]
-    page = store.catalog.ask(lambda index: index.page(folder, None, page.next, "", 2, hidden), folder)
+    page = store.index.query(lambda index: index.select_page(folder, None, page.next, "", 2, hidden), folder)
     assert ([row.session for row in page.rows], page.next) == (["a"], None)
 
 

@@ -11,7 +11,7 @@ import pytest
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.store import compress as store_compress
 from acp_proxy.store import fork, open_session
-from acp_proxy.store.compress import Terms
+from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.journal import DELETED
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance.verify import UNFINISHED_FORK, verify_store
@@ -80,7 +80,7 @@ def test_a_fork_at_a_message_has_what_came_up_to_it(store: Both, *, is_compresse
     say_three_turns(store)
     if is_compressed:
         store.update_index(AGENT, "p")
-        assert store.compress(AGENT, file_name("p"), Terms(min_size=1, older_than=0.0)) is not None
+        assert store.compress(AGENT, file_name("p"), CompressionOptions(min_size=1, older_than=0.0)) is not None
     begun(store, until=store.find_fork_end(AGENT, "p", Point("b"))).close()
     assert spoken(store, "f") == ["a", "b"]
     assert store.find_fork_end(AGENT, "p", Point("nobody")) is None
@@ -203,7 +203,7 @@ def test_a_fork_is_complete_if_the_copys_own_name_cannot_be_removed(
     assert spoken(parent, "f") == ["one", "two"]
     transcript.close()
     assert any(name.endswith(".new") for name in names(parent))
-    store_compress.clear(parent.layout)
+    store_compress.remove_leftovers(parent.layout)
     assert not any(name.endswith(".new") for name in names(parent))
     assert spoken(parent, "f") == ["one", "two"]
 
@@ -220,7 +220,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_fork_or_none(tmp_path: Path) -> Non
     for last in killed.forking(tmp_path):
         store = Both(last.root)
         assert listed(store) in (["p"], ["f", "p"])
-        store_compress.clear(store.layout)
+        store_compress.remove_leftovers(store.layout)
         assert not list(last.root.glob("transcripts/*/*.new"))
         assert spoken(store, "p") == killed.PARENTS
         try:

@@ -94,12 +94,12 @@ def test_a_superseded_transcript_is_only_in_the_complete_list(shelf: Shelf) -> N
 def test_sessions_of_two_agents_with_equal_ids_are_separate(shelf: Shelf) -> None:
     shelf.session("same", at=1)
     shelf.add("same", agent="other")
-    shelf.index.remove(AGENT, file_name("same"))
+    shelf.index.remove_rows(AGENT, file_name("same"))
     assert shelf.page() == []
-    assert [row.agent for row in shelf.index.page("other", None, None, talk.RUN).rows] == ["other"]
-    assert shelf.index.has("other", file_name("same"))
-    assert not shelf.index.has(AGENT, file_name("same"))
-    shelf.index.remove(AGENT, file_name("same"))
+    assert [row.agent for row in shelf.index.select_page("other", None, None, talk.RUN).rows] == ["other"]
+    assert shelf.index.has_row("other", file_name("same"))
+    assert not shelf.index.has_row(AGENT, file_name("same"))
+    shelf.index.remove_rows(AGENT, file_name("same"))
 
 
 def state(shelf: Shelf, run: str) -> tuple[bool, bool]:
@@ -146,9 +146,9 @@ def test_changes_between_pages_hide_or_repeat_no_older_session(shelf: Shelf) -> 
     assert next(pages) == ["s8", "s7", "s6"]
     shelf.session("new", at=100)
     shelf.append("s2", prompt("again", at=101))  # moves to the front, and is not repeated
-    shelf.index.remove(AGENT, file_name("s6"))
+    shelf.index.remove_rows(AGENT, file_name("s6"))
     assert next(pages) == ["s5", "s4", "s3"]
-    shelf.index.remove(AGENT, file_name("s3"))  # the next page begins here
+    shelf.index.remove_rows(AGENT, file_name("s3"))  # the next page begins here
     shelf.session("newer", at=102)
     assert next(pages) == ["s1", "s0"]
     assert next(pages, None) is None
@@ -157,8 +157,8 @@ def test_changes_between_pages_hide_or_repeat_no_older_session(shelf: Shelf) -> 
 def test_an_exactly_full_last_page_has_no_next(shelf: Shelf) -> None:
     for number in range(4):
         shelf.session(f"s{number}")
-    page = shelf.index.page(AGENT, None, None, talk.RUN, 2)
-    last = shelf.index.page(AGENT, None, page.next, talk.RUN, 2)
+    page = shelf.index.select_page(AGENT, None, None, talk.RUN, 2)
+    last = shelf.index.select_page(AGENT, None, page.next, talk.RUN, 2)
     assert len(last.rows) == 2
     assert last.next is None
 
@@ -355,7 +355,7 @@ def test_a_file_without_a_session_id_is_not_listed(shelf: Shelf, data: bytes) ->
     shelf.path("s").write_bytes(data)
     assert shelf.add("s")
     assert shelf.page() == []
-    assert not shelf.index.has(AGENT, file_name("s"))
+    assert not shelf.index.has_row(AGENT, file_name("s"))
 
 
 def test_only_a_finished_turn_needs_no_mark(shelf: Shelf) -> None:
@@ -375,7 +375,7 @@ def test_an_index_on_disk_keeps_its_rows(shelf: Shelf, tmp_path: Path) -> None:
     first = Shelf(tmp_path, path)
     states = [first.index.is_new]
     first.session("s")
-    first.index.is_filled()
+    first.index.set_filled()
     states.append(first.index.is_new)
     assert states == [True, False]
     first.index.close()
@@ -396,7 +396,7 @@ def test_an_index_that_was_never_filled_is_new(tmp_path: Path) -> None:
 def test_an_index_in_memory_does_not_last() -> None:
     index = Index(None)
     assert index.is_new
-    assert not index.lasts
+    assert not index.is_on_disk
     index.close()
 
 
@@ -421,14 +421,14 @@ def test_an_index_of_another_version_is_refused(tmp_path: Path) -> None:
 def test_changes_made_together_are_seen_together(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite3"
     shelf, other = Shelf(tmp_path, path), Shelf(tmp_path, path)
-    with shelf.index.together():
+    with shelf.index.transaction():
         shelf.session("s")
         shelf.session("t")
         assert other.page() == []
-        assert not shelf.index.remove(AGENT, file_name("gone"))
+        assert not shelf.index.remove_rows(AGENT, file_name("gone"))
         assert not shelf.index.clear_log()
     assert sorted(other.page()) == ["s", "t"]
-    with suppress(OSError), shelf.index.together():
+    with suppress(OSError), shelf.index.transaction():
         shelf.session("u")
         raise OSError
     assert sorted(other.page()) == sorted(shelf.page()) == ["s", "t"]
@@ -441,7 +441,7 @@ def test_a_removed_row_leaves_no_trace_in_the_file(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, path)
     shelf.write("s", prompt("a secret of the user"), answer())
     assert b"secret" in written(tmp_path)
-    shelf.index.remove(AGENT, file_name("s"))
+    shelf.index.remove_rows(AGENT, file_name("s"))
     assert shelf.index.clear_log()
     assert b"secret" not in written(tmp_path)
     shelf.index.close()
@@ -455,7 +455,7 @@ def test_a_row_moved_by_a_page_split_leaves_no_trace(tmp_path: Path) -> None:
         words.append(f"{chance.getrandbits(80):020x}")
         shelf.write(f"s{number}", prompt(words[-1]), info(_meta={"x": words[-1] * chance.randrange(40)}))
     for number in range(60):
-        shelf.index.remove(AGENT, file_name(f"s{number}"))
+        shelf.index.remove_rows(AGENT, file_name(f"s{number}"))
         assert shelf.index.clear_log()
         assert words[number].encode() not in written(tmp_path)
     shelf.index.close()

@@ -20,9 +20,9 @@ from acp_proxy.errors import Unreadable
 from acp_proxy.store import delete
 from acp_proxy.store import index as index_module
 from acp_proxy.store import index_update as catalog_module
-from acp_proxy.store.compress import Terms
+from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.index import Index
-from acp_proxy.store.index_update import Catalog
+from acp_proxy.store.index_update import StoreIndex
 from acp_proxy.store.journal import Journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance.verify import verify_store
@@ -96,9 +96,9 @@ def test_a_session_deleted_during_indexing_has_no_row(
             monkeypatch.undo()
             delete.remove(Layout(root), AGENT, "s", name, soft=soft)
             (root / "unindexed" / AGENT / name).unlink()
-        return Index.add(index, agent, name, reading)
+        return Index.update_row(index, agent, name, reading)
 
-    monkeypatch.setattr(index_module.Index, "add", overtaken)
+    monkeypatch.setattr(index_module.Index, "update_row", overtaken)
     assert [row.name for row in store.list_all()] == [file_name("s")]
     assert not any(b"secret" in path.read_bytes() for path in root.glob("index.sqlite3*"))
 
@@ -115,7 +115,7 @@ def test_a_transcript_compressed_during_indexing_is_indexed_correctly(
         monkeypatch.undo()
         other = Both(root)
         assert [row.session for row in other.list_all()] == ["s"]
-        assert other.compress(AGENT, file_name("s"), Terms(min_size=1, older_than=0.0)) is not None
+        assert other.compress(AGENT, file_name("s"), CompressionOptions(min_size=1, older_than=0.0)) is not None
         return reading
 
     monkeypatch.setattr("acp_proxy.store.index_update.Reading", overtaken)
@@ -146,17 +146,17 @@ def test_a_kill_after_the_removal_of_a_row_loses_no_revived_session(
 ) -> None:
     talk.keep(store, AGENT, "s")
     assert listed(store) == ["s"]
-    remove = Index.remove
+    remove = Index.remove_rows
 
     def killed(index: Index, agent: str, *names: str) -> bool:
         remove(index, agent, *names)
         raise Killed
 
-    monkeypatch.setattr(index_module.Index, "remove", killed)
+    monkeypatch.setattr(index_module.Index, "remove_rows", killed)
     with pytest.raises(Killed):
         store.remove_from_index(AGENT, "s")  # like the process that deleted it, after another one has restored it
     assert in_file(root) == []
-    monkeypatch.setattr(index_module.Index, "remove", remove)
+    monkeypatch.setattr(index_module.Index, "remove_rows", remove)
     assert listed(Both(root)) == ["s"]
 
 
@@ -213,9 +213,9 @@ def test_a_session_restored_during_a_list_is_in_the_next_list(
             monkeypatch.undo()
             other = Both(root)
             other.restore(other.list_deleted()[0])
-        return Index.remove(index, agent, *names)
+        return Index.remove_rows(index, agent, *names)
 
-    monkeypatch.setattr(index_module.Index, "remove", overtaken)
+    monkeypatch.setattr(index_module.Index, "remove_rows", overtaken)
     (root / "unindexed" / AGENT / file_name("s")).unlink()
     listed(store)
     assert listed(Both(root)) == ["s"]
@@ -754,13 +754,13 @@ def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
     """As on a network file system that has lost its locks: SQLite would try again for ten seconds each time."""
     talk.keep(full, AGENT, "new", at=5)
     fills: list[str] = []
-    fill = Catalog._fill
+    fill = StoreIndex._fill
 
-    def counted(catalog: Catalog, index: Index) -> None:
+    def counted(catalog: StoreIndex, index: Index) -> None:
         fills.append("fill")
         fill(catalog, index)
 
-    monkeypatch.setattr(Catalog, "_fill", counted)
+    monkeypatch.setattr(StoreIndex, "_fill", counted)
     opened = Both(root)
     with monkeypatch.context() as locks:
         locks.setattr(private_files, "has_record_locks", lambda path: False)
@@ -809,7 +809,7 @@ class Locked(sqlite3.Connection):
 def test_the_rows_of_a_locked_index_are_not_waited_for(full: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = Index(None)
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Locked))
-    index.take_over(root / "index.sqlite3")
+    index.copy_from(root / "index.sqlite3")
     assert index.is_new
     index.close()
     monkeypatch.undo()

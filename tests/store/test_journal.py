@@ -42,15 +42,15 @@ def journal(path: Path) -> Journal:
 
 
 def test_a_session_stays_deleted_until_it_is_lifted(journal: Journal) -> None:
-    assert journal.deleted() == frozenset()
+    assert journal.read_deleted() == frozenset()
     journal.append(DELETED, "a", talk.time(1))
     journal.append(DELETED, "b", talk.time(2))
-    assert journal.deleted() == {"a", "b"}
+    assert journal.read_deleted() == {"a", "b"}
     journal.append(LIFTED, "a", talk.time(3))
-    assert journal.deleted() == {"b"}
+    assert journal.read_deleted() == {"b"}
     journal.append(DELETED, "a", talk.time(4))
     journal.append(DELETED, "a", talk.time(5))
-    assert journal.deleted() == {"a", "b"}
+    assert journal.read_deleted() == {"a", "b"}
 
 
 def test_the_lock_is_reentrant_and_excludes_others(journal: Journal, path: Path) -> None:
@@ -74,26 +74,26 @@ def test_an_event_is_one_line_of_a_private_file(journal: Journal, path: Path) ->
 @pytest.mark.parametrize("session", ODD_IDS, ids=lambda session: ascii(session)[:12])
 def test_a_session_with_any_id_can_be_deleted(journal: Journal, path: Path, session: str) -> None:
     journal.append(DELETED, session, talk.time(1))
-    assert Journal(path).deleted() == {session}
+    assert Journal(path).read_deleted() == {session}
     assert path.read_bytes().count(b"\n") == 1
 
 
 def test_journals_of_one_file_see_each_others_events(journal: Journal, path: Path) -> None:
     other = Journal(path)
-    assert other.deleted() == frozenset()
+    assert other.read_deleted() == frozenset()
     journal.append(DELETED, "a", talk.time(1))
-    assert other.deleted() == {"a"}
+    assert other.read_deleted() == {"a"}
     other.append(LIFTED, "a", talk.time(2))
-    assert journal.deleted() == frozenset()
+    assert journal.read_deleted() == frozenset()
 
 
 def test_a_moved_or_replaced_file_is_read_again(journal: Journal, path: Path) -> None:
     journal.append(DELETED, "a", talk.time(1))
-    assert journal.deleted() == {"a"}
+    assert journal.read_deleted() == {"a"}
     path.rename(path.with_name("aside"))
-    assert journal.deleted() == frozenset()
+    assert journal.read_deleted() == frozenset()
     Journal(path).append(DELETED, "b", talk.time(1))  # as long as the first event
-    assert journal.deleted() == {"b"}
+    assert journal.read_deleted() == {"b"}
 
 
 @pytest.mark.parametrize("between", [b"", b"\0\0", b"*", b'{"at":"torn'])
@@ -101,7 +101,7 @@ def test_several_events_on_one_line_are_all_read(journal: Journal, path: Path, b
     for session in ("a", "b", "c"):
         journal.append(DELETED, session, talk.time(0))
     path.write_bytes(path.read_bytes().replace(b"\n", between, 2))
-    assert Journal(path).deleted() == {"a", "b", "c"}
+    assert Journal(path).read_deleted() == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize("torn", [b'{"at":"', b'{"at":"x","event":"deleted","sessionId":"\xc3', b"\0" * 100, b"x"])
@@ -110,7 +110,7 @@ def test_an_append_after_a_torn_line_begins_a_new_line(journal: Journal, path: P
     with path.open("ab") as file:
         file.write(torn)
     journal.append(DELETED, "b", talk.time(2))
-    assert journal.deleted() == {"a", "b"}
+    assert journal.read_deleted() == {"a", "b"}
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_unreadable_lines_are_skipped(journal: Journal, path: Path, line: bytes)
     with path.open("ab") as file:
         file.write(line + b"\n")
     journal.append(DELETED, "b", talk.time(2))
-    assert journal.deleted() == {"a", "b"}
+    assert journal.read_deleted() == {"a", "b"}
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -152,15 +152,15 @@ def test_damage_never_raises_and_keeps_earlier_events(
     for deletes, session in events:
         journal.append(DELETED if deletes else LIFTED, session, talk.time(1))
         (expected.add if deletes else expected.discard)(session)
-    assert {ascii(session) for session in journal.deleted()} == {ascii(session) for session in expected}
+    assert {ascii(session) for session in journal.read_deleted()} == {ascii(session) for session in expected}
     with path.open("ab") as file:
         file.write(data.draw(st.binary(max_size=40)) + b"\n")
-    journal.deleted()
+    journal.read_deleted()
 
 
 def test_two_processes_can_append_at_once(path: Path) -> None:
     run_together(("delete", path, "one", "200"), ("delete", path, "two", "200"))
-    assert Journal(path).deleted() == {f"{name}-{number}" for name in ("one", "two") for number in range(200)}
+    assert Journal(path).read_deleted() == {f"{name}-{number}" for name in ("one", "two") for number in range(200)}
 
 
 @pytest.mark.parametrize("size", [200, 201, 250])
@@ -169,7 +169,7 @@ def test_a_full_disk_fails_one_delete_and_later_ones_are_whole(path: Path, size:
     number, problem = said.split()
     assert int(number) >= 1
     assert problem in ("ENOSPC", "EFBIG")
-    assert Journal(path).deleted() == {*map(str, range(int(number))), "room again"}
+    assert Journal(path).read_deleted() == {*map(str, range(int(number))), "room again"}
 
 
 def test_an_unusable_file_raises_an_oserror(path: Path) -> None:
@@ -177,15 +177,15 @@ def test_an_unusable_file_raises_an_oserror(path: Path) -> None:
     with pytest.raises(OSError):
         Journal(path).append(DELETED, "a", talk.time(1))
     with pytest.raises(OSError):
-        Journal(path).deleted()
+        Journal(path).read_deleted()
     with pytest.raises(FileNotFoundError):
         Journal(path / "missing" / "state.jsonl").append(DELETED, "a", talk.time(1))
-    assert Journal(path / "missing" / "state.jsonl").deleted() == frozenset()
+    assert Journal(path / "missing" / "state.jsonl").read_deleted() == frozenset()
 
 
 def test_no_descriptor_stays_open(journal: Journal, tmp_path: Path) -> None:
     journal.append(DELETED, "a", talk.time(0))
-    journal.deleted()
+    journal.read_deleted()
     assert open_below(tmp_path) == []
 
 
@@ -196,21 +196,21 @@ def test_a_soft_delete_remembers_its_transcript(journal: Journal) -> None:
     kept = kept_as(file_name("a"), talk.time(1))
     journal.append(DELETED, "a", talk.time(1), transcript=kept)
     journal.append(DELETED, "b", talk.time(1))
-    assert journal.deleted() == {"a", "b"}
-    assert journal.state().deleted == {"a": kept, "b": None}
+    assert journal.read_deleted() == {"a", "b"}
+    assert journal.read_state().deleted == {"a": kept, "b": None}
     journal.append(RESTORED, "a", talk.time(2))
-    assert journal.deleted() == {"b"}
+    assert journal.read_deleted() == {"b"}
     journal.append(DELETED, "a", talk.time(3), transcript=kept)
     journal.append(DELETED, "a", talk.time(4))
-    assert journal.state().deleted == {"a": None, "b": None}
+    assert journal.read_state().deleted == {"a": None, "b": None}
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "", "state", "a~x"])
 def test_an_event_with_an_invalid_transcript_name_is_ignored(journal: Journal, name: str) -> None:
     journal.append(DELETED, "a", talk.time(1), transcript=name)
     journal.append(TITLED, "a", talk.time(1), transcript=name, title="no")
-    assert journal.deleted() == frozenset()
-    assert journal.state().titles == {}
+    assert journal.read_deleted() == frozenset()
+    assert journal.read_state().titles == {}
 
 
 @pytest.mark.parametrize("to", ["", f"{file_name('a')}~1"])
@@ -219,22 +219,22 @@ def test_a_rename_or_removal_is_under_way_until_the_old_names_next_title(journal
     for event in (RESTORED, TITLED):
         title(journal, "a", "Mine", transcript=kept)
         journal.append(event, "a", talk.time(2), transcript=kept, to=to)
-        assert {name: moving.to for name, moving in journal.state().moving.items()} == {kept: to}
-        assert journal.state().titles == {kept: "Mine"}
+        assert {name: moving.to for name, moving in journal.read_state().moving.items()} == {kept: to}
+        assert journal.read_state().titles == {kept: "Mine"}
         title(journal, "a", None, transcript=kept)
-        assert (journal.state().moving, journal.state().titles) == ({}, {})
+        assert (journal.read_state().moving, journal.read_state().titles) == ({}, {})
 
 
 @pytest.mark.parametrize(("event", "more"), [(DELETED, {"to": ""}), (LIFTED, {"to": ""}), (TITLED, {"to": ""})])
 def test_a_new_name_without_an_old_one_means_nothing(journal: Journal, event: str, more: dict[str, str]) -> None:
     journal.append(event, "a", talk.time(1), **more)
-    assert journal.state().moving == {}
+    assert journal.read_state().moving == {}
 
 
 def test_a_new_name_that_is_none_means_nothing(journal: Journal) -> None:
     kept = kept_as(file_name("a"), talk.time(1))
     journal.append(RESTORED, "a", talk.time(1), transcript=kept, to="../../etc/passwd")
-    assert journal.state().moving == {}
+    assert journal.read_state().moving == {}
 
 
 def test_what_a_holder_of_the_lock_appends_is_known_without_reading(
@@ -245,25 +245,25 @@ def test_what_a_holder_of_the_lock_appends_is_known_without_reading(
         file.write(b'{"torn')
     kept = kept_as(file_name("c"), talk.time(1))
     with journal.alone():
-        assert journal.deleted() == {"a"}
+        assert journal.read_deleted() == {"a"}
         monkeypatch.setattr(Journal, "_events", None)
         journal.append(LIFTED, "a", talk.time(2))
         journal.append(DELETED, "b", talk.time(2))
         title(journal, "c", "text")
         journal.append(TITLED, "c", talk.time(2), transcript=kept, to="")
-        known = journal.state()
+        known = journal.read_state()
     monkeypatch.undo()
-    assert known == Journal(path).state()
+    assert known == Journal(path).read_state()
     assert known.deleted == {"b": None}
 
 
 def test_what_others_append_meanwhile_is_read(journal: Journal, path: Path) -> None:
     journal.append(DELETED, "a", talk.time(1))
-    assert journal.deleted() == {"a"}
+    assert journal.read_deleted() == {"a"}
     Journal(path).append(DELETED, "b", talk.time(1))
     with journal.alone():
         journal.append(DELETED, "c", talk.time(1))
-        assert journal.deleted() == {"a", "b", "c"}
+        assert journal.read_deleted() == {"a", "b", "c"}
 
 
 # Titles.
@@ -277,16 +277,20 @@ def test_the_last_title_counts_until_it_is_cleared_or_its_session_deleted(journa
     title(journal, "a", "first")
     title(journal, "a", "second")
     title(journal, "b", "other")
-    assert (journal.state().title("a"), journal.state().title("b"), journal.state().title("c")) == (
+    assert (
+        journal.read_state().find_title("a"),
+        journal.read_state().find_title("b"),
+        journal.read_state().find_title("c"),
+    ) == (
         "second",
         "other",
         None,
     )
     title(journal, "a", None)
-    assert journal.state().title("a") is None
+    assert journal.read_state().find_title("a") is None
     journal.append(DELETED, "b", talk.time(2))
     journal.append(LIFTED, "b", talk.time(3))
-    assert Journal(path).state().titles == {}
+    assert Journal(path).read_state().titles == {}
 
 
 def test_a_superseded_transcript_can_have_a_title(journal: Journal) -> None:
@@ -294,14 +298,14 @@ def test_a_superseded_transcript_can_have_a_title(journal: Journal) -> None:
     title(journal, "a", "the older", transcript=aside)
     title(journal, "a", "the newer")
     journal.append(DELETED, "a", talk.time(2))
-    assert journal.state().titles == {aside: "the older"}
+    assert journal.read_state().titles == {aside: "the older"}
 
 
 def test_an_invalid_title_clears_the_title(journal: Journal, path: Path) -> None:
     title(journal, "a", "mine")
     with path.open("ab") as file:
         file.write(b'{"at":"","event":"titled","sessionId":"a","title":7}\n')
-    assert journal.state().titles == {}
+    assert journal.read_state().titles == {}
 
 
 @pytest.mark.parametrize("between", [b"\n", b"", b"\0\0", b'{"at":"torn'])
@@ -318,9 +322,9 @@ def test_erasing_titles_keeps_other_events_and_the_size(journal: Journal, path: 
     assert path.stat().st_size == size
     assert b"words" not in path.read_bytes()
     for known in (journal, Journal(path)):
-        assert known.deleted() == {"a", "b"}
-        assert known.state().titles == {file_name("c"): "others"}
-        assert known.state().titled == {file_name("c")}
+        assert known.read_deleted() == {"a", "b"}
+        assert known.read_state().titles == {file_name("c"): "others"}
+        assert known.read_state().titled == {file_name("c")}
     before = path.read_bytes()
     journal.erase_titles([file_name("a")])
     assert path.read_bytes() == before
@@ -334,15 +338,15 @@ def test_a_torn_title_is_erased_too(journal: Journal, path: Path) -> None:
     assert path.read_bytes().count(b"the wo") == 2
     journal.erase_titles([file_name("a")])
     assert b"the wo" not in path.read_bytes()
-    assert journal.deleted() == {"a"}
+    assert journal.read_deleted() == {"a"}
 
 
 def test_titles_are_erased_while_others_append(path: Path) -> None:
     run_together(("rename", path, "one", "100"), ("delete", path, "two", "200"))
-    assert Journal(path).deleted() == {f"two-{number}" for number in range(200)} | {
+    assert Journal(path).read_deleted() == {f"two-{number}" for number in range(200)} | {
         f"one-{number}" for number in range(100)
     }
-    assert Journal(path).state().titled == frozenset()
+    assert Journal(path).read_state().titled == frozenset()
     assert b"secret" not in path.read_bytes()
 
 
@@ -351,35 +355,35 @@ def test_a_session_is_archived_until_it_is_unarchived_deleted_or_set_aside(journ
     journal.append(ARCHIVED, "a", talk.time(1))
     journal.append(ARCHIVED, "b", talk.time(2), transcript=aside)
     journal.append(DELETED, "c", talk.time(3))
-    assert journal.state().archived == {file_name("a"): "a", aside: "b"}
-    assert journal.state().hidden == {"a", "c"}
+    assert journal.read_state().archived == {file_name("a"): "a", aside: "b"}
+    assert journal.read_state().hidden == {"a", "c"}
     journal.append(UNARCHIVED, "a", talk.time(4))
     journal.append(TITLED, "b", talk.time(5), transcript=aside, title=None, to="")
-    assert journal.state().archived == {}
-    assert journal.state().hidden == {"c"}
+    assert journal.read_state().archived == {}
+    assert journal.read_state().hidden == {"c"}
     for event in (ARCHIVED, DELETED, LIFTED):
         journal.append(event, "a", talk.time(6))
-    assert Journal(path).state().archived == {}
-    assert Journal(path).state().hidden == {"c"}
+    assert Journal(path).read_state().archived == {}
+    assert Journal(path).read_state().hidden == {"c"}
 
 
 def test_in_what_the_agent_sends_its_own_title_and_archive_state_count(journal: Journal) -> None:
     journal.append(TITLED, "a", talk.time(1), title="Mine")
     journal.append(ARCHIVED, "a", talk.time(2))
-    state = journal.state()
-    assert (state.title("a"), state.title_for_agent("a")) == ("Mine", "Mine")
+    state = journal.read_state()
+    assert (state.find_title("a"), state.find_title_for_agent("a")) == ("Mine", "Mine")
     assert state.archived_here == {"a"}
     journal.append(TITLED, "a", talk.time(3), title="Given in the agent", by="agent")
     journal.append(ARCHIVED, "a", talk.time(4), by="agent")
-    state = journal.state()
-    assert (state.title("a"), state.title_for_agent("a")) == ("Given in the agent", None)
+    state = journal.read_state()
+    assert (state.find_title("a"), state.find_title_for_agent("a")) == ("Given in the agent", None)
     assert state.hidden == {"a"}
     assert state.archived_here == frozenset()
     journal.append(TITLED, "a", talk.time(5), title="Mine again")
     journal.append(UNARCHIVED, "a", talk.time(6))
     journal.append(ARCHIVED, "a", talk.time(7))
-    state = Journal(journal._path).state()
-    assert state.title_for_agent("a") == "Mine again"
+    state = Journal(journal._path).read_state()
+    assert state.find_title_for_agent("a") == "Mine again"
     assert state.archived_here == {"a"}
 
 
@@ -387,5 +391,5 @@ def test_a_delete_ends_what_the_agent_has_said(journal: Journal) -> None:
     journal.append(TITLED, "a", talk.time(1), title="Given in the agent", by="agent")
     journal.append(ARCHIVED, "a", talk.time(2), by="agent")
     journal.append(DELETED, "a", talk.time(3))
-    state = journal.state()
+    state = journal.read_state()
     assert (state.titled_by_agent, state.archived_by_agent) == (frozenset(), frozenset())

@@ -23,17 +23,17 @@ def test_only_transcripts_count_as_transcripts(tmp_path: Path) -> None:
     others = ("state.jsonl", "notes.txt", f"{a}.jsonl.bak", f"{a}-copy.jsonl", f"Copy of {a}.jsonl", "session.jsonl")
     for name in (f"{b}.jsonl", f"{a}.jsonl", f"{a}~1.jsonl", *others):
         (folder / name).touch()
-    assert layout.names("agent") == [a, f"{a}~1", b]
-    assert layout.names("nobody") == []
+    assert layout.list_names("agent") == [a, f"{a}~1", b]
+    assert layout.list_names("nobody") == []
 
 
 def test_every_folder_is_an_agent(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    assert layout.agents() == []
+    assert layout.list_agents() == []
     for name in ("b", "a"):
         layout.transcript(name, "s").parent.mkdir(parents=True)
     (tmp_path / "transcripts" / "file").touch()
-    assert layout.agents() == ["a", "b"]
+    assert layout.list_agents() == ["a", "b"]
     assert layout.has_agent("a")
     assert not layout.has_agent("file")
     assert not layout.has_agent("c")
@@ -42,17 +42,17 @@ def test_every_folder_is_an_agent(tmp_path: Path) -> None:
 def test_marks_can_be_set_and_removed_repeatedly(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     name, other = file_name("s"), file_name("t")
-    assert layout.marked("agent") == []
+    assert layout.list_marked("agent") == []
     layout.unmark("agent", name, lambda: False)
     for _ in range(2):
         layout.mark("agent", name)
     layout.mark("other", other)
-    assert layout.marked("agent") == [name]
+    assert layout.list_marked("agent") == [name]
     assert (layout.is_marked("agent", name), layout.is_marked("agent", other)) == (True, False)
     for is_needed in (True, True, False, False):
         layout.unmark("agent", name, lambda is_needed=is_needed: is_needed)  # type: ignore[misc]
-        assert layout.marked("agent") == [name] * is_needed
-    assert layout.marked("other") == [other]
+        assert layout.list_marked("agent") == [name] * is_needed
+    assert layout.list_marked("other") == [other]
 
 
 def test_a_mark_counts_until_its_removal_is_complete(tmp_path: Path) -> None:
@@ -62,16 +62,16 @@ def test_a_mark_counts_until_its_removal_is_complete(tmp_path: Path) -> None:
     seen: list[list[str]] = []
 
     def look() -> bool:
-        seen.append(layout.marked("agent"))
+        seen.append(layout.list_marked("agent"))
         assert not layout.is_marked("agent", name)
-        layout.give_marks_back("agent")
-        seen.append(layout.marked("agent"))
+        layout.restore_marks("agent")
+        seen.append(layout.list_marked("agent"))
         assert layout.is_marked("agent", name)
         return False
 
     layout.unmark("agent", name, look)
     assert seen == [[name], [name]]
-    assert layout.marked("agent") == [name]  # another process looks at it once more
+    assert layout.list_marked("agent") == [name]  # another process looks at it once more
 
 
 def test_foreign_files_beside_marks_are_ignored(tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ def test_foreign_files_beside_marks_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "unindexed" / "agent" / file_name("a directory")).mkdir()
     (tmp_path / "unindexed" / "agent" / "notes.txt").touch()
     (tmp_path / "unindexed" / "file").touch()
-    assert layout.marked("agent") == [file_name("s")]
-    assert layout.marked("file") == []
+    assert layout.list_marked("agent") == [file_name("s")]
+    assert layout.list_marked("file") == []
 
 
 def test_an_index_is_discarded_with_its_log_files(tmp_path: Path) -> None:
@@ -89,5 +89,5 @@ def test_an_index_is_discarded_with_its_log_files(tmp_path: Path) -> None:
     for name in ("index.sqlite3", "index.sqlite3-wal", "index.sqlite3-shm", "index.sqlite3.bak"):
         (tmp_path / name).touch()
     for _ in range(2):
-        layout.discard_index()
+        layout.remove_index()
     assert [path.name for path in tmp_path.iterdir()] == ["index.sqlite3.bak"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store import index_update
-from acp_proxy.store.compress import Terms
+from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.index import Index
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript.file_names import compressed, file_name
@@ -142,7 +142,7 @@ def test_an_unchanged_folder_is_not_read(store: Both, other: Both) -> None:
     for session in ("a", "b", "c"):
         sent(other, store, session)
     talk.keep(store, AGENT, "own")
-    assert store.compress(AGENT, file_name("c"), Terms(min_size=1, older_than=0.0)) is not None
+    assert store.compress(AGENT, file_name("c"), CompressionOptions(min_size=1, older_than=0.0)) is not None
     assert compressed(path_of(store, "c")).exists()
     before = listed(store)
     with looked_at(store.root / "transcripts" / AGENT) as touched:
@@ -187,15 +187,15 @@ def test_a_row_removed_while_its_folder_is_read_comes_back(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s")
-    remember = Index.remember
+    remember = Index.remember_folder
 
     def overtaken(index: Index, agent: str, seen: str, removals: int) -> None:
-        monkeypatch.setattr(Index, "remember", remember)
+        monkeypatch.setattr(Index, "remember_folder", remember)
         with closing(Index(root / "index.sqlite3")) as others:
-            others.remove(AGENT, file_name("s"))
+            others.remove_rows(AGENT, file_name("s"))
         remember(index, agent, seen, removals)
 
-    monkeypatch.setattr(Index, "remember", overtaken)
+    monkeypatch.setattr(Index, "remember_folder", overtaken)
     assert [row.session for row in store.list_all()] == []  # the row was removed before the query
     assert listed(store) == ["s"]
 
@@ -208,7 +208,7 @@ def test_reading_an_unchanged_folder_does_not_wait_for_a_writer_of_the_index(
     assert [row.session for row in store.list_page(AGENT, None, None, talk.RUN).rows] == ["s"]
     (root / "transcripts" / AGENT / "notes.txt").touch()
     asked: list[Path] = []
-    monkeypatch.setattr(Index, "take_over", lambda index, path: asked.append(path))
+    monkeypatch.setattr(Index, "copy_from", lambda index, path: asked.append(path))
     with closing(sqlite3.connect(root / "index.sqlite3", isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
         assert [row.session for row in store.list_page(AGENT, None, None, talk.RUN).rows] == ["s"]

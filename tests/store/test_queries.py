@@ -181,7 +181,7 @@ def test_a_former_id_is_not_taken_as_a_prefix(store: Both) -> None:
         keep(store, "claude", session, at=at)
 
     def meant(given: str) -> list[str]:
-        return [row.named for row in store.find_named(given)]
+        return [row.selector for row in store.find_named(given)]
 
     assert meant("s1") == ["s1"]
     store.delete("claude", "s1")

@@ -18,8 +18,8 @@ def test_a_link_and_its_target_are_one_place(tmp_path: Path) -> None:
     there.mkdir()
     (tmp_path / "link").symlink_to(there)
     (tmp_path / "second").symlink_to(tmp_path / "link")
-    assert same_directory.canonical(str(tmp_path / "link")) == same_directory.canonical(str(there))
-    assert same_directory.canonical(str(tmp_path / "second" / "inner")) == same_directory.canonical(
+    assert same_directory.resolve_directory(str(tmp_path / "link")) == same_directory.resolve_directory(str(there))
+    assert same_directory.resolve_directory(str(tmp_path / "second" / "inner")) == same_directory.resolve_directory(
         str(there / "inner")
     )
 
@@ -27,65 +27,80 @@ def test_a_link_and_its_target_are_one_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize("spelling", ["{}/", "{}//", "{}/.", "{}/x/..", "/{}", "{}/./", "{}///."])
 def test_spellings_of_one_directory_are_one_place_even_if_it_is_missing(tmp_path: Path, spelling: str) -> None:
     for path in (tmp_path, tmp_path / "missing" / "deep"):
-        assert same_directory.canonical(spelling.format(path)) == same_directory.canonical(str(path))
-        assert same_directory.spelled(spelling.format(path)) == same_directory.spelled(str(path))
+        assert same_directory.resolve_directory(spelling.format(path)) == same_directory.resolve_directory(str(path))
+        assert same_directory.normalize_directory(spelling.format(path)) == same_directory.normalize_directory(
+            str(path)
+        )
 
 
 def test_children_siblings_and_other_cases_are_other_places(tmp_path: Path) -> None:
     for name in ("x/y", "xy", "X", "x "):
-        assert same_directory.canonical(str(tmp_path / name)) != same_directory.canonical(str(tmp_path / "x"))
+        assert same_directory.resolve_directory(str(tmp_path / name)) != same_directory.resolve_directory(
+            str(tmp_path / "x")
+        )
 
 
 def test_the_root_stays_the_root() -> None:
-    assert same_directory.canonical("/") == same_directory.spelled("/") == same_directory.spelled("//") == "/"
+    assert (
+        same_directory.resolve_directory("/")
+        == same_directory.normalize_directory("/")
+        == same_directory.normalize_directory("//")
+        == "/"
+    )
 
 
 def test_a_spelling_does_not_follow_links(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    assert same_directory.spelled(str(tmp_path / "link") + "/") == str(tmp_path / "link")
+    assert same_directory.normalize_directory(str(tmp_path / "link") + "/") == str(tmp_path / "link")
 
 
 @pytest.mark.parametrize(
     "spelling", ["C:\\Users\\me\\p", "c:/Users/me/p/", "C:/users/ME\\p", "c:\\Users\\.\\me\\x\\..\\p\\"]
 )
 def test_spellings_of_one_windows_directory_are_one_place_on_every_system(spelling: str) -> None:
-    assert same_directory.canonical(spelling) == same_directory.spelled(spelling) == "c:\\users\\me\\p"
+    assert (
+        same_directory.resolve_directory(spelling) == same_directory.normalize_directory(spelling) == "c:\\users\\me\\p"
+    )
 
 
 @pytest.mark.parametrize("spelling", ["\\\\Server\\Share", "\\\\server\\share\\", "\\\\SERVER/share/"])
 def test_spellings_of_one_share_are_one_place_on_every_system(spelling: str) -> None:
-    assert same_directory.canonical(spelling) == same_directory.spelled(spelling) == "\\\\server\\share"
+    assert (
+        same_directory.resolve_directory(spelling)
+        == same_directory.normalize_directory(spelling)
+        == "\\\\server\\share"
+    )
 
 
 def test_other_windows_directories_are_other_places() -> None:
     paths = ["C:\\", "D:\\", "C:\\p", "C:\\p\\q", "C:\\pq", "\\\\server\\p", "\\\\server\\p\\q", "\\\\other\\p"]
-    assert len({same_directory.canonical(path) for path in paths}) == len(paths)
-    assert same_directory.canonical("C:\\") == same_directory.canonical("c:/")
+    assert len({same_directory.resolve_directory(path) for path in paths}) == len(paths)
+    assert same_directory.resolve_directory("C:\\") == same_directory.resolve_directory("c:/")
 
 
 @pytest.mark.parametrize("path", ["/c:/Users", "/C:\\Users", "/mnt/C:/x", "C:", "C:x"])
 def test_a_path_that_resembles_a_windows_path_keeps_its_case(path: str) -> None:
-    assert not same_directory.is_windows(path)
-    assert same_directory.spelled(path) == path
+    assert not same_directory.is_windows_path(path)
+    assert same_directory.normalize_directory(path) == path
 
 
 def test_a_loop_of_links_is_a_place(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
-    assert same_directory.canonical(str(tmp_path / "a"))
+    assert same_directory.resolve_directory(str(tmp_path / "a"))
 
 
 @pytest.mark.parametrize(
     "path", ["/nul\0byte", "/\ud800", "/\udcff/x", "/" + "x" * 5000, "", "relative", "C:\\x", "\0"]
 )
 def test_an_invalid_path_is_a_place(path: str) -> None:
-    assert same_directory.canonical(path) == same_directory.canonical(path)
-    assert isinstance(same_directory.spelled(path), str)
+    assert same_directory.resolve_directory(path) == same_directory.resolve_directory(path)
+    assert isinstance(same_directory.normalize_directory(path), str)
 
 
 @given(texts)
 def test_any_path_is_a_place(path: str) -> None:
-    assert same_directory.canonical(f"/{path}") == same_directory.canonical(f"/{path}/")
+    assert same_directory.resolve_directory(f"/{path}") == same_directory.resolve_directory(f"/{path}/")
 
 
 @pytest.mark.skipif(os.name == "nt" or os.uname().sysname != "Linux", reason="the variable is Linux's")
@@ -107,7 +122,7 @@ def test_a_path_that_is_too_long_is_not_looked_up(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr("os.path.realpath", looked_up)
     long = "/" + "d/" * 100_000
-    assert same_directory.canonical(long) == same_directory.spelled(long)
+    assert same_directory.resolve_directory(long) == same_directory.normalize_directory(long)
     assert asked == []
-    assert same_directory.canonical(str(tmp_path)) == str(tmp_path)
+    assert same_directory.resolve_directory(str(tmp_path)) == str(tmp_path)
     assert asked == [str(tmp_path)]

@@ -13,7 +13,7 @@ import pytest
 
 from acp_proxy.errors import InvalidCursor, NewerFormat, StoreRefused
 from acp_proxy.protocol import acp
-from acp_proxy.store.completion_query import Glance
+from acp_proxy.store.completion_query import CompletionQuery
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
@@ -56,7 +56,7 @@ def test_a_store_may_have_a_long_path(tmp_path: Path) -> None:
     keep(store, "s", "hello")
     assert listed(store) == ["s"]
     assert found(store, "hello") == [("s", [1])]
-    assert [seen.named for seen in Glance(root).sessions("")] == ["s"]
+    assert [seen.selector for seen in CompletionQuery(root).find_sessions("")] == ["s"]
     store.delete(AGENT, "s")
     assert found(store, "hello") == []
     assert listed(store) == []

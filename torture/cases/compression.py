@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from acp_proxy.store import compress
-from acp_proxy.store.compress import Terms
+from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript import file_format
@@ -162,7 +162,9 @@ def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
     store, layout = Both(root), Layout(root)
     while not ended.is_set():
         for agent, name in store.find_compressible():
-            if not layout.is_marked(agent, name) and store.compress(agent, name, Terms(min_size=1, older_than=0.0)):
+            if not layout.is_marked(agent, name) and store.compress(
+                agent, name, CompressionOptions(min_size=1, older_than=0.0)
+            ):
                 compress.decompress(layout, agent, layout.transcript(agent, name))
                 store.list_all()
                 changes[0] += 1

@@ -37,7 +37,7 @@ class KnownHere:
 def look_up(store: Sessions, agent: str, session: str) -> KnownHere:
     """What is known of a session that an agent lists. Raises OSError."""
     layout = store.layout
-    if session in layout.journal(agent).deleted():
+    if session in layout.journal(agent).read_deleted():
         return KnownHere(is_deleted=True)
     path = layout.transcript(agent, file_names.file_name(session))
     try:
@@ -71,7 +71,7 @@ def _write(layout: Layout, data: bytes, prepare: Callable[[Path], None]) -> Take
         prepare(into.parent)
         known = layout.journal(agent)
         with private_files.alone_in(into.parent, wait=True), import_file.on_disk(into, source) as new, known.alone():
-            if header.session in known.deleted():
+            if header.session in known.read_deleted():
                 raise NotImported("it was deleted here")
             is_new = not layout.exists(agent, name)
             layout.mark(agent, name)

@@ -132,7 +132,7 @@ def _between(state: Browsing, look: FrameLook) -> str:
     about = (
         [state.place]
         if state.place
-        else [called(row.agent), row.named, f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"]
+        else [called(row.agent), row.selector, f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"]
     )
     text = _cut(_plain(" · ".join(about), look), look.width - 6)
     rest = "─".translate(look.forms) * max(look.width - cell_len(text) - 6, 0)
@@ -145,7 +145,7 @@ def _last(state: Browsing, look: FrameLook) -> str:
         ending = _DELETE if room >= len(_DELETE) + _LEAST_TITLE else _DELETE_BRIEFLY
         answer = _tail(_plain(state.answer, look), _LONGEST_ANSWER)
         wide = max(room - len(ending) - _LONGEST_ANSWER - 2, 0)
-        title = _cut(_plain(state.chosen.title or state.chosen.named, look), wide)
+        title = _cut(_plain(state.chosen.title or state.chosen.selector, look), wide)
         return f'{_BOLD}"{title}"{ending}{_END}{answer}{_SELECTED} {_END}'
     if state.asked is not None:
         label = _ASKED[state.asked]

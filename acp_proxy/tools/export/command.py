@@ -258,7 +258,7 @@ def _to_directory(source: _Source, rows: "list[ListedSession]", into: Path, *, f
             written.append(path)
         except (AcpProxyError, OSError) as problem:
             reason = f"{problem.strerror}. Run: acp-proxy doctor" if isinstance(problem, OSError) else problem
-            failed.append(f"{row.named}: {reason}")
+            failed.append(f"{row.selector}: {reason}")
     for path in written:
         typer.echo(sanitize.line(str(path)))
     for text in failed:

@@ -116,9 +116,9 @@ def _take_in(
         prepare(into.parent)
         with private_files.alone_in(into.parent, wait=True):  # nobody removes the unfinished file, or compresses it
             known = layout.journal(agent)
-            if header.session in known.deleted():
+            if header.session in known.read_deleted():
                 with known.alone():
-                    if header.session in known.deleted():
+                    if header.session in known.read_deleted():
                         delete.finish(layout, agent, header.session)  # a crash may have interrupted the delete
             elif layout.exists(agent, name):
                 _compare(source, into, header)
@@ -230,7 +230,7 @@ def _write(
     note = {"type": file_format.CONTINUED, "agent": agent, "session": header.session}
     end = file_format.encode_note(stamp, _RUN, note) if names_ids else b""
     with on_disk(into, source, end) as new, known.alone():
-        if header.session in known.deleted():
+        if header.session in known.read_deleted():
             known.append(journal.LIFTED, header.session, stamp)
         layout.mark(agent, into.stem)
         give_name(new, into)

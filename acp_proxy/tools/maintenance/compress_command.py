@@ -11,7 +11,7 @@ from acp_proxy.cli.progress import advancing
 from acp_proxy.views import formatting, sanitize
 
 if TYPE_CHECKING:  # imported late: other commands need no zstd
-    from acp_proxy.store.sessions import Made
+    from acp_proxy.store.sessions import CompressionResult
 
 
 def compress(
@@ -37,12 +37,12 @@ def compress(
 
     Example: acp-proxy compress --dry-run
     """
-    from acp_proxy.store.sessions import Terms
+    from acp_proxy.store.sessions import CompressionOptions
 
-    made: list[Made] = []
+    made: list[CompressionResult] = []
     failed: list[str] = []
     with explained():
-        terms = Terms(
+        terms = CompressionOptions(
             min_size=cli_values.size("--min-size", min_size),
             older_than=cli_values.seconds("--older-than", older_than),
             dry=dry_run,
@@ -70,7 +70,7 @@ def compress(
     else:
         for one in made:  # after the progress bar
             row = known.get((one.agent, one.name))
-            shown = f"{row.named}  {row.title or '(no title)'}" if row is not None else f"{one.agent}/{one.name}"
+            shown = f"{row.selector}  {row.title or '(no title)'}" if row is not None else f"{one.agent}/{one.name}"
             typer.echo(sanitize.line(f"{shown}: {_figures(one.before, one.after)}"))
         what = "would be compressed" if dry_run else "compressed"
         typer.echo(f"{len(made)} {what}" + (f": {_figures(before, after)}" if made else "."))

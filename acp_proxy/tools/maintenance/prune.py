@@ -11,11 +11,11 @@ from pathlib import Path
 
 from acp_proxy.errors import errno_name
 from acp_proxy.store import delete
-from acp_proxy.store.index_update import Catalog
+from acp_proxy.store.index_update import StoreIndex
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import everything
+from acp_proxy.store.queries import list_all
 from acp_proxy.store.sessions import Sessions
-from acp_proxy.store.soft_deleted import current, kept
+from acp_proxy.store.soft_deleted import complete_rows, list_deleted
 from acp_proxy.transcript.file_names import aside, compressed, short_copy
 
 IN_USE = "in use"
@@ -54,7 +54,7 @@ class Candidate:
     """Modification time and size of its file, if known. If they differ later, it is not pruned."""
 
     @property
-    def named(self) -> str:
+    def selector(self) -> str:
         """What selects it on a command line."""
         if self.is_kept:
             return self.session
@@ -81,13 +81,13 @@ def find_candidates(store: Sessions, *, deleted: bool = False) -> list[Candidate
 
     Raises OSError, Unreadable.
     """
-    return (_of_kept if deleted else _of_listed)(store.layout, store.catalog)
+    return (_of_kept if deleted else _of_listed)(store.layout, store.index)
 
 
-def _of_listed(layout: Layout, catalog: Catalog) -> list[Candidate]:
+def _of_listed(layout: Layout, catalog: StoreIndex) -> list[Candidate]:
     """Every session, newest first. Raises OSError, Unreadable."""
-    rows = catalog.ask(everything, *layout.agents())
-    sizes = {agent: layout.sizes(agent) for agent in layout.agents()}
+    rows = catalog.query(list_all, *layout.list_agents())
+    sizes = {agent: layout.measure_sizes(agent) for agent in layout.list_agents()}
     return [
         Candidate(
             row.agent,
@@ -99,18 +99,18 @@ def _of_listed(layout: Layout, catalog: Catalog) -> list[Candidate]:
             counts=row.prompts > 0,
             written=_written(layout.transcript(row.agent, row.name)),
         )
-        for row in current(layout, rows)
+        for row in complete_rows(layout, rows)
         if (size := sizes.get(row.agent, {}).get(row.name)) is not None
     ]
 
 
-def _of_kept(layout: Layout, catalog: Catalog) -> list[Candidate]:
+def _of_kept(layout: Layout, catalog: StoreIndex) -> list[Candidate]:
     """The soft-deleted sessions, last deleted first. Raises OSError, Unreadable."""
-    catalog.ask(lambda index: None, *layout.agents())  # brings the index up to date, so it has nothing of them
-    sizes = {agent: layout.sizes(agent) for agent in layout.agents()}
+    catalog.query(lambda index: None, *layout.list_agents())  # brings the index up to date, so it has nothing of them
+    sizes = {agent: layout.measure_sizes(agent) for agent in layout.list_agents()}
     return [
         Candidate(each.agent, each.name, each.session, each.at, size, each.title, is_kept=True)
-        for each in kept(layout)
+        for each in list_deleted(layout)
         if (size := sizes.get(each.agent, {}).get(each.name)) is not None
     ]
 
@@ -134,13 +134,13 @@ def prune_sessions(
     finally:
         for agent, names in gone.items():
             layout.journal(agent).sync()
-            store.catalog.forget(agent, names)
+            store.index.remove(agent, names)
 
 
 def _delete(layout: Layout, candidate: Candidate, *, soft: bool, is_here: bool) -> str | None:
     """The reason for not deleting it: ``IN_USE`` or an errno's name; None if it was deleted."""
     agent, session, name = candidate.agent, candidate.session, candidate.name
-    path = layout.kept(agent, name) if candidate.is_kept else layout.transcript(agent, name)
+    path = layout.deleted_transcript(agent, name) if candidate.is_kept else layout.transcript(agent, name)
     try:
         with layout.journal(agent).alone(), delete.unused(path) as is_unused:  # keeps others from decompressing it
             if not is_unused or (candidate.written is not None and _written(path) != candidate.written):

@@ -126,14 +126,14 @@ def _tell(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as_j
         why = trouble.get((each.agent, each.name))
         if why is not None:
             what = "is in use; not deleted" if why == IN_USE else f"not deleted ({why}). Run: acp-proxy doctor"
-            typer.echo(sanitize.line(f"acp-proxy: {each.named}: {what}"), err=True)
+            typer.echo(sanitize.line(f"acp-proxy: {each.selector}: {what}"), err=True)
 
 
 def _show(store: Sessions, chosen: Sequence[Candidate], *, err: bool = False) -> None:
     from acp_proxy.views.candidates import SessionRow, lines
 
     ids = short_ids(store, chosen)
-    shown = [SessionRow(each.at, each.agent, ids[each.named], each.title, each.size) for each in chosen]
+    shown = [SessionRow(each.at, each.agent, ids[each.selector], each.title, each.size) for each in chosen]
     target = screen()
     for text in lines(shown, target.width if target.is_terminal else None):
         typer.echo(text, err=err)

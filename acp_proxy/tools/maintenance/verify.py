@@ -22,8 +22,8 @@ from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store import index_update, open_session
 from acp_proxy.store import layout as store_layout
-from acp_proxy.store.index import Index, parsed, row_of, trusting
-from acp_proxy.store.index_update import Catalog
+from acp_proxy.store.index import Index, check_values, encode_row, parse_json
+from acp_proxy.store.index_update import StoreIndex
 from acp_proxy.store.layout import JOURNAL, Layout
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.maintenance import damage, mend
@@ -49,12 +49,12 @@ def agrees(index: Index, agent: str, name: str, reading: Reading) -> bool:
     header = reading.header or reading.remade_header()
     if header is None or found is None:
         return header is None and found is None
-    with trusting():
-        size = parsed(found[3])["size"]
+    with check_values():
+        size = parse_json(found[3])["size"]
     summary, lines, upto = Summary.begun(header), 0, found[6]
 
     def is_so(shown: Summary) -> bool:
-        row = row_of(name, header, summary, shown, reading.inode, size, upto, lines)
+        row = encode_row(name, header, summary, shown, reading.inode, size, upto, lines)
         return tuple(row[key] for key in columns.split(", ")) == tuple(found)
 
     first, shown, agrees, lacks_turn = 0, summary, False, False
@@ -154,17 +154,17 @@ class Inspection:
         if not self._layout.is_made:
             return
         yield from self._root()
-        for agent in self._layout.agents():
+        for agent in self._layout.list_agents():
             folder = self._layout.transcripts / agent
             yield from _mode(folder)
             for path in self._advancing(sorted(folder.iterdir()), "Reading transcripts"):
                 yield from self._file(agent, path)
             yield from self._marks(agent)
             yield from self._kept(agent)
-        if not self._layout.has_databases:
+        if not self._layout.can_use_sqlite:
             yield from self._unseen()
             return
-        yield from self._index(self._layout.all_names())
+        yield from self._index(self._layout.list_all_names())
         yield from self._search()
 
     def some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
@@ -172,12 +172,12 @@ class Inspection:
         for agent, name in self._advancing(transcripts, "Reading transcripts"):
             path = self._layout.transcript(agent, name)
             yield from self._file(agent, path if os.path.lexists(path) else file_names.compressed(path))
-        if not self._layout.has_databases:
+        if not self._layout.can_use_sqlite:
             yield from self._unseen()
             return
         yield from self._index(transcripts)
         for digit in sorted({file_names.digit(name) for _, name in transcripts}):
-            for path in self._layout.words(digit):
+            for path in self._layout.list_search_tables(digit):
                 yield from self._words(path, frozenset(transcripts), set())
 
     # --- directories
@@ -200,10 +200,10 @@ class Inspection:
         if folder.exists() and not folder.is_dir():
             yield Finding(folder, FOREIGN, "is where a directory must be. Move it away", BY_HAND, agent)
         try:
-            gone = {file_names.file_name(session) for session in self._layout.journal(agent).deleted()}
+            gone = {file_names.file_name(session) for session in self._layout.journal(agent).read_deleted()}
         except OSError:
             gone = set()
-        for name in self._layout.marked(agent):  # a deleted session's mark waits for the index to forget it
+        for name in self._layout.list_marked(agent):  # a deleted session's mark waits for the index to forget it
             if name not in gone and not self._layout.exists(agent, name):
                 yield Finding(folder / name, LEFTOVER, "marks a transcript that does not exist", NOTHING, agent)
 
@@ -325,7 +325,7 @@ class Inspection:
 
     def _behind(self, index: Index, agents: Iterable[str]) -> set[tuple[str, str]]:
         """The transcripts that the next list reads, even without a mark."""
-        changes = [index_update.look(self._layout, index, agent) for agent in agents]
+        changes = [index_update.find_changes(self._layout, index, agent) for agent in agents]
         return {(each.agent, name) for each in changes for name in each.come}
 
     def _agrees(self, index: Index, agent: str, name: str) -> bool:
@@ -350,7 +350,7 @@ class Inspection:
         except NotADirectoryError:
             yield Finding(self._layout.search, FOREIGN, "is where a directory must be. Move it away", BY_HAND)
             return
-        tables = {path for digit in "0123456789abcdef" for path in self._layout.words(digit)}
+        tables = {path for digit in "0123456789abcdef" for path in self._layout.list_search_tables(digit)}
         gone = set[tuple[str, str]]()
         for path in found:
             if path in tables and store_layout.is_emptied(path):
@@ -444,13 +444,13 @@ def repair_finding(store: Sessions, finding: Finding) -> Path | None:
 
     Raises OSError, AcpProxyError.
     """
-    layout, catalog, stamp = store.layout, store.catalog, timestamps.stamp(time.time())
+    layout, catalog, stamp = store.layout, store.index, timestamps.stamp(time.time())
     if finding.kind == MODE:
         private_files.make_private(finding.path)
     elif finding.path.parent == layout.search:
-        layout.remove_words(finding.path)
+        layout.remove_search_table(finding.path)
     elif finding.path == layout.index and finding.name:
-        catalog.renew(finding.agent, [finding.name])
+        catalog.read_again(finding.agent, [finding.name])
     elif finding.path == layout.index:
         catalog.rebuild()
     elif finding.name:
@@ -461,11 +461,11 @@ def repair_finding(store: Sessions, finding: Finding) -> Path | None:
     return None
 
 
-def _transcript(layout: Layout, catalog: Catalog, finding: Finding, stamp: str) -> Path | None:
+def _transcript(layout: Layout, catalog: StoreIndex, finding: Finding, stamp: str) -> Path | None:
     path = plain(finding.path)
     decompressed = open_session.make_plain(layout, finding.agent, path)
     copy = layout.backup(finding.agent, finding.name, stamp)
     is_mended = mend.mend_transcript(path, copy) > 0
     if is_mended or decompressed:
-        catalog.renew(finding.agent, [finding.name])
+        catalog.read_again(finding.agent, [finding.name])
     return copy if is_mended else None

@@ -95,7 +95,7 @@ class Lookup:
         if not found:
             raise NoSuchSession(f"there is no session {given!r} here. Use list_sessions or search_history to find it.")
         if len(found) > 1:
-            names = ", ".join(f"{row.agent}/{row.in_full}" for row in found)
+            names = ", ".join(f"{row.agent}/{row.full_selector}" for row in found)
             raise NoSuchSession(f"several agents have a session {given!r}. Give one of: {names}")
         [row] = found
         try:
@@ -110,7 +110,7 @@ class Lookup:
     def _meant(self, store: Sessions, given: str) -> list[ListedSession]:
         """The sessions with this id: alone, as it is cited, or with the agent's folder before it."""
         rows = [*store.find_named(given), *store.find_named(given.partition("/")[2])]
-        named = [row for row in rows if given in (row.in_full, _cited(row), f"{row.agent}/{row.in_full}")]
+        named = [row for row in rows if given in (row.full_selector, _cited(row), f"{row.agent}/{row.full_selector}")]
         return [row for row in named if self._shows(row)]
 
     def _shows(self, row: ListedSession) -> bool:
@@ -164,7 +164,7 @@ def _row(row: ListedSession) -> str:
 
 def _cited(row: ListedSession) -> str:
     """A session as answers cite it: agent and id. Some agents count 1, 2, 3."""
-    return jsonrpc.printable(f"{called(row.agent)}/{row.in_full}")[:_LINE]
+    return jsonrpc.printable(f"{called(row.agent)}/{row.full_selector}")[:_LINE]
 
 
 def _quoted(text: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from acp_proxy.protocol import acp
-from acp_proxy.store.sessions import canonical, is_inside
+from acp_proxy.store.sessions import is_inside, resolve_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Scope:
             return True
         if cwd is None or not acp.is_absolute(cwd):
             return False
-        place = canonical(cwd)
+        place = resolve_directory(cwd)
         return place == self.root or (self.is_tree and is_inside(place, self.root))
 
 
@@ -38,8 +38,8 @@ def around(cwd: str) -> Scope:
 
     Never a home directory or one above it, nor one that many users share, such as /tmp.
     """
-    start = folder = canonical(cwd)
-    homes = [canonical(home) for home in _homes()]
+    start = folder = resolve_directory(cwd)
+    homes = [resolve_directory(home) for home in _homes()]
     while not (any(is_inside(home, folder) for home in homes) or _is_shared(folder)):
         if os.path.lexists(os.path.join(folder, ".git")):
             return Scope(folder, is_tree=True)

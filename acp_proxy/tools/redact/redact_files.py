@@ -58,8 +58,8 @@ def redact_stored(
             open_session.make_plain(layout, path.parent.name, path)
         found = redact_file(path, masking, dry=False, original=original)
         if path.name == JOURNAL_FILE:  # even if nothing was found: an earlier run may have been interrupted here
-            for name in layout.journal(path.parent.name).state().titles:  # the search tables have them too
-                layout.forget_words(name)
+            for name in layout.journal(path.parent.name).read_state().titles:  # the search tables have them too
+                layout.remove_search_tables(name)
         return found
 
 

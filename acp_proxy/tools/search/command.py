@@ -160,7 +160,7 @@ def _texts(store: Sessions, hits: "list[Hit]", target: Screen, options: list[str
     look = results.SearchLook(target.width, target.is_dressed, target.colours, now, home)
     ids = short_ids(store, [hit.session for hit in hits])
     for hit in hits:
-        yield results.shown(hit, _command(store, hit, ids[hit.session.named], options), look)
+        yield results.shown(hit, _command(store, hit, ids[hit.session.selector], options), look)
 
 
 def _nothing(words: list[str], options: list[str]) -> str:

@@ -291,16 +291,16 @@ def table(layout: Layout, digit: str) -> Path | None:
 
     If two processes created one at the same moment, the first by name stays.
     """
-    if not layout.has_databases:
+    if not layout.can_use_sqlite:
         return None
     kept = None
-    for path in layout.words(digit):
+    for path in layout.list_search_tables(digit):
         if kept is None and not store_layout.is_emptied(path):
             kept = path
         else:
             with suppress(PermissionError):  # on Windows, while another process uses it; the next search tries again
-                layout.remove_words(path)
-    return kept or _made(layout.new_words(digit))
+                layout.remove_search_table(path)
+    return kept or _made(layout.new_search_table(digit))
 
 
 def _made(path: Path) -> Path:

@@ -76,7 +76,7 @@ def values(hit: Hit) -> Iterator[str]:
     """A line for each excerpt: id, turn (0: the title), title, agent, directory, time, text."""
     row = hit.session
     for one in hit.excerpts:
-        texts = (row.in_full, str(one.turn), row.title or "", row.agent, row.cwd or "", one.at, one.text)
+        texts = (row.full_selector, str(one.turn), row.title or "", row.agent, row.cwd or "", one.at, one.text)
         yield "\t".join(line(text) for text in texts)
 
 

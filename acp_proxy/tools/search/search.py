@@ -19,12 +19,12 @@ from itertools import groupby
 from acp_proxy.errors import NewerFormat, NoFullText, Unreadable, errno_name
 from acp_proxy.protocol import acp, proxy_ids, timestamps
 from acp_proxy.store import layout as store_layout
-from acp_proxy.store.index import COLUMNS, Index, ListedSession, listed
-from acp_proxy.store.index_update import Progress, is_passing
+from acp_proxy.store.index import COLUMNS, Index, ListedSession, decode_row
+from acp_proxy.store.index_update import Progress, is_temporary
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import LAST_USED, inside
+from acp_proxy.store.queries import LAST_USED, match_directory
 from acp_proxy.store.sessions import Sessions
-from acp_proxy.store.soft_deleted import current
+from acp_proxy.store.soft_deleted import complete_rows
 from acp_proxy.tools.search.fts_table import (
     Excerpt,
     Extent,
@@ -116,7 +116,7 @@ def search_store(
     perhaps more than once, as soon as it is found; the search ends if it returns False. Raises Unreadable,
     NoFullText.
     """
-    return store.catalog.ask(lambda index: _search(store.layout, index, sought, progress, tell), *sought.agents)
+    return store.index.query(lambda index: _search(store.layout, index, sought, progress, tell), *sought.agents)
 
 
 def _search(layout: Layout, index: Index, sought: Sought, progress: Progress, tell: Tell) -> SearchResult:
@@ -194,14 +194,14 @@ class Tables:
     def row(self, key: Key) -> ListedSession | None:
         """The session of a transcript, as a list shows it."""
         query = f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND name = ?"
-        rows = (listed(row, "") for row in self._index.select(query, key))
-        return next(current(self._layout, rows), None)
+        rows = (decode_row(row, "") for row in self._index.select(query, key))
+        return next(complete_rows(self._layout, rows), None)
 
     def inside(self, sought: Sought, cwd: str) -> set[Key]:
         """The transcripts of sessions in a directory."""
         found: set[Key] = set()
         for agent in sought.agents:
-            test, values = inside(self._index, agent, cwd, below=sought.below)
+            test, values = match_directory(self._index, agent, cwd, below=sought.below)
             query = f"SELECT agent, name FROM transcripts WHERE agent = ? AND {test}"
             found.update(self._index.select(query, (agent, *values)))
         return found
@@ -216,9 +216,9 @@ class Tables:
         there = set(self._index.select("SELECT agent, name, created, inode, size FROM transcripts", ()))
         for agent, name, *_ in seen - there:
             words = self._words[file_names.digit(name)]
-            if words.path is not None and not self._index.has(agent, name):
+            if words.path is not None and not self._index.has_row(agent, name):
                 words.close()  # Windows removes no open file
-                self._layout.remove_words(words.path)  # removed by hand: remove the table with its words
+                self._layout.remove_search_table(words.path)  # removed by hand: remove the table with its words
                 raise _Again
         behind = [(agent, name) for agent, name, *_ in there - seen if agent in agents]
         query = f"SELECT {LAST_USED} FROM transcripts WHERE agent = ? AND name = ?"
@@ -268,12 +268,12 @@ class Tables:
             if path is not None and (store_layout.is_emptied(path) or not path.exists()):
                 # Removed in the meantime, which causes errors of any kind.
                 raise _Again from problem
-            if is_passing(problem):
+            if is_temporary(problem):
                 raise Unreadable(errno_name(problem)) from problem
             if digit in self._words:
                 self._words[digit].close()  # Windows removes no open file
-            for path in self._layout.words(digit):
-                self._layout.remove_words(path)
+            for path in self._layout.list_search_tables(digit):
+                self._layout.remove_search_table(path)
             raise _Again from problem
 
 

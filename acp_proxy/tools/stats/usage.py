@@ -11,10 +11,10 @@ from functools import cache
 from typing import Any, Literal
 
 from acp_proxy.errors import NewerFormat
-from acp_proxy.store.index import Index, ListedSession, parsed, trusting
+from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.sessions import Sessions
-from acp_proxy.store.soft_deleted import folded
+from acp_proxy.store.soft_deleted import summarize
 from acp_proxy.transcript.private_files import explain_unreadable
 from acp_proxy.transcript.reader import Reading
 
@@ -123,11 +123,11 @@ def measure_usage(store: Sessions, agent: str = "", by: By = "month") -> tuple[d
         failed = []
         for agent in agents:
             plain = set[str]()
-            sizes = layout.sizes(agent, plain)
+            sizes = layout.measure_sizes(agent, plain)
             used = AgentUsed()
-            with trusting():
-                for name, state, size in index.each(_KNOWN, (agent,)):
-                    used.add(parsed(state), sizes.pop(name, 0) + (size if name in plain else 0), group)
+            with check_values():
+                for name, state, size in index.iterate(_KNOWN, (agent,)):
+                    used.add(parse_json(state), sizes.pop(name, 0) + (size if name in plain else 0), group)
                     plain.discard(name)
             for name in plain | sizes.keys():
                 if layout.exists(agent, name):
@@ -141,7 +141,7 @@ def measure_usage(store: Sessions, agent: str = "", by: By = "month") -> tuple[d
                 found[agent] = used
         return found, failed
 
-    return store.catalog.ask(summed, *agents)
+    return store.index.query(summed, *agents)
 
 
 def measure_session(store: Sessions, listed: ListedSession) -> AgentUsed:
@@ -152,18 +152,18 @@ def measure_session(store: Sessions, listed: ListedSession) -> AgentUsed:
         for (state,) in index.select(
             "SELECT used FROM transcripts WHERE agent = ? AND name = ?", (listed.agent, listed.name)
         ):
-            with trusting():
-                used.add(parsed(state), 0, _project)
+            with check_values():
+                used.add(parse_json(state), 0, _project)
         return used
 
-    return store.catalog.ask(told)
+    return store.index.query(told)
 
 
 def _read(layout: Layout, agent: str, name: str) -> tuple[UseState, int]:
     """The use of a transcript, and its size."""
     reading = Reading(layout.transcript(agent, name))
     try:
-        return folded(reading).use.state(), reading.size
+        return summarize(reading).use.state(), reading.size
     finally:
         reading.close()
 

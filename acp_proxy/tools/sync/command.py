@@ -17,7 +17,7 @@ from acp_proxy.cli.common import JsonOption, StoreOption, YesOption, agreed, exp
 from acp_proxy.cli.progress import advancing
 from acp_proxy.errors import AcpProxyError, NewerFormat, UsageError
 from acp_proxy.redaction.masking import Masking
-from acp_proxy.store.sessions import ListedSession, Sessions, called, is_windows
+from acp_proxy.store.sessions import ListedSession, Sessions, called, is_windows_path
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync.interfaces import Unavailable
 from acp_proxy.tools.sync.membership import JoinedStore, Membership, SyncStatus
@@ -134,7 +134,7 @@ def map_directory(
     Example: acp-proxy sync map /srv/project /home/me/project
     """
     with explained():
-        if not (theirs.startswith("/") or is_windows(theirs)):
+        if not (theirs.startswith("/") or is_windows_path(theirs)):
             raise UsageError(f"{theirs} is not an absolute path. Write it as the other machine shows it")
         joined = JoinedStore(store_of(store, change=True).root)
         place = os.path.abspath(os.path.expanduser(ours))

@@ -23,7 +23,7 @@ from acp_proxy.tools.sync.rejoin import move
 from acp_proxy.tools.sync.rounds import forget, synchronize
 from acp_proxy.tools.sync.segment_cut import LARGEST, has_prompt
 from acp_proxy.tools.sync.state_db import Remembered
-from acp_proxy.tools.sync.store_access import Shared, is_windows, locked, new_uid, open_private
+from acp_proxy.tools.sync.store_access import Shared, is_windows_path, locked, new_uid, open_private
 from acp_proxy.transcript.file_format import Header
 
 _STATE = "state.sqlite3"
@@ -289,16 +289,20 @@ def _below(cwd: str, directory: str) -> str | None:
     """What follows the directory in a path, with slashes; empty if it is the directory, None if it is not in it."""
     cwd, directory = _slashed(cwd), _slashed(directory).rstrip("/")
     before, rest = cwd[: len(directory)], cwd[len(directory) :]
-    is_same = before.lower() == directory.lower() if is_windows(cwd) else before == directory
+    is_same = before.lower() == directory.lower() if is_windows_path(cwd) else before == directory
     return rest.strip("/") if is_same and rest[:1] in ("", "/") else None
 
 
 def _slashed(path: str) -> str:
-    return path.replace("\\", "/") if is_windows(path) else path
+    return path.replace("\\", "/") if is_windows_path(path) else path
 
 
 def _inside(directory: str, rest: str) -> str:
     """The directory that ``rest`` names in another one."""
     if not rest:
         return directory
-    return ntpath.join(directory, rest.replace("/", "\\")) if is_windows(directory) else posixpath.join(directory, rest)
+    return (
+        ntpath.join(directory, rest.replace("/", "\\"))
+        if is_windows_path(directory)
+        else posixpath.join(directory, rest)
+    )

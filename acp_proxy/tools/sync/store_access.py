@@ -15,7 +15,7 @@ from acp_proxy.store import delete as store_delete
 from acp_proxy.store import journal, remote_turns, soft_deleted
 from acp_proxy.store.opened import StoreBase
 from acp_proxy.store.remote_turns import Part
-from acp_proxy.store.same_directory import is_windows
+from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.tools.export.import_file import folder
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.file_format import Header
@@ -23,7 +23,7 @@ from acp_proxy.transcript.private_files import lock, open_private, read_at
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.summary import Summary
 
-__all__ = ["Move", "Part", "SeenFile", "Shared", "Summary", "is_windows", "locked", "new_uid", "open_private"]
+__all__ = ["Move", "Part", "SeenFile", "Shared", "Summary", "is_windows_path", "locked", "new_uid", "open_private"]
 
 new_uid, locked = file_names.new_uid, lock
 _UNTITLED = "Untitled"
@@ -57,14 +57,14 @@ class Shared(StoreBase):
     def files(self) -> Iterator[SeenFile]:
         """All sessions, soft-deleted ones included."""
         for agent in self.list_agents():
-            for name in (*self.layout.names(agent), *self.layout.kept_names(agent)):
-                if (stamp := self._stamp(self.layout.place(agent, name))) is not None:
+            for name in (*self.layout.list_names(agent), *self.layout.list_deleted_names(agent)):
+                if (stamp := self._stamp(self.layout.either_transcript(agent, name))) is not None:
                     yield SeenFile(agent, name, stamp)
 
     def look(self, agent: str, name: str) -> tuple[str, Header] | None:
         """The uid and the header of a session; None if there is none, or no readable header."""
         try:
-            with closing(Reading(self.layout.place(agent, name))) as reading:
+            with closing(Reading(self.layout.either_transcript(agent, name))) as reading:
                 return (reading.uid, reading.header) if reading.header is not None else None
         except (OSError, NewerFormat):
             return None
@@ -99,20 +99,20 @@ class Shared(StoreBase):
 
     def is_open(self, agent: str, name: str) -> bool:
         """Whether somebody has it open to append."""
-        with store_delete.unused(self.layout.place(agent, name)) as is_unused:
+        with store_delete.unused(self.layout.either_transcript(agent, name)) as is_unused:
             return not is_unused
 
     def size(self, agent: str, name: str) -> int:
         """The size of its entries; 0 if it is gone."""
         try:
-            with closing(Reading(self.layout.place(agent, name))) as reading:
+            with closing(Reading(self.layout.either_transcript(agent, name))) as reading:
                 return max(reading.size - reading.entries_at, 0)
         except FileNotFoundError:
             return 0
 
     def read(self, agent: str, name: str, at: int, size: int) -> bytes:
         """Some of its entries; fewer at its end."""
-        with closing(Reading(self.layout.place(agent, name))) as reading:
+        with closing(Reading(self.layout.either_transcript(agent, name))) as reading:
             reading.size = min(reading.size, reading.entries_at + at + size)
             return b"".join(reading.bytes_from(reading.entries_at + at))
 
@@ -129,21 +129,21 @@ class Shared(StoreBase):
         """Add to a session of this size. If it is open or has changed, return False; the next load tries again.
         ``elsewhere``: what of it was recorded on other machines."""
         looked = self.look(agent, name)
-        if looked is None or remote_turns.grow(self.layout, agent, name, size, data, looked[0], elsewhere):
+        if looked is None or remote_turns.append_turns(self.layout, agent, name, size, data, looked[0], elsewhere):
             return looked is not None
-        remote_turns.keep_turns(self.layout, agent, name, size, data, looked[0], elsewhere)
+        remote_turns.keep_for_later(self.layout, agent, name, size, data, looked[0], elsewhere)
         return False
 
     def withdraw(self) -> None:
         """Forget what ``extend`` left to the next load of each session."""
-        remote_turns.withdraw(self.layout)
+        remote_turns.remove_kept_turns(self.layout)
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         """Overwrite parts of entries."""
         remote_turns.overwrite(self.layout, agent, name, spans)
         if not file_names.is_kept(name):
             with suppress(Unreadable):
-                self.catalog.renew(agent, [name])
+                self.index.read_again(agent, [name])
 
     def delete(self, agent: str, name: str, uid: str) -> None:
         """Delete a session for good, unless the name is another session's now."""
@@ -158,7 +158,7 @@ class Shared(StoreBase):
                 store_delete.remove(self.layout, agent, session, name, soft=False)
             self.layout.journal(agent).sync()
         with suppress(Unreadable):
-            self.catalog.forget(agent, [name])
+            self.index.remove(agent, [name])
 
     def hide(self, agent: str, name: str, is_hidden: bool) -> str:
         """Soft-delete or restore a session. Returns its new name."""
@@ -170,8 +170,10 @@ class Shared(StoreBase):
             return store_delete.restore(self.layout, agent, session, name)
         store_delete.remove(self.layout, agent, session, name, soft=True)
         with suppress(Unreadable):
-            self.catalog.forget(agent, [name])
-        kept = (each for each in self.layout.kept_of(agent, name) if (self.look(agent, each) or ("",))[0] == uid)
+            self.index.remove(agent, [name])
+        kept = (
+            each for each in self.layout.list_deleted_of(agent, name) if (self.look(agent, each) or ("",))[0] == uid
+        )
         return next(kept, name)
 
     def set_title(self, agent: str, name: str, title: str | None) -> None:
@@ -186,8 +188,8 @@ class Shared(StoreBase):
 
     def title_of(self, agent: str, name: str) -> str:
         """The title that a list shows."""
-        with closing(Reading(self.layout.place(agent, name))) as reading:
-            return self.read_state(agent).titles.get(name) or soft_deleted.folded(reading).title or _UNTITLED
+        with closing(Reading(self.layout.either_transcript(agent, name))) as reading:
+            return self.read_state(agent).titles.get(name) or soft_deleted.summarize(reading).title or _UNTITLED
 
     def _stamp(self, path: Path) -> str | None:
         for form in (path, file_names.compressed(path)):

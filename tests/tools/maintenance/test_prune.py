@@ -158,7 +158,7 @@ def test_a_session_that_cannot_be_deleted_is_reported_with_the_errno(
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Layout, "remove", refuse)
+    monkeypatch.setattr(Layout, "remove_transcript", refuse)
     assert pruned(store) == {"a": "EACCES", "b": "EACCES", "c": "EACCES"}
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.sessions import canonical
+from acp_proxy.store.sessions import resolve_directory
 from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, around
 
 
@@ -17,7 +17,7 @@ def tree(path: Path) -> Path:
 
 def test_a_directory_outside_a_work_tree_is_alone(tmp_path: Path) -> None:
     scope = around(str(tmp_path))
-    assert scope == Scope(canonical(str(tmp_path)))
+    assert scope == Scope(resolve_directory(str(tmp_path)))
     assert scope.has(f"{tmp_path}/")
     assert not any(map(scope.has, (str(tmp_path / "inner"), str(tmp_path.parent), None, "")))
 
@@ -27,7 +27,7 @@ def test_the_work_tree_around_a_directory_counts_whole(tmp_path: Path, start: st
     root = tree(tmp_path / "work")
     (root / "inner" / "deep").mkdir(parents=True)
     scope = around(str(root / start))
-    assert scope == Scope(canonical(str(root)), is_tree=True)
+    assert scope == Scope(resolve_directory(str(root)), is_tree=True)
     assert all(map(scope.has, (str(root), str(root / "inner"), str(root / "gone" / "since"))))
     assert not any(map(scope.has, (str(tmp_path), f"{root}-other", str(root / ".." / "other"))))
 
@@ -38,7 +38,7 @@ def test_the_nearest_git_decides_file_or_directory(tmp_path: Path) -> None:
     inner.mkdir()
     (inner / ".git").write_text(f"gitdir: {tmp_path / 'elsewhere'}\n")
     scope = around(str(inner))
-    assert scope == Scope(canonical(str(inner)), is_tree=True)
+    assert scope == Scope(resolve_directory(str(inner)), is_tree=True)
     assert not scope.has(str(outer))
     assert around(str(outer)).has(str(inner))
 
@@ -58,25 +58,25 @@ def test_a_home_directory_and_those_above_are_no_work_trees(tmp_path: Path, monk
     monkeypatch.setenv("USERPROFILE", str(home))
     for start in (tmp_path, home, home / "project"):
         scope = around(str(start))
-        assert scope == Scope(canonical(str(start)))
+        assert scope == Scope(resolve_directory(str(start)))
         assert not scope.has(str(start / "inner"))
 
 
 def test_a_directory_that_users_share_is_no_work_tree(tmp_path: Path) -> None:
     shared = tree(tmp_path / "shared")
     shared.chmod(0o1777)
-    assert around(str(shared / "mine")) == Scope(canonical(str(shared / "mine")))
+    assert around(str(shared / "mine")) == Scope(resolve_directory(str(shared / "mine")))
 
 
 def test_a_link_counts_by_where_it_leads(tmp_path: Path) -> None:
     root, secret = tree(tmp_path / "work"), tree(tmp_path / "secret")
     os.symlink(secret, root / "link")
     os.symlink(root, tmp_path / "to-work")
-    assert around(str(tmp_path / "to-work")).root == canonical(str(root))
+    assert around(str(tmp_path / "to-work")).root == resolve_directory(str(root))
     assert around(str(tmp_path / "to-work")).has(str(root))
     assert around(str(root)).has(str(tmp_path / "to-work"))
     assert not around(str(root)).has(str(root / "link"))
-    assert around(str(root / "link")).root == canonical(str(secret))
+    assert around(str(root / "link")).root == resolve_directory(str(secret))
 
 
 @pytest.mark.parametrize("cwd", ["work", ".", "", "C:\\work", "\0"])

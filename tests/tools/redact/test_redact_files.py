@@ -10,7 +10,7 @@ import pytest
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp
 from acp_proxy.redaction.masking import Masking
-from acp_proxy.store.compress import Terms
+from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.tools.redact import redact_files
 from acp_proxy.tools.redact.redact_files import redact_file, redact_stored
 from acp_proxy.transcript import private_files
@@ -78,7 +78,7 @@ def test_a_compressed_transcript_has_a_plain_original(store: Both, tmp_path: Pat
     talk.keep(store, AGENT, "s", talk.prompt(TOKEN), talk.answer())
     plain, before = path(store), path(store).read_bytes()
     [row] = store.list_all()
-    assert store.compress(row.agent, row.name, Terms(min_size=1, older_than=0))
+    assert store.compress(row.agent, row.name, CompressionOptions(min_size=1, older_than=0))
     redact_stored(store, plain, MASKING, dry=False, backup=tmp_path / "originals")
     assert (tmp_path / "originals" / plain.relative_to(store.root)).read_bytes() == before
     assert TOKEN.encode() not in plain.read_bytes()

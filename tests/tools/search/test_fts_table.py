@@ -179,13 +179,15 @@ def test_a_delete_at_any_moment_of_writing_a_table_is_harmless(
         database: sqlite3.Connection = connect(path, **given)
         if str(path).endswith(".new"):
             its_digit = Path(path).name[0]
-            database.set_progress_handler(lambda: next(moments, 1) == 0 and not layout.forget_words(its_digit), 1)
+            database.set_progress_handler(
+                lambda: next(moments, 1) == 0 and not layout.remove_search_tables(its_digit), 1
+            )
         return database
 
     monkeypatch.setattr(sqlite3, "connect", connected)
     for moment in range(25):
         moments = iter(range(moment, -1, -1))
-        layout.forget_words(file_name("s"))
+        layout.remove_search_tables(file_name("s"))
         assert found(store, "word") == [("s", [1])]
 
 

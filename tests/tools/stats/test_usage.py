@@ -10,7 +10,7 @@ import pytest
 
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.compress import Terms
+from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.tools.stats.usage import Used, measure_usage
 from tests.store import talk
 from tests.stored import EPOCH, Both, chunk, message, store_session
@@ -95,7 +95,7 @@ def test_plain_and_compressed_transcripts_count_with_their_backups(store: Both) 
     paths = [store_session(store, name, ("x", [chunk("said " * 1000)])) for name in "abc"]
     folder = paths[0].parent
     store.list_all()  # the index has them: only such a transcript is compressed
-    assert store.compress(folder.name, paths[1].stem, Terms(min_size=0, older_than=0.0)) is not None
+    assert store.compress(folder.name, paths[1].stem, CompressionOptions(min_size=0, older_than=0.0)) is not None
     (store.root / "backups" / folder.name).mkdir(parents=True)
     (store.root / "backups" / folder.name / f"{paths[2].stem}.2026.jsonl").write_bytes(b"before")
     used, failed = measure_usage(store)

@@ -67,7 +67,7 @@ def waiting(homes: tuple[Home, Home]) -> tuple[Home, Home, Path]:
     for home in homes:
         home.sync()
     editor.close()
-    return one, two, two.store.layout.turns(AGENT, row.name)
+    return one, two, two.store.layout.remote_turns(AGENT, row.name)
 
 
 def test_a_load_adds_the_turns_that_waited_and_the_next_round_knows_them(waiting: tuple[Home, Home, Path]) -> None:
@@ -268,14 +268,14 @@ def test_a_pruned_session_stays_on_the_other_machine(homes: tuple[Home, Home]) -
 
 
 def test_a_compressed_session_gets_its_turns(homes: tuple[Home, Home]) -> None:
-    from acp_proxy.store.compress import Terms
+    from acp_proxy.store.compress import CompressionOptions
 
     one, two = homes
     store_session(one.store, "s", ("Hello", []))
     for home in homes:
         home.sync()
     list(one.store.list_newest())
-    assert one.store.compress(AGENT, file_name("s"), Terms(min_size=0, older_than=-1)) is not None
+    assert one.store.compress(AGENT, file_name("s"), CompressionOptions(min_size=0, older_than=-1)) is not None
     two.say("Hello", "There")
     two.sync()
     one.sync()
