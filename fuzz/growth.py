@@ -348,16 +348,16 @@ def _compared(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
         told = [(entry.raw or b"", acp.member(acp.member(entry.value, "params"), "update")) for entry in found]
 
         def work() -> None:
-            laying = TextBuilder()
+            builder = TextBuilder()
             for entry in found:
-                laying.add(entry)
-            comparison = Comparison(laying.past())
+                builder.add(entry)
+            comparison = Comparison(builder.finish())
             late = LateUpdates(comparison, shows_transcript=True)
             for line, update in told:
                 if update_kinds.is_conversation(acp.update_kind(update)):
                     late.add(line, update)
             verdict(comparison)
-            comparison.new()
+            comparison.find_new()
 
         return work
 

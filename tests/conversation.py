@@ -274,12 +274,12 @@ class Stored:
     open: bool | None = None
 
     def compared(self, told: Iterable[tuple[bytes, bool]]) -> Comparison:
-        laying = TextBuilder()
+        builder = TextBuilder()
         for said in self.says:
             value = json.loads(raw(said))
             peer = Peer.CLIENT if value.get("method") == acp.PROMPT else Peer.AGENT
-            laying.add(Entry("", "", peer, acp.PROMPT if "result" in value else None, raw(said), value))
-        comparison = Comparison(laying.past())
+            builder.add(Entry("", "", peer, acp.PROMPT if "result" in value else None, raw(said), value))
+        comparison = Comparison(builder.finish())
         for update, late in told:
             comparison.add(update, acp.update_of(update), late=late)
         return comparison

@@ -33,41 +33,41 @@ class Rule(enum.Enum):
 def verdict(comparison: Comparison) -> Rule:
     """The first rule that fits, for a session that was not handed over. Ends the comparison's open message."""
     comparison.end_message()
-    past = comparison.past
+    text = comparison.text
     if comparison.is_undecided:
         return Rule.UNDECIDED
-    if comparison.lacks or comparison.is_odd or comparison.continues:
+    if comparison.has_new_before_tail or comparison.has_unknown_kind or comparison.continues_last:
         return Rule.MORE
-    covered = comparison.covered
-    missing = [turn for turn in _turns(past) if _lacks_some(comparison, covered, turn)]
+    covered = comparison.known_spans
+    missing = [turn for turn in _turns(text) if _lacks_some(comparison, covered, turn)]
     lost = [turn for turn in missing if _lacks_all(comparison, covered, turn)]
-    if any(_is_explained(comparison, turn) for turn in lost) or _was_forked_before(past, lost):
+    if any(_is_explained(comparison, turn) for turn in lost) or _was_forked_before(text, lost):
         return Rule.TAKEN_BACK
-    spoken = sum(1 for user in past.users if not user.takes_back)
-    told = comparison.users
-    if told < spoken and any(_is_explained_without_answer(comparison, turn) for turn in range(1, len(past.users) + 1)):
+    spoken = sum(1 for user in text.users if not user.takes_back)
+    told = comparison.user_count
+    if told < spoken and any(_is_explained_without_answer(comparison, turn) for turn in range(1, len(text.users) + 1)):
         return Rule.TAKEN_BACK
-    if missing or told < spoken or comparison.repeats or (past.thoughts and not comparison.told_thoughts):
+    if missing or told < spoken or comparison.repeats or (text.thoughts and not comparison.has_thoughts):
         return Rule.LESS
     return Rule.SAME
 
 
-def _turns(past: TranscriptText) -> list[int]:
+def _turns(text: TranscriptText) -> list[int]:
     """The numbers of the turns that count: those with an answer, except commands that take something back."""
-    return [turn for turn, user in enumerate(past.users, 1) if not user.takes_back and past.has_answer(turn)]
+    return [turn for turn, user in enumerate(text.users, 1) if not user.takes_back and text.has_answer(turn)]
 
 
 def _lacks_some(comparison: Comparison, covered: list[Span], turn: int) -> bool:
-    start, end = comparison.past.span(turn)
-    if any(number not in comparison.called for number in comparison.past.calls_of(turn)):
+    start, end = comparison.text.span_of(turn)
+    if any(number not in comparison.known_calls for number in comparison.text.calls_of(turn)):
         return True
     around = _before(covered, start)
     return start < end and (around is None or around[1] < end)
 
 
 def _lacks_all(comparison: Comparison, covered: list[Span], turn: int) -> bool:
-    start, end = comparison.past.span(turn)
-    if any(number in comparison.called for number in comparison.past.calls_of(turn)):
+    start, end = comparison.text.span_of(turn)
+    if any(number in comparison.known_calls for number in comparison.text.calls_of(turn)):
         return False
     last = _before(covered, end - 1)
     return last is None or last[1] <= start
@@ -76,16 +76,16 @@ def _lacks_all(comparison: Comparison, covered: list[Span], turn: int) -> bool:
 def _is_explained_without_answer(comparison: Comparison, turn: int) -> bool:
     """Whether the user message of a turn without an answer, or of a command with a compaction, is missing, and
     something later took it back."""
-    past = comparison.past
-    is_command = past.users[turn - 1].takes_back
-    if past.has_answer(turn) or turn - 1 in comparison.placed or (is_command and turn not in past.compacted):
+    text = comparison.text
+    is_command = text.users[turn - 1].takes_back
+    if text.has_answer(turn) or turn - 1 in comparison.known_users or (is_command and turn not in text.compacted):
         return False
-    return turn < past.taken_back_at or (turn == past.taken_back_at and not is_command)
+    return turn < text.taken_back_at or (turn == text.taken_back_at and not is_command)
 
 
-def _was_forked_before(past: TranscriptText, lost: list[int]) -> bool:
+def _was_forked_before(text: TranscriptText, lost: list[int]) -> bool:
     """Whether the last of a fork's copied turns are missing, but not all of them: it was made at an earlier point."""
-    copied = [turn for turn in _turns(past) if turn <= past.forked_at]
+    copied = [turn for turn in _turns(text) if turn <= text.forked_at]
     gone = [turn for turn in copied if turn in lost]
     return bool(gone) and len(gone) < len(copied) and gone == copied[-len(gone) :]
 
@@ -99,8 +99,8 @@ def _before(covered: list[Span], at: int) -> Span | None:
 def _is_explained(comparison: Comparison, turn: int) -> bool:
     """Whether something explains a missing turn: a later command or compaction, or a later turn made elsewhere, where
     something may have been taken back. The latter does not explain an empty replay."""
-    past = comparison.past
-    later = enumerate(past.users[turn - 1 :], turn)
-    elsewhere = any(user.is_elsewhere and past.has_answer(number) for number, user in later)
-    went_on = comparison.told_anything and (elsewhere or comparison.went_on_elsewhere)
-    return past.taken_back_at >= turn or went_on
+    text = comparison.text
+    later = enumerate(text.users[turn - 1 :], turn)
+    elsewhere = any(user.is_elsewhere and text.has_answer(number) for number, user in later)
+    went_on = comparison.has_updates and (elsewhere or comparison.has_turn_elsewhere)
+    return text.taken_back_at >= turn or went_on

@@ -43,7 +43,7 @@ class LateUpdates:
         a resume, after which the client gets no replay at all.
         """
         self._comparison = comparison
-        self._text = comparison.past
+        self._text = comparison.text
         self._shows_transcript = shows_transcript
         self._shows_replay = shows_replay
         self.is_in_turn = False
@@ -54,14 +54,14 @@ class LateUpdates:
         if shows_transcript and shows_replay:
             # The tail passed behind the transcript, except its end: thoughts, plans and user messages without an
             # answer. What the agent sends next says whether they belong to its replay.
-            _, self._waiting = comparison.tail_lines()
+            _, self._waiting = comparison.split_tail()
         self._is_replay = False
         """A user message came before the next prompt, so the agent replays."""
         self._is_reworded = False
         """Unknown words wait: the transcript's answer in other words, unless nothing known follows."""
 
-        self._at = self._user = 0
-        """In the turn: where the replay has come to in the transcript, as ``Comparison.at`` and ``Comparison.user``."""
+        self._at = self._next_user = 0
+        """In the turn: where the replay has come to in the transcript: ``at`` and ``next_user`` of the comparison."""
         self._may_continue = False
         """In the turn: whether what the agent sends next may go on in order."""
         self._is_proven = self._is_proof = False
@@ -100,21 +100,21 @@ class LateUpdates:
         self._size += len(line)
         if self._size > WAITING_LIMIT:
             return self._take_waiting()
-        was_shown = self._shows_transcript or comparison.begins_again
+        was_shown = self._shows_transcript or comparison.has_restarted
         if kind in update_kinds.NEUTRAL:
             # Agents add context to these, so they prove nothing: they share the fate of the agent's next words. A user
             # message behind the transcript's last turn is new whatever follows, so nobody has to wait for that.
-            may_be_shown = was_shown or comparison.may_begin_again
-            return [] if may_be_shown and not comparison.is_going_on else self._take_waiting()
+            may_be_shown = was_shown or comparison.may_restart
+            return [] if may_be_shown and not comparison.is_surely_new else self._take_waiting()
         if kind in update_kinds.CALLS or shown_by(update) is not None:
             if number is None or not was_shown:
                 return self._take_waiting()
             self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
-            return [line] if comparison.completes else []
+            return [line] if comparison.completes_turn else []
         if kind == update_kinds.AGENT_CHUNK and run is not None:
-            if not run.is_new and comparison.follow(run) and run.span is not None and self._has_shown(run.span):
+            if not run.is_new and comparison.find_run(run) and run.span is not None and self._has_shown(run.span):
                 return []  # word for word what the client has seen next, until now
-            rest = comparison.rest(run) if self._shows_transcript and not run.is_new else None
+            rest = comparison.find_rest(run) if self._shows_transcript and not run.is_new else None
             run.is_new = True
             if rest is not None:  # the client has seen how this message begins, and what came with it
                 self._waiting = rest
@@ -135,13 +135,13 @@ class LateUpdates:
         # Without words of the agent behind them, user messages and thoughts are a part of the history, as the client
         # has seen it, except a user message behind the transcript's last turn.
         is_neutral = self._shows_transcript and (run is None or run.kind != update_kinds.AGENT_CHUNK)
-        if is_neutral and self._comparison.goes_on:
-            new = {line for part in self._comparison.tail_lines() for line in part}
+        if is_neutral and self._comparison.has_next_turn:
+            new = {line for part in self._comparison.split_tail() for line in part}
             return [line for line in self._take_waiting() if line in new]
         return self._drop() if is_shown or (is_neutral and not self._is_reworded) else self._take_waiting()
 
     def _has_shown(self, span: Span) -> bool:
-        return self._shows_transcript or self._comparison.was_told(span)
+        return self._shows_transcript or self._comparison.was_sent(span)
 
     def _drop(self) -> list[bytes]:
         self._take_waiting()
@@ -161,7 +161,7 @@ class LateUpdates:
             return
         comparison = self._comparison
         self.is_in_turn, self._shows_transcript, self._size = True, shows_transcript, 0
-        self._at, self._user, self._may_continue = comparison.at, comparison.user, comparison.stops_in_turn
+        self._at, self._next_user, self._may_continue = comparison.at, comparison.next_user, comparison.stops_in_turn
 
     @property
     def may_be_replay(self) -> bool:
@@ -217,9 +217,9 @@ class LateUpdates:
         if number is not None:
             out = self._decide(is_new=False)
             self._may_continue = self._is_proven = True
-            self._at, self._user = self._text.users[number].begins(self._at), number + 1
+            self._at, self._next_user = self._text.users[number].turn_start(self._at), number + 1
             return out + self._wait(line)
-        following = [*self._text.users[self._user : self._user + 1], *self._text.users[:1]]
+        following = [*self._text.users[self._next_user : self._next_user + 1], *self._text.users[:1]]
         if any(form.startswith(self._letters) for user in following for form in user.forms):
             return self._wait(line)  # the message may become such a proof with its next chunk
         return self._end_replay(line)
@@ -230,7 +230,7 @@ class LateUpdates:
         Nobody typed these words in this turn, and they go on where the replay stopped before the prompt, or begin the
         transcript. Any other user message may be one that the agent sends to itself.
         """
-        if self._user and (found := self._text.next_user(letters, self._user)) is not None:
+        if self._next_user and (found := self._text.find_user(letters, self._next_user)) is not None:
             return found
         return 0 if self._text.users and letters in self._text.users[0].forms else None
 
@@ -246,11 +246,12 @@ class LateUpdates:
 
     def _is_next(self, letters: str) -> bool:
         """Whether the message that is coming goes on with these letters in the transcript, within its turn."""
-        return self._text.words.startswith(letters, self._at + len(self._letters), self._text.latest_end(self._user))
+        end_of_turn = self._text.latest_end(self._next_user)
+        return self._text.words.startswith(letters, self._at + len(self._letters), end_of_turn)
 
     def _add_call(self, line: bytes, fields: object) -> list[SortedLine]:
         numbers = self._text.calls_by_id.get(acp.text(fields, "toolCallId") or "", ())
-        if not any(number in self._text.calls_of(self._user) for number in numbers):
+        if not any(number in self._text.calls_of(self._next_user) for number in numbers):
             return self._end_replay(line)
         out = self._wait(line)
         return out + (self._decide(is_new=False) if self._is_proven else [])
@@ -260,7 +261,7 @@ class LateUpdates:
         if self._run is None or not letters:
             return []
         if self._run[0] == update_kinds.USER_CHUNK:
-            if self._is_proof and self._text.has_answer(self._user):
+            if self._is_proof and self._text.has_answer(self._next_user):
                 return []  # the agent's words decide about it too
             return self._decide(is_new=not self._is_proof)
         self._at += len(letters)

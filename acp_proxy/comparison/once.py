@@ -10,7 +10,7 @@ _FIRST = 16
 """The first user message of a replay is among so many lines."""
 
 
-def told_once(lines: list[bytes]) -> list[bytes]:
+def drop_repetition(lines: list[bytes]) -> list[bytes]:
     """The lines of a replay without what it repeats.
 
     If the first user message comes again, everything from there on is compared with what comes before it, and only the
@@ -18,21 +18,21 @@ def told_once(lines: list[bytes]) -> list[bytes]:
     """
     if not any(_USER in line and lines.count(line) > 1 for line in lines[:_FIRST]):
         return lines
-    users = [said if (said := _user_letters(line)) else None for line in lines]
+    users = [_user_letters(line) or None for line in lines]
     first = next(filter(None, users), None)
     again = users.index(first, users.index(first) + 1) if users.count(first) > 1 and first is not None else len(lines)
     if again == len(lines):
         return lines
-    laying = TextBuilder()
+    builder = TextBuilder()
     for line in lines[:again]:
-        laying.update(_update(line))
-    comparison = Comparison(laying.past())
+        builder.add_update(_update(line))
+    comparison = Comparison(builder.finish())
     for line in lines[again:]:
         comparison.add(line, _update(line), late=False)
-    return [*lines[:again], *comparison.new()]
+    return [*lines[:again], *comparison.find_new()]
 
 
-def told_last(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
+def find_last_replay(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
     """The last of several replays in a row.
 
     It begins with the last repetition of the first user message, or of the first line if there is none, and with what
@@ -49,11 +49,11 @@ def told_last(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
     return lines[begin:]
 
 
-def told_in_order(lines: list[tuple[bytes, bool]], begins: bytes) -> list[tuple[bytes, bool]]:
+def order_replay(lines: list[tuple[bytes, bool]], begins: bytes) -> list[tuple[bytes, bool]]:
     """The lines of a replay, the beginning first, if the rest of an earlier replay came before it.
 
     ``begins``: the first line of the earlier replay. An agent that answers a load after the first message (gemini)
-    sends the rest of one replay before it answers the next load. ``lines``: as for ``told_last``.
+    sends the rest of one replay before it answers the next load. ``lines``: as for ``find_last_replay``.
     """
     first = _user_letters(begins)
     at = next((at for at, (line, _) in enumerate(lines) if first and _user_letters(line) == first), 0)

@@ -37,15 +37,15 @@ class User(Struct):
     """A user message, which begins a turn.
 
     ``forms``: its letters, as it was sent and as the agent echoed it. ``start``: the offset of the first letter that
-    follows it. ``latest``: the offset at which its turn began at the latest; more than ``start`` if it was sent during
-    a turn. ``call``: the index of the first tool call that follows it. ``takes_back``: it is a command that takes
-    something back. ``is_elsewhere``: it was not sent through acp-proxy. ``key``: the run and the request's id, as JSON,
-    of a message that the client sent. ``is_cancelled``: a prompt that the client has cancelled.
+    follows it. ``latest_start``: the offset at which its turn began at the latest; more than ``start`` if it was sent
+    during a turn. ``call``: the index of the first tool call that follows it. ``takes_back``: it is a command that
+    takes something back. ``is_elsewhere``: it was not sent through acp-proxy. ``key``: the run and the request's id, as
+    JSON, of a message that the client sent. ``is_cancelled``: a prompt that the client has cancelled.
     """
 
     forms: list[str]
     start: int
-    latest: int
+    latest_start: int
     call: int
     takes_back: bool
     is_elsewhere: bool
@@ -53,9 +53,9 @@ class User(Struct):
     key: tuple[str, bytes] | None = None
     is_cancelled: bool = False
 
-    def begins(self, at: int) -> int:
+    def turn_start(self, at: int) -> int:
         """The offset of its turn's first letter in a replay that has come to offset ``at``."""
-        return at if self.start <= at <= self.latest else self.start
+        return at if self.start <= at <= self.latest_start else self.start
 
 
 class KnownCall(Struct):
@@ -107,38 +107,38 @@ class TranscriptText:
     @property
     def is_masked(self) -> bool:
         """Whether secrets were masked in what was said."""
-        said = (self.words, self.thoughts, *(form for user in self.users for form in user.forms), *self.calls_by_title)
-        return any(MASK in each for each in said)
+        forms = (form for user in self.users for form in user.forms)
+        return any(MASK in each for each in (self.words, self.thoughts, *forms, *self.calls_by_title))
 
     def has(self, update: object) -> bool:
         """Whether this has what an update says, anywhere."""
-        kind, said = acp.update_kind(update), block_letters(acp.member(update, "content"))
+        kind, content = acp.update_kind(update), block_letters(acp.member(update, "content"))
         if kind == update_kinds.AGENT_CHUNK:
-            return said in self.words
+            return content in self.words
         if kind == update_kinds.THOUGHT_CHUNK:
-            return said in self.thoughts
+            return content in self.thoughts
         if kind == update_kinds.USER_CHUNK:
-            return any(said in form for user in self.users for form in user.forms)
+            return any(content in form for user in self.users for form in user.forms)
         return (
             acp.text(update, "title") in self.calls_by_title
             if kind in update_kinds.CALLS
             else digest(update) in self.others
         )
 
-    def next_user(self, letters: str, start: int) -> int | None:
+    def find_user(self, letters: str, start: int) -> int | None:
         """The index of the first user message, from index ``start`` on, that has these letters."""
         found = self._by_letters.get(letters, ())
         at = bisect_right(found, start - 1)
         return found[at] if at < len(found) else None
 
-    def span(self, turn: int) -> tuple[int, int]:
+    def span_of(self, turn: int) -> tuple[int, int]:
         """The letters of a turn: the offsets of its first one and of the one after its last."""
         start = self.users[turn - 1].start if turn else 0
         return start, self.users[turn].start if turn < len(self.users) else len(self.words)
 
     def latest_end(self, turn: int) -> int:
         """The offset at which a turn ends at the latest: the next prompt may have waited for its end."""
-        return self.users[turn].latest if turn < len(self.users) else len(self.words)
+        return self.users[turn].latest_start if turn < len(self.users) else len(self.words)
 
     def calls_of(self, turn: int) -> range:
         """The indexes of a turn's tool calls."""
@@ -152,7 +152,7 @@ class TranscriptText:
 
     def has_answer(self, turn: int) -> bool:
         """Whether the agent said or did anything in this turn."""
-        start, end = self.span(turn)
+        start, end = self.span_of(turn)
         return end > start or len(self.calls_of(turn)) > 0
 
     def begins_message(self, at: int) -> bool:
@@ -186,13 +186,13 @@ class TextBuilder:
     """Builds a ``TranscriptText`` from entries of a transcript, or from updates."""
 
     def __init__(self) -> None:
-        self._past = TranscriptText()
+        self._text = TranscriptText()
         self._words: list[str] = []
         self._thoughts: list[str] = []
         self._size = self._thought_size = self._thought_at = 0
         self._run: tuple[str, str | None] | None = None
-        self._said: list[str] = []  # letters of the user message that the agent is sending
-        self._spoke = True  # the agent has sent something since the last prompt
+        self._user_chunks: list[str] = []  # letters of the user message that the agent is sending
+        self._has_answered = True  # the agent has sent something since the last prompt
         self._open: list[User] = []  # prompts without an answer
         self._steered: list[User] = []  # the user's words into a turn that has not ended
         self._left: list[User] = []  # those from before the session was opened again; they may never be answered
@@ -202,45 +202,45 @@ class TextBuilder:
         method = acp.text(entry.value, "method")
         params = acp.member(entry.value, "params")
         if entry.peer is Peer.CLIENT and method == acp.PROMPT:
-            self._prompted(acp.member(params, "prompt"))
-            self._past.users[-1].key = rewinds.request_key(entry)
+            self._add_prompt(acp.member(params, "prompt"))
+            self._text.users[-1].key = rewinds.request_key(entry)
         elif entry.peer is Peer.CLIENT and method == acp.CANCEL:
             for user in self._open:
                 user.is_cancelled = True
         elif entry.peer is Peer.CLIENT and method == acp.STEERING:
-            self._steered.append(self._user_said(acp.member(params, "prompt")))
-            self._past.users[-1].key = rewinds.request_key(entry)
+            self._steered.append(self._add_user(acp.member(params, "prompt")))
+            self._text.users[-1].key = rewinds.request_key(entry)
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
-            self._answered(rewinds.request_key(entry))
+            self._end_prompts(rewinds.request_key(entry))
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
-            self.update(acp.member(params, "update"))
+            self.add_update(acp.member(params, "update"))
         elif entry.note is not None and entry.note.get("type") == file_format.FAILED:
-            self._answered()
+            self._end_prompts()
         elif entry.note is not None and entry.note.get("type") == file_format.OPENED:
             self._end_user()
-            self._opened(entry, entry.note.get("method"))
+            self._reopen(entry, entry.note.get("method"))
         elif entry.note is not None and entry.note.get("type") == file_format.REPLAY:
-            self._past.ids |= rewinds.given_ids(entry.note)
+            self._text.ids |= rewinds.given_ids(entry.note)
         elif entry.of in acp.REWINDS and rewinds.is_rewind(entry):
-            self._past.taken_back_at = len(self._past.users)
+            self._text.taken_back_at = len(self._text.users)
 
-    def go_on(self, stream: "Stream") -> None:
+    def add_chunks(self, stream: "Stream") -> None:
         """Add many entries that are chunks like the last one."""
         if self._run is not None and self._run[0] == update_kinds.THOUGHT_CHUNK:
-            self._think(letters(stream.text))
+            self._add_thought(letters(stream.text))
         elif not self._open:  # outside of a turn each chunk is a message
             for text in stream.each_text:
-                self._past.messages.append(self._size)
-                self._speak(letters(text))
+                self._text.messages.append(self._size)
+                self._add_words(letters(text))
         else:
-            self._speak(letters(stream.text))
+            self._add_words(letters(stream.text))
 
-    def update(self, update: object) -> None:
+    def add_update(self, update: object) -> None:
         """Add an update (``params.update``); ignores what is not part of the conversation."""
         kind = acp.update_kind(update)
         compared = update_kinds.find(kind).compared
         if compared is Compared.TAKES_BACK:
-            self._past.taken_back_at = len(self._past.users)
+            self._text.taken_back_at = len(self._text.users)
         if kind is None or not isinstance(update, dict) or not update_kinds.is_conversation(kind):
             return
         run = (kind, acp.text(update, "messageId"))
@@ -249,80 +249,81 @@ class TextBuilder:
             self._run = run
             self._thought_at = self._thought_size
             if kind == update_kinds.AGENT_CHUNK:
-                self._past.messages.append(self._size)
+                self._text.messages.append(self._size)
         elif kind == update_kinds.AGENT_CHUNK and not self._open:
-            self._past.messages.append(self._size)
+            self._text.messages.append(self._size)
         if kind == update_kinds.USER_CHUNK:
-            self._said.append(block_letters(update.get("content")))
+            self._user_chunks.append(block_letters(update.get("content")))
             return
-        self._spoke = self._spoke or kind != update_kinds.PLAN
+        self._has_answered = self._has_answered or kind != update_kinds.PLAN
         if kind == update_kinds.AGENT_CHUNK and (shown := shown_by(update)) is not None:
-            self._called(update_kinds.TOOL_CALL, shown)
+            self._add_call(update_kinds.TOOL_CALL, shown)
         elif kind == update_kinds.AGENT_CHUNK:
-            self._speak(block_letters(update.get("content")))
+            self._add_words(block_letters(update.get("content")))
         elif kind == update_kinds.THOUGHT_CHUNK:
-            self._think(block_letters(update.get("content")))
+            self._add_thought(block_letters(update.get("content")))
         elif kind in update_kinds.CALLS:
-            self._called(kind, update)
+            self._add_call(kind, update)
         elif kind != update_kinds.PLAN:
-            self._past.others.add(digest(update))
+            self._text.others.add(digest(update))
             if compared is Compared.TAKES_BACK:
-                self._past.compacted.add(len(self._past.users))
+                self._text.compacted.add(len(self._text.users))
 
-    def past(self) -> TranscriptText:
+    def finish(self) -> TranscriptText:
         """The finished ``TranscriptText``. Nothing may be added after this."""
         self._end_user()
-        past = self._past
+        text = self._text
         unanswered = [*self._open, *self._left]
         unanswered += self._steered if unanswered else []
-        past.is_unfinished = bool(past.users) and any(user is past.users[-1] for user in unanswered)
-        past.queued = self._queued()
-        past.is_too_long = self._size + self._thought_size > LETTERS_LIMIT
-        if not past.is_too_long:
-            past.words, past.thoughts = "".join(self._words), "".join(self._thoughts)
+        text.is_unfinished = bool(text.users) and any(user is text.users[-1] for user in unanswered)
+        text.queued = self._find_queued()
+        text.is_too_long = self._size + self._thought_size > LETTERS_LIMIT
+        if not text.is_too_long:
+            text.words, text.thoughts = "".join(self._words), "".join(self._thoughts)
             is_thought = self._run is not None and self._run[0] == update_kinds.THOUGHT_CHUNK
-            past.last_thought = past.thoughts[self._thought_at :] if is_thought else ""
-        past.index()
-        return past
+            text.last_thought = text.thoughts[self._thought_at :] if is_thought else ""
+        text.index()
+        return text
 
-    def _queued(self) -> list[User]:
+    def _find_queued(self) -> list[User]:
         """The last open prompts, if the prompt before them has an echo: agents that echo echo each prompt."""
-        prompts = [user for user in self._past.users if user.key is not None]
+        prompts = [user for user in self._text.users if user.key is not None]
         first = next((number for number in range(len(prompts), 0, -1) if prompts[number - 1].is_echoed), len(prompts))
         queued = prompts[first:]
         return queued if all(any(user is each for each in self._open) for user in queued) else []
 
-    def _speak(self, said: str) -> None:
-        self._size += len(said)
+    def _add_words(self, added: str) -> None:
+        self._size += len(added)
         if self._size <= LETTERS_LIMIT:
-            self._words.append(said)
+            self._words.append(added)
 
-    def _think(self, said: str) -> None:
-        self._thought_size += len(said)
+    def _add_thought(self, added: str) -> None:
+        self._thought_size += len(added)
         if self._thought_size <= LETTERS_LIMIT:
-            self._thoughts.append(said)
+            self._thoughts.append(added)
 
-    def _prompted(self, blocks: object) -> None:
-        user = self._user_said(blocks)
+    def _add_prompt(self, blocks: object) -> None:
+        user = self._add_user(blocks)
         items = blocks if isinstance(blocks, list) else []
-        user.takes_back = takes_back(next((said for item in items if (said := acp.text(item, "text"))), ""))
+        user.takes_back = takes_back(next((text for item in items if (text := acp.text(item, "text"))), ""))
         if user.takes_back:
-            self._past.taken_back_at = len(self._past.users)
+            self._text.taken_back_at = len(self._text.users)
         self._open.append(user)
-        self._spoke = False
+        self._has_answered = False
 
-    def _user_said(self, blocks: object) -> User:
+    def _add_user(self, blocks: object) -> User:
         """Add a user message that the client sent: a prompt, or words into a running turn."""
         self._end_user()
         self._run = None
         items = blocks if isinstance(blocks, list) else []
-        user = self._begin("".join(map(block_letters, items)), is_elsewhere=False)
-        spoken = "".join(letters(said) for item in items if (said := acp.text(item, "text")))
-        if spoken and spoken not in user.forms:
-            user.forms.append(spoken)
+        user = self._begin_turn("".join(map(block_letters, items)), is_elsewhere=False)
+        # Some agents echo a prompt without its attachments.
+        only_text = "".join(letters(text) for item in items if (text := acp.text(item, "text")))
+        if only_text and only_text not in user.forms:
+            user.forms.append(only_text)
         return user
 
-    def _opened(self, note: Entry, method: object) -> None:
+    def _reopen(self, note: Entry, method: object) -> None:
         """The session was opened again. A load in a turn ends only cancelled prompts, and those of another process. The
         prompts that a fork has copied are answered in its parent."""
         prompts, self._open = self._open, []
@@ -332,9 +333,9 @@ class TextBuilder:
             (self._open if is_ours and not user.is_cancelled and method != acp.FORK else left).append(user)
         self._left = left or self._left
         if method == acp.FORK:
-            self._past.forked_at = len(self._past.users)
+            self._text.forked_at = len(self._text.users)
 
-    def _answered(self, key: tuple[str, bytes] | None = None) -> None:
+    def _end_prompts(self, key: tuple[str, bytes] | None = None) -> None:
         """A prompt has its answer, or has failed: the one with this ``User.key``, else the oldest."""
         self._end_user()
         self._run = None
@@ -347,42 +348,42 @@ class TextBuilder:
         if not waiting:
             self._steered.clear()
         for user in waiting:
-            user.latest = self._size
+            user.latest_start = self._size
 
-    def _begin(self, said: str, *, is_elsewhere: bool) -> User:
-        user = User([said], self._size, self._size, len(self._past.calls), False, is_elsewhere)
-        self._past.users.append(user)
+    def _begin_turn(self, form: str, *, is_elsewhere: bool) -> User:
+        user = User([form], self._size, self._size, len(self._text.calls), False, is_elsewhere)
+        self._text.users.append(user)
         return user
 
     def _end_user(self) -> None:
         """End a user message that the agent sent: an echo of a prompt, or a message from another client."""
-        if not self._said:
+        if not self._user_chunks:
             return
-        said, self._said = "".join(self._said), []
+        form, self._user_chunks = "".join(self._user_chunks), []
         waiting = [user for user in self._open if not user.is_echoed]
-        echoed = next((user for user in waiting if said in user.forms), None)
-        if echoed is None and not self._spoke and waiting:
+        echoed = next((user for user in waiting if form in user.forms), None)
+        if echoed is None and not self._has_answered and waiting:
             echoed = waiting[0]
         if echoed is None:
-            self._begin(said, is_elsewhere=not self._open)
+            self._begin_turn(form, is_elsewhere=not self._open)
             return
         echoed.is_echoed = True
-        if said not in echoed.forms:
-            echoed.forms.append(said)
+        if form not in echoed.forms:
+            echoed.forms.append(form)
 
-    def _called(self, kind: str, update: Mapping[str, object]) -> None:
+    def _add_call(self, kind: str, update: Mapping[str, object]) -> None:
         id, title, status = (acp.text(update, key) for key in ("toolCallId", "title", "status"))
         if id is None:
             return
-        past, turn = self._past, len(self._past.users)
-        known = past.calls_by_id.get(id)
-        if known and (kind != update_kinds.TOOL_CALL or past.calls[known[-1]].turn == turn):
-            call = past.calls[known[-1]]
+        text, turn = self._text, len(self._text.users)
+        known = text.calls_by_id.get(id)
+        if known and (kind != update_kinds.TOOL_CALL or text.calls[known[-1]].turn == turn):
+            call = text.calls[known[-1]]
             call.title = title or call.title
             call.status = status or call.status
             return
-        past.calls_by_id.setdefault(id, []).append(len(past.calls))
-        past.calls.append(KnownCall(id, title, turn, status))
+        text.calls_by_id.setdefault(id, []).append(len(text.calls))
+        text.calls.append(KnownCall(id, title, turn, status))
 
 
 def letters(text: str) -> str:

@@ -256,12 +256,12 @@ def compare(
     ``mask``: as for ``Replay``; None: a transcript with masks was masked later, in the known forms of secrets.
     ``goes_on``: the comparison stops, and is None, when this returns False. Raises OSError.
     """
-    laying = TextBuilder()
+    builder = TextBuilder()
     for line in retold(transcript):
         if not goes_on():
             return None
-        _lay(laying, line)
-    past = laying.past()
+        _add_line(builder, line)
+    past = builder.finish()
     if mask is None and past.is_masked:
         from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
 
@@ -274,11 +274,11 @@ def compare(
     return comparison
 
 
-def _lay(laying: TextBuilder, line: Line | AlikeLines) -> None:
+def _add_line(builder: TextBuilder, line: Line | AlikeLines) -> None:
     if isinstance(line, AlikeLines):
-        laying.go_on(line.stream)
+        builder.add_chunks(line.stream)
     elif line.entry is not None:
-        laying.add(line.entry)
+        builder.add(line.entry)
 
 
 def _told_of(telling: Replayer | EitherVersion, line: Line | AlikeLines) -> list[bytes]:

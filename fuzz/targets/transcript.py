@@ -88,7 +88,7 @@ def retold(lines: list[Line], header: Header | None) -> None:
         comparison = compare(lines, ((said, number % 2 == 1) for number, said in enumerate(told)))
         assert comparison is not None
         verdict(comparison)
-        assert set(comparison.new()) <= set(one), "only what was told can be new"
+        assert set(comparison.find_new()) <= set(one), "only what was told can be new"
 
 
 def telling(session: str, lines: list[Line], mode: Mode, limit: int) -> list[bytes]:

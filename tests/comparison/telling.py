@@ -55,18 +55,18 @@ def told_by(said: str | Update) -> Update:
 
 def laid(*said: str | Update, answered: bool = True) -> TranscriptText:
     """A transcript from short forms: ``> x`` is a prompt, and its answer comes before the next prompt."""
-    laying, prompts = TextBuilder(), 0
+    builder, prompts = TextBuilder(), 0
     for each in said:
         if isinstance(each, str) and each.startswith("> "):
             if prompts:
-                laying.add(answer())
+                builder.add(answer())
             prompts += 1
-            laying.add(prompt(each[2:]))
+            builder.add(prompt(each[2:]))
         else:
-            laying.add(updated(told_by(each)))
+            builder.add(updated(told_by(each)))
     if prompts and answered:
-        laying.add(answer())
-    return laying.past()
+        builder.add(answer())
+    return builder.finish()
 
 
 def prompt(*texts: str, id: int = 1) -> Entry:
@@ -108,7 +108,7 @@ def told(past: TranscriptText, *said: str | Update, late: Iterable[str | Update]
 
 def new(comparison: Comparison, *, is_open_elsewhere: bool | None = None) -> list[Update]:
     """The updates that have to be recorded."""
-    return updates(comparison.new(is_open_elsewhere=is_open_elsewhere))
+    return updates(comparison.find_new(is_open_elsewhere=is_open_elsewhere))
 
 
 def updates(lines: Iterable[bytes]) -> list[Update]:

@@ -173,7 +173,7 @@ def test_the_verdict_stays_the_same_when_asked_again() -> None:
     comparison = told(laid(*TALK), *ONE)
     assert [verdict(comparison), verdict(comparison)] == [Rule.LESS, Rule.LESS]
     comparison.add(b"{}\n", told_by("> thanks"), late=True)
-    assert comparison.new() == []
+    assert comparison.find_new() == []
 
 
 @pytest.mark.parametrize("message", [None, "1"])
@@ -196,4 +196,4 @@ def test_mixed_replays_without_user_messages_are_not_shown_after_the_transcript(
     told_twice = [each for each in ("It is mended, all of it.", "Good morning to you, too.") for _ in range(2)]
     comparison = told(past, *told_twice)
     assert verdict(comparison) is Rule.LESS
-    assert comparison.tail_lines() == ([], [])
+    assert comparison.split_tail() == ([], [])

@@ -43,7 +43,7 @@ def tail(comparison: Comparison) -> list[Update]:
 
 def tail_lines(comparison: Comparison) -> list[bytes]:
     """The new lines, and after them those that wait."""
-    new, waiting = comparison.tail_lines()
+    new, waiting = comparison.split_tail()
     return [*new, *waiting]
 
 
@@ -63,14 +63,14 @@ def tail_lines(comparison: Comparison) -> list[bytes]:
 def test_text_is_known_however_it_is_joined_split_or_cut(said: list[str | Update]) -> None:
     comparison = told(laid(*TALK), *said)
     assert tail(comparison) == []
-    assert comparison.covered == [(0, len(comparison.past.words))]
-    assert not comparison.lacks
+    assert comparison.known_spans == [(0, len(comparison.text.words))]
+    assert not comparison.has_new_before_tail
 
 
 def test_repeated_words_are_matched_in_order() -> None:
     past = laid("> a", "ok", "> b", "done", "> c", "ok")
     for said, covered in (["ok"], [(0, 2)]), (["ok", "> b", "done"], [(0, 6)]), (["> c", "ok"], [(6, 8)]):
-        assert told(past, *said).covered == covered
+        assert told(past, *said).known_spans == covered
     assert tail(told(past, "> a", "ok", "> b", "done", "> c", "ok", "> d", "ok")) == [user("d"), agent("ok")]
 
 
@@ -88,19 +88,19 @@ def test_text_after_a_known_message_without_an_id_is_compared_separately() -> No
 
 
 def test_an_answer_may_end_behind_the_prompt_that_was_queued_during_it() -> None:
-    laying = TextBuilder()
+    builder = TextBuilder()
     queued = [prompt("a"), updated(agent("It is")), prompt("b"), prompt("c"), updated(agent("mended.")), answer()]
     for entry in (*queued, updated(agent("Yes.")), answer(), updated(agent("No."))):
-        laying.add(entry)
-    comparison = told(laying.past(), "> a", "It is", "mended.", "> b", "Yes.", "> c", "No.")
-    assert (comparison.repeats, comparison.lacks, tail(comparison)) == (False, False, [])
+        builder.add(entry)
+    comparison = told(builder.finish(), "> a", "It is", "mended.", "> b", "Yes.", "> c", "No.")
+    assert (comparison.repeats, comparison.has_new_before_tail, tail(comparison)) == (False, False, [])
     assert verdict(comparison) is Rule.SAME
 
 
 def test_a_part_of_a_message_covers_that_part() -> None:
     comparison = told(laid(*TALK), *TALK[:3], "You are welcome")
     assert tail(comparison) == []
-    assert comparison.covered == [(0, len(comparison.past.words) - len(",anytime."))]
+    assert comparison.known_spans == [(0, len(comparison.text.words) - len(",anytime."))]
 
 
 # Unknown updates.
@@ -109,28 +109,28 @@ def test_a_part_of_a_message_covers_that_part() -> None:
 def test_only_updates_after_the_last_known_message_can_be_new() -> None:
     comparison = told(laid(*TALK), "> mend it", "It was rewritten.", *TALK[2:], GREETING)
     assert tail(comparison) == [GREETING]
-    assert comparison.lacks
+    assert comparison.has_new_before_tail
 
 
 def test_a_reworded_answer_is_not_new() -> None:
     comparison = told(laid(*TALK), *TALK[:3], "In other words.")
     assert tail(comparison) == []
-    assert comparison.lacks
+    assert comparison.has_new_before_tail
 
 
 def test_a_greeting_before_the_first_user_message_is_new_and_not_a_rewording() -> None:
     comparison = told(laid(*TALK), GREETING, *TALK)
     assert tail(comparison) == [GREETING]
-    assert not comparison.lacks
+    assert not comparison.has_new_before_tail
 
 
 def test_an_update_of_an_unknown_kind_is_known_only_if_it_is_equal() -> None:
     odd = {"sessionUpdate": "compaction_update", "n": 1}
     past = laid(*TALK, odd)
-    assert not told(past, *TALK, odd).is_odd
+    assert not told(past, *TALK, odd).has_unknown_kind
     assert tail(told(past, *TALK, odd)) == []
-    assert told(past, *TALK, odd | {"n": 2}).is_odd
-    assert not told(past, *TALK, {"sessionUpdate": "plan", "entries": []}).is_odd
+    assert told(past, *TALK, odd | {"n": 2}).has_unknown_kind
+    assert not told(past, *TALK, {"sessionUpdate": "plan", "entries": []}).has_unknown_kind
 
 
 # The user's words and thoughts.
@@ -142,13 +142,13 @@ def test_an_update_of_an_unknown_kind_is_known_only_if_it_is_equal() -> None:
 )
 def test_the_agents_version_of_a_user_message_is_neutral(said: str) -> None:
     comparison = told(laid(*TALK), user(said), *TALK[1:])
-    assert not comparison.lacks
+    assert not comparison.has_new_before_tail
     assert tail(comparison) == []
 
 
 def test_thoughts_are_neutral() -> None:
     comparison = told(laid("> a", "~ hm", "b"), "> a", "~ something else", "b")
-    assert (comparison.lacks, comparison.told_thoughts, tail(comparison)) == (False, True, [])
+    assert (comparison.has_new_before_tail, comparison.has_thoughts, tail(comparison)) == (False, True, [])
 
 
 def test_known_thoughts_at_the_end_are_neither_shown_nor_recorded_again() -> None:
@@ -161,20 +161,20 @@ def test_known_thoughts_at_the_end_are_neither_shown_nor_recorded_again() -> Non
 def test_a_user_message_locates_the_replay_in_the_transcript() -> None:
     past = laid("> a", "The same answer.", "> b", "The same answer.")
     comparison = told(past, "> b", "The same answer.")
-    assert comparison.covered == [past.span(2)]
+    assert comparison.known_spans == [past.span_of(2)]
 
 
 def test_short_user_messages_with_nothing_between_them_are_recognised_one_by_one() -> None:
     past = laid("> go on", "ok.", "> /undo", "> go on", "ok.")
     comparison = told(past, "> /undo", "> go on", "ok.")
-    assert comparison.covered == [past.span(3)]
+    assert comparison.known_spans == [past.span_of(3)]
 
 
 @pytest.mark.parametrize("begin", [0, 2])
 def test_a_history_replayed_twice_is_recognised(begin: int) -> None:
     comparison = told(laid(*TALK), *TALK[begin:], *TALK[begin:])
     assert comparison.repeats
-    assert (comparison.lacks, tail(comparison)) == (False, [])
+    assert (comparison.has_new_before_tail, tail(comparison)) == (False, [])
 
 
 # Tool calls.
@@ -185,15 +185,15 @@ def test_a_call_is_known_by_its_id_or_by_its_title_in_order() -> None:
     for ids in ("123", "xyz"):
         calls = [call(id, title) for id, title in zip(ids, ("look", "look", "mend"), strict=True)]
         comparison = told(past, "> a", *calls, "Done with it.")
-        assert comparison.called == {0, 1, 2}
-        assert (comparison.lacks, tail(comparison)) == (False, [])
+        assert comparison.known_calls == {0, 1, 2}
+        assert (comparison.has_new_before_tail, tail(comparison)) == (False, [])
 
 
 def test_some_agents_repeat_call_ids_in_each_turn() -> None:
     image = {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "aGk="}}
     for update in (call("1", "look"), image):
         said = ["> a", update, "> b", update]
-        assert told(laid(*said), *said).called == {0, 1}
+        assert told(laid(*said), *said).known_calls == {0, 1}
         assert verdict(told(laid(*said), *said)) is Rule.SAME
         assert verdict(told(laid(*said), *said[:3])) is Rule.LESS
     said = ["> a", call("1", "look"), "> b", call("1", kind="tool_call_update"), "c"]
@@ -203,7 +203,7 @@ def test_some_agents_repeat_call_ids_in_each_turn() -> None:
 def test_a_call_that_the_transcript_lacks_is_unknown() -> None:
     past = laid("> a", call("1", "look"), "Done with it.")
     comparison = told(past, "> a", call("1", "look"), call("2", "look"), "Done with it.")
-    assert comparison.lacks
+    assert comparison.has_new_before_tail
     comparison = told(past, "> a", call("1", "look"), "Done with it.", late=[call("2", "look")])
     assert tail(comparison) == [call("2", "look")]
 
@@ -214,7 +214,7 @@ def test_the_end_of_a_call_unfinished_in_the_transcript_is_new() -> None:
     comparison = told(past, "> a", call("1", "look", "in_progress"), end, "Done with it.")
     assert tail(comparison) == [end, agent("Done with it.")]
     assert new(comparison) == tail(comparison)
-    assert comparison.continues
+    assert comparison.continues_last
 
 
 def test_a_finished_call_is_not_new_again() -> None:
@@ -229,19 +229,19 @@ def test_a_turn_made_elsewhere_is_recorded_from_its_user_message_on() -> None:
     elsewhere: list[str | Update] = ["> and commit it", "~ hm", call("9", "commit"), "It is committed."]
     for comparison in (told(laid(*TALK), *TALK, *elsewhere), told(laid(*TALK), *TALK, late=elsewhere)):
         assert new(comparison) == list(map(told_by, elsewhere))
-        assert comparison.went_on_elsewhere
+        assert comparison.has_turn_elsewhere
 
 
 def test_an_unanswered_user_message_is_recorded_and_is_not_a_turn() -> None:
     comparison = told(laid(*TALK), *TALK, "> and commit it", "~ hm")
     assert new(comparison) == [user("and commit it"), thought("hm")]
-    assert not comparison.went_on_elsewhere
+    assert not comparison.has_turn_elsewhere
     assert new(comparison, is_open_elsewhere=True) == []
 
 
 def test_an_unanswered_user_message_before_the_transcripts_last_turn_is_neither_shown_nor_recorded() -> None:
     comparison = told(laid(*TALK), *ONE, "> Thank you!")
-    assert (comparison.tail_lines()[0], new(comparison)) == ([], [])
+    assert (comparison.split_tail()[0], new(comparison)) == ([], [])
 
 
 def test_otherwise_only_unknown_updates_after_the_answer_are_recorded() -> None:
@@ -279,9 +279,9 @@ def test_a_tail_is_kept_up_to_a_limit() -> None:
 def test_the_unanswered_end_of_a_tail_waits_for_the_agents_next_words() -> None:
     context = user("look here", messageId="c")
     comparison = told(laid(*TALK), "> mend it", context, "~ hm")
-    assert list(map(updates, comparison.tail_lines())) == [[], [context, thought("hm")]]
+    assert list(map(updates, comparison.split_tail())) == [[], [context, thought("hm")]]
     comparison = told(laid(*ONE), "> mend it", context, "~ hm")
-    assert list(map(updates, comparison.tail_lines())) == [[], [context, thought("hm")]]
+    assert list(map(updates, comparison.split_tail())) == [[], [context, thought("hm")]]
     comparison.add(line(agent("Yes.")), agent("Yes."), late=True)
     assert new(comparison) == []  # an answer in other words
     assert new(told(laid(*ONE), "> mend it", context, late=ONE[1:])) == []
@@ -359,7 +359,7 @@ def whole(said: list[str | Update]) -> list[Update]:
 def test_a_transcript_equals_its_own_replay(said: list[str | Update], answered: bool) -> None:
     updates = [told_by(each) | {"messageId": str(number)} for number, each in enumerate(said)]
     comparison = told(laid(*said, answered=answered), *updates)
-    assert (tail(comparison), comparison.lacks) == ([], False)
+    assert (tail(comparison), comparison.has_new_before_tail) == ([], False)
     assert verdict(comparison) is Rule.SAME
     assert new(comparison) == []
 
@@ -397,7 +397,7 @@ def test_updates_of_any_shape_can_be_compared(said: list[str | Update], odd: lis
     for update in odd:
         comparison.add(b"{}\n", update, late=True)
     assert verdict(comparison) in Rule
-    assert len(comparison.new()) <= len(odd)
+    assert len(comparison.find_new()) <= len(odd)
 
 
 # A turn that was cut, and that the agent finished.
@@ -488,18 +488,18 @@ def test_a_turn_that_was_answered_is_not_completed() -> None:
 )
 def test_each_known_message_is_known_whatever_comes_next_to_it(said: list[str], late: bool) -> None:
     comparison = told(laid(*TALK), *([] if late else said), late=said if late else [])
-    assert comparison.covered == [(0, len(comparison.past.words))]
-    assert comparison.lacks == (said[1] != TALK[3])
+    assert comparison.known_spans == [(0, len(comparison.text.words))]
+    assert comparison.has_new_before_tail == (said[1] != TALK[3])
     assert new(comparison) == ([agent(said[-1])] if late and said[-1] != TALK[3] else [])
 
 
 def test_an_unanswered_user_message_at_the_end_is_shown_and_recorded() -> None:
     for said in (["> mend it", "~ hm", "> and test it"], ["> mend it", user("and test it"), "~ hm"]):
         comparison = told(laid("> mend it"), *said)
-        assert updates(comparison.tail_lines()[0]) == new(comparison)
+        assert updates(comparison.split_tail()[0]) == new(comparison)
         assert user("and test it") in new(comparison)
     comparison = told(laid("> mend it"), "> mend it", "It is.", "> and test it")
-    assert updates(comparison.tail_lines()[0]) == new(comparison) == [agent("It is."), user("and test it")]
+    assert updates(comparison.split_tail()[0]) == new(comparison) == [agent("It is."), user("and test it")]
     assert new(told(laid("> mend it", "It is.", user("and test it")), "> mend it", "It is.", "> and test it")) == []
 
 

@@ -368,12 +368,12 @@ def test_an_echo_equal_to_the_first_prompt_begins_no_replay() -> None:
 
 
 def test_an_echo_in_other_words_is_new_although_a_replay_may_still_be_running() -> None:
-    laying = TextBuilder()
+    builder = TextBuilder()
     for text in ("/undo", "/undo"):
-        laying.add(prompt(text))
-        laying.update(user(f"{text} [a file]"))
-        laying.add(answer())
-    turn = Turn(laying.past(), "> /undo [a file]", prompts=["/undo"])
+        builder.add(prompt(text))
+        builder.add_update(user(f"{text} [a file]"))
+        builder.add(answer())
+    turn = Turn(builder.finish(), "> /undo [a file]", prompts=["/undo"])
     assert turn.told("> /undo [a file]", "Undone.") == both("> /undo [a file]", "Undone.")
     assert turn.prompts == []
 

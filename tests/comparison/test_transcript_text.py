@@ -12,10 +12,10 @@ from tests.strategies import values
 
 
 def of(*entries: Entry) -> TranscriptText:
-    laying = TextBuilder()
+    builder = TextBuilder()
     for entry in entries:
-        laying.add(entry)
-    return laying.past()
+        builder.add(entry)
+    return builder.finish()
 
 
 def forms(past: TranscriptText) -> list[list[str]]:
@@ -25,12 +25,12 @@ def forms(past: TranscriptText) -> list[list[str]]:
 def test_words_and_thoughts_are_letters_in_order_however_they_are_chunked() -> None:
     past = laid("> a", "It is\n", " mended.", "~ h m", "All of it.", "> b", "Yes.")
     assert (past.words, past.thoughts) == ("Itismended.Allofit.Yes.", "hm")
-    assert [past.words[slice(*past.span(turn))] for turn in range(3)] == ["", "Itismended.Allofit.", "Yes."]
+    assert [past.words[slice(*past.span_of(turn))] for turn in range(3)] == ["", "Itismended.Allofit.", "Yes."]
 
 
 def test_text_before_the_first_prompt_is_a_turn_of_its_own() -> None:
     past = laid("Welcome", call("1", "look"), "> a", "b", call("2", "mend"))
-    assert past.span(0) == (0, 7)
+    assert past.span_of(0) == (0, 7)
     assert (list(past.calls_of(0)), list(past.calls_of(1))) == ([0], [1])
 
 
@@ -182,7 +182,7 @@ def test_a_compaction_takes_back_everything_before_it() -> None:
 
 def test_the_next_user_message_with_given_letters_is_found_from_any_place_on() -> None:
     past = laid("> ok", "a", "> no", "b", "> ok", "c")
-    assert [past.next_user("ok", start) for start in range(4)] == [0, 2, 2, None]
+    assert [past.find_user("ok", start) for start in range(4)] == [0, 2, 2, None]
 
 
 def test_states_and_plans_do_not_count() -> None:
@@ -204,12 +204,12 @@ def test_letters_are_the_same_however_a_text_is_cut(text: str) -> None:
 
 @given(st.lists(values), st.lists(st.dictionaries(st.sampled_from(["sessionUpdate", "content", "toolCallId"]), values)))
 def test_entries_of_any_shape_can_be_laid_out(blocks: list[object], told: list[dict[str, object]]) -> None:
-    laying = TextBuilder()
-    laying.add(Entry("", "", Peer.CLIENT, None, b"", {"method": "session/prompt", "params": {"prompt": blocks}}))
+    builder = TextBuilder()
+    builder.add(Entry("", "", Peer.CLIENT, None, b"", {"method": "session/prompt", "params": {"prompt": blocks}}))
     for update in told:
-        laying.update(update)
-    past = laying.past()
-    assert all(past.span(turn) for turn in range(len(past.users) + 1))
+        builder.add_update(update)
+    past = builder.finish()
+    assert all(past.span_of(turn) for turn in range(len(past.users) + 1))
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) ->
     heard, ended = replayed(path, [talk.prompt("q"), *ANSWER, talk.answer()], mode, wanted)
     assert (heard, ended.states) == ([], [])
     assert ended.comparison is not None
-    assert ended.comparison.tail_lines()[0] == new
+    assert ended.comparison.split_tail()[0] == new
 
 
 @pytest.mark.parametrize("mode", ["full", "compact"])

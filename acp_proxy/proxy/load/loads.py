@@ -9,7 +9,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from acp_proxy.comparison.late_updates import SortedLine
-from acp_proxy.comparison.once import told_last
+from acp_proxy.comparison.once import find_last_replay
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
@@ -217,7 +217,7 @@ class Loads:
         told = self.under_way.overtakes(load)
         if message.error is not None:
             return self.life.happens(load, LoadEvent.UNKNOWN if self._can_go_on(load, message) else LoadEvent.REFUSED)
-        load.told = told_last([*told, *load.told]) if told else load.told
+        load.told = find_last_replay([*told, *load.told]) if told else load.told
         load.told = self.under_way.goes_first(load) + load.told
         load.before = self.under_way.begins(load)
         opened = acp.session_id(message.result)
@@ -296,7 +296,7 @@ class Loads:
                     load.compared(read.comparison, ours=load.is_ours)
                     if load.late is not None and self._notebook.is_live(load.session):
                         load.late.begin_turn(shows_transcript=load.is_ours)
-                        load.prompts = [user.forms[0] for user in read.comparison.past.queued] or load.prompts
+                        load.prompts = [user.forms[0] for user in read.comparison.text.queued] or load.prompts
                 return self.life.goes_on(load)
         return []
 

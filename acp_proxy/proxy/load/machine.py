@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.comparison.late_updates import SortedLine
-from acp_proxy.comparison.once import told_in_order, told_once
+from acp_proxy.comparison.once import drop_repetition, order_replay
 from acp_proxy.protocol import acp, jsonrpc, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy import handover
@@ -175,7 +175,7 @@ class LoadMachine:
         result = said.result if isinstance(said, Response) else None
         if load.plan.imports and not self._notebook.has_begun(session):
             load.is_imported = True
-            told = [line.removesuffix(b"\n") for line in told_once([line for line, _ in load.told])]
+            told = [line.removesuffix(b"\n") for line in drop_repetition([line for line, _ in load.told])]
             return [*self._notebook.imported(session, request.params, result, told, load.states), EndTurn(session)]
         anew = load.is_handed_over
         effects: list[Effect] = [*self._notebook.opened(session, request.method, request.params, result, anew=anew)]
@@ -211,12 +211,12 @@ class LoadMachine:
 
     def _answer_told(self, load: Load, ended: object) -> list[Effect]:
         """End a replay: send the agent's replay or the transcript's tail, then the answer and the states."""
-        told, states = [line for line, _ in told_in_order(load.told, load.before)], list[bytes]()
+        told, states = [line for line, _ in order_replay(load.told, load.before)], list[bytes]()
         if isinstance(ended, ReplayEnded):
             load.told, states = [], ended.states
             if ended.rule.is_ours:
                 told = (
-                    ended.comparison.tail_lines()[0] if load.late is not None and ended.comparison is not None else []
+                    ended.comparison.split_tail()[0] if load.late is not None and ended.comparison is not None else []
                 )
         if not load.plan.shows:  # a resume returns no messages
             told.clear()
@@ -225,7 +225,7 @@ class LoadMachine:
         told += [line for line, _ in load.held[: load.first]]
         load.held, load.first = load.held[load.first :], 0
         known = load.comparison
-        ids = {key: id for key, id in known.ids.items() if known.past.ids.get(key) != id} if known is not None else {}
+        ids = {key: id for key, id in known.ids.items() if known.text.ids.get(key) != id} if known is not None else {}
         effects: list[Effect] = [*self._notebook.replayed(load.session, load.rule, ids)]
         resent = self.resent.pop(load.request.id, None)
         if resent is None:
@@ -241,8 +241,8 @@ class LoadMachine:
         comparison = load.comparison
         if comparison is None or load.late is None:
             return effects
-        told = comparison.new(is_open_elsewhere=load.is_open_elsewhere)
-        told = told_once(told) if comparison.past.is_empty else told
+        told = comparison.find_new(is_open_elsewhere=load.is_open_elsewhere)
+        told = drop_repetition(told) if comparison.text.is_empty else told
         new = [line.removesuffix(b"\n") for line in told]
         for raw in new:
             if raw in load.recorded_since:

@@ -5,7 +5,7 @@ answered. A line for the client waits for the answer to the session's latest req
 overtakes a replay.
 """
 
-from acp_proxy.comparison.once import told_last
+from acp_proxy.comparison.once import find_last_replay
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load.states import AWAITING, Load, LoadState
@@ -117,7 +117,7 @@ class OpenLoads:
         oldest = next((other for other in self.of_session(load.session) if other.state in AWAITING), load)
         if oldest is load or not oldest.state is load.state is LoadState.ASKED:
             return []
-        told = told_last(oldest.told)
+        told = find_last_replay(oldest.told)
         oldest.told = oldest.told[: len(oldest.told) - len(told)]
         oldest.size -= sum(len(line) for line, _ in told)
         return told

@@ -6,7 +6,7 @@ which the agent's list says that the session was last active: when each was said
 
 from collections.abc import Mapping, Sequence
 
-from acp_proxy.comparison.once import told_once
+from acp_proxy.comparison.once import drop_repetition
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.proxy.effects import BeginTranscript, RecordLine, RecordNote
 from acp_proxy.proxy.session_log import SessionLog
@@ -22,7 +22,7 @@ def parted(updates: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     states: list[bytes] = []
     for line in updates:
         (told if update_kinds.is_conversation(acp.update_kind(acp.update_of(line))) else states).append(line)
-    return told_once(told), states
+    return drop_repetition(told), states
 
 
 def conversation(transcript: bytes) -> list[bytes]:

@@ -108,13 +108,13 @@ def compare(reading: Reading, told: list[bytes]) -> Compared:
 
 
 def _losses(comparison: Comparison) -> Iterator[str]:
-    past, told = comparison.past, sum(end - start for start, end in comparison.covered)
-    if comparison.users < len(past.users):
-        yield "some of the user's words" if comparison.users else "the user's words"
-    if told < len(past.words):
-        yield "some of the agent's words" if told else "the agent's words"
-    lost = len(past.calls) - len(comparison.called)
+    text, known = comparison.text, sum(end - start for start, end in comparison.known_spans)
+    if comparison.user_count < len(text.users):
+        yield "some of the user's words" if comparison.user_count else "the user's words"
+    if known < len(text.words):
+        yield "some of the agent's words" if known else "the agent's words"
+    lost = len(text.calls) - len(comparison.known_calls)
     if lost > 0:
-        yield f"{lost} of {len(past.calls)} tool call{'s' if len(past.calls) > 1 else ''}"
-    if past.thoughts and not comparison.told_thoughts:
+        yield f"{lost} of {len(text.calls)} tool call{'s' if len(text.calls) > 1 else ''}"
+    if text.thoughts and not comparison.has_thoughts:
         yield "the agent's thoughts"
