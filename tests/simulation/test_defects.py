@@ -65,7 +65,8 @@ def _ignore_rewinds(patch: Patch) -> None:
     patch.setattr("acp_proxy.run.replay_thread.kept", everything)
     patch.setattr("acp_proxy.store.store.kept", everything)
     patch.setattr("acp_proxy.transcript.rewinds.is_rewind", lambda entry: False)
-    patch.setattr(acp, "HISTORY_TRUNCATED", "")
+    patch.setattr("acp_proxy.transcript.rewinds.update_kinds.HISTORY_TRUNCATED", "")
+    patch.delitem(update_kinds._BY_NAME, "history_truncated")
 
 
 def _forget_steering(patch: Patch) -> None:
