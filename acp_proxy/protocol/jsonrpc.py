@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from json.encoder import encode_basestring
 
 import orjson
 from msgspec import Struct
@@ -161,6 +162,8 @@ def request_id(value: object, raw: bytes, *path: str) -> RequestId:
     """
     if type(value) is int:
         return RequestId(str(value))
+    if type(value) is str:  # what json.dumps would call, without the encoder that it makes each time
+        return RequestId(encode_basestring(value))
     if isinstance(value, float | list | dict):
         text = json_splice.decode(raw)
         start, end = json_splice.whole(text)

@@ -15,7 +15,7 @@ from benchmarks.subjects import CAT, NONE, PROXY, PYTHON, THREADS, WIDE_THREADS,
 
 BATCH = 64 * 1024
 ASKED, FILE = 2_000, 4_096
-PINGS, SPACED, PACED, TURNS, FLOOD, ALONE = 5_000, 500, 1_000, 200, 500_000, 200_000
+PINGS, SPACED, PACED, TURNS, FLOOD, ALONE, FEWER = 5_000, 500, 1_000, 200, 500_000, 200_000, 20_000
 TAPED = 20
 """How often the tape is played."""
 SMALL = 200
@@ -103,6 +103,7 @@ TALKS = (
         ),
     ),
     *asked("ask", SMALL, "a request that means nothing here, and its answer"),
+    *asked("ids", SMALL, "the same request with an id of 200 B"),
     *asked("files", FILE, "a request of the agent for a file, and its answer"),
     *asked("terminals", FILE, "a request of the agent for a terminal's output, and its answer"),
     Talk(("turn", TURNS), (1, SMALL), (Reading("a whole turn: prompt, update, answer", SECONDS, "p50", C),)),
@@ -135,6 +136,12 @@ TALKS = (
         (ALONE, SMALL),
         (Reading("flood, message by message", PER_SECOND, "seconds", C, of=ALONE),),
         quick=True,
+    ),
+    Talk(
+        ("stream",),
+        (FEWER, SMALL),
+        (Reading("flood of 20,000, message by message", PER_SECOND, "seconds", C, of=FEWER),),
+        rounds=MANY,
     ),
     *rush("batches of 64 KiB", FLOOD // 5, BATCH),
     *rush("message by message", ALONE, 0),

@@ -10,6 +10,7 @@
  *   spaced  the same, a millisecond apart
  *   batch   the same, each notification in a batch of its own
  *   ask     COUNT requests of SIZE bytes that only the agent knows, each answered before the next is sent
+ *   ids     the same, with ids that are texts of 200 bytes
  *   files, terminals
  *           COUNT requests of the agent for a file or for the output of a terminal, answered with SIZE bytes each: the
  *           time from an answer to the next request
@@ -23,7 +24,6 @@
  *   load    session/load of the session `measured`: the time of its first byte since the agent's answer and since the request
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,24 +69,19 @@ static void out_of_time(int number)
     fail("the command did not answer in time");
 }
 
-/* CPU time of all living threads in nanoseconds. */
+/* CPU time of the command's own process in seconds. Its clock counts each thread once; to sum up /proc/…/task is easy to
+ * get wrong, since `..` there is the process, whose figures are those of its first thread. */
 static double processor(void)
 {
-    char path[300];
-    double sum = 0, spent;
-    snprintf(path, sizeof path, "/proc/%d/task", command);
-    DIR *tasks = opendir(path);
-    for (struct dirent *task; tasks && (task = readdir(tasks));) {
-        snprintf(path, sizeof path, "/proc/%d/task/%s/schedstat", command, task->d_name);
-        FILE *file = fopen(path, "r");
-        if (file && fscanf(file, "%lf", &spent) == 1)
-            sum += spent;
-        if (file)
-            fclose(file);
-    }
-    if (tasks)
-        closedir(tasks);
-    return sum / 1e9;
+#ifdef __APPLE__
+    return 0; /* has no clock for another process */
+#else
+    clockid_t clock;
+    struct timespec at;
+    if (clock_getcpuclockid(command, &clock) || clock_gettime(clock, &at))
+        fail("the command has no clock");
+    return at.tv_sec + at.tv_nsec / 1e9;
+#endif
 }
 
 static long memory(const char *key)
@@ -232,12 +227,15 @@ static void pings(long count, size_t size, double *times, int pause, int is_batc
     free(line);
 }
 
-static void asks(long count, size_t size, double *times)
+static void asks(long count, size_t size, double *times, int is_text)
 {
-    char *line = NULL, start[200];
+    char *line = NULL, start[400];
+    const char *id = is_text ? "\"%0198ld\"" : "%ld";
     for (long at = 0; at < count; at++) {
-        snprintf(start, sizeof start, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"method\":\"_bench/ask\",\"params\":{\"sessionId\":"
-            "\"bench-session-1\",\"filling\":\"", at + 100);
+        char text[210];
+        snprintf(text, sizeof text, id, at + 100);
+        snprintf(start, sizeof start, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"_bench/ask\",\"params\":{\"sessionId\":"
+            "\"bench-session-1\",\"filling\":\"", text);
         line = filled(start, "\"}}\n", size);
         double sent = now();
         ask(line, "\n");
@@ -349,8 +347,8 @@ int main(int count, char **words)
         if (!strcmp(what, "ping") || !strcmp(what, "spaced") || !strcmp(what, "batch")) {
             pings(times_count, size, times, strcmp(what, "spaced") ? 0 : PAUSE, !strcmp(what, "batch"));
             percentiles(times, times_count);
-        } else if (!strcmp(what, "ask")) {
-            asks(times_count, size, times);
+        } else if (!strcmp(what, "ask") || !strcmp(what, "ids")) {
+            asks(times_count, size, times, !strcmp(what, "ids"));
             percentiles(times, times_count);
         } else if (!strcmp(what, "files") || !strcmp(what, "terminals")) {
             answers(what, times_count, size, times);

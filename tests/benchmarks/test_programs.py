@@ -38,6 +38,7 @@ def test_every_relay_passes_all_messages(effort: Effort) -> None:
         (["stream"], [3_000, 250, 65_536, 0, 2], 3_000 * 250),
         (["stream"], [2, 1_000_000, 65_536], 2 * 1_000_000),
         (["turn", 10], [1, 200], 10 * 200),
+        (["ids", 10, 200], [1, 200], 10 * 350),
         (["up", 5, 100_000], [1, 200], 200),
         (["prompt", 0, 1_000_000], [1, 200], 200),
     ],
@@ -47,6 +48,24 @@ def test_everything_from_the_agent_is_received(
     effort: Effort, said: list[object], agent: list[object], least: int
 ) -> None:
     assert least <= effort.talk(C, said, agent)["received"] <= least + 1_000
+
+
+BUSY = """
+import sys, time
+for line in sys.stdin:
+    until = time.process_time() + 0.3
+    while '"session/prompt"' in line and time.process_time() < until:
+        pass
+    print('{"result":{"stopReason":"end_turn"}}', flush=True)
+"""
+
+
+@needs_compiler
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no process may read another's clock")
+def test_the_time_of_a_commands_only_thread_is_counted_once(effort: Effort) -> None:
+    numbers = effort.client(["turn", 1], [sys.executable, "-c", BUSY])
+
+    assert 0.3 <= numbers["cpu"] < 0.5
 
 
 RESUMING = """
