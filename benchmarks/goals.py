@@ -82,8 +82,8 @@ GOALS = (
     Goal("first answer of a Node agent", "start", "first answer of a Node agent", _US, 1.45),
     Goal("`acp-proxy --version`", "start", "acp-proxy --version", _US, 0.150, of="figure"),
     Goal("`acp-proxy list`", "start", "acp-proxy list", _US, 0.090, of="figure"),
-    Goal("`sessions stats`, 5,000 sessions", "scale", "acp-proxy stats", "5,000", 0.3, of="figure"),
-    Goal("`sessions stats`, 100,000 sessions", "scale", "acp-proxy stats", "100,000", 1.0, of="figure"),
+    Goal("`acp-proxy stats`, 5,000 sessions", "scale", "acp-proxy stats", "5,000", 0.3, of="figure"),
+    Goal("`acp-proxy stats`, 100,000 sessions", "scale", "acp-proxy stats", "100,000", 1.0, of="figure"),
     Goal("TAB, 100,000 sessions", "scale", "TAB after most of an old id", "100,000", 0.1, of="figure"),
     Goal(
         "first search, 200 MB",

@@ -23,9 +23,9 @@ _TAB = {
 }
 _OLD_ID = {**_TAB, "_TYPER_COMPLETE_ARGS": "acp-proxy show session-000012"}
 COMMANDS: Mapping[str, tuple[Sequence[str], Mapping[str, str], int]] = {
-    "acp-proxy list, the newest 30": (("sessions", "list", "--limit", "30"), {}, 7),
-    "acp-proxy list, all of them": (("sessions", "list"), {}, 3),
-    "acp-proxy stats": (("sessions", "stats"), {}, 5),
+    "acp-proxy list, the newest 30": (("list", "--limit", "30"), {}, 7),
+    "acp-proxy list, all of them": (("list",), {}, 3),
+    "acp-proxy stats": (("stats",), {}, 5),
     "TAB after the beginning of an id": ((), _TAB, 7),
     "TAB after most of an old id": ((), _OLD_ID, 7),
 }

@@ -39,8 +39,8 @@ def run(effort: Effort) -> Iterator[Row]:
     store = stores.filled(effort.place / "sessions", 100 if effort.quick else KEPT)
     commands: dict[str, Task] = {
         "acp-proxy --version": partial(waited, effort, effort.built.proxy, "--version"),
-        "acp-proxy list": partial(ran_in, effort, store, "sessions", "list"),
-        "acp-proxy list --limit 30": partial(ran_in, effort, store, "sessions", "list", "--limit", "30"),
+        "acp-proxy list": partial(ran_in, effort, store, "list"),
+        "acp-proxy list --limit 30": partial(ran_in, effort, store, "list", "--limit", "30"),
     }
     for what, command in commands.items():
         seen = interleaved({PYTHON: ran, PROXY: command}, rounds, effort.chance)
