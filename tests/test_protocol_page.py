@@ -11,7 +11,7 @@ import pytest
 
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import KINDS, Replay, UpdateKind
-from acp_proxy.protocol.versions import SECOND
+from acp_proxy.protocol.versions import V2
 from acp_proxy.proxy.capabilities import Modes, Offer, additions
 
 ROOT = Path(__file__).parent.parent
@@ -164,7 +164,7 @@ def test_the_capabilities_that_the_page_calls_added_are_added() -> None:
 
 def test_the_capabilities_that_the_page_calls_added_in_version_2_are_added() -> None:
     said = {name for name, row in rows("Capabilities").items() if row[3].startswith("amended: added")}
-    served = additions(Offer(2, SECOND.always, None, None, False), Modes(unstable=True))
+    served = additions(Offer(2, V2.always, None, None, False), Modes(unstable=True))
     assert said == {f"agent: session.{name}" for name in served}
 
 

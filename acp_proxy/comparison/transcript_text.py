@@ -20,7 +20,7 @@ from acp_proxy.transcript import file_format, rewinds
 from acp_proxy.transcript.file_format import Entry
 
 if TYPE_CHECKING:  # loaded where a transcript is read
-    from acp_proxy.transcript.chunk_runs import Stream
+    from acp_proxy.transcript.chunk_runs import AlikeChunks
 
 LETTERS_LIMIT = 32 * 1024 * 1024
 """The most letters that are laid out, far more than any session has. A longer transcript is not compared."""
@@ -224,7 +224,7 @@ class TextBuilder:
         elif entry.of in acp.REWINDS and rewinds.is_rewind(entry):
             self._text.taken_back_at = len(self._text.users)
 
-    def add_chunks(self, stream: "Stream") -> None:
+    def add_chunks(self, stream: "AlikeChunks") -> None:
         """Add many entries that are chunks like the last one."""
         if self._run is not None and self._run[0] == update_kinds.THOUGHT_CHUNK:
             self._add_thought(letters(stream.text))

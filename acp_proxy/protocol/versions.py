@@ -61,7 +61,7 @@ class Dialect(Protocol):
         """Whether the agent starts MCP servers. ``sessions``: its capabilities for sessions."""
 
 
-class FirstDialect:
+class V1Dialect:
     """Version 1."""
 
     version = acp.VERSION
@@ -90,7 +90,7 @@ class FirstDialect:
         return True  # every agent must
 
 
-class SecondDialect:
+class V2Dialect:
     """Version 2. A resume that asks for a replay from the start is a load. A prompt's answer only accepts it; the turn
     ends when the agent says that it is idle."""
 
@@ -128,9 +128,9 @@ class SecondDialect:
         return acp.offers(acp.member(sessions, "mcp"), "stdio")
 
 
-FIRST: Dialect = FirstDialect()
-SECOND: Dialect = SecondDialect()
-_ALL = {dialect.version: dialect for dialect in (FIRST, SECOND)}
+V1: Dialect = V1Dialect()
+V2: Dialect = V2Dialect()
+_ALL = {dialect.version: dialect for dialect in (V1, V2)}
 
 
 def of(version: object) -> Dialect | None:

@@ -130,7 +130,7 @@ class Service(Struct):
 def read_offer(result: object) -> Offer:
     """Read the result of ``initialize``. Anything may be missing."""
     version = acp.member(result, "protocolVersion")
-    form = versions.of(version) or versions.FIRST
+    form = versions.of(version) or versions.V1
     capabilities = acp.member(result, form.capabilities)
     sessions = acp.member(capabilities, form.sessions)
     native = {name for name in _SESSION_CAPABILITIES if acp.offers(sessions, name)}
@@ -210,7 +210,7 @@ def amended(
     serves: tuple[str, ...],
     native: frozenset[str],
     release: str,
-    form: Dialect = versions.FIRST,
+    form: Dialect = versions.V1,
     store: str | None = None,
 ) -> bytes:
     """The response to ``initialize`` with the capabilities that acp-proxy adds; every other value keeps its bytes.

@@ -495,7 +495,7 @@ class Connection:
             case acp.LIST if capabilities.LIST not in self._service.ours and is_amended and message.error is None:
                 return [*effects, self._drafts.listed(line, found.request, message.result)]
             case acp.STEERING if found.session is not None and acp.is_steered(message.result):
-                if self._negotiation.dialect is versions.FIRST:  # in version 2, the agent repeats what it takes
+                if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
                     effects += self._notebook.steered(found.session, found.request.raw)
             case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
                 effects += self._notebook.deleted(found.session)

@@ -17,7 +17,7 @@ class Negotiation:
     def __init__(
         self, settings: Settings, service: Service, notebook: SessionLog, filing: Filing, life: LoadMachine
     ) -> None:
-        self.dialect = versions.FIRST
+        self.dialect = versions.V1
         self._settings = settings
         self._service = service
         self._notebook = notebook

@@ -75,7 +75,7 @@ class Recorder:
         self._agent = ""
         self._identity: IdentifyAgent | None = None
         self._told: dict[str, object] = {}
-        self._protocol = file_format.FIRST
+        self._protocol = file_format.V1
         self.mask = mask
         self._deletes_softly = deletes_softly
         self._also = also

@@ -26,7 +26,7 @@ _NAMES = 1000
 """The most fields of a call, far more than any agent sends. All of them are measured at each update."""
 
 
-class Fold:
+class FoldedCall:
     """One tool call in one turn."""
 
     def __init__(self, session: str, id: str, limit: int, *, is_whole: bool, is_own: bool = False) -> None:
@@ -169,7 +169,7 @@ class _OneByOne:
         self._is_new = is_new
         self._kept: list[ReplayedCall] = []
         self._size = 0
-        self._rest: Fold | None = None
+        self._rest: FoldedCall | None = None
         self._beyond = 0
         self._content = TerminalContent("", b"[]")
 
@@ -183,7 +183,7 @@ class _OneByOne:
             return
         if self._rest is None:
             is_whole = self._is_new and not self._kept
-            self._rest = Fold(self._session, self._id, self._limit, is_whole=is_whole, is_own=True)
+            self._rest = FoldedCall(self._session, self._id, self._limit, is_whole=is_whole, is_own=True)
         self._beyond += size
         self._rest.add(call)
 

@@ -19,11 +19,11 @@ from acp_proxy.replay import tool_calls, updates
 from acp_proxy.replay.prompts import Echoes, Prompt
 from acp_proxy.replay.terminals import ReplayedTerminals
 from acp_proxy.replay.tool_calls import ReplayedCall
-from acp_proxy.replay.turns import Folded, Segment, Streamed
+from acp_proxy.replay.turns import CompactSegment, FullSegment, Segment
 from acp_proxy.replay.unfinished import UnfinishedCalls
 from acp_proxy.replay.updates import Update
 from acp_proxy.transcript import file_format, rewinds
-from acp_proxy.transcript.chunk_runs import Stream
+from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript.file_format import Entry
 
 Mode = Literal["compact", "full"]
@@ -110,9 +110,9 @@ class Replayer:
         )
         return told + self._updated(update)
 
-    def go_on(self, number: int, stream: Stream) -> list[bytes]:
+    def add_chunks(self, number: int, stream: AlikeChunks) -> list[bytes]:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
-        told = self._segment.go_on(stream) if self._may_go_on else None
+        told = self._segment.add_chunks(stream) if self._may_go_on else None
         if told is None:
             return [line for entry in stream.entries() for line in self.add(number, entry)]
         return self._out(told + self._turned(stream.size) if self._page else told)
@@ -159,8 +159,8 @@ class Replayer:
 
     def _begun(self) -> Segment:
         if self._mode == "full":
-            return Streamed(self._session, self._standing, self._terminals)
-        return Folded(self._session, self._standing, self._terminals, self._limit)
+            return FullSegment(self._session, self._standing, self._terminals)
+        return CompactSegment(self._session, self._standing, self._terminals, self._limit)
 
     def _turned(self, size: int) -> list[bytes]:
         """Count bytes of a segment, and end it if they fill a page."""

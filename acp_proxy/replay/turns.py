@@ -1,8 +1,9 @@
 """Replays a segment, which is a prompt's turn and everything up to the next prompt, in one of two ways.
 
-``Streamed`` (full) sends every update as it comes. ``Folded`` (compact) sends the same state in fewer lines when the
-segment has ended. Both make sure that a call begins with a ``tool_call``, that a permission request counts as an update
-of its call if that is sent, that terminals are replaced by their output, and that what was never finished has failed.
+``FullSegment`` (mode ``full``) sends every update as it comes. ``CompactSegment`` (``compact``) sends the same state in
+fewer lines when the segment has ended. Both make sure that a call begins with a ``tool_call``, that a permission
+request counts as an update of its call if that is sent, that terminals are replaced by their output, and that what was
+never finished has failed.
 """
 
 from collections import deque
@@ -14,12 +15,12 @@ from msgspec import Struct
 from acp_proxy.protocol import update_kinds
 from acp_proxy.protocol.update_kinds import COMPACTION, TOOL_CALL, Replay, Role
 from acp_proxy.replay import tool_calls, unfinished
-from acp_proxy.replay.fold_calls import Fold
+from acp_proxy.replay.fold_calls import FoldedCall
 from acp_proxy.replay.terminals import ReplayedTerminals, TerminalContent
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.unfinished import Compaction, Key, UnfinishedCalls
 from acp_proxy.replay.updates import Chunks, Update, key
-from acp_proxy.transcript.chunk_runs import Stream
+from acp_proxy.transcript.chunk_runs import AlikeChunks
 
 
 class Segment(Protocol):
@@ -28,7 +29,7 @@ class Segment(Protocol):
     def add(self, update: Update) -> list[bytes]:
         """Add an update that is not about a tool call."""
 
-    def go_on(self, stream: Stream) -> list[bytes] | None:
+    def add_chunks(self, stream: AlikeChunks) -> list[bytes] | None:
         """Add more chunks of the message that was added last. None: add them one by one instead."""
 
     def call(self, call: ReplayedCall) -> list[bytes]:
@@ -50,7 +51,7 @@ class _Held(Struct):
     is_awaited: bool = False
 
 
-class Streamed:
+class FullSegment:
     """Sends every update as it comes."""
 
     def __init__(self, session: str, standing: UnfinishedCalls, terminals: ReplayedTerminals) -> None:
@@ -67,7 +68,7 @@ class Streamed:
             unfinished.note(update, self._standing)
         return self._out(_Held(update.line))
 
-    def go_on(self, stream: Stream) -> list[bytes]:
+    def add_chunks(self, stream: AlikeChunks) -> list[bytes]:
         return self._out(_Held(stream.messages))
 
     def call(self, call: ReplayedCall) -> list[bytes]:
@@ -127,7 +128,7 @@ class Streamed:
             self._shown[call.id] = TerminalContent(call.run, call.fields["content"])
 
 
-class Folded:
+class CompactSegment:
     """Sends everything when the segment ends, in as few lines as possible."""
 
     def __init__(self, session: str, standing: UnfinishedCalls, terminals: ReplayedTerminals, limit: int) -> None:
@@ -136,10 +137,10 @@ class Folded:
         self._standing = standing
         self._terminals = terminals
         self._limit = limit
-        self._places: list[Chunks | Fold | Compaction | bytes] = []
-        self._folds: dict[str, Fold] = {}
+        self._places: list[Chunks | FoldedCall | Compaction | bytes] = []
+        self._folds: dict[str, FoldedCall] = {}
         self._compactions: dict[str, Compaction] = {}
-        self._touched: Fold | None = None  # the only fold with an uncut line, which its next update may replace
+        self._touched: FoldedCall | None = None  # the only fold with an uncut line, which its next update may replace
         self._plan: int | None = None
 
     def add(self, update: Update) -> list[bytes]:
@@ -155,16 +156,16 @@ class Folded:
             self._places.append(update.line)
         return []
 
-    def go_on(self, stream: Stream) -> list[bytes] | None:
+    def add_chunks(self, stream: AlikeChunks) -> list[bytes] | None:
         last = self._places[-1]
         if not isinstance(last, Chunks) or last.key is None:
             return None
-        last.go_on(stream.text)
+        last.add_chunks(stream.text)
         return []
 
     def call(self, call: ReplayedCall) -> list[bytes]:
         if (fold := self._folds.get(call.id)) is None:
-            fold = Fold(self._session, call.id, self._limit, is_whole=call.id not in self._standing.known)
+            fold = FoldedCall(self._session, call.id, self._limit, is_whole=call.id not in self._standing.known)
             self._folds[call.id] = fold
             self._places.append(fold)
         for each in self._standing.take(call):
@@ -187,7 +188,7 @@ class Folded:
             match place:
                 case Chunks():
                     yield place.told()
-                case Fold() if place.id in self._standing.known:
+                case FoldedCall() if place.id in self._standing.known:
                     yield from place.told(self._terminals, failed=(TOOL_CALL, place.id) in failed)
                 case Compaction():
                     yield place.told(failed=(COMPACTION, place.id) in failed)

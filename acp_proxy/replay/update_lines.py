@@ -48,13 +48,6 @@ def asked_about_subject(raw: bytes) -> Members:
     return _owned(text, json_splice.members(text, subject["toolCall"][0]))
 
 
-def retold(raw: bytes, session: str) -> bytes:
-    """A line with another session id; every other byte stays."""
-    text = json_splice.decode(raw)
-    span = _params(text)["sessionId"]
-    return json_splice.encode(json_splice.replaced(text, [(span, json_splice.decode(jsonrpc.dump(session)))]))
-
-
 def with_content(raw: bytes, content: bytes) -> bytes:
     """An update with another value of ``content``, given as JSON text; every other byte stays."""
     text = json_splice.decode(raw)

@@ -63,7 +63,7 @@ def own_line(entry: Entry, session: str, ids: frozenset[str]) -> bytes | None:
     if id not in ids or entry.raw is None:
         return None
     try:
-        return entry.raw if id == session else update_lines.retold(entry.raw, session)
+        return entry.raw if id == session else acp.with_session(entry.raw, session)
     except (ValueError, KeyError):
         return None
 
@@ -129,9 +129,9 @@ class Chunks:
 
     def add(self, update: Update) -> None:
         """Add a chunk for which ``joins`` holds."""
-        self.go_on(_text(update))
+        self.add_chunks(_text(update))
 
-    def go_on(self, text: str) -> None:
+    def add_chunks(self, text: str) -> None:
         """Add the text of more chunks with the same key."""
         self._begin()
         self._text += _written(text)

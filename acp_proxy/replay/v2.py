@@ -1,6 +1,6 @@
 """Replays a transcript to a client of version 2, whatever version its parts are of.
 
-A part of version 2 is replayed by ``Verbatim``, and folded by ``Upserting`` turn by turn if that is wanted. A part of
+A part of version 2 is replayed by ``V2Replayer``, and folded by ``V2Folder`` turn by turn if that is wanted. A part of
 version 1 is replayed as to a client of version 1, and restated. A part ends where the next line is of the other
 version. Notes belong to the part in which they are.
 
@@ -17,8 +17,8 @@ from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import Update
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.chunk_runs import Stream
-from acp_proxy.transcript.file_format import FIRST, Entry
+from acp_proxy.transcript.chunk_runs import AlikeChunks
+from acp_proxy.transcript.file_format import V1, Entry
 
 # --- Replays protocol version 2: every update of the conversation as it came, byte for byte and in order.
 #
@@ -47,7 +47,7 @@ class _UnrepeatedPrompt:
         self.message: str | None = None
 
 
-class Verbatim:
+class V2Replayer:
     """One replay. The methods return lines, in order; an item may be several lines."""
 
     def __init__(self, session: str, *, run: str, also: frozenset[str] = frozenset()) -> None:
@@ -89,7 +89,7 @@ class Verbatim:
             return []
         return self._updated(update, entry)
 
-    def go_on(self, number: int, stream: Stream) -> list[bytes]:
+    def add_chunks(self, number: int, stream: AlikeChunks) -> list[bytes]:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
         if self._may_go_on:
             return [stream.messages]
@@ -235,7 +235,7 @@ class _FoldedPlace:
         self.pieces: list[_JoinedChunks | _MergedUpdates | bytes] = []
 
 
-class Upserting:
+class V2Folder:
     """Folds one replay."""
 
     def __init__(self, session: str, limit: int, *, page: int = 0) -> None:
@@ -258,7 +258,7 @@ class Upserting:
                 self._add(line)
         return self._full(sum(map(len, lines)))
 
-    def go_on(self, stream: Stream) -> list[bytes] | None:
+    def add_chunks(self, stream: AlikeChunks) -> list[bytes] | None:
         """Add more chunks like the last line. None: they must be added one by one."""
         if self._last is None:
             return None
@@ -419,7 +419,7 @@ _CONTEXT = 3
 """How many unchanged lines a patch shows on each side."""
 
 
-class Restating:
+class V1AsV2:
     """Restates one replay."""
 
     def __init__(self, session: str) -> None:
@@ -567,15 +567,15 @@ def _changes(text: str, start: int, value: object, prefix: str) -> Iterator[tupl
             yield from _changes(text, spans[name][0], inner, prefix)
 
 
-class EitherVersion:
+class V2ClientReplayer:
     """One replay. The methods are those of ``Replayer``."""
 
-    def __init__(self, session: str, first: Replayer, verbatim: Verbatim, folding: Upserting | None = None) -> None:
+    def __init__(self, session: str, first: Replayer, verbatim: V2Replayer, folding: V2Folder | None = None) -> None:
         """``first``, ``verbatim``: of the same session, and new. ``folding``: folds parts of version 2."""
         self._folding = folding
         self._first = first
         self._second = verbatim
-        self._restating = Restating(session)
+        self._restating = V1AsV2(session)
         self._is_first = False
         self._handovers = 0
         self.handovers = 0
@@ -584,7 +584,7 @@ class EitherVersion:
     def add(self, number: int, entry: Entry) -> list[bytes]:
         """Add the next entry. ``number``: its line in the transcript."""
         told: list[bytes] = []
-        is_first = entry.protocol == FIRST if entry.peer is not None else self._is_first
+        is_first = entry.protocol == V1 if entry.peer is not None else self._is_first
         begins_anew = _begins_anew(entry)
         if is_first != self._is_first or begins_anew:
             told = self._end(entry.run if begins_anew else None)
@@ -596,12 +596,12 @@ class EitherVersion:
             told += self._told(self._folded())
         return told + self._told(self._fold(self._second.add(number, entry)))
 
-    def go_on(self, number: int, stream: Stream) -> list[bytes]:
+    def add_chunks(self, number: int, stream: AlikeChunks) -> list[bytes]:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
         if self._is_first:
-            return self._told(self._first.go_on(number, stream))
-        told = self._folding.go_on(stream) if self._folding is not None else None
-        return self._told(self._fold(self._second.go_on(number, stream)) if told is None else told)
+            return self._told(self._first.add_chunks(number, stream))
+        told = self._folding.add_chunks(stream) if self._folding is not None else None
+        return self._told(self._fold(self._second.add_chunks(number, stream)) if told is None else told)
 
     def end(self) -> list[bytes]:
         """End the replay."""

@@ -59,7 +59,7 @@ from acp_proxy.run.output import Output, stderr
 from acp_proxy.run.pump import Pump
 from acp_proxy.run.store_requests import StoreRequests
 from acp_proxy.run.watch import Watch
-from acp_proxy.transcript.file_format import FIRST
+from acp_proxy.transcript.file_format import V1
 
 if TYPE_CHECKING:  # replays are imported for the first load
     from acp_proxy.replay.replayer import Mode
@@ -373,7 +373,7 @@ class Relay:
         """Look a session up, and fix what a replay of it will show: what is recorded up to now."""
         from acp_proxy.comparison.compare import Comparison
         from acp_proxy.replay.replayer import FOLDED, Replayer
-        from acp_proxy.replay.v2 import EitherVersion, Upserting, Verbatim
+        from acp_proxy.replay.v2 import V2ClientReplayer, V2Folder, V2Replayer
         from acp_proxy.run.replay_thread import Replay
         from acp_proxy.run.store_requests import look_up
 
@@ -382,7 +382,7 @@ class Relay:
         if isinstance(opened, SessionFound):
             return self._decide(opened)
 
-        def telling(start: StartReplay, comparison: Comparison | None) -> Replayer | EitherVersion:
+        def telling(start: StartReplay, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
             first = Replayer(
                 shown,
                 run=recorder.run,
@@ -393,12 +393,12 @@ class Relay:
                 kinds=start.kinds,
                 ids=comparison.ids if comparison is not None else None,
             )
-            if start.protocol == FIRST:
+            if start.protocol == V1:
                 return first
-            verbatim = Verbatim(shown, run=recorder.run, also=opened.also)
+            verbatim = V2Replayer(shown, run=recorder.run, also=opened.also)
             is_folded = self._replay.mode == "compact"
-            folding = Upserting(shown, self._replay.tool_limit, page=FOLDED) if is_folded else None
-            return EitherVersion(shown, first, verbatim, folding)
+            folding = V2Folder(shown, self._replay.tool_limit, page=FOLDED) if is_folded else None
+            return V2ClientReplayer(shown, first, verbatim, folding)
 
         def found(complete: bool) -> list[Acting]:
             self._replays[request] = Replay(
@@ -423,13 +423,13 @@ class Relay:
     def _read_past(self, wanted: ReadPast) -> list[Acting]:
         """Compare the updates that came with a request with what is recorded up to now."""
         from acp_proxy.run.replay_thread import compare
-        from acp_proxy.store.store import kept
+        from acp_proxy.store.store import drop_rewound
 
         recorder, comparison = self._the_recorder(), None
         try:
             reading = recorder.at_store(lambda: recorder.store.read(recorder.agent, wanted.session), PATIENCE_SECONDS)
             try:
-                comparison = compare(kept(reading), wanted.told, recorder.mask)
+                comparison = compare(drop_rewound(reading), wanted.told, recorder.mask)
             finally:
                 reading.close()
         except (OSError, NewerFormat) as problem:

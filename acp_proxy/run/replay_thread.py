@@ -23,10 +23,10 @@ from acp_proxy.proxy.effects import StartReplay
 from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.replay.handover_record import INTRODUCTION, LACKING, LIMIT, HandoverRecord
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v2 import EitherVersion, handovers
+from acp_proxy.replay.v2 import V2ClientReplayer, handovers
 from acp_proxy.run.output import WIDE, Output
-from acp_proxy.store.store import AlikeLines, Line, Reading, Summary, kept, retold
-from acp_proxy.transcript.file_format import FIRST, Entry, Header
+from acp_proxy.store.store import AlikeLines, Line, Reading, Summary, drop_rewound, read_as_v1
+from acp_proxy.transcript.file_format import V1, Entry, Header
 
 TAKE = 64 * 1024
 _PATIENCE = 0.005
@@ -45,7 +45,7 @@ class Replay:
         warn: Callable[[str], None],
         *,
         run: str,
-        telling: Callable[[StartReplay, Comparison | None], Replayer | EitherVersion],
+        telling: Callable[[StartReplay, Comparison | None], Replayer | V2ClientReplayer],
         title: str | None = None,
         record_size: int = LIMIT,
         mask: Callable[[bytes], bytes] | None = None,
@@ -110,7 +110,7 @@ class Replay:
             rule = wanted.rule or (verdict(comparison) if comparison is not None else Rule.LESS)
             if rule.is_ours and (wanted.shows or self._tells_record):
                 is_told = self._told(telling, summary)
-            if wanted.protocol != FIRST or wanted.lacking:
+            if wanted.protocol != V1 or wanted.lacking:
                 self._record()
         except OSError as problem:  # what could be read was sent; the agent has opened the session
             self._warn(f"a replay ended early: {errno_name(problem)}")
@@ -141,15 +141,15 @@ class Replay:
         """Raises OSError."""
         return compare(self._lines(), self._wanted.told, self._mask, self._goes_on)
 
-    def _told(self, telling: Replayer | EitherVersion, summary: Summary) -> bool:
+    def _told(self, telling: Replayer | V2ClientReplayer, summary: Summary) -> bool:
         """Send the transcript. Returns whether all of it was sent."""
-        if isinstance(telling, EitherVersion) and self._wanted.rule is Rule.HANDED_OVER:
+        if isinstance(telling, V2ClientReplayer) and self._wanted.rule is Rule.HANDED_OVER:
             begun = handovers(line.entry for line in self._lines() if isinstance(line, Line))
             telling.handovers = begun + self._wanted.record
         lines = self._lines()
         if self._reading.size > WIDE:
             self._client.widen()
-        for line in retold(lines) if self._wanted.protocol == FIRST else lines:
+        for line in read_as_v1(lines) if self._wanted.protocol == V1 else lines:
             if not self._goes_on():
                 return False
             if isinstance(line, Line) and line.entry is not None:
@@ -164,9 +164,9 @@ class Replay:
 
     def _record(self) -> None:
         """Make the record of a handover, if it is wanted, from what a client of version 1 would see."""
-        telling = self._begin_telling(replace(self._wanted, protocol=FIRST), None)
+        telling = self._begin_telling(replace(self._wanted, protocol=V1), None)
         lines = self._lacking() if self._wanted.lacking else self._lines()
-        for line in retold(lines) if self._brief is not None else ():
+        for line in read_as_v1(lines) if self._brief is not None else ():
             if not self._goes_on():
                 return
             if self._brief is not None and self._wanted.lacking and isinstance(line, Line) and line.entry is not None:
@@ -183,8 +183,8 @@ class Replay:
     def _lacking(self) -> Iterable[Line | AlikeLines]:
         """The part of the transcript that the agent's session lacks."""
         agents, start = self._reading.agents, self._reading.entries_at
-        lines = self._reading.streams(start + agents.lacks_from, 1)
-        return (line for line in kept(self._reading, lines) if agents.lacks(line.end - 1 - start))
+        lines = self._reading.read_alike(start + agents.lacks_from, 1)
+        return (line for line in drop_rewound(self._reading, lines) if agents.lacks(line.end - 1 - start))
 
     @property
     def _tells_record(self) -> bool:
@@ -193,7 +193,7 @@ class Replay:
 
     def _lines(self) -> Iterable[Line | AlikeLines]:
         """The transcript, up to the prompt that the agent will get again."""
-        for line in kept(self._reading):
+        for line in drop_rewound(self._reading):
             if self._wanted.before is not None and isinstance(line, Line) and self._is_prompt(line.entry):
                 return
             yield line
@@ -207,7 +207,7 @@ class Replay:
             case _:
                 return False
 
-    def _states(self, telling: Replayer | EitherVersion, summary: Summary) -> list[bytes]:
+    def _states(self, telling: Replayer | V2ClientReplayer, summary: Summary) -> list[bytes]:
         """Updates with the session's latest state, and the title that a list shows."""
         info = summary.info()
         if not self._wanted.titles and summary.agent_title is None:
@@ -224,7 +224,7 @@ class Replay:
 
     def _tell(self, lines: list[bytes]) -> None:
         """Send items; each is one or more whole lines."""
-        if self._wanted.protocol == FIRST and self._tells_record:
+        if self._wanted.protocol == V1 and self._tells_record:
             self._note_down(lines)
         for line in lines:
             if self._waiting and self._size + len(line) > TAKE:
@@ -257,7 +257,7 @@ def compare(
     ``goes_on``: the comparison stops, and is None, when this returns False. Raises OSError.
     """
     builder = TextBuilder()
-    for line in retold(transcript):
+    for line in read_as_v1(transcript):
         if not goes_on():
             return None
         _add_line(builder, line)
@@ -276,12 +276,12 @@ def compare(
 
 def _add_line(builder: TextBuilder, line: Line | AlikeLines) -> None:
     if isinstance(line, AlikeLines):
-        builder.add_chunks(line.stream)
+        builder.add_chunks(line.chunks)
     elif line.entry is not None:
         builder.add(line.entry)
 
 
-def _told_of(telling: Replayer | EitherVersion, line: Line | AlikeLines) -> list[bytes]:
+def _told_of(telling: Replayer | V2ClientReplayer, line: Line | AlikeLines) -> list[bytes]:
     if isinstance(line, AlikeLines):
-        return telling.go_on(line.number, line.stream)
+        return telling.add_chunks(line.number, line.chunks)
     return telling.add(line.number, line.entry) if line.entry is not None else []

@@ -173,9 +173,9 @@ class Index:
                 if size == reading.size:
                     return not summary.open
             shown, all_whole = summary, True
-            for line in reading.streams(size, lines, short=True):
+            for line in reading.read_alike(size, lines, short=True):
                 if isinstance(line, AlikeLines):
-                    summary.go_on(line.stream)
+                    summary.add_chunks(line.chunks)
                 elif line.whole:
                     if line.entry is not None:
                         summary.add(line.entry)

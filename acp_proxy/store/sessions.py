@@ -33,8 +33,8 @@ from acp_proxy.transcript.file_names import (
 )
 from acp_proxy.transcript.private_files import PRIVATE_UMASK
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
-from acp_proxy.transcript.rewound import kept
-from acp_proxy.transcript.v2_as_v1 import retold
+from acp_proxy.transcript.rewound import drop_rewound
+from acp_proxy.transcript.v2_as_v1 import read_as_v1
 
 if TYPE_CHECKING:
     from acp_proxy.store.completion_query import CompletionQuery
@@ -57,16 +57,16 @@ __all__ = [
     "Summary",
     "called",
     "default_root",
+    "drop_rewound",
     "file_name",
     "find_titled",
     "is_inside",
     "is_windows_path",
-    "kept",
     "kept_name",
     "meant",
+    "read_as_v1",
     "readable",
     "resolve_directory",
-    "retold",
 ]
 
 _LATER = {

@@ -144,9 +144,9 @@ def summarize(reading: Reading) -> Summary:
     """The summary of a whole transcript."""
     header = reading.header or reading.remade_header()
     summary = Summary.begun(header) if header is not None else Summary()
-    for line in reading.streams(short=True):
+    for line in reading.read_alike(short=True):
         if not isinstance(line, Line):
-            summary.go_on(line.stream)
+            summary.add_chunks(line.chunks)
         elif line.entry is not None:
             summary.add(line.entry)
     return summary

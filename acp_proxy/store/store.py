@@ -22,22 +22,22 @@ from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.private_files import PRIVATE_UMASK, lock, open_private
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
 from acp_proxy.transcript.rewinds import Point
-from acp_proxy.transcript.rewound import kept
+from acp_proxy.transcript.rewound import drop_rewound
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
     from acp_proxy.store.compress import CompressionOptions
     from acp_proxy.store.index import ListedSession, Page
     from acp_proxy.transcript.summary import Summary
-    from acp_proxy.transcript.v2_as_v1 import retold
+    from acp_proxy.transcript.v2_as_v1 import read_as_v1
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
-__all__ += ["ALL", "ListedSession", "kept", "retold"]
+__all__ += ["ALL", "ListedSession", "drop_rewound", "read_as_v1"]
 __all__ += ["CompressionOptions", "Transcript", "default_root", "load_the_rest", "locked", "open_private"]
 
 if not TYPE_CHECKING:
     _LATER = {
-        "transcript.v2_as_v1": {"retold"},
+        "transcript.v2_as_v1": {"read_as_v1"},
         "store.index": {"ListedSession", "Page"},
         "store.compress": {"CompressionOptions"},
     }

@@ -38,7 +38,7 @@ _TIME_WORDS = range((_LEAD + _TIME[0]) // _WORD, (_LEAD + _TIME[1]) // _WORD)
 """The words that hold the time when a line's beginning is laid out in words of eight bytes."""
 
 
-class Stream:
+class AlikeChunks:
     """Consecutive lines of a transcript that differ only in time and text."""
 
     def __init__(self, lines: list[bytes], texts: bytes, pattern: "_Pattern") -> None:
@@ -87,10 +87,10 @@ class Stream:
                 yield entry
 
 
-class Streams:
-    """Finds streams for a reader that reads all other lines one by one.
+class AlikeChunksFinder:
+    """Finds chunks alike for a reader that reads all other lines one by one.
 
-    The reader must set ``last`` to each line that it reads itself, and its entry; ``stream`` looks for lines like it.
+    The reader must set ``last`` to each line that it reads itself, and its entry; ``find`` looks for lines like it.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Streams:
         self._looked_at = b""
         self._many = _FEW
 
-    def stream(self, lines: list[bytes], at: int) -> Stream | None:
+    def find(self, lines: list[bytes], at: int) -> AlikeChunks | None:
         """The lines from index ``at`` on that are like ``last``, or None if the first of them is not.
 
         Each line ends in its newline. More lines like it may follow the returned ones.
@@ -134,7 +134,7 @@ class _Pattern:
     def begins(self, line: bytes) -> bool:
         return line.startswith(self._head, _TIME[1])
 
-    def stream(self, lines: list[bytes]) -> Stream | None:
+    def stream(self, lines: list[bytes]) -> AlikeChunks | None:
         """The first lines that have these bytes; None if there are none, or if they cannot safely be read together."""
         if not self._are_heads(lines):
             differ = map(ne, map(self._heads, lines), repeat(self._head))
@@ -150,7 +150,7 @@ class _Pattern:
             orjson.loads(b'"%b"' % texts.replace(b"\n", _JOINT))
         except ValueError:
             return None
-        return Stream(lines, texts, self)
+        return AlikeChunks(lines, texts, self)
 
     def _are_heads(self, lines: list[bytes]) -> bool:
         """Whether all lines begin with these bytes. Their beginnings are packed into one buffer without their times,

@@ -17,7 +17,7 @@ from acp_proxy.transcript import salvage
 from acp_proxy.transcript.salvage import Intact
 
 VERSION = 1
-FIRST = 1
+V1 = 1
 """The protocol's version of a line whose entry names none."""
 RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
@@ -105,7 +105,7 @@ class Entry(Struct, frozen=True):
     raw: bytes | None = None
     value: object = None
     note: Mapping[str, object] | None = None
-    protocol: int = FIRST
+    protocol: int = V1
 
 
 def encode_header(header: Header) -> bytes:
@@ -132,7 +132,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def encode_message(
-    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, plain: bool = True, protocol: int = FIRST
+    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, plain: bool = True, protocol: int = V1
 ) -> bytes:
     """The line of an entry with a message (``raw``, without its newline).
 
@@ -146,7 +146,7 @@ def encode_message(
     return b"".join((start, b'"line":', json.dumps(json_splice.decode(raw)).encode(), b"}\n"))
 
 
-def encode_updates(at: str, run: str, lines: bytes, protocol: int = FIRST) -> bytes:
+def encode_updates(at: str, run: str, lines: bytes, protocol: int = V1) -> bytes:
     """The lines of many entries of one time: agent messages, each of which ends in a newline.
 
     They were not parsed. One that is not JSON is written as it came, or as a string if a reader could take a part of
@@ -164,9 +164,7 @@ def encode_updates(at: str, run: str, lines: bytes, protocol: int = FIRST) -> by
     return b"".join((start, lines[:-1].replace(b"\n", b"}\n" + start), b"}\n"))
 
 
-def encode_piece(
-    at: str, run: str, peer: Peer, piece: bytes, *, first: bool, last: bool, protocol: int = FIRST
-) -> bytes:
+def encode_piece(at: str, run: str, peer: Peer, piece: bytes, *, first: bool, last: bool, protocol: int = V1) -> bytes:
     """A piece of the line of an entry with a long message. The last piece may lack its newline."""
     start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{_versioned(protocol)}"message":'.encode()
     start = start if first else b""
@@ -176,7 +174,7 @@ def encode_piece(
 
 
 def _versioned(protocol: int) -> str:
-    return f'"v":{protocol},' if protocol != FIRST else ""
+    return f'"v":{protocol},' if protocol != V1 else ""
 
 
 def encode_note(at: str, run: str, note: Mapping[str, object]) -> bytes:
@@ -302,7 +300,7 @@ def decode_entry(line: bytes, version: int = VERSION) -> Entry | None:
 def _enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
     """Read an entry whose beginning was recognised. Raises ValueError, RecursionError."""
     at, run, peer, of, version = (part.decode() if part is not None else None for part in envelope.groups())
-    protocol = int(version) if version is not None else FIRST
+    protocol = int(version) if version is not None else V1
     raw = line[envelope.end() : -1]
     try:
         value = jsonrpc.parse_text(raw if line.endswith(b"}") else b"")
@@ -352,7 +350,7 @@ def _read(value: object, line: bytes, version: int) -> Entry | None:
     if sender not in ("client", "agent"):
         return None
     protocol = value.get("v")
-    protocol = protocol if type(protocol) is int else FIRST
+    protocol = protocol if type(protocol) is int else V1
     if "message" in value:
         whole = json_splice.decode(line)
         start, end = json_splice.members(whole, json_splice.whole(whole)[0])["message"]

@@ -31,7 +31,7 @@ from acp_proxy.transcript.private_files import (
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
-    from acp_proxy.transcript.chunk_runs import Stream
+    from acp_proxy.transcript.chunk_runs import AlikeChunks
     from acp_proxy.transcript.compressed import Compressed
 
 
@@ -48,7 +48,7 @@ KINDS = frozenset({*NEW_ID, *_GIVEN, file_format.OPENED, file_format.CAUGHT_UP})
 """The notes that say what the agent has."""
 
 
-class AgentsSession:
+class AgentSession:
     """The session that the agent has, as far as the transcript was read. Offsets are of the entries.
 
     ``was_handed_over``: the session continued in a new one of an agent with a record, or on another machine.
@@ -150,12 +150,12 @@ class Line(Struct, frozen=True):
 class AlikeLines(Struct, frozen=True):
     """A run of whole lines that differ from the line before them only in time and text.
 
-    ``number``: of the last line. ``end``: the offset after it. ``stream``: their time and joined text.
+    ``number``: of the last line. ``end``: the offset after it. ``chunks``: their time and joined text.
     """
 
     number: int
     end: int
-    stream: "Stream"
+    chunks: "AlikeChunks"
 
 
 class Reading:
@@ -182,7 +182,7 @@ class Reading:
             self._written = found.st_mtime
             self.first = next((line for _, line in cut(self._read, 0, self.size)), b"")
             self.header, self.header_size = header_of(self.first, path)
-            self.agents = AgentsSession(self.header)
+            self.agents = AgentSession(self.header)
             """What the agent here has of the session, as far as ``search`` has read."""
         except BaseException:
             self.close()
@@ -257,20 +257,20 @@ class Reading:
             yield from self._said(number, end, line)
             number += 1
 
-    def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | AlikeLines]:
+    def read_alike(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | AlikeLines]:
         """The same lines as ``lines``, but faster: runs of similar lines come as one ``AlikeLines``.
 
         ``short``: a line too long for memory is shortened (``long_lines``); if it is damaged, it is read whole.
         """
-        from acp_proxy.transcript.chunk_runs import Streams
+        from acp_proxy.transcript.chunk_runs import AlikeChunksFinder
         from acp_proxy.transcript.long_lines import LONG, long_line  # only loads, lists and searches need these
 
-        known, framer, at, end = Streams(), LineFramer(), start, start
+        known, framer, at, end = AlikeChunksFinder(), LineFramer(), start, start
         while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
             at += len(data)
             lines, next = framer.feed(data), 0
             while next < len(lines):
-                if (stream := known.stream(lines, next)) is not None:
+                if (stream := known.find(lines, next)) is not None:
                     next, number, end = next + stream.count, number + stream.count, end + stream.size
                     yield AlikeLines(number - 1, end, stream)
                     continue

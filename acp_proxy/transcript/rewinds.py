@@ -165,7 +165,7 @@ class Messages:
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
             self._updated(start, end, acp.member(params, "update"))
 
-    def go_on(self, end: int) -> None:
+    def add_chunks(self, end: int) -> None:
         """Add more chunks of the message that was added last, up to this offset."""
         self._turn.end = end
         if self._last is not None:
@@ -208,7 +208,7 @@ class Messages:
         for key in ("messageId", "userMessageId"):
             if said is not None and (id := acp.text(result, key)) is not None:
                 self._known[id] = said
-        if entry.protocol == versions.FIRST.version:
+        if entry.protocol == versions.V1.version:
             self._end_turn(end)
 
     def _end_turn(self, end: int) -> None:
@@ -218,7 +218,7 @@ class Messages:
 
     def _updated(self, start: int, end: int, update: object) -> None:
         kind, id = acp.update_kind(update), acp.text(update, "messageId")
-        if kind == update_kinds.STATE and versions.SECOND.state(update) != versions.BUSY:
+        if kind == update_kinds.STATE and versions.V2.state(update) != versions.BUSY:
             self._end_turn(end)
         if kind is None or not update_kinds.is_conversation(kind):
             return
@@ -263,9 +263,9 @@ class Rewinds:
             self._take_back(Point(named), start, start, end)
         self._messages.add(number, start, end, entry)
 
-    def go_on(self, end: int) -> None:
+    def add_chunks(self, end: int) -> None:
         """Add more chunks of the message that was added last, up to this offset."""
-        self._messages.go_on(end)
+        self._messages.add_chunks(end)
 
     @property
     def are_any(self) -> bool:

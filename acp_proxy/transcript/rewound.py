@@ -15,10 +15,10 @@ _PLAIN = re.compile(r"[\w.:-]+", re.ASCII)
 """An id that every encoder writes in the same bytes."""
 
 
-def kept(reading: Reading, lines: Iterable[Line | AlikeLines] | None = None) -> Iterator[Line | AlikeLines]:
+def drop_rewound(reading: Reading, lines: Iterable[Line | AlikeLines] | None = None) -> Iterator[Line | AlikeLines]:
     """The lines of a transcript without what was taken back. ``lines``: some of them; None: all. Raises OSError."""
     rewinds = _rewinds(reading) if _may_be_rewound(reading) else Rewinds()
-    said = reading.streams() if lines is None else lines
+    said = reading.read_alike() if lines is None else lines
     if not rewinds.are_any:
         yield from said
         return
@@ -38,9 +38,9 @@ def _may_be_rewound(reading: Reading) -> bool:
 
 def _rewinds(reading: Reading) -> Rewinds:
     rewinds, at = Rewinds(), reading.entries_at
-    for line in reading.streams():
+    for line in reading.read_alike():
         if isinstance(line, AlikeLines):
-            rewinds.go_on(line.end)
+            rewinds.add_chunks(line.end)
         elif line.entry is not None:
             rewinds.add(line.number, at, line.end, line.entry)
         at = line.end

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from acp_proxy.protocol import acp, jsonrpc, timestamps, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.chunk_runs import Stream
+from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript.file_format import Entry, Header
 from acp_proxy.transcript.titles import Titles, from_agent
 from acp_proxy.transcript.usage import Use
@@ -110,7 +110,7 @@ class Summary(Struct):
             self._steered(entry)
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
             failed = acp.member(entry.value, "error") is not None
-            if failed or entry.protocol == file_format.FIRST:
+            if failed or entry.protocol == file_format.V1:
                 self._answered(entry)
             self.use.answered(entry, acp.member(entry.value, "result"))
             self.failed |= failed
@@ -119,7 +119,7 @@ class Summary(Struct):
             if isinstance(update, Mapping):
                 self._update(entry, update)
 
-    def go_on(self, stream: Stream) -> None:
+    def add_chunks(self, stream: AlikeChunks) -> None:
         """Add entries that differ from the last one only in time and text."""
         self.last = stream.at
 
@@ -160,7 +160,7 @@ class Summary(Struct):
             self.open[entry.run] = count
 
     def _update(self, entry: Entry, update: Mapping[str, object]) -> None:
-        told = update if entry.protocol == file_format.FIRST else v2_updates.compared(update)
+        told = update if entry.protocol == file_format.V1 else v2_updates.compared(update)
         kind = acp.update_kind(told)
         if kind == update_kinds.SESSION_INFO:
             self._info(update)
@@ -178,11 +178,7 @@ class Summary(Struct):
 
     def _stated(self, entry: Entry, update: Mapping[str, object]) -> None:
         """The agent's state, which ends all turns of its run in version 2."""
-        if (
-            entry.protocol != file_format.FIRST
-            and versions.SECOND.state(update) == versions.IDLE
-            and entry.run in self.open
-        ):
+        if entry.protocol != file_format.V1 and versions.V2.state(update) == versions.IDLE and entry.run in self.open:
             del self.open[entry.run]
             self.last = entry.at
             self.use.answered(entry, update)

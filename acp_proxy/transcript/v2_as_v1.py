@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.chunk_runs import Stream
-from acp_proxy.transcript.file_format import FIRST, Entry
+from acp_proxy.transcript.chunk_runs import AlikeChunks
+from acp_proxy.transcript.file_format import V1, Entry
 from acp_proxy.transcript.reader import AlikeLines, Line
 
 # --- What protocol version 2 sends by id: messages, calls, plans and terminals. Chunks add to them, updates replace
@@ -31,7 +31,7 @@ _FINAL = frozenset({"completed", "failed", "cancelled"})
 _NOT_FIELDS = ("sessionUpdate", "toolCallId", "content", "capabilities")
 
 
-class UpsertedMessage:
+class V2Message:
     """A message. ``kind``: of its chunks."""
 
     def __init__(self, entry: Entry, kind: str, id: str | None) -> None:
@@ -49,7 +49,7 @@ class UpsertedMessage:
         else:
             self.blocks.append(_JoinedText(acp.text(block, "text") or "") if _is_text(block) else block)
 
-    def go_on(self, text: str) -> None:
+    def add_chunks(self, text: str) -> None:
         self.add({"type": "text", "text": text})
 
     def replace(self, content: object) -> None:
@@ -86,7 +86,7 @@ class _JoinedText:
         return "".join(self.pieces)
 
 
-class UpsertedCall:
+class V2Call:
     """A tool call."""
 
     def __init__(self, entry: Entry, id: str) -> None:
@@ -133,7 +133,7 @@ class UpsertedCall:
         self.was_told, self.is_changed = True, False
 
 
-class UpsertedPlans:
+class V2Plans:
     """The plans of a turn, by id. Version 1 has one plan, which has the steps of all of them."""
 
     def __init__(self, entry: Entry) -> None:
@@ -213,23 +213,23 @@ class _Prompt:
         self.accepted = self.was_busy = self.is_over = False
 
 
-_Place = UpsertedMessage | UpsertedCall | UpsertedPlans | Entry
+_Place = V2Message | V2Call | V2Plans | Entry
 
 
-class Retelling:
+class V2AsV1:
     """The retelling of one transcript."""
 
     def __init__(self, *, at_once: bool = False) -> None:
         self._at_once = at_once
         self._places: list[_Place] = []
-        self._messages: dict[tuple[str, str | None], UpsertedMessage] = {}
-        self._calls: dict[str, UpsertedCall] = {}
-        self._plans: UpsertedPlans | None = None
+        self._messages: dict[tuple[str, str | None], V2Message] = {}
+        self._calls: dict[str, V2Call] = {}
+        self._plans: V2Plans | None = None
         self._terminals = AgentTerminals()
         self._prompts: list[_Prompt] = []
         self._told: set[str] = set()
         """The ids of calls that were told."""
-        self._last: UpsertedMessage | None = None
+        self._last: V2Message | None = None
         self._size = 0
 
     @property
@@ -240,7 +240,7 @@ class Retelling:
     def add(self, entry: Entry) -> list[Entry]:
         """Add an entry. Returns the entries that are certain now; if ``entry`` is among them, it is the last one."""
         self._last = None
-        if entry.peer is Peer.AGENT and entry.protocol == versions.SECOND.version:
+        if entry.peer is Peer.AGENT and entry.protocol == versions.V2.version:
             told = self._from_agent(entry)
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") != acp.PROMPT:
             told = [entry]
@@ -248,17 +248,17 @@ class Retelling:
             told = [*self._end(), entry]
             if entry.note is not None:
                 self._noted(entry.run, entry.note)
-            elif entry.protocol == versions.SECOND.version:
+            elif entry.protocol == versions.V2.version:
                 self._prompts.append(_Prompt(entry.run, acp.member(entry.value, "id")))
         if self._at_once:
             return [*told, *self._certain()]
         return [*told, *self._end()] if self._size > LIMIT else told
 
-    def go_on(self, stream: Stream) -> bool:
+    def add_chunks(self, stream: AlikeChunks) -> bool:
         """Add more chunks like the last entry. False: they are of version 1, and pass as they are."""
         if self._last is None:
             return False
-        self._last.go_on(stream.text)
+        self._last.add_chunks(stream.text)
         self._size += stream.size
         return True
 
@@ -315,7 +315,7 @@ class Retelling:
         else:
             self._places.append(entry)
 
-    def _place(self, place: "UpsertedMessage | UpsertedCall | UpsertedPlans") -> None:
+    def _place(self, place: "V2Message | V2Call | V2Plans") -> None:
         if not place.is_placed:
             place.is_placed = True
             self._places.append(place)
@@ -325,7 +325,7 @@ class Retelling:
         spoken = update_kinds.CHUNK_OF.get(kind, kind)
         message = self._messages.get((spoken, id))
         if message is None:
-            message = self._messages[spoken, id] = UpsertedMessage(entry, spoken, id)
+            message = self._messages[spoken, id] = V2Message(entry, spoken, id)
         self._place(message)
         if kind == spoken:
             message.add(acp.member(update, "content"))
@@ -333,10 +333,10 @@ class Retelling:
         elif "content" in update:
             message.replace(update["content"])
 
-    def _call(self, entry: Entry, id: str) -> UpsertedCall:
+    def _call(self, entry: Entry, id: str) -> V2Call:
         call = self._calls.get(id)
         if call is None:
-            call = self._calls[id] = UpsertedCall(entry, id)
+            call = self._calls[id] = V2Call(entry, id)
             call.was_told = id in self._told
         if not call.is_placed:
             call.entry = entry
@@ -354,7 +354,7 @@ class Retelling:
 
     def _planned(self, entry: Entry, kind: str, update: Mapping[str, object]) -> None:
         if self._plans is None:
-            self._plans = UpsertedPlans(entry)
+            self._plans = V2Plans(entry)
         self._place(self._plans)
         self._plans.is_changed = True
         plan = acp.member(update, "plan") if kind != update_kinds.PLAN_REMOVED else None
@@ -376,7 +376,7 @@ class Retelling:
 
     def _stated(self, entry: Entry, update: object) -> list[Entry]:
         own = [prompt for prompt in self._prompts if prompt.run == entry.run]
-        if versions.SECOND.state(update) == versions.BUSY:
+        if versions.V2.state(update) == versions.BUSY:
             for prompt in own:
                 prompt.was_busy, prompt.is_over = True, False
             return []
@@ -409,7 +409,7 @@ class Retelling:
         self._plans, self._last, self._size = None, None, 0
         return told
 
-    def _may_change(self, call: UpsertedCall) -> bool:
+    def _may_change(self, call: V2Call) -> bool:
         return not call.is_over or any(map(self._terminals.is_running, call.terminals))
 
     def _certain(self) -> Iterator[Entry]:
@@ -419,7 +419,7 @@ class Retelling:
                 yield place
                 continue
             place.is_placed = False
-            for update in place.tell(self._terminals) if isinstance(place, UpsertedCall) else place.tell():
+            for update in place.tell(self._terminals) if isinstance(place, V2Call) else place.tell():
                 yield _entry(place.entry, update)
 
 
@@ -439,20 +439,20 @@ def _entry(like: Entry, update: Mapping[str, object]) -> Entry:
     return Entry(like.at, like.run, Peer.AGENT, None, jsonrpc.dump(value), value)
 
 
-# --- The lines of a transcript with entries of protocol version 1 only: those of other versions are retold.
+# --- The lines of a transcript with entries of protocol version 1 only: those of other versions are read as it.
 
 
-def retold(lines: Iterable[Line | AlikeLines]) -> Iterator[Line | AlikeLines]:
+def read_as_v1(lines: Iterable[Line | AlikeLines]) -> Iterator[Line | AlikeLines]:
     """The lines, with a turn of version 2 in the place where it ends.
 
-    What is retold has the number and the end of the last line that was read for it.
+    Each entry made of others has the number and the end of the last line that was read for it.
     """
-    retelling, number, end, whole = Retelling(), 0, 0, True
+    retelling, number, end, whole = V2AsV1(), 0, 0, True
     for line in lines:
         if isinstance(line, AlikeLines):
-            if not retelling.go_on(line.stream):
+            if not retelling.add_chunks(line.chunks):
                 yield line
-        elif line.entry is None or (line.entry.protocol == FIRST and retelling.is_idle):
+        elif line.entry is None or (line.entry.protocol == V1 and retelling.is_idle):
             yield line
         else:
             for entry in retelling.add(line.entry):

@@ -19,7 +19,7 @@ from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.tool_calls import merged
-from acp_proxy.store.sessions import AlikeLines, Line, Reading, retold
+from acp_proxy.store.sessions import AlikeLines, Line, Reading, read_as_v1
 from acp_proxy.transcript import file_format, rewinds, summary
 from acp_proxy.transcript.file_format import Entry
 
@@ -152,7 +152,7 @@ def turns(reading: Reading, session: str, child: OpenChild = _no_child) -> Itera
     ``child``: opens the transcripts of subagents, which are then part of the conversation.
     """
     turn = ConversationTurn(0, "")
-    for part in _Parts(session, reading.also, child=child).read(retold(reading.streams())):
+    for part in _Parts(session, reading.also, child=child).read(read_as_v1(reading.read_alike())):
         match part:
             case Begun():
                 turn = ConversationTurn(part.number, part.at, model=part.model)
@@ -168,7 +168,7 @@ def parts(reading: Reading, session: str, child: OpenChild = _no_child) -> Itera
 
     ``child``: as for ``turns``.
     """
-    return _Parts(session, reading.also, _PAGE, child).read(retold(reading.streams()))
+    return _Parts(session, reading.also, _PAGE, child).read(read_as_v1(reading.read_alike()))
 
 
 def numbered(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
@@ -222,7 +222,7 @@ class _Parts:
         at = ""
         for line in lines:
             if isinstance(line, AlikeLines):
-                yield from self._take(self._telling.go_on(line.number, line.stream), at)
+                yield from self._take(self._telling.add_chunks(line.number, line.chunks), at)
                 continue
             entry = line.entry
             if entry is None:
@@ -282,7 +282,7 @@ class _Parts:
             if reading is None:
                 return
             inside = _Parts(id, reading.also, 0, self._child, self._known, self._depth + 1)
-            told = (part for part in inside.read(reading.streams()) if not isinstance(part, Begun | Ended))
+            told = (part for part in inside.read(reading.read_alike()) if not isinstance(part, Begun | Ended))
             for item in _with_messages(told, id):
                 _add(items, item)
         yield Subagent(id, acp.text(update, "title") or id, items)

@@ -12,8 +12,8 @@ from rich.cells import cell_len, set_cell_size
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format, rewinds
-from acp_proxy.transcript.file_format import FIRST, Entry
-from acp_proxy.transcript.v2_as_v1 import Retelling
+from acp_proxy.transcript.file_format import V1, Entry
+from acp_proxy.transcript.v2_as_v1 import V2AsV1
 from acp_proxy.views import conversation, formatting, sanitize
 from acp_proxy.views.tool_calls import mark
 
@@ -41,7 +41,7 @@ class Streaming:
     def __init__(self, width: int | None) -> None:
         """``width``: of lines that may be rewritten; None: any."""
         self._width = width
-        self._retelling = Retelling(at_once=True)
+        self._retelling = V2AsV1(at_once=True)
         self._turn = 0
         self._block: Block | None = None  # the current message; the next one begins on a new line
         self._is_open = False  # the last line may continue
@@ -57,7 +57,7 @@ class Streaming:
         self._calls.clear()
 
     def take(self, entry: Entry) -> list[StreamedText]:
-        if entry.protocol == FIRST and self._retelling.is_idle:
+        if entry.protocol == V1 and self._retelling.is_idle:
             return list(self._pieces(entry))
         return [piece for told in self._retelling.add(entry) for piece in self._pieces(told)]
 

@@ -58,12 +58,12 @@ def run(data: bytes) -> None:
 
 def one_by_one(reading: Reading) -> Iterator[Line]:
     """The lines, in places where many are read at once."""
-    for found in reading.streams():
+    for found in reading.read_alike():
         if isinstance(found, Line):
             yield found
             continue
-        number, end = found.number - found.stream.count, found.end - found.stream.size
-        for line, entry in zip(found.stream.lines, found.stream.entries(), strict=True):
+        number, end = found.number - found.chunks.count, found.end - found.chunks.size
+        for line, entry in zip(found.chunks.lines, found.chunks.entries(), strict=True):
             number, end = number + 1, end + len(line) + 1
             yield Line(number, end, True, entry)
 

@@ -6,14 +6,14 @@ import pytest
 
 from acp_proxy.protocol import acp, jsonrpc, versions
 from acp_proxy.protocol.jsonrpc import Request, Response
-from acp_proxy.protocol.versions import BUSY, FIRST, IDLE, SECOND
+from acp_proxy.protocol.versions import BUSY, IDLE, V1, V2
 from tests.conversation import error, line, load, result, resume
 
 
 @pytest.mark.parametrize("version", [None, True, "1", "2", 0, 3, 1.0, 2.0])
 def test_only_the_numbers_1_and_2_are_understood(version: object) -> None:
     assert versions.of(version) is None
-    assert (versions.of(1), versions.of(2)) == (FIRST, SECOND)
+    assert (versions.of(1), versions.of(2)) == (V1, V2)
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,12 @@ def test_only_the_numbers_1_and_2_are_understood(version: object) -> None:
 )
 def test_in_version_2_a_resume_with_a_replay_from_the_start_is_a_load(begins_at: object, method: str) -> None:
     said = jsonrpc.read_message(line(resume(1, "s", replayFrom=begins_at)))
-    meant = SECOND.meant(said)
+    meant = V2.meant(said)
     assert isinstance(meant, Request)
     assert isinstance(said, Request)
     assert (meant.method, meant.raw) == (method, said.raw)
-    assert FIRST.meant(said) == said
-    assert SECOND.meant(jsonrpc.read_message(line(load(1, "s")))) == jsonrpc.read_message(line(load(1, "s")))
+    assert V1.meant(said) == said
+    assert V2.meant(jsonrpc.read_message(line(load(1, "s")))) == jsonrpc.read_message(line(load(1, "s")))
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_in_version_2_a_resume_with_a_replay_from_the_start_is_a_load(begins_at:
     ],
 )
 def test_only_idle_ends_turns(update: Any, state: str | None) -> None:
-    assert SECOND.state(update) == state
-    assert FIRST.state(update) is None
+    assert V2.state(update) == state
+    assert V1.state(update) is None
 
 
 def test_in_version_2_a_prompts_result_only_accepts_it() -> None:
     accepted, refused = (jsonrpc.read_message(line(said)) for said in (result(1, {}), error(1, -32000)))
     assert isinstance(accepted, Response)
     assert isinstance(refused, Response)
-    assert (SECOND.accepts(accepted), SECOND.accepts(refused), FIRST.accepts(accepted)) == (True, False, False)
+    assert (V2.accepts(accepted), V2.accepts(refused), V1.accepts(accepted)) == (True, False, False)

@@ -11,7 +11,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import Recording, RecordLine, RecordNote, RecordUpdates
 from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.replay.terminals import PLACEHOLDER
-from acp_proxy.replay.v2 import EitherVersion, Upserting, Verbatim
+from acp_proxy.replay.v2 import V2ClientReplayer, V2Folder, V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import prompt, request, result, update
@@ -20,16 +20,16 @@ from tests.proxy.test_session_log import TerminalTalk
 RUN = "k3f9a1"
 EXITED = {"exitCode": 0, "signal": None}
 MODES: tuple[Mode, ...] = get_args(Mode)
-Replay = Callable[[], Replayer | EitherVersion]
+Replay = Callable[[], Replayer | V2ClientReplayer]
 
 
 def first(mode: Mode) -> Replayer:
     return Replayer("s", run="a later one", mode=mode)
 
 
-def second(mode: Mode) -> EitherVersion:
-    folding = Upserting("s", 0) if mode == "compact" else None
-    return EitherVersion("s", first(mode), Verbatim("s", run="a later one"), folding)
+def second(mode: Mode) -> V2ClientReplayer:
+    folding = V2Folder("s", 0) if mode == "compact" else None
+    return V2ClientReplayer("s", first(mode), V2Replayer("s", run="a later one"), folding)
 
 
 REPLAYS = pytest.mark.parametrize(

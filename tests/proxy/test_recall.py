@@ -42,7 +42,7 @@ def opens(method: str = "session/new", **more: Any) -> dict[str, Any]:
     return request(1, method, named | {"cwd": "/p", "mcpServers": []} | more)
 
 
-def given(said: Any, form: versions.Dialect = versions.FIRST) -> bytes:
+def given(said: Any, form: versions.Dialect = versions.V1) -> bytes:
     sent = line(said)
     return capabilities.with_recall(sent, jsonrpc.read_message(sent), COMMAND, form)
 
@@ -96,8 +96,8 @@ def test_everything_else_passes_unchanged(said: Any) -> None:
 def test_in_version_2_the_server_names_its_type() -> None:
     said = resume(1, "s", cwd="/p", replayFrom={"type": "start"})
     sent = line(said)
-    meant = versions.SECOND.meant(jsonrpc.read_message(sent))
-    assert servers(capabilities.with_recall(sent, meant, COMMAND, versions.SECOND)) == [{"type": "stdio"} | SERVER]
+    meant = versions.V2.meant(jsonrpc.read_message(sent))
+    assert servers(capabilities.with_recall(sent, meant, COMMAND, versions.V2)) == [{"type": "stdio"} | SERVER]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.replay.handover_record import HandoverRecord
 from acp_proxy.replay.replayer import Mode, Replayer
-from acp_proxy.replay.v2 import EitherVersion, Upserting, Verbatim
+from acp_proxy.replay.v2 import V2ClientReplayer, V2Folder, V2Replayer
 from acp_proxy.transcript.file_format import Entry
 from fuzz import growth
 from fuzz.growth import Shape, Work
@@ -98,9 +98,9 @@ def to_first(page: int) -> Replayer:
     return Replayer(SESSION, run="another", page=page)
 
 
-def to_second(page: int) -> EitherVersion:
-    verbatim = Verbatim(SESSION, run="another")
-    return EitherVersion(SESSION, to_first(page), verbatim, Upserting(SESSION, 0, page=page))
+def to_second(page: int) -> V2ClientReplayer:
+    verbatim = V2Replayer(SESSION, run="another")
+    return V2ClientReplayer(SESSION, to_first(page), verbatim, V2Folder(SESSION, 0, page=page))
 
 
 FOLDED = pytest.mark.parametrize(
@@ -109,10 +109,10 @@ FOLDED = pytest.mark.parametrize(
 """The folded replays, for clients of both versions."""
 
 
-def peak_of_turn(begun: Callable[[int], Replayer | EitherVersion], count: int, page: int) -> int:
+def peak_of_turn(begun: Callable[[int], Replayer | V2ClientReplayer], count: int, page: int) -> int:
     """The most bytes that a replay of one turn with so many calls takes at a time."""
     replay = begun(page)
-    is_second = isinstance(replay, EitherVersion)
+    is_second = isinstance(replay, V2ClientReplayer)
 
     def made(id: str, at: int) -> Entry:
         fields = {"title": f"Call {id}", "status": "completed", "rawInput": {"at": at}}
@@ -130,12 +130,12 @@ def peak_of_turn(begun: Callable[[int], Replayer | EitherVersion], count: int, p
 
 
 @FOLDED
-def test_the_memory_for_a_turn_does_not_grow_with_it(begun: Callable[[int], Replayer | EitherVersion]) -> None:
+def test_the_memory_for_a_turn_does_not_grow_with_it(begun: Callable[[int], Replayer | V2ClientReplayer]) -> None:
     few, many = (peak_of_turn(begun, count, page=32 * 1024) for count in (500, 2_000))
     assert many - few < 1_500 * 400, "more than the ids of the calls"
 
 
 @FOLDED
-def test_a_folded_call_takes_kilobytes_not_tens_of_them(begun: Callable[[int], Replayer | EitherVersion]) -> None:
+def test_a_folded_call_takes_kilobytes_not_tens_of_them(begun: Callable[[int], Replayer | V2ClientReplayer]) -> None:
     """What orjson returns takes four, however short it is, so nothing of that is held."""
     assert peak_of_turn(begun, 1_000, page=0) < 1_000 * 4_000

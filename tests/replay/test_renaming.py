@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v2 import EitherVersion, Verbatim, handovers, renamed
+from acp_proxy.replay.v2 import V2ClientReplayer, V2Replayer, handovers, renamed
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import line, update
@@ -52,7 +52,7 @@ def test_ids_from_before_the_last_handover_are_changed() -> None:
     assert handovers(entries) == 2
 
     def ids(wanted: int) -> list[str]:
-        either = EitherVersion("s", Replayer("s", run="own"), Verbatim("s", run="own"))
+        either = V2ClientReplayer("s", Replayer("s", run="own"), V2Replayer("s", run="own"))
         either.handovers = wanted
         lines = [told for number, each in enumerate(entries) for told in either.add(number, each)] + either.end()
         said = [json.loads(each)["params"]["update"]["messageId"] for each in b"".join(lines).splitlines()]

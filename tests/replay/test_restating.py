@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v2 import EitherVersion, Restating, Verbatim
+from acp_proxy.replay.v2 import V1AsV2, V2ClientReplayer, V2Replayer
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import line, prompt, result, update
 from tests.transcript.test_v2_as_v1 import accepted, asked, chunk, entry, state, text, whole
@@ -28,7 +28,7 @@ PATCH = """diff --git a/w/a b/w/a
 
 
 def restated(*updates: dict[str, Any]) -> list[dict[str, Any]]:
-    restating = Restating("s")
+    restating = V1AsV2("s")
     [item] = restating.all([b"".join(map(line, updates))])
     return [json.loads(one)["params"]["update"] for one in item.splitlines()]
 
@@ -62,7 +62,7 @@ def test_an_id_that_another_kind_of_message_has_is_changed() -> None:
 
 
 def test_other_lines_and_numbers_keep_their_bytes() -> None:
-    restating = Restating("s")
+    restating = V1AsV2("s")
     odd = line(update("s", "_odd", x=1.0)).replace(b":", b" : ")
     assert restating.all([odd, line(said("a", messageId="m"))]) == [odd, line(said("a", messageId="m"))]
     [told] = restating.all([line(call(rawInput={"x": 10**30, "y": 1.0}))])
@@ -106,7 +106,7 @@ def test_the_plan_gets_an_id() -> None:
 
 @pytest.mark.parametrize("broken", [call(content=7), update("s", "plan"), {"x": 1}])
 def test_what_makes_no_sense_stays(broken: Any) -> None:
-    assert len(Restating("s").all([line(broken)])) == 1
+    assert len(V1AsV2("s").all([line(broken)])) == 1
 
 
 def test_parts_of_both_versions_are_replayed_in_order() -> None:
@@ -116,7 +116,7 @@ def test_parts_of_both_versions_are_replayed_in_order() -> None:
     begun = [entry(prompt(7, "s", "old"), Peer.CLIENT, version=1), first(said("Old."))]
     begun += [first(call(title="T", status="in_progress")), entry(result(7, {}), of="session/prompt", version=1)]
     later = [asked(), state("running"), whole("hello", id="u1", kind="user_message"), accepted(), chunk("New.")]
-    either = EitherVersion("s", Replayer("s", run="own"), Verbatim("s", run="own"))
+    either = V2ClientReplayer("s", Replayer("s", run="own"), V2Replayer("s", run="own"))
     lines = [line for number, one in enumerate([*begun, *later, *begun]) for line in either.add(number, one)]
     told = [json.loads(one)["params"]["update"] for one in b"".join([*lines, *either.end()]).splitlines()]
     kinds = [(one["sessionUpdate"], one.get("status")) for one in told]

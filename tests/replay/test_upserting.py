@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v2 import EitherVersion, Upserting, Verbatim
+from acp_proxy.replay.v2 import V2ClientReplayer, V2Folder, V2Replayer
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.chunk_runs import Stream, Streams
+from acp_proxy.transcript.chunk_runs import AlikeChunks, AlikeChunksFinder
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import line, update
 from tests.transcript.test_v2_as_v1 import AT, RUN, accepted, asked, chunk, data, state, text, told, whole
@@ -20,7 +20,7 @@ Update = dict[str, Any]
 
 
 def folded(*updates: Update, limit: int = 0, page: int = 0) -> list[Update]:
-    folding = Upserting("s", limit, page=page)
+    folding = V2Folder("s", limit, page=page)
     lines: list[bytes] = []
     for one in map(dict, updates):
         lines += folding.add([line(update("s", one.pop("sessionUpdate"), **one))])
@@ -87,7 +87,7 @@ def test_a_call_is_one_update_with_the_last_value_of_each_field() -> None:
 
 
 def test_in_a_later_turn_a_call_only_grows() -> None:
-    folding = Upserting("s", 0)
+    folding = V2Folder("s", 0)
     folding.add([line(update("s", "tool_call_update", toolCallId="c", content=[item("a")]))])
     folding.end_turn()
     later = [line(update("s", "tool_call_content_chunk", toolCallId="c", content=item("b")))]
@@ -191,12 +191,12 @@ def test_a_client_shows_the_same_also_if_a_turn_is_folded_in_pieces(updates: lis
     assert _Client(folded(*updates, page=page)).shows() == _Client(updates).shows()
 
 
-def replay(*, is_folded: bool, page: int = 0) -> EitherVersion:
-    folding = Upserting("s", 0, page=page) if is_folded else None
-    return EitherVersion("s", Replayer("s", run="own"), Verbatim("s", run="own"), folding)
+def replay(*, is_folded: bool, page: int = 0) -> V2ClientReplayer:
+    folding = V2Folder("s", 0, page=page) if is_folded else None
+    return V2ClientReplayer("s", Replayer("s", run="own"), V2Replayer("s", run="own"), folding)
 
 
-def shown(either: EitherVersion, entries: list[Entry]) -> list[Update]:
+def shown(either: V2ClientReplayer, entries: list[Entry]) -> list[Update]:
     lines = [each for number, one in enumerate(entries) for each in either.add(number, one)] + either.end()
     return [json.loads(each)["params"]["update"] for each in b"".join(lines).splitlines()]
 
@@ -225,13 +225,13 @@ def test_many_chunks_at_once_are_folded_as_one_by_one() -> None:
     lines = [file_format.encode_message(AT, RUN, Peer.AGENT, chunk(f"{n} ").raw or b"", protocol=2) for n in range(40)]
     first = file_format.decode_entry(lines[0])
     assert first is not None
-    streams = Streams()
+    streams = AlikeChunksFinder()
     streams.last = lines[0], first
-    stream = streams.stream(lines[1:], 0)
-    assert isinstance(stream, Stream)
+    stream = streams.find(lines[1:], 0)
+    assert isinstance(stream, AlikeChunks)
     for page, pieces in ((0, 1), (stream.size, 1), (1, 2)):
         either = replay(is_folded=True, page=page)
-        out = either.add(0, first) + either.go_on(stream.count, stream) + either.end()
+        out = either.add(0, first) + either.add_chunks(stream.count, stream) + either.end()
         said = [json.loads(each)["params"]["update"]["content"]["text"] for each in out]
         assert "".join(said) == "0 " + stream.text
         assert len(said) == pieces

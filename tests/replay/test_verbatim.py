@@ -4,16 +4,16 @@ import json
 from typing import Any
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.v2 import Verbatim
+from acp_proxy.replay.v2 import V2Replayer
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.chunk_runs import Stream, Streams
+from acp_proxy.transcript.chunk_runs import AlikeChunks, AlikeChunksFinder
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import error, raw, result
 from tests.transcript.test_v2_as_v1 import AT, RUN, accepted, asked, chunk, entry, note, state, text, told, whole
 
 
-def telling(**more: Any) -> Verbatim:
-    return Verbatim("s", run="own", **more)
+def telling(**more: Any) -> V2Replayer:
+    return V2Replayer("s", run="own", **more)
 
 
 def replayed(*entries: Entry, live: bool | None = None) -> list[Any]:
@@ -79,7 +79,7 @@ def test_what_a_permission_request_says_about_a_call_is_told_if_the_call_comes()
 
 
 def test_entries_of_a_forks_parent_are_told_with_the_forks_id() -> None:
-    verbatim = Verbatim("fork", run="own", also=frozenset({"s"}))
+    verbatim = V2Replayer("fork", run="own", also=frozenset({"s"}))
     [line] = verbatim.add(1, chunk("a"))
     assert json.loads(line)["params"]["sessionId"] == "fork"
     assert telling().add(1, entry({**json.loads(line)})) == []
@@ -89,16 +89,16 @@ def test_many_chunks_at_once_are_the_same_as_one_by_one() -> None:
     said = [file_format.encode_message(AT, RUN, Peer.AGENT, chunk(f"{n}").raw or b"", protocol=2) for n in range(40)]
     for session, also in (("s", frozenset[str]()), ("fork", frozenset({"s"}))):
         streams, alone, together = (
-            Streams(),
-            Verbatim(session, run="own", also=also),
-            Verbatim(session, run="own", also=also),
+            AlikeChunksFinder(),
+            V2Replayer(session, run="own", also=also),
+            V2Replayer(session, run="own", also=also),
         )
         first = file_format.decode_entry(said[0])
         assert first is not None
         streams.last = said[0], first
-        stream = streams.stream(said[1:], 0)
-        assert isinstance(stream, Stream)
-        found = together.add(0, first) + together.go_on(stream.count, stream)
+        stream = streams.find(said[1:], 0)
+        assert isinstance(stream, AlikeChunks)
+        found = together.add(0, first) + together.add_chunks(stream.count, stream)
         one_by_one = [line for one in [first, *stream.entries()] for line in alone.add(0, one)]
         assert b"".join(found) == b"".join(one_by_one)
 

@@ -60,10 +60,10 @@ def _copy_the_whole_parent(patch: Patch) -> None:
 
 def _ignore_rewinds(patch: Patch) -> None:
     def everything(reading: Any, lines: Any = None) -> Any:
-        return reading.streams() if lines is None else lines
+        return reading.read_alike() if lines is None else lines
 
-    patch.setattr("acp_proxy.run.replay_thread.kept", everything)
-    patch.setattr("acp_proxy.store.store.kept", everything)
+    patch.setattr("acp_proxy.run.replay_thread.drop_rewound", everything)
+    patch.setattr("acp_proxy.store.store.drop_rewound", everything)
     patch.setattr("acp_proxy.transcript.rewinds.is_rewind", lambda entry: False)
     patch.setattr("acp_proxy.transcript.rewinds.update_kinds.HISTORY_TRUNCATED", "")
     patch.delitem(update_kinds._BY_NAME, "history_truncated")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.chunk_runs import Stream, Streams
+from acp_proxy.transcript.chunk_runs import AlikeChunks, AlikeChunksFinder
 from acp_proxy.transcript.file_format import Entry
 from tests.strategies import texts
 
@@ -28,12 +28,12 @@ def kept(raw: bytes, *, at: str = AT, peer: Peer = Peer.AGENT, of: str | None = 
     return file_format.encode_message(at, RUN, peer, raw, of)[:-1]
 
 
-def read(lines: list[bytes]) -> list[Entry | Stream | None]:
+def read(lines: list[bytes]) -> list[Entry | AlikeChunks | None]:
     """The lines, read as a transcript is read."""
-    streams, out, at = Streams(), list[Entry | Stream | None](), 0
+    streams, out, at = AlikeChunksFinder(), list[Entry | AlikeChunks | None](), 0
     lines = [line + b"\n" for line in lines]
     while at < len(lines):
-        if (stream := streams.stream(lines, at)) is not None:
+        if (stream := streams.find(lines, at)) is not None:
             at += stream.count
             out.append(stream)
             continue
@@ -51,12 +51,12 @@ def one_by_one(lines: list[bytes]) -> list[Entry | None]:
     return [decoded(line) for line in lines]
 
 
-def streams_in(lines: list[bytes]) -> list[Stream]:
+def streams_in(lines: list[bytes]) -> list[AlikeChunks]:
     """The streams found; checks that they and the other lines have the same entries as the lines one by one."""
     found = read(lines)
-    entries = [entry for one in found for entry in (one.entries() if isinstance(one, Stream) else [one])]
+    entries = [entry for one in found for entry in (one.entries() if isinstance(one, AlikeChunks) else [one])]
     assert entries == one_by_one(lines)
-    streams = [one for one in found if isinstance(one, Stream)]
+    streams = [one for one in found if isinstance(one, AlikeChunks)]
     for stream in streams:
         inner = list(stream.entries())
         assert len(inner) == stream.count

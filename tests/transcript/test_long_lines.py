@@ -133,10 +133,10 @@ def test_a_shortened_line_gives_the_same_summary(tmp_path: Path, line: bytes, be
         whole.add(talk.entry(each))
     ends = []
     with one_file.reading(path) as reading:
-        for found in reading.streams(short=True):
+        for found in reading.read_alike(short=True):
             ends.append((found.number, found.end))
             if not isinstance(found, Line):
-                folded.go_on(found.stream)
+                folded.add_chunks(found.chunks)
             elif found.entry is not None:
                 folded.add(found.entry)
         assert {end for _, end in ends} <= {each.end for each in reading.lines()}
@@ -151,7 +151,7 @@ def test_intact_parts_of_a_long_damaged_line_count(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(one_file.HEADER + said(LARGE)[:-20] + prompt("intact") + answer())
     with one_file.reading(path) as reading:
-        found = [line.entry for line in reading.streams(short=True) if isinstance(line, Line)]
+        found = [line.entry for line in reading.read_alike(short=True) if isinstance(line, Line)]
     assert [entry.of if entry is not None else None for entry in found] == [None, "session/prompt"]
     assert found[0] is not None
     assert "intact" in str(found[0].value)

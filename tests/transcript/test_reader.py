@@ -156,21 +156,21 @@ def test_streams_give_the_same_lines(path: Path, header: bytes, end: bytes) -> N
     path.write_bytes(header + b"".join(chunks[:1_000]) + middle + b"".join(chunks[1_000:]) + end)
     with reading(path) as opened:
         lines, known = list(opened.lines()), dict[tuple[int, int], list[Line]]()
-        for found in opened.streams():
+        for found in opened.read_alike():
             if isinstance(found, Line):
                 known[found.number, found.end] = [*known.get((found.number, found.end), []), found]
                 continue
-            number, at = found.number - found.stream.count, found.end - found.stream.size
-            for entry, line in zip(found.stream.entries(), found.stream.lines, strict=True):
+            number, at = found.number - found.chunks.count, found.end - found.chunks.size
+            for entry, line in zip(found.chunks.entries(), found.chunks.lines, strict=True):
                 number, at = number + 1, at + len(line)
                 known[number, at] = [Line(number, at, True, entry)]
             assert (number, at) == (found.number, found.end)
     assert [line for each in known.values() for line in each] == lines
     assert len(lines) > 2_000
     with reading(path) as opened:
-        assert len(list(opened.streams())) < 100
+        assert len(list(opened.read_alike())) < 100
         start = lines[1_500]
-        assert next(opened.streams(start.end, start.number + 1)) == lines[1_501]
+        assert next(opened.read_alike(start.end, start.number + 1)) == lines[1_501]
 
 
 def test_text_that_looks_like_a_gap_is_none(path: Path) -> None:

@@ -48,7 +48,7 @@ class LoadMachine:
         """The optional kinds of updates that the client understands."""
         self.takes: frozenset[str] = frozenset()
         """The types of content blocks that the agent takes in a prompt, beside those that every agent takes."""
-        self.dialect = versions.FIRST
+        self.dialect = versions.V1
         """The connection's version of the protocol."""
         self.resent: dict[RequestId, tuple[Request, bytes]] = {}
         """By request id: a prompt that is sent again in a new session, and the line of the agent's refusal."""

@@ -152,7 +152,7 @@ def _loaded(
         theirs = _Heard(row.session)
         params: dict[str, object] = {"sessionId": row.session, "cwd": row.cwd, "mcpServers": list[object]()}
         method = acp.LOAD
-        if spoken is versions.SECOND:
+        if spoken is versions.V2:
             method, params["replayFrom"] = acp.RESUME, {"type": "start"}
         answer = probe.ask(method, params, wish.seconds, theirs.hear)
         if answer.error is not None:

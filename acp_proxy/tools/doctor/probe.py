@@ -124,7 +124,7 @@ class Probe:
         answer = self.ask(acp.INITIALIZE, first, seconds)
         if acp.member(answer.error, "code") != _UNSUPPORTED_VERSION:
             return answer
-        second = {"protocolVersion": versions.SECOND.version, "capabilities": {}, "info": about}
+        second = {"protocolVersion": versions.V2.version, "capabilities": {}, "info": about}
         return self.ask(acp.INITIALIZE, second, seconds)
 
     def listen(self, quiet: float, seconds: float, hear: Callable[[Notification], None]) -> None:

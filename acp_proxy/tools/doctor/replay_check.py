@@ -16,7 +16,7 @@ from acp_proxy.comparison.compare import Comparison
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.run.replay_thread import compare as compared_with
-from acp_proxy.store.sessions import ListedSession, Reading, Sessions, kept
+from acp_proxy.store.sessions import ListedSession, Reading, Sessions, drop_rewound
 from acp_proxy.transcript import file_format
 
 _MAX_BYTES = 16 * 1024 * 1024
@@ -100,7 +100,7 @@ def _is_suitable(row: ListedSession) -> bool:
 
 def compare(reading: Reading, told: list[bytes]) -> Compared:
     """Compare the agent's replay, as update lines, with a transcript. Raises OSError."""
-    comparison = compared_with(kept(reading), ((line, False) for line in told))
+    comparison = compared_with(drop_rewound(reading), ((line, False) for line in told))
     rule = verdict(comparison) if comparison is not None else Rule.UNDECIDED
     if comparison is None or rule is not Rule.LESS:
         return Compared(WHOLE if rule is Rule.SAME else OTHER)

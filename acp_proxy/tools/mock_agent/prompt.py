@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
-from acp_proxy.replay.v2 import Restating, renamed
+from acp_proxy.replay.v2 import V1AsV2, renamed
 from acp_proxy.tools.mock_agent.connection import Connection
 from acp_proxy.tools.mock_agent.sessions import RUN, PlayedSession
 from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Keep, RecordedTurn, Send
 from acp_proxy.tools.mock_agent.turn_player import Course, Verdict, retold
-from acp_proxy.transcript.file_format import FIRST, Entry
+from acp_proxy.transcript.file_format import V1, Entry
 
 _BATCH = 64 * 1024  # bytes; a cancel takes effect between batches
 
@@ -140,7 +140,7 @@ class Playing:
 # sent as they came, others in the forms of version 2. Ids get a prefix, since a turn may be played twice in a session.
 
 
-SECOND = versions.SECOND.version
+V2 = versions.V2.version
 
 
 class PlayingSecond(Playing):
@@ -148,14 +148,14 @@ class PlayingSecond(Playing):
 
     def __init__(self, connection: Connection, session: PlayedSession, request: Request, speed: float) -> None:
         super().__init__(connection, session, request, speed)
-        self._restating = Restating(session.id)
+        self._restating = V1AsV2(session.id)
         self._name = ""
 
     def _begin(self, at: str) -> None:
         self.session.played += 1
         self._name = f"mock-{self.session.played}"
         raw, blocks = self.request.raw, acp.member(self.request.params, "prompt")
-        self.session.take(Entry(at, RUN, Peer.CLIENT, None, raw, jsonrpc.look(raw), protocol=SECOND))
+        self.session.take(Entry(at, RUN, Peer.CLIENT, None, raw, jsonrpc.look(raw), protocol=V2))
         accepted = jsonrpc.result(self.request.id, {"messageId": self._name})
         self._put(self._update({"sessionUpdate": update_kinds.STATE, "state": "running"}), at)
         self._put(accepted, at, acp.PROMPT)
@@ -166,9 +166,9 @@ class PlayingSecond(Playing):
     def _retell(self, entry: Entry, line: bytes | None) -> None:
         if line is None or acp.update_kind(acp.update_of(line)) == update_kinds.CURRENT_MODE:
             return
-        lines = [line] if entry.protocol == SECOND else self._restating.all([line])
+        lines = [line] if entry.protocol == V2 else self._restating.all([line])
         [said] = renamed(lines, f"{self._name}-")
-        self._out.append((said, retold(replace(entry, protocol=SECOND), said)))
+        self._out.append((said, retold(replace(entry, protocol=V2), said)))
 
     def _send(self, line: bytes, at: str, of: str | None = None) -> None:
         self._retell(Entry(at, RUN, Peer.AGENT, of), line)
@@ -178,28 +178,28 @@ class PlayingSecond(Playing):
         if line is None:
             return None
         params = acp.member(jsonrpc.look(line), "params")
-        call = acp.member(params, "toolCall" if step.entry.protocol == FIRST else "subject")
-        if step.entry.protocol != FIRST:
+        call = acp.member(params, "toolCall" if step.entry.protocol == V1 else "subject")
+        if step.entry.protocol != V1:
             call = acp.member(call, "toolCall")
         asked: dict[str, object] = {"sessionId": self.session.id, "options": acp.member(params, "options")}
         asked["title"] = acp.text(params, "title") or acp.text(call, "title") or "May I go on?"
         if isinstance(call, dict):
             asked["subject"] = {
                 "type": "tool_call",
-                "toolCall": self._called(call, is_first=step.entry.protocol == FIRST),
+                "toolCall": self._called(call, is_first=step.entry.protocol == V1),
             }
         return jsonrpc.request(id, acp.REQUEST_PERMISSION, asked)
 
     def _called(self, call: dict[str, object], *, is_first: bool) -> object:
         line = self._update({"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, **call})
-        [said] = renamed(Restating(self.session.id).all([line]) if is_first else [line], f"{self._name}-")
+        [said] = renamed(V1AsV2(self.session.id).all([line]) if is_first else [line], f"{self._name}-")
         told = acp.update_of(said)
         return (
             {name: value for name, value in told.items() if name != "sessionUpdate"} if isinstance(told, dict) else {}
         )
 
     def _ending(self, step: Answer) -> bytes:
-        if step.entry is not None and step.entry.protocol == SECOND and step.entry.of is None:
+        if step.entry is not None and step.entry.protocol == V2 and step.entry.of is None:
             return self._course.told(step.entry) or self._idle({})
         return super()._ending(step)
 
@@ -218,7 +218,7 @@ class PlayingSecond(Playing):
         self._answered = True
 
     def _put(self, line: bytes, at: str, of: str | None = None) -> None:
-        self._out.append((line, retold(Entry(at, RUN, Peer.AGENT, of, protocol=SECOND), line)))
+        self._out.append((line, retold(Entry(at, RUN, Peer.AGENT, of, protocol=V2), line)))
 
     def _update(self, update: dict[str, object]) -> bytes:
         return jsonrpc.notification(acp.UPDATE, {"sessionId": self.session.id, "update": update})

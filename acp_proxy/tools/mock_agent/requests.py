@@ -67,7 +67,7 @@ class Methods:
 
     def reply(self, request: Request) -> Reply:
         """The answer to a request. Raises Refused, InvalidParams."""
-        meant = versions.SECOND.meant(request) if self.is_second else request
+        meant = versions.V2.meant(request) if self.is_second else request
         serve = self._all.get(meant.method) if isinstance(meant, Request) else None
         if serve is None or (self.is_second and request.method == acp.LOAD):
             raise RequestRefused(METHOD_NOT_FOUND, f"Method not found: {request.method}")
@@ -86,7 +86,7 @@ class Methods:
         if type(version) is not int:
             raise InvalidParams("protocolVersion must be an integer")
         about = {"name": NAME, "title": "Mock agent", "version": __version__}
-        if version >= versions.SECOND.version:
+        if version >= versions.V2.version:
             return self._initialize_second(about)
         self._kinds = update_kinds.find_allowed(acp.member(params, "clientCapabilities"))
         capabilities = {
@@ -105,7 +105,7 @@ class Methods:
         self._all |= {acp.LIST: self._list, acp.LOAD: self._load, acp.RESUME: self._resume, acp.CLOSE: self._close}
         deletes: dict[str, object] = {"delete": {}} if acp.DELETE in self._offered else {}
         session = {"prompt": {name: {} for name in _ANY_PROMPT}, **deletes}
-        return Reply({"protocolVersion": versions.SECOND.version, "info": about, "capabilities": {"session": session}})
+        return Reply({"protocolVersion": versions.V2.version, "info": about, "capabilities": {"session": session}})
 
     def _new(self, params: object) -> Reply:
         session = self._sessions.new(_directory(params), acp.strings(params, "additionalDirectories"))
@@ -131,7 +131,7 @@ class Methods:
 
     def _resume(self, params: object) -> Reply:
         session = self._open(params)
-        idle = versions.SECOND.idle(session.id) if self.is_second else None
+        idle = versions.V2.idle(session.id) if self.is_second else None
         behind = session.told_in_second()[1] if self.is_second else session.told()[1]
         return Reply(self._state(session), [idle] if idle is not None else [], behind)
 

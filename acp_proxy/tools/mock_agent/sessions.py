@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v2 import EitherVersion, Verbatim, handovers
+from acp_proxy.replay.v2 import V2ClientReplayer, V2Replayer, handovers
 from acp_proxy.store.sessions import Summary
 from acp_proxy.tools.mock_agent.state import PlayedState
 from acp_proxy.tools.mock_agent.steps import RecordedTurn, cut, is_prompt
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
-from acp_proxy.transcript.v2_as_v1 import Retelling
+from acp_proxy.transcript.v2_as_v1 import V2AsV1
 
 RUN = "mock00"
 """The run of this connection's entries, among the recorded runs."""
@@ -66,10 +66,10 @@ class PlayedSession:
         """The same for a client of version 2."""
         also = frozenset(self.header.forked_from)
         first = Replayer(self.id, run=RUN, also=also, kinds=update_kinds.OPTIONAL)
-        telling = EitherVersion(self.id, first, Verbatim(self.id, run=RUN, also=also))
+        telling = V2ClientReplayer(self.id, first, V2Replayer(self.id, run=RUN, also=also))
         telling.handovers = handovers(self.entries)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
-        return [*lines, *telling.end(), versions.SECOND.idle(self.id) or b""], self._named()
+        return [*lines, *telling.end(), versions.V2.idle(self.id) or b""], self._named()
 
     def _named(self) -> list[bytes]:
         if not (info := self.summary.info()):
@@ -80,10 +80,10 @@ class PlayedSession:
 
 def recorded(header: Header, entries: Iterable[Entry]) -> PlayedSession:
     """The session of a transcript. Turns of version 2 are also read as turns of version 1, for clients of that."""
-    session, retelling = PlayedSession(header, Summary.begun(header)), Retelling(at_once=True)
+    session, retelling = PlayedSession(header, Summary.begun(header)), V2AsV1(at_once=True)
     for entry in entries:
         session.recorded.append(entry)
-        is_first = entry.protocol == file_format.FIRST and retelling.is_idle
+        is_first = entry.protocol == file_format.V1 and retelling.is_idle
         for told in [entry] if is_first else retelling.add(entry):
             session.take(told)
     return session

@@ -100,14 +100,14 @@ def cut(session: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
 
 def _accepts(entry: Entry) -> bool:
     """Whether an answer to a prompt only accepts it, as in version 2."""
-    return entry.protocol == versions.SECOND.version and acp.member(entry.value, "error") is None
+    return entry.protocol == versions.V2.version and acp.member(entry.value, "error") is None
 
 
 def _is_idle(entry: Entry) -> bool:
     """Whether the agent says that nothing is under way, which ends a turn of version 2."""
     update = acp.member(acp.member(entry.value, "params"), "update")
-    is_second = entry.peer is Peer.AGENT and entry.protocol == versions.SECOND.version
-    return is_second and versions.SECOND.state(update) in (versions.IDLE, versions.FAILED)
+    is_second = entry.peer is Peer.AGENT and entry.protocol == versions.V2.version
+    return is_second and versions.V2.state(update) in (versions.IDLE, versions.FAILED)
 
 
 def is_prompt(entry: Entry) -> bool:
@@ -136,7 +136,7 @@ class _OpenTurn:
             return
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
             update = acp.member(acp.member(value, "params"), "update")
-            if entry.protocol == versions.SECOND.version and acp.update_kind(update) in _OWN:
+            if entry.protocol == versions.V2.version and acp.update_kind(update) in _OWN:
                 return
             self.steps.append(Send(self._waited(entry), entry, acp.text(update, "toolCallId")))
         elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
@@ -171,7 +171,7 @@ class _OpenTurn:
         found = acp.member(params, "options")
         options = {acp.text(option, "optionId"): acp.text(option, "kind") for option in _items(found)}
         kinds = {id: kind or "" for id, kind in options.items() if id is not None}
-        about = params if entry.protocol == file_format.FIRST else acp.member(params, "subject")
+        about = params if entry.protocol == file_format.V1 else acp.member(params, "subject")
         call = acp.text(acp.member(about, "toolCall"), "toolCallId")
         ask = Ask(self._waited(entry), entry, sum(isinstance(step, Ask) for step in self.steps), call, kinds)
         self.asked[_key(entry)] = ask

@@ -143,7 +143,7 @@ def _title(reading: Reading) -> str | None:
     A title that was cut may contain so little of a secret that no rule finds it.
     """
     summary = Summary()
-    for line in reading.streams():
+    for line in reading.read_alike():
         if isinstance(line, Line) and line.entry is not None:
             summary.add(line.entry)
     return summary.title

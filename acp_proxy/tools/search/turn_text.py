@@ -15,7 +15,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.tools.search.query import BETWEEN
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.reader import AlikeLines, Reading
-from acp_proxy.transcript.v2_as_v1 import retold
+from acp_proxy.transcript.v2_as_v1 import read_as_v1
 
 _LONGEST = 1024 * 1024
 """Characters of one turn that are searched: more than anyone says. Longer pasted text is cut."""
@@ -84,10 +84,10 @@ class Turns:
 
     def read(self, reading: Reading) -> Iterator[SearchedTurn]:
         """The turns in order; the last one may be incomplete. Raises OSError."""
-        for line in retold(reading.streams(self.size, self._at_line)):
+        for line in read_as_v1(reading.read_alike(self.size, self._at_line)):
             if isinstance(line, AlikeLines):
                 if self._is_speaking and self._turn is not None:
-                    self._turn.say(line.stream.text, goes_on=True)
+                    self._turn.say(line.chunks.text, goes_on=True)
             elif line.entry is not None:
                 self._at_line = line.number
                 self._add(line.entry)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.chunk_runs import Streams
+from acp_proxy.transcript.chunk_runs import AlikeChunksFinder
 from acp_proxy.transcript.file_format import Entry
 from tests.replay.conversations import PARENT, RUNS, SESSION, Step, conversations
 from tests.replay.entries import THOUGHT, answer, call, changed, chunk, prompt, text, update
@@ -33,13 +33,13 @@ def one_by_one(lines: list[bytes], mode: Mode, limit: int = 0) -> bytes:
 
 def at_once(lines: list[bytes], mode: Mode, limit: int = 0) -> tuple[bytes, int]:
     """The replay, and how many lines were not read one by one."""
-    streams, again, at, saved, told = Streams(), telling(mode, limit), 0, 0, list[bytes]()
+    streams, again, at, saved, told = AlikeChunksFinder(), telling(mode, limit), 0, 0, list[bytes]()
     lines = [line + b"\n" for line in lines]
     while at < len(lines):
-        if (stream := streams.stream(lines, at)) is not None:
+        if (stream := streams.find(lines, at)) is not None:
             at += stream.count
             saved += stream.count
-            told += again.go_on(at - 1, stream)
+            told += again.add_chunks(at - 1, stream)
             continue
         entry = file_format.decode_entry(lines[at])
         streams.last = lines[at], entry

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.reader import KINDS, AgentsSession
+from acp_proxy.transcript.reader import KINDS, AgentSession
 from tests.store import talk
 
 HERE, THERE = True, False
@@ -15,14 +15,14 @@ MINE, TURN = talk.note("handover", to="mine"), talk.prompt("Hello") + talk.answe
 THEIRS, OPENED = talk.note("handover", to="theirs"), talk.note("opened", method="session/load")
 
 
-def agents(*parts: tuple[bool, bytes], session: str = talk.SESSION) -> AgentsSession:
+def agents(*parts: tuple[bool, bytes], session: str = talk.SESSION) -> AgentSession:
     """After reading these parts, each recorded here or elsewhere."""
     data, elsewhere = b"", []
     for is_here, lines in parts:
         if not is_here:
             elsewhere.append((len(data), len(data) + len(lines), "desktop"))
         data += lines
-    found = AgentsSession(replace(talk.header(session), elsewhere=elsewhere))
+    found = AgentSession(replace(talk.header(session), elsewhere=elsewhere))
     at = 0
     for line in data.splitlines(keepends=True):
         for start, note in file_format.notes_in(line, KINDS):
