@@ -36,8 +36,8 @@ from acp_proxy.proxy.events import (
 )
 from acp_proxy.proxy.filing import Filing
 from acp_proxy.proxy.handover import SESSION_INFO, Handovers
-from acp_proxy.proxy.load.loads import Loads
-from acp_proxy.proxy.load.opening import Opening
+from acp_proxy.proxy.load.lookups import Lookups
+from acp_proxy.proxy.load.machine import LoadMachine
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.scribe import Scribe
@@ -64,9 +64,9 @@ class Connection:
         self._names = Aliases()
         self._shown_ids = ShownIds()
         self._handovers = Handovers()
-        self._loads = Loads(self._notebook, self._names, self._handovers)
-        self._scribe = Scribe(self._ledger, self._notebook, self._loads.under_way.is_in_question)
-        self._opening = Opening(self._service, self._ledger, self._notebook, self._loads, self._names, self._shown_ids)
+        self._loads = LoadMachine(self._notebook, self._names, self._handovers)
+        self._scribe = Scribe(self._ledger, self._notebook, self._loads.open_loads.is_in_question)
+        self._lookups = Lookups(self._service, self._ledger, self._notebook, self._loads, self._names, self._shown_ids)
         self._drafts = UnstableMethods(self._service, self._ledger, self._notebook, self._loads, self._names)
         self._passing: tuple[str, bytes] | None = None
         """The session updated last, and the beginning of its updates."""
@@ -75,17 +75,17 @@ class Connection:
         self._long: dict[Peer, str | None] = {}
         """The peers whose long line passes in pieces now, each with the session that records it, if any."""
         self._said_crowded = False
-        self._negotiation = Negotiation(settings, self._service, self._notebook, self._filing, self._loads.life)
+        self._negotiation = Negotiation(settings, self._service, self._notebook, self._filing, self._loads)
 
     @property
     def holds_too_much(self) -> bool:
         """Whether so much waits that the agent must not be read until a replay has ended."""
-        return self._loads.under_way.hold_too_much
+        return self._loads.open_loads.holds_too_much
 
     def is_told_again(self, ended: ReplayEnded) -> bool:
         """Whether updates wait that may repeat what was replayed without a comparison. Then ``run`` must compare
         before it passes ``ended`` to ``handle``."""
-        return ended.is_unread and self._loads.under_way.is_told_again(ended.request)
+        return ended.is_unread and self._loads.open_loads.is_replayed_again(ended.request)
 
     def passes(self, lines: bytes) -> str | None:
         """Whether these whole lines from the agent can go to the client and into a transcript without ``handle``.
@@ -111,7 +111,7 @@ class Connection:
         """Whether updates of this session pass unparsed into its transcript, since nothing depends on them."""
         if self._renames or not (self._filing.is_named and self._notebook.records):
             return False
-        return self._is_plain(session) and not self._loads.under_way.is_in_question(session)
+        return self._is_plain(session) and not self._loads.open_loads.is_in_question(session)
 
     def let_pass(self, lines: bytes, sender: Peer) -> bool:
         """Let these whole lines pass without ``handle`` if their only effect is that a request is remembered or
@@ -120,7 +120,7 @@ class Connection:
         return self._may_go_unread(sender) and self._scribe.let_pass(lines, sender)
 
     def _may_go_unread(self, sender: Peer) -> bool:
-        return not (self._renames or (sender is Peer.AGENT and self._loads.under_way))
+        return not (self._renames or (sender is Peer.AGENT and self._loads.open_loads))
 
     @property
     def _renames(self) -> bool:
@@ -137,20 +137,20 @@ class Connection:
                 effects = self._piece(peer, data, first=False, last=last)
             case SessionFound():
                 self._is_checked = False
-                effects = self._opening.found(event)
+                effects = self._lookups.take_found(event)
             case ReplayEnded():
-                effects = self._loads.replay_ended(event)
+                effects = self._loads.take_replay_end(event)
             case PastRead():
-                effects = self._loads.past_read(event)
+                effects = self._loads.take_comparison(event)
             case OutputTaken(request):
-                effects = self._loads.output_taken(request)
+                effects = self._loads.take_output(request)
             case PageEmptied():
                 effects = self._drafts.page_emptied(event)
             case AgentEnded(how):
                 effects = self._agent_ended(how)
         if not self._filing.is_named:
             effects = self._filing.filed(effects)
-        effects = self._shown_ids.to_be_shown(self._opening.shown.held(self._drafts.titled(effects)))
+        effects = self._shown_ids.to_be_shown(self._lookups.shown.held(self._drafts.titled(effects)))
         if self._notebook.is_crowded and not self._said_crowded:
             self._said_crowded = True
             effects.append(
@@ -183,12 +183,12 @@ class Connection:
         else:
             request = acp.prompt_beginning(data) if not self._renames else None
             session = acp.session_id(request.params) if request is not None else None
-            if request is None or session is None or self._opening.is_unknown(session):
+            if request is None or session is None or self._lookups.is_unknown(session):
                 return None
-            if self._loads.life.unread(session):
+            if self._loads.compare_first(session):
                 return None
             self._is_checked = False
-            settled = self._loads.prompted(session, None)
+            settled = self._loads.prompt(session, None)
             recorded = [*settled, *self._scribe.prompt_begins(session, request)]
         self._long[peer] = session if self._notebook.records else None
         return self._filing.filed([*recorded, *self._piece(peer, data, first=True, last=False)])
@@ -224,7 +224,7 @@ class Connection:
             return []
         if message.method not in _SETTLING and not self._drafts.settles(message.method):
             return []
-        return self._loads.life.unread(acp.session_id(message.params))
+        return self._loads.compare_first(acp.session_id(message.params))
 
     def _from_client(self, line: bytes, message: Message) -> list[Effect]:
         if isinstance(message, Request) and (ours := self._answered_here(line, message)) is not None:
@@ -234,7 +234,7 @@ class Connection:
             self._negotiation.asked(message.params)
         effects += [*self._scribe.recorded(Peer.CLIENT, message), Forward(Peer.AGENT, self._outward(line, message))]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
-            effects += self._loads.cancelled(message)
+            effects += self._loads.cancel(message)
         return effects
 
     def _settled(self, message: Message) -> list[Effect]:
@@ -244,10 +244,10 @@ class Connection:
         if not isinstance(message, Request) or session is None:
             return []
         if message.method == acp.PROMPT:
-            return self._loads.prompted(session, message)
+            return self._loads.prompt(session, message)
         begins_turn = message.method == acp.STEERING and not self._notebook.is_live(session)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
-        return self._loads.life.closed(session) if ends else []
+        return self._loads.close(session) if ends else []
 
     def _answered_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that is not simply forwarded; None for all other requests."""
@@ -261,9 +261,9 @@ class Connection:
                 is_ours = request.method.removeprefix("session/") in ours
                 return [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if is_ours else None
             if self._service.is_known:
-                return self._opening.looked_up(line, request, session)
-            return self._opening.passed(line, request, session)
-        if (looked_up := self._opening.looked_up_first(line, request)) is not None:
+                return self._lookups.look_up(line, request, session)
+            return self._lookups.watch(line, request, session)
+        if (looked_up := self._lookups.look_up_first(line, request)) is not None:
             return looked_up
         try:
             if (served := self._drafts.answered(line, request)) is not None:
@@ -277,9 +277,9 @@ class Connection:
             if request.method == acp.DELETE and self._service.deletes(request.params):
                 session = acp.required_text(request.params, "sessionId")
                 forgotten = self._notebook.deleted(session)
-                return [*forgotten, *self._loads.stopped(session), DeleteSession(session, request.id)]
+                return [*forgotten, *self._loads.forget_session(session), DeleteSession(session, request.id)]
             if request.method == acp.DELETE and self._notebook.records and self._service.is_known:
-                return self._opening.looked_up_to_delete(line, request)
+                return self._lookups.look_up_to_delete(line, request)
         except acp.InvalidParams as problem:
             return [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
         return None
@@ -313,7 +313,7 @@ class Connection:
                 if effects and isinstance(next := effects[-1], DecideLater):
                     return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, *lines[at:]])]
                 continue
-            prefix, is_watched = acp.UPDATE_PREFIX + id + b'"', self._loads.under_way.is_in_question(session)
+            prefix, is_watched = acp.UPDATE_PREFIX + id + b'"', self._loads.open_loads.is_in_question(session)
             end = at + 1
             while end < count and not (self._names or is_watched) and lines[end].startswith(prefix):
                 if not lines[end].endswith(_LINE_END) or self._tells_state(lines[end]):
@@ -389,16 +389,21 @@ class Connection:
                 return self._response(line, message)
             case Request(params=params):
                 session = acp.session_id(params)
-                effects: list[Effect] = [*self._loads.rest(session), *self._scribe.recorded(Peer.AGENT, message)]
-                return effects + self._loads.question(session, line)
+                effects: list[Effect] = [
+                    *self._loads.send_waiting(session),
+                    *self._scribe.recorded(Peer.AGENT, message),
+                ]
+                return effects + self._loads.send_request(session, line)
             case Notification(method=method) if (rows := self._rows(method, line)) is not None:
                 return [rows]
             case Notification(method=method, params=params):
                 session = (
-                    self._loads.under_way.asks_in(params) if method == acp.CANCEL_REQUEST else acp.session_id(params)
+                    self._loads.open_loads.find_held_request(params)
+                    if method == acp.CANCEL_REQUEST
+                    else acp.session_id(params)
                 )
-                effects = [*self._loads.rest(session), *self._scribe.recorded(Peer.AGENT, message)]
-                return effects + self._loads.to_client(session, line)
+                effects = [*self._loads.send_waiting(session), *self._scribe.recorded(Peer.AGENT, message)]
+                return effects + self._loads.send(session, line)
             case Batch() | Opaque():
                 return [*self._scribe.recorded(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
@@ -419,7 +424,7 @@ class Connection:
 
     def _titled(self, session: str) -> list[Effect]:
         """Send the title made from the prompts, as ``_title_line`` has it."""
-        return [effect for line in self._title_line(session) for effect in self._loads.to_client(session, line)]
+        return [effect for line in self._title_line(session) for effect in self._loads.send(session, line)]
 
     def _update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
         if session is not None and self._may_be_opened_for_us(session):
@@ -443,9 +448,9 @@ class Connection:
         return self._told(session, line, message)
 
     def _told(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
-        load = self._loads.under_way.current(session) if session is not None else None
+        load = self._loads.open_loads.current(session) if session is not None else None
         if load is not None:
-            return self._loads.update(load, line, message)
+            return self._loads.take_update(load, line, message)
         return [Forward(Peer.CLIENT, line, first=True), *self._scribe.recorded(Peer.AGENT, message)]
 
     def _state_told(self, session: str, state: str, line: bytes, message: Notification) -> list[Effect]:
@@ -454,17 +459,17 @@ class Connection:
             self._notebook.busy(session)
             return self._told(session, line, message)
         was_live = self._notebook.is_live(session)
-        waited = self._loads.turn_ends(session) if was_live else []
+        waited = self._loads.send_waiting_in_turn(session) if was_live else []
         ended = self._notebook.idle(session)
         titled = self._titled(session) if ended else []
-        delivered = self._loads.delivered(session, None, succeeded=state == versions.IDLE) if ended else []
+        delivered = self._loads.complete_handover(session, None, succeeded=state == versions.IDLE) if ended else []
         told = [*waited, *titled, *self._told(session, line, message), *ended, *delivered]
-        return [*told, *self._loads.turn_ended(session)] if was_live else told
+        return [*told, *self._loads.end_turn(session)] if was_live else told
 
     def _may_be_opened_for_us(self, session: str) -> bool:
         if not self._handovers.is_asking:
             return False
-        return session not in self._notebook.sessions and not self._loads.under_way.is_in_question(session)
+        return session not in self._notebook.sessions and not self._loads.open_loads.is_in_question(session)
 
     def _named(self) -> list[Effect]:
         """Decide on the updates that waited for the id of a session opened for acp-proxy."""
@@ -472,14 +477,14 @@ class Connection:
 
     def _response(self, line: bytes, message: Response) -> list[Effect]:
         if (load := self._handovers.asked_by_us(message.id)) is not None:
-            return [*self._loads.opened_anew(load, line, message), *self._named()]
+            return [*self._loads.take_new_session(load, line, message), *self._named()]
         if (ours := self._drafts.response(line, message)) is not None:
             return ours
         found = self._ledger.take(Peer.CLIENT, message.id)
         if found is None:
             return [Forward(Peer.CLIENT, line)]
-        if (load := self._loads.under_way.of(found.request)) is not None:
-            return [*self._loads.answered(load, line, message), *self._scribe.nothing_opens()]
+        if (load := self._loads.open_loads.of(found.request)) is not None:
+            return [*self._loads.take_answer(load, line, message), *self._scribe.nothing_opens()]
         if found.request.method == acp.PROMPT and found.session is not None:
             return self._prompt_answered(found, found.session, line, message)
         fork = acp.session_id(message.result) if found.request.method == acp.FORK else None
@@ -491,7 +496,7 @@ class Connection:
             case acp.INITIALIZE:
                 return effects + self._negotiation.answered(line, message)
             case acp.FORK if fork is not None and self._notebook.records:
-                self._loads.forked(found.request, fork, told)
+                self._loads.add_fork(found.request, fork, told)
             case acp.LIST if capabilities.LIST not in self._service.ours and is_amended and message.error is None:
                 return [*effects, self._drafts.listed(line, found.request, message.result)]
             case acp.STEERING if found.session is not None and acp.is_steered(message.result):
@@ -499,7 +504,7 @@ class Connection:
                     effects += self._notebook.steered(found.session, found.request.raw)
             case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
                 effects += self._notebook.deleted(found.session)
-                effects += [*self._loads.stopped(found.session), DeleteSession(found.session)]
+                effects += [*self._loads.forget_session(found.session), DeleteSession(found.session)]
             case method if method in session_index.METHODS and message.error is None and self._notebook.records:
                 return [*effects, *self._index_answered(line, found, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
@@ -530,32 +535,34 @@ class Connection:
         if self._negotiation.dialect.accepts(message):
             accepted = self._notebook.prompt_accepted(session, message.raw, id)
             is_over = EndTurn(session) in accepted  # its turn has ended before
-            over = [*self._titled(session), *self._loads.delivered(session, id, succeeded=True)] if is_over else []
-            return [*accepted, *self._loads.turn_ended(session), *over, *self._loads.to_client(session, line)]
+            over = (
+                [*self._titled(session), *self._loads.complete_handover(session, id, succeeded=True)] if is_over else []
+            )
+            return [*accepted, *self._loads.end_turn(session), *over, *self._loads.send(session, line)]
         first = self._handovers.refused_first(session, id, message.error)
         if first is not None and self._service.modes.handover != capabilities.NEVER:
             load, prompt = first
             self._ledger.add(Peer.CLIENT, prompt, session)
-            return self._opening.send_again(load, prompt, line)
-        effects = self._loads.turn_ends(session)
-        effects += self._loads.delivered(session, id, succeeded=message.error is None)
-        effects += [*self._scribe.answered(found, message), *self._loads.turn_ended(session)]
-        return [*effects, *self._titled(session), *self._loads.to_client(session, line)]
+            return self._lookups.ask_again(load, prompt, line)
+        effects = self._loads.send_waiting_in_turn(session)
+        effects += self._loads.complete_handover(session, id, succeeded=message.error is None)
+        effects += [*self._scribe.answered(found, message), *self._loads.end_turn(session)]
+        return [*effects, *self._titled(session), *self._loads.send(session, line)]
 
     def _agent_ended(self, how: str) -> list[Effect]:
         effects = self._piece(Peer.AGENT, b"", first=False, last=True)
         effects += self._said(self._handovers.agent_ended())
         for session, id in self._notebook.accepted():
-            effects += self._loads.turn_ends(session)
+            effects += self._loads.send_waiting_in_turn(session)
             effects += self._notebook.prompt_failed(session, how, id)
         for found in list(self._ledger.of(Peer.CLIENT)):
             request = found.request
             if request.method == acp.PROMPT and found.session is not None:
-                effects += self._loads.turn_ends(found.session)
+                effects += self._loads.send_waiting_in_turn(found.session)
                 effects += self._notebook.prompt_failed(found.session, how, request.id)
-            if self._loads.under_way.of(request) is None:
+            if self._loads.open_loads.of(request) is None:
                 effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, how))
-        effects += [*self._loads.failed(how), *self._named(), *self._opening.failed(how)]
+        effects += [*self._loads.end(how), *self._named(), *self._lookups.fail(how)]
         effects += [*self._drafts.failed(how), *self._notebook.agent_ended()]
         self._ledger.clear()
         return [*effects, *self._scribe.nothing_opens()]

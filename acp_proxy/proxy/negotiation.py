@@ -15,14 +15,14 @@ class Negotiation:
     """What the client and the agent have agreed on. ``dialect``: of the version that they speak."""
 
     def __init__(
-        self, settings: Settings, service: Service, notebook: SessionLog, filing: Filing, life: LoadMachine
+        self, settings: Settings, service: Service, notebook: SessionLog, filing: Filing, loads: LoadMachine
     ) -> None:
         self.dialect = versions.V1
         self._settings = settings
         self._service = service
         self._notebook = notebook
         self._filing = filing
-        self._life = life
+        self._loads = loads
         self._initialize: object = None
         """The parameters of the client's ``initialize``."""
         self._recall: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Negotiation:
         offer = capabilities.read_offer(message.result)
         service = self._service
         service.native, service.directories = offer.native, offer.directories
-        self._life.takes = offer.takes
+        self._loads.takes = offer.takes
         service.is_known = service.titles = False
         service.index = frozenset()
         self._recall = ()
@@ -67,8 +67,8 @@ class Negotiation:
         line, service.ours = capabilities.served(line, offer, self._settings)
         service.is_known = service.is_wanted and offer.has_sessions
         service.index = session_index.offered(self._initialize, message.result)
-        self._life.titles = capabilities.LIST in service.ours
-        self._life.agent_lists = capabilities.LIST in offer.native
+        self._loads.titles = capabilities.LIST in service.ours
+        self._loads.agent_lists = capabilities.LIST in offer.native
         in_theirs = service.is_wanted and offer.dialect.fills_titles and service.modes.list != capabilities.AGENT
         service.titles = in_theirs or capabilities.LIST in service.ours
         return [*effects, Forward(Peer.CLIENT, line)]
@@ -76,8 +76,7 @@ class Negotiation:
     def _speaks(self, spoken: Dialect) -> list[Effect]:
         """From here on, lines are of this version."""
         before, self.dialect = self.dialect, spoken
-        life = self._life
-        life.kinds, life.dialect = spoken.kinds(self._initialize), spoken
+        self._loads.kinds, self._loads.dialect = spoken.kinds(self._initialize), spoken
         return [ProtocolVersion(spoken.version)] if spoken is not before else []
 
     def _stood_aside(self, line: bytes, why: str) -> list[Effect]:

@@ -31,7 +31,7 @@ class Scribe:
     """Connects the ledger and the notebook."""
 
     def __init__(self, ledger: OpenRequests, notebook: SessionLog, is_in_question: Callable[[str], bool]) -> None:
-        """``is_in_question``: whether a session's updates may be its past. Then ``Loads`` records them instead."""
+        """``is_in_question``: whether a session's updates may be its past. Then its load records them."""
         self._ledger = ledger
         self._notebook = notebook
         self._is_in_question = is_in_question

@@ -19,7 +19,7 @@ from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, LIST, STATUS, TITLE, Se
 from acp_proxy.proxy.effects import AmendList, AmendTitles, Effect, Forward, SetArchived, SetTitle, TellStatus
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.handover import OWN_IDS
-from acp_proxy.proxy.load.loads import Loads
+from acp_proxy.proxy.load.machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY, refusal
 from acp_proxy.proxy.session_log import SessionLog
@@ -40,7 +40,7 @@ class UnstableMethods:
     """The drafts that acp-proxy serves on one connection."""
 
     def __init__(
-        self, service: Service, ledger: OpenRequests, notebook: SessionLog, loads: Loads, names: Aliases
+        self, service: Service, ledger: OpenRequests, notebook: SessionLog, loads: LoadMachine, names: Aliases
     ) -> None:
         self._service = service
         self._ledger = ledger
@@ -196,7 +196,7 @@ class UnstableMethods:
         archives = SetArchived(request, session, self._knows(session), True)
         if not self._notebook.is_open(session):
             return [archives]
-        effects: list[Effect] = [*self._loads.life.closed(session)]
+        effects: list[Effect] = [*self._loads.close(session)]
         if self._notebook.is_live(session):
             self._notebook.cancelled(session)
             effects.append(self._to_agent(jsonrpc.notification(acp.CANCEL, {"sessionId": session})))

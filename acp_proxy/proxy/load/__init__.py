@@ -1,1 +1,1 @@
-"""session/load, resume and fork: the table of a load's life, and the machine that follows it."""
+"""session/load, resume and fork: the table of a load's states, and the machine that follows it."""

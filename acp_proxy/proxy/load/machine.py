@@ -1,21 +1,23 @@
-"""Acts on what happens to requests to open sessions: sends or holds lines, records, and asks ``run``.
+"""Follows loads (requests to load, resume or fork a session), from the question to the agent until all is settled.
 
-``states.TRANSITIONS`` says what to do in which state. Only ``Loads``, ``Opening`` and the interceptor call this.
+``LoadMachine`` turns what the agent sends, what the client does and what ``run`` finds into events of a ``Load``, and
+does what ``states.TRANSITIONS`` says. No other class changes a load.
 """
 
 from typing import assert_never
 
-from msgspec.structs import replace
-
 from acp_proxy.comparison.choose_replay import Rule
-from acp_proxy.comparison.late_updates import SortedLine
-from acp_proxy.comparison.once import drop_repetition, order_replay
-from acp_proxy.protocol import acp, jsonrpc, versions
+from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.late_updates import LateUpdates, SortedLine
+from acp_proxy.comparison.once import drop_repetition, find_last_replay, order_replay
+from acp_proxy.comparison.transcript_text import block_letters
+from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
-from acp_proxy.proxy import handover
+from acp_proxy.proxy import aliases, handover
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import (
     CloseTranscript,
+    DecideLater,
     Effect,
     EndTurn,
     Forward,
@@ -26,20 +28,33 @@ from acp_proxy.proxy.effects import (
     TakeOutput,
     Warn,
 )
-from acp_proxy.proxy.events import ReplayEnded
+from acp_proxy.proxy.events import PastRead, ReplayEnded
 from acp_proxy.proxy.handover import Handovers
 from acp_proxy.proxy.load.open_loads import HELD_LIMIT, IN_QUESTION, OpenLoads
-from acp_proxy.proxy.load.states import Do, Load, LoadEvent, LoadState
+from acp_proxy.proxy.load.plan import LoadPlan
+from acp_proxy.proxy.load.states import (
+    IS_ABANDONED,
+    IS_CANCELLED,
+    IS_REPLAYING,
+    TRANSITIONS,
+    Do,
+    Load,
+    LoadEvent,
+    LoadState,
+)
 from acp_proxy.proxy.session_list import refusal
 from acp_proxy.proxy.session_log import SessionLog
 
+_FORK = LoadPlan(acp.FORK, passes=True)
 _TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
+_USER = b'"user_message'
+"""How the kinds of a user's messages begin, chunks or whole, as JSON."""
 
 
 class LoadMachine:
-    """Performs the steps of every ``Load``."""
+    """All loads of one connection."""
 
-    def __init__(self, under_way: OpenLoads, notebook: SessionLog, names: Aliases, handovers: Handovers) -> None:
+    def __init__(self, log: SessionLog, names: Aliases, handovers: Handovers) -> None:
         self.titles = True
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
         self.agent_lists = False
@@ -50,49 +65,201 @@ class LoadMachine:
         """The types of content blocks that the agent takes in a prompt, beside those that every agent takes."""
         self.dialect = versions.V1
         """The connection's version of the protocol."""
-        self.resent: dict[RequestId, tuple[Request, bytes]] = {}
-        """By request id: a prompt that is sent again in a new session, and the line of the agent's refusal."""
-        self.is_over = False
-        """Whether the agent has ended."""
-        self.under_way = under_way
-        self._notebook = notebook
+        self.open_loads = OpenLoads()
+        self._log = log
         self._names = names
         self._handovers = handovers
+        self._resent: dict[RequestId, tuple[Request, bytes]] = {}
+        """By request id: a prompt that is sent again in a new session, and the line of the agent's refusal."""
+        self._has_agent_ended = False
 
-    def happens(self, load: Load, event: LoadEvent, said: object = None) -> list[Effect]:
-        """Move a load to its next state. ``said``: the agent's ``Response``, or ``ReplayEnded``, if it has come."""
+    # --- the table
+
+    def _move(self, load: Load, event: LoadEvent, message: object = None) -> list[Effect]:
+        """Move a load to its next state. ``message``: the agent's ``Response``, or ``ReplayEnded``, if it has come."""
+        load.state, actions = TRANSITIONS[load.state].moves.get(event, (load.state, ()))
+        return [effect for do in actions for effect in self._do(load, do, message)]
+
+    def _do(self, load: Load, do: Do, message: object) -> list[Effect]:
+        match do:
+            case Do.NOTE:
+                return self._note_opened(load, message)
+            case Do.START_NEXT:
+                return self._start_next(load.session)
+            case Do.REPLAY:
+                return self._start_replay(load)
+            case Do.CLOSE_TRANSCRIPT:
+                return [CloseTranscript(load.request.id)]
+            case Do.STOP:
+                return [StopReplay(load.request.id)]
+            case Do.TAKE_OUTPUT:
+                return [TakeOutput(load.request.id)]
+            case Do.PASS_ON:
+                lines = load.replay.lines if load.plan.shows else []
+                return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
+            case Do.LET_GO:
+                lines = [line for line, _ in load.replay.take()]
+                return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
+            case Do.DROP:
+                load.replay.take()
+                return []
+            case Do.DROP_IMPORT:
+                load.replay.take()
+                load.imports = False
+                return []
+            case Do.HAND_BACK:
+                return self._hand_back(load)
+            case Do.ANSWER:
+                prompt = self._resent.pop(load.request.id, None)
+                line = prompt[1] if prompt is not None else load.response
+                return [Forward(Peer.CLIENT, line)] if line else []
+            case Do.ANSWER_REPLAYED:
+                return self._end_replay(load, message)
+            case Do.SAY_CANCELLED:
+                load.shows_transcript |= load.has_transcript  # the client wants nothing more of the past
+                return [refusal(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
+            case Do.OPEN_ANEW:
+                load.behind_response.take()
+                load.state_updates.take()
+                return self._open_anew(load)
+            case Do.ENTER:
+                return self._enter(load)
+            case Do.SETTLE:
+                return self._settle(load)
+            case Do.END_TURN:
+                return self._send_waiting_in_turn(load)
+            case Do.FORGET:
+                self.open_loads.forget(load)
+                return []
+            case _:
+                assert_never(do)
+
+    # --- requests to open a session
+
+    def ask(self, load: Load) -> list[Effect]:
+        """Follow a load that the agent is asked now. Returns the request, if it is for a new session."""
+        self.open_loads.add(load)
+        return self._open_anew(load) if load.plan.sends == acp.NEW else []
+
+    def ask_for_prompt(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
+        """Follow a load that opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
+        _add_unechoed(load, prompt)
+        self._resent[load.request.id] = prompt, refusal
+        return self.ask(load)
+
+    def add_fork(self, request: Request, session: str, sent: list[bytes]) -> None:
+        """The agent has opened a fork. ``sent``: lines without newlines that came before its answer, which are the
+        parent's past or new."""
+        load = Load(request, session, _FORK, has_transcript=True, is_open=True)
+        load.replay.put([(line + b"\n", False) for line in sent])
+        self.open_loads.in_question[session] = load
+        self.open_loads.add_answer(load)
+
+    def cancel(self, message: Notification) -> list[Effect]:
+        """The client cancels a load with ``$/cancel_request``: it gets an answer, and the agent's is dropped."""
+        params = message.params
+        if not isinstance(params, dict) or "requestId" not in params:
+            return []
+        try:
+            id = jsonrpc.request_id(params["requestId"], message.raw, "params", "requestId")
+        except ValueError:  # nested too deeply to be the id of a load
+            return []
+        load = self.open_loads.get(id)
+        if load is None or id in self._resent:
+            return []
+        return self._move(load, LoadEvent.CANCELLED)
+
+    def take_output(self, request: RequestId) -> list[Effect]:
+        """The client's output is reserved: answer a cancelled load, unless it has its answer."""
+        load = self.open_loads.get(request)
+        return self._move(load, LoadEvent.OUTPUT_TAKEN) if load is not None else []
+
+    # --- the agent's answer
+
+    def take_answer(self, load: Load, line: bytes, message: Response) -> list[Effect]:
+        """The agent's answer to a load, or to the request sent in its place. ``message``: the same line, parsed."""
+        load.response = line.removesuffix(b"\n") + b"\n"
         effects: list[Effect] = []
-        for do in load.steps(event):
-            effects += self._do(load, do, said)
-        if load.state is LoadState.OPEN and load in self.under_way.all():
-            self.under_way.answered(load)
-            if not self._notebook.is_deleted(load.session):
-                self.under_way.in_question[load.session] = load
-                effects += self._bounded()
-            effects += self.goes_on(load)
-            effects += self._next(load.session)
-        elif load.state is LoadState.OVER:
-            self.under_way.leave(load)
-            self.under_way.settled(load)
-            effects += self._next(load.session)
+        replayed: list[tuple[bytes, bool]] = []
+        for other in self.open_loads.before(load):
+            if other.state in IS_CANCELLED:  # the agent will not answer it, and what came for it was for this one
+                replayed += other.replay.take()
+                effects += self._move(other, LoadEvent.OVERTAKEN)
+        if message.error is not None:
+            event = LoadEvent.UNKNOWN if self._can_open_anew(load, message) else LoadEvent.REFUSED
+            return effects + self._move(load, event)
+        if replayed:
+            load.replay.put(find_last_replay([*replayed, *load.replay.items]))
+        self._take_replay_of_oldest(load)
+        load.earlier_replay = self.open_loads.swap_beginning(load)
+        if not load.plan.passes:
+            load.response = _with_object(load.response, message)
+        if self.dialect.states_first:
+            load.before_response.put(load.before_response.take() + load.behind_response.take())
+        return effects + self._move(load, LoadEvent.AGREED, message)
+
+    def _can_open_anew(self, load: Load, message: Response) -> bool:
+        """Whether the session continues in a new one, since the agent refuses it like this."""
+        hands_over = load.plan.hands_over
+        if hands_over == "never" or load.state is not LoadState.ASKED or self._log.is_live(load.session):
+            return False
+        if handover.wants_login(message.error):
+            return False
+        return hands_over == "always" or handover.is_unknown(message.error)
+
+    def _take_replay_of_oldest(self, load: Load) -> None:
+        """If the agent agrees to this load before the oldest open one, its last replay until now is this one's."""
+        oldest = next((other for other in self.open_loads.of_session(load.session) if other.awaits), load)
+        if oldest is load or not oldest.state is load.state is LoadState.ASKED:
+            return
+        replay = find_last_replay(oldest.replay.items)
+        oldest.replay.put(oldest.replay.items[: len(oldest.replay.items) - len(replay)])
+        load.replay.put(replay + load.replay.items)
+
+    def _note_opened(self, load: Load, message: object) -> list[Effect]:
+        """Record that the agent has opened the session, and what came before its answer."""
+        self.open_loads.add_answer(load)
+        request, session = load.request, load.session
+        result = message.result if isinstance(message, Response) else None
+        alias = self._rename(load, acp.session_id(result)) if not load.is_handed_over else None
+        load.imports = load.imports and not self._log.has_begun(session)
+        states = [state for state, _ in load.state_updates.items]
+        if load.imports:
+            lines = [line.removesuffix(b"\n") for line in drop_repetition(load.replay.lines)]
+            return [*self._log.imported(session, request.params, result, lines, states), EndTurn(session)]
+        anew = load.is_handed_over
+        effects: list[Effect] = [*self._log.opened(session, request.method, request.params, result, anew=anew)]
+        if alias is not None:
+            effects += [*self._log.renamed(session, alias), *self.note_alias(session, alias)]
+        for state in states:
+            effects += self._log.keep(session, Peer.AGENT, state)
         return effects
 
-    def goes_on(self, load: Load) -> list[Effect]:
-        """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
-        is_live = self._notebook.is_live(load.session)
-        others = [other for other in self.under_way.of_session(load.session) if not other.is_past]
-        is_last_word = self.is_over or bool(others)
-        is_open = load.state is LoadState.OPEN and self.under_way.in_question.get(load.session) is load
-        if not is_open or not (is_live or is_last_word):
-            return []
-        if unread := self.unread(load.session):
-            return unread
-        effects = self.happens(load, LoadEvent.PROMPTED) if is_live else []
-        return effects + (self.happens(load, LoadEvent.ENDED) if is_last_word else [])
+    def _rename(self, load: Load, opened: str | None) -> str | None:
+        """The agent may continue the session under another id, as older agents do: they fork. The client keeps its id.
 
-    def hand_over(self, load: Load) -> list[Effect]:
+        Returns the agent's id if it is a new one.
+        """
+        if opened is None or opened == load.session or not load.plan.renames:
+            return None
+        is_known = self._names.client_of(opened) == load.session
+        self._names.add(load.session, opened)
+        load.response = aliases.renamed_result(load.response, load.session)
+        return opened if not is_known else None
+
+    def note_alias(self, session: str, alias: str) -> list[Effect]:
+        """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""
+        return [NoteAlias(session, alias)] if self.agent_lists and alias != session else []
+
+    # --- handovers
+
+    def is_handed_over(self, session: str) -> bool:
+        """Whether this process has handed the session over and not delivered the record yet."""
+        return self._handovers.is_undelivered(session)
+
+    def _open_anew(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
-        load.plan = replace(load.plan, sends=acp.NEW, rule=Rule.HANDED_OVER, hands_over="never", catches_up=False)
+        load.is_handed_over = True
         id = load.request.id
         try:
             if not self._handovers.are_too_many:
@@ -100,246 +267,447 @@ class LoadMachine:
             load.response = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_HANDOVERS)
         except (ValueError, KeyError) as problem:
             load.response = jsonrpc.error(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")
-        return self.happens(load, LoadEvent.REFUSED)
+        return self._move(load, LoadEvent.REFUSED)
 
-    def aliased(self, session: str, alias: str) -> list[Effect]:
-        """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""
-        return [NoteAlias(session, alias)] if self.agent_lists and alias != session else []
+    def take_new_session(self, load: Load, line: bytes, message: Response) -> list[Effect]:
+        """The agent's answer to acp-proxy's own ``session/new``, for a handover."""
+        id, opened = load.request.id, acp.session_id(message.result)
+        if load.state in (LoadState.CANCELLING, LoadState.CANCELLED, LoadState.ABANDONED):
+            self._handovers.unwanted |= {opened} if opened is not None else set()
+            aliased = self.note_alias(load.session, opened) if opened is not None else []
+            return [*aliased, *self._move(load, LoadEvent.REFUSED)]
+        if message.error is not None or opened is None:
+            try:
+                load.response = handover.refused(id, line)
+            except (ValueError, KeyError):
+                load.response = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
+            return self._move(load, LoadEvent.REFUSED)
+        self._names.add(load.session, opened)
+        self._handovers.opened(load.session, opened)
+        load.response = handover.answer(id, message.result)
+        if (idle := self.dialect.idle(load.session)) is not None:
+            load.before_response.add(idle, None)
+        return [*self.note_alias(load.session, opened), *self._move(load, LoadEvent.AGREED, message)]
 
-    def unread(self, session: str | None) -> list[Effect]:
-        """The ``ReadPast`` that a prompt, a close or another request for this session must wait for, if any."""
-        load = self.under_way.in_question.get(session) if session is not None else None
-        if load is None or load.comparison is not None or not load.told or load.state is not LoadState.OPEN:
+    def complete_handover(self, session: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
+        """A turn has ended, which may complete a handover. ``prompt``: the one that was answered, if any."""
+        if prompt is not None:
+            delivered = self._handovers.delivered(prompt, succeeded=succeeded)
+        else:
+            delivered = self._handovers.turn_ended(session, succeeded=succeeded)
+        return [*self._log.handed_over(*delivered)] if delivered is not None else []
+
+    def _keep_record(self, load: Load, ended: ReplayEnded) -> None:
+        """Keep the record that the next prompt carries."""
+        if self._log.is_deleted(load.session):
+            return
+        if load.catches_up and ended.record:
+            self._names.keep(load.session)  # from now on, its lines are looked at one by one
+            self._handovers.catches_up(load.session)
+        if load.is_handed_over or ended.record:
+            self._handovers.keep(load.session, ended.record, ended.attached)
+
+    # --- comparison and replay
+
+    def _start_next(self, session: str) -> list[Effect]:
+        """Start the next replay of a session, unless one is running."""
+        others = self.open_loads.of_session(session)
+        if any(other.state in IS_REPLAYING for other in others):
             return []
-        _, is_late = load.told[-1]
-        if load.is_imported and not is_late:  # all of it is recorded already
-            return []
-        return [self.reads(load)]
+        queued = next((other for other in others if other.state is LoadState.QUEUED), None)
+        return self._move(queued, LoadEvent.NEXT) if queued is not None else []
 
-    def closed(self, session: str | None) -> list[Effect]:
-        """The session is closed or opened again: settle what the agent sent about it until now."""
-        load = self.under_way.in_question.get(session) if session is not None and self.under_way.in_question else None
-        return self.happens(load, LoadEvent.CLOSED) if load is not None else []
-
-    def _do(self, load: Load, do: Do, said: object) -> list[Effect]:
-        match do:
-            case Do.NOTE:
-                return self._written_down(load, said)
-            case Do.WAIT_IN_LINE:
-                return self._next(load.session)
-            case Do.TELL:
-                return self._told(load)
-            case Do.CLOSE_TRANSCRIPT:
-                return [CloseTranscript(load.request.id)]
-            case Do.STOP:
-                return [StopReplay(load.request.id)]
-            case Do.TAKE_OUTPUT:
-                return [TakeOutput(load.request.id)]
-            case Do.LET_GO:
-                told, passes = load.told, load.state is LoadState.PASSING
-                load.told = [(line, late) for line, late in told if passes]
-                is_shown = load.plan.shows or not passes  # what an agent says before it refuses may say why
-                return [Forward(Peer.CLIENT, b"".join(line for line, _ in told))] if told and is_shown else []
-            case Do.DROP:
-                load.told.clear()
-                return []
-            case Do.HAND_BACK:
-                return self._handed_back(load)
-            case Do.ANSWER | Do.SAY_ENDED:
-                return self._answer(load, load.response)
-            case Do.ANSWER_TOLD:
-                return self._answer_told(load, said)
-            case Do.SAY_CANCELLED:
-                load.is_ours = load.is_ours or load.has_transcript  # the client wants nothing more of the past
-                return [refusal(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
-            case Do.OPEN_ANEW:
-                load.held.clear()
-                load.states.clear()
-                load.size = load.states_size = 0
-                return self.hand_over(load)
-            case Do.SETTLE:
-                return self._settled(load)
-            case Do.END_TURN:
-                return self.release_in_turn(load)
-            case _:
-                assert_never(do)
-
-    def _answer(self, load: Load, line: bytes) -> list[Effect]:
-        prompt = self.resent.pop(load.request.id, None)
-        return [Forward(Peer.CLIENT, prompt[1] if prompt is not None else line)] if line else []
-
-    def _written_down(self, load: Load, said: object) -> list[Effect]:
-        """Record that the agent has opened the session, and what came before its answer."""
-        self.under_way.agreed(load)
-        request, session = load.request, load.session
-        result = said.result if isinstance(said, Response) else None
-        if load.plan.imports and not self._notebook.has_begun(session):
-            load.is_imported = True
-            told = [line.removesuffix(b"\n") for line in drop_repetition([line for line, _ in load.told])]
-            return [*self._notebook.imported(session, request.params, result, told, load.states), EndTurn(session)]
-        anew = load.is_handed_over
-        effects: list[Effect] = [*self._notebook.opened(session, request.method, request.params, result, anew=anew)]
-        if load.alias is not None:
-            effects += [*self._notebook.renamed(session, load.alias), *self.aliased(session, load.alias)]
-        for state in load.states:
-            effects += self._notebook.keep(session, Peer.AGENT, state)
-        return effects
-
-    def _told(self, load: Load) -> list[Effect]:
+    def _start_replay(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and replay; without a transcript, end with what the agent sent."""
         if not load.has_transcript:
             name = jsonrpc.printable(load.session)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
-            return [*([] if load.told else [warning]), *self.happens(load, LoadEvent.TOLD)]
-        resent = self.resent.get(load.request.id)
+            return [*([] if load.replay else [warning]), *self._move(load, LoadEvent.REPLAYED)]
+        resent = self._resent.get(load.request.id)
+        gives_record = load.is_handed_over or load.catches_up
         return [
             StartReplay(
                 load.request.id,
-                tuple(load.told),
-                bool(load.told) or (load.plan.sends == acp.LOAD and load.plan.rule is None),
-                load.plan.rule,
+                tuple(load.replay.items),
+                bool(load.replay) or (load.plan.sends == acp.LOAD and load.rule is None),
+                load.rule,
                 shows=load.plan.shows and resent is None,
-                record=load.is_handed_over or load.plan.catches_up,
-                lacking=load.plan.catches_up,
+                record=gives_record,
+                lacking=load.catches_up,
                 before=resent[0].id if resent is not None else None,
                 titles=self.titles,
                 kinds=self.kinds,
                 protocol=self.dialect.version,
-                takes=self.takes if load.is_handed_over or load.plan.catches_up else frozenset(),
+                takes=self.takes if gives_record else frozenset(),
             )
         ]
 
-    def _answer_told(self, load: Load, ended: object) -> list[Effect]:
-        """End a replay: send the agent's replay or the transcript's tail, then the answer and the states."""
-        told, states = [line for line, _ in order_replay(load.told, load.before)], list[bytes]()
+    def take_replay_end(self, ended: ReplayEnded) -> list[Effect]:
+        """``run`` has compared and replayed."""
+        load = self.open_loads.get(ended.request)
+        if load is None or load.state not in IS_REPLAYING:  # cancelled, or the id came again
+            for cancelled in self.open_loads.in_question.values():
+                if cancelled.request.id == ended.request:
+                    self._keep_record(cancelled, ended)
+            return []
+        load.shows_transcript = ended.rule.is_ours
+        if ended.comparison is not None and not load.is_handed_over:
+            self._keep_comparison(load, ended.comparison)
+        self._keep_record(load, ended)
+        return self._move(load, LoadEvent.REPLAYED, ended)
+
+    def _end_replay(self, load: Load, ended: object) -> list[Effect]:
+        """Send the agent's replay or the transcript's tail, then the answer and the states."""
+        lines, states = [line for line, _ in order_replay(load.replay.items, load.earlier_replay)], list[bytes]()
+        rule: Rule | None = None
         if isinstance(ended, ReplayEnded):
-            load.told, states = [], ended.states
-            if ended.rule.is_ours:
-                told = (
-                    ended.comparison.split_tail()[0] if load.late is not None and ended.comparison is not None else []
-                )
+            load.replay.take()
+            rule, states = ended.rule, ended.states
+            if rule.is_ours:
+                is_compared = load.late is not None and ended.comparison is not None
+                lines = ended.comparison.split_tail()[0] if is_compared and ended.comparison is not None else []
         if not load.plan.shows:  # a resume returns no messages
-            told.clear()
+            lines.clear()
         if self._handovers.has_record(load.session) and load.is_handed_over:
-            told.append(handover.notice(load.session))
-        told += [line for line, _ in load.held[: load.first]]
-        load.held, load.first = load.held[load.first :], 0
+            lines.append(handover.notice(load.session))
+        lines += [line for line, _ in load.before_response.take()]
         known = load.comparison
         ids = {key: id for key, id in known.ids.items() if known.text.ids.get(key) != id} if known is not None else {}
-        effects: list[Effect] = [*self._notebook.replayed(load.session, load.rule, ids)]
-        resent = self.resent.pop(load.request.id, None)
+        effects: list[Effect] = [*self._log.replayed(load.session, rule, ids)]
+        resent = self._resent.pop(load.request.id, None)
         if resent is None:
-            return [*effects, Forward(Peer.CLIENT, b"".join((*told, load.response, *states)))]
+            return [*effects, Forward(Peer.CLIENT, b"".join((*lines, load.response, *states)))]
         prompt, _ = resent
         line = self._handovers.carried(prompt.raw + b"\n", prompt, load.session)
         again = self._names.to_agent(line, jsonrpc.read_message(line))
-        return [*effects, Forward(Peer.CLIENT, b"".join(told)), Forward(Peer.AGENT, again)]
+        return [*effects, Forward(Peer.CLIENT, b"".join(lines)), Forward(Peer.AGENT, again)]
 
-    def _settled(self, load: Load) -> list[Effect]:
+    def compare_first(self, session: str | None) -> list[Effect]:
+        """The ``ReadPast`` that a prompt, a close or another request for this session must wait for, if any."""
+        load = self.open_loads.in_question.get(session) if session is not None else None
+        if load is None or load.comparison is not None or not load.replay or load.state is not LoadState.OPEN:
+            return []
+        _, is_late = load.replay.items[-1]
+        if load.imports and not is_late:  # all of it is recorded already
+            return []
+        return [self._read_past(load)]
+
+    def _read_past(self, load: Load) -> Effect:
+        """Have ``run`` compare what the agent sent with the transcript."""
+        return ReadPast(load.request.id, load.session, tuple(load.replay.items))
+
+    def take_comparison(self, read: PastRead) -> list[Effect]:
+        """``run`` has compared what the agent sent about a session."""
+        for load in [*self.open_loads.in_question.values(), *self.open_loads.all()]:
+            if (load.request.id, load.session) == (read.request, read.session) and load.comparison is None:
+                load.replay.take()
+                if read.comparison is None:
+                    load.has_transcript = False  # do not read it again
+                else:
+                    self._keep_comparison(load, read.comparison)
+                    if load.late is not None and self._log.is_live(load.session):
+                        load.late.begin_turn(shows_transcript=load.shows_transcript)
+                        queued = [user.forms[0] for user in read.comparison.text.queued]
+                        load.unechoed_prompts = queued or load.unechoed_prompts
+                return self._go_on(load)
+        return []
+
+    @staticmethod
+    def _keep_comparison(load: Load, comparison: Comparison) -> None:
+        load.comparison = comparison
+        load.late = LateUpdates(comparison, shows_transcript=load.shows_transcript, shows_replay=load.plan.shows)
+
+    # --- an open session
+
+    def _enter(self, load: Load) -> list[Effect]:
+        """The client has its answer: what the agent sends about the session is in question until the next prompt."""
+        self.open_loads.enter(load)
+        effects: list[Effect] = []
+        if not self._log.is_deleted(load.session):
+            in_question = self.open_loads.in_question
+            in_question[load.session] = load
+            if len(in_question) > IN_QUESTION:
+                oldest = next(iter(in_question))
+                in_question[oldest].replay.take()
+                effects += self.close(oldest)
+        return effects + self._go_on(load)
+
+    def _go_on(self, load: Load) -> list[Effect]:
+        """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
+        is_live = self._log.is_live(load.session)
+        others = [other for other in self.open_loads.of_session(load.session) if other.state not in IS_ABANDONED]
+        is_last_word = self._has_agent_ended or bool(others)
+        is_open = load.state is LoadState.OPEN and self.open_loads.in_question.get(load.session) is load
+        if not is_open or not (is_live or is_last_word):
+            return []
+        if first := self.compare_first(load.session):
+            return first
+        effects = self._move(load, LoadEvent.PROMPTED) if is_live else []
+        return effects + (self._move(load, LoadEvent.ENDED) if is_last_word else [])
+
+    def _settle(self, load: Load) -> list[Effect]:
         """Record the new part of what the agent sent, and send what waits unless the client has it."""
-        effects = self.rest(load)
+        effects = self._send_waiting(load)
         comparison = load.comparison
         if comparison is None or load.late is None:
             return effects
-        told = comparison.find_new(is_open_elsewhere=load.is_open_elsewhere)
-        told = drop_repetition(told) if comparison.text.is_empty else told
-        new = [line.removesuffix(b"\n") for line in told]
+        lines = comparison.find_new(is_open_elsewhere=load.is_open_elsewhere)
+        lines = drop_repetition(lines) if comparison.text.is_empty else lines
+        new = [line.removesuffix(b"\n") for line in lines]
         for raw in new:
             if raw in load.recorded_since:
                 load.recorded_since.remove(raw)
                 continue
             message = jsonrpc.read_message(raw)
-            effects += self._notebook.update(load.session, raw, _update(message), opening=False)
-        for other in self.under_way.of_session(load.session):
+            effects += self._log.update(load.session, raw, _update(message), opening=False)
+        for other in self.open_loads.of_session(load.session):
             other.recorded_since += new
         if new:
             effects.append(EndTurn(load.session))
-        load.late.begin_turn(shows_transcript=load.is_ours)
+        load.late.begin_turn(shows_transcript=load.shows_transcript)
         return effects
 
-    def release_in_turn(self, load: Load) -> list[Effect]:
-        """Send and record what waits in the turn after a load."""
-        late = load.late_in_turn
-        return self.pass_in_turn(load, late.release_in_turn()) if late is not None else []
+    def close(self, session: str | None) -> list[Effect]:
+        """The session is closed or opened again: settle what the agent sent about it until now."""
+        load = self._in_question(session)
+        return self._move(load, LoadEvent.CLOSED) if load is not None else []
 
-    def pass_in_turn(self, load: Load, lines: list[SortedLine]) -> list[Effect]:
+    def prompt(self, session: str, prompt: Request | None) -> list[Effect]:
+        """The client prompts: settle what the agent sent until now. ``prompt``: None if it passes in pieces."""
+        effects: list[Effect] = []
+        for load in self.open_loads.of_session(session):
+            _add_unechoed(load, prompt)
+            if load.replay or load.state is not LoadState.ASKED:
+                effects += self._move(load, LoadEvent.PROMPTED)
+        opened = self.open_loads.in_question.get(session)
+        if opened is not None:
+            effects += self.send_waiting_in_turn(session)
+            _add_unechoed(opened, prompt)
+            if prompt is not None and opened.state is LoadState.OPEN:
+                self._handovers.prompted_first(opened, prompt)
+            effects += self._move(opened, LoadEvent.PROMPTED)
+        return effects
+
+    def end_turn(self, session: str) -> list[Effect]:
+        """A prompt is answered. Settles the session's load if no other prompt is open."""
+        if self._log.is_live(session):
+            return []
+        load = self._in_question(session)
+        ended = [*self.open_loads.of_session(session), *([load] if load is not None else [])]
+        return [effect for each in ended for effect in self._move(each, LoadEvent.TURN_ENDED)]
+
+    def forget_session(self, session: str) -> list[Effect]:
+        """The session was deleted: stop its replays and forget its load."""
+        self._handovers.drop(session)
+        self.open_loads.in_question.pop(session, None)
+        return [StopReplay(load.request.id) for load in self.open_loads.of_session(session)]
+
+    def end(self, how: str) -> list[Effect]:
+        """The agent has ended: answer every load with an error, after what it sent. ``how``: the error's text."""
+        self._has_agent_ended = True
+        effects: list[Effect] = []
+        for load in self.open_loads.all():
+            if load.awaits:
+                load.response = jsonrpc.error(load.request.id, jsonrpc.INTERNAL_ERROR, how)
+                effects += self._move(load, LoadEvent.ENDED)
+        for load in list(self.open_loads.in_question.values()):
+            effects += self._go_on(load) or self._move(load, LoadEvent.ENDED)
+        self._handovers.nobody_answers()
+        return effects
+
+    def _in_question(self, session: str | None) -> Load | None:
+        in_question = self.open_loads.in_question
+        return in_question.get(session) if session is not None and in_question else None
+
+    # --- what the agent sends
+
+    def is_plain(self, session: str, data: bytes) -> bool:
+        """Whether these updates of a session can pass unparsed: no load concerns them, or only one in whose turn no
+        replay is running. ``data``: lines, or the first bytes of one."""
+        if not self.open_loads:
+            return True
+        load = self.open_loads.current(session)
+        if load is None:
+            return True
+        late = load.late_in_turn
+        may_be_replay = late is not None and late.may_be_replay
+        return load.state is LoadState.TURN and not may_be_replay and _USER not in data
+
+    def take_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
+        """An update of a session whose load is not settled. ``message``: the same line, parsed."""
+        update = v2_updates.compared(acp.member(message.params, "update"))
+        if not update_kinds.is_conversation(acp.update_kind(update)):
+            return self._take_state_update(load, line, message)
+        if self._log.is_live(load.session):
+            return self._take_in_turn(load, line, message.raw, update)
+        match load.state:
+            case LoadState.ASKED:
+                load.replay.add(line, self.open_loads.follows(load))
+                return self._limit(load)
+            case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
+                self._remember(load, line, late=self.open_loads.follows(load))
+                return self._send_behind(load, line)
+            case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
+                self._remember(load, line, late=self.open_loads.follows(load))
+                return []
+            case LoadState.QUEUED | LoadState.REPLAYING | LoadState.STOPPING:
+                load.behind_response.add(line, update)
+                return []
+            case LoadState.OPEN | LoadState.TURN:
+                return self._take_late(load, line, update)
+            case LoadState.OVER:
+                return [Forward(Peer.CLIENT, line)]
+            case _:
+                assert_never(load.state)
+
+    def _take_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
+        """A state update: recorded, but one that comes before the agent's answer only after that."""
+        effects: list[Effect] = []
+        if not load.awaits or self._log.is_live(load.session):
+            effects += self._log.update(load.session, message.raw, _update(message), opening=False)
+        elif load.state_updates.size + len(line) <= HELD_LIMIT:
+            load.state_updates.add(message.raw, None)
+        if self.open_loads.holder(load.session) is None:
+            return [Forward(Peer.CLIENT, line, first=True), *effects]
+        return [*effects, *self.send(load.session, line)]
+
+    def _take_late(self, load: Load, line: bytes, update: object) -> list[Effect]:
+        """An update behind the client's answer, before the next prompt."""
+        if load.late is not None:
+            return [Forward(Peer.CLIENT, each) for each in load.late.add(line, update)]
+        if load.shows_transcript and load.has_transcript and not load.is_handed_over:  # shown without comparing
+            return [self._read_past(load), DecideLater(Peer.AGENT, [line])]
+        self._remember(load, line, late=True)
+        return [Forward(Peer.CLIENT, line, first=True)]
+
+    def _take_in_turn(self, load: Load, line: bytes, raw: bytes, update: object) -> list[Effect]:
+        """An update during a turn: new, unless it belongs to a replay that is still running or begins now."""
+        late = load.late_in_turn
+        if late is not None:
+            return self._send_sorted(load, late.add_in_turn(line, update, load.unechoed_prompts))
+        # A session that was handed over is a new one of the agent, which has no past to send.
+        may_repeat = load.has_transcript and not load.is_handed_over
+        is_user = acp.update_kind(update) == update_kinds.USER_CHUNK and may_repeat
+        letters = block_letters(acp.member(update, "content")) if is_user else ""
+        if letters and not any(prompt.startswith(letters) for prompt in load.unechoed_prompts):
+            return [self._read_past(load), DecideLater(Peer.AGENT, [line])]
+        return self._send_sorted(load, [SortedLine(line, is_sent=True, is_recorded=True)])
+
+    def send(self, session: str | None, line: bytes) -> list[Effect]:
+        """A line that does not belong to a replay. It waits where its session's updates wait, to keep its place."""
+        holder = self.open_loads.holder(session) if session is not None else None
+        if holder is not None:
+            holder.behind_response.add(line, None)
+            return self._limit(holder)
+        return [*self.send_waiting(session), Forward(Peer.CLIENT, line)]
+
+    def send_request(self, session: str | None, line: bytes) -> list[Effect]:
+        """A request from the agent. If the agent has not answered the load, it passes at once, after what waited: the
+        agent may need the client's answer to give its own. Nothing comes before it if the client gets no replay."""
+        load = self.open_loads.holder(session) if session is not None else None
+        if load is None or load.state is not LoadState.ASKED:
+            return self.send(session, line)
+        is_shown = load.replay and load.plan.shows
+        waited = self._move(load, LoadEvent.FLOODED) if is_shown else self._release(load)
+        return [*waited, Forward(Peer.CLIENT, line)]
+
+    def send_waiting(self, session: str | None) -> list[Effect]:
+        """Send and record what waits after an answered load, before something that must not overtake it."""
+        load = self._in_question(session)
+        if load is None:
+            return []
+        return self._send_waiting_in_turn(load) if load.late_in_turn is not None else self._send_waiting(load)
+
+    def send_waiting_in_turn(self, session: str) -> list[Effect]:
+        """The agent has answered a prompt, or another is sent: send and record what waits in the turn before that."""
+        load = self._in_question(session)
+        return self._send_waiting_in_turn(load) if load is not None else []
+
+    def _send_waiting(self, load: Load) -> list[Effect]:
+        if load.late is None or (load.state is LoadState.TURN and load.late.is_in_turn):
+            return []
+        return [Forward(Peer.CLIENT, line) for line in load.late.release()]
+
+    def _send_waiting_in_turn(self, load: Load) -> list[Effect]:
+        late = load.late_in_turn
+        return self._send_sorted(load, late.release_in_turn()) if late is not None else []
+
+    def _send_sorted(self, load: Load, lines: list[SortedLine]) -> list[Effect]:
         """Send and record what the agent sent in a turn."""
         effects: list[Effect] = []
         for each in lines:
             if each.is_recorded:
                 message = jsonrpc.read_message(each.line)
-                effects += self._notebook.update(load.session, message.raw, _update(message), opening=False)
-            effects += self.behind_what_waits(load, each.line) if each.is_sent else []
+                effects += self._log.update(load.session, message.raw, _update(message), opening=False)
+            effects += self._send_behind(load, each.line) if each.is_sent else []
         return effects
 
-    def behind_what_waits(self, load: Load, line: bytes) -> list[Effect]:
+    def _send_behind(self, load: Load, line: bytes) -> list[Effect]:
         """Send an update, or hold it behind the answer to another load of its session."""
-        holder = self.under_way.holder(load.session)
+        holder = self.open_loads.holder(load.session)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
-        holder.held.append((line, None))
-        return self.waits(holder, line)
+        holder.behind_response.add(line, None)
+        return self._limit(holder)
 
-    def rest(self, load: Load) -> list[Effect]:
-        """Send the waiting lines that the client has not seen; not in a turn, where ``release_in_turn`` does."""
-        if load.late is None or (load.state is LoadState.TURN and load.late.is_in_turn):
-            return []
-        return [Forward(Peer.CLIENT, line) for line in load.late.release()]
-
-    def reads(self, load: Load) -> Effect:
-        """Have ``run`` compare what the agent sent with the transcript."""
-        return ReadPast(load.request.id, load.session, tuple(load.told))
-
-    def remembered(self, load: Load, line: bytes, *, late: bool) -> list[Effect]:
+    def _remember(self, load: Load, line: bytes, *, late: bool) -> None:
         """Remember a line that passes, to compare it when the next prompt comes. ``late``: after the agent's answer."""
-        load.size += len(line)
-        if load.size <= HELD_LIMIT and not self.under_way.is_full:
-            load.told.append((line, late))
-        else:  # too much to hold, so nothing of it is compared
-            load.told.clear()
-            load.plan = replace(load.plan, imports=False)
+        if load.replay.is_closed:
+            return
+        load.replay.add(line, late)
+        if load.size > HELD_LIMIT or self.open_loads.is_full:  # too much to hold, so nothing of it is compared
+            load.replay.close()
+            load.imports = False
+
+    def _limit(self, load: Load) -> list[Effect]:
+        """If too much waits before the agent's answer, everything passes."""
+        if load.state is not LoadState.ASKED or (load.size <= HELD_LIMIT and not self.open_loads.is_full):
+            return []
+        if load.rule is not None and load.replay:  # the transcript is shown whatever the agent sends
+            load.replay.take()
+            return []
+        return self._move(load, LoadEvent.FLOODED)
+
+    def _hand_back(self, load: Load) -> list[Effect]:
+        """Send what a load held, or let it wait behind an earlier request for the session."""
+        before = [other for other in self.open_loads.before(load) if other.holds]
+        if not before:
+            return self._release(load)
+        for line, update in load.before_response.take() + load.behind_response.take():
+            before[-1].behind_response.add(line, update)
         return []
 
-    def released(self, load: Load) -> list[Effect]:
-        """Send the lines that waited for this load's answer."""
+    def _release(self, load: Load) -> list[Effect]:
+        """Send the lines that waited for this load's answer, and for earlier ones of its session."""
         out: list[bytes] = []
-        for line, update in self.under_way.held(load):
-            if update is not None and load.late is None:
-                self.remembered(load, line, late=True)
-            out += load.late.add(line, update) if update is not None and load.late is not None else [line]
+        for other in [*self.open_loads.before(load), load]:
+            for line, update in other.before_response.take() + other.behind_response.take():
+                if update is None:
+                    out.append(line)
+                elif load.late is not None:
+                    out += load.late.add(line, update)
+                else:
+                    self._remember(load, line, late=True)
+                    out.append(line)
         return [Forward(Peer.CLIENT, b"".join(out))] if out else []
-
-    def _handed_back(self, load: Load) -> list[Effect]:
-        """Send what a load held, or let it wait behind an earlier request for the session."""
-        return [] if self.under_way.held_back(load) else self.released(load)
-
-    def waits(self, load: Load, line: bytes) -> list[Effect]:
-        """Count a line that waits. If too much waits before the agent's answer, everything passes."""
-        load.size += len(line)
-        if load.state is not LoadState.ASKED or (load.size <= HELD_LIMIT and not self.under_way.is_full):
-            return []
-        if load.plan.rule is not None and load.told:  # the transcript is shown whatever the agent sends
-            load.size -= sum(len(told) for told, _ in load.told)
-            load.told.clear()
-            return []
-        return self.happens(load, LoadEvent.FLOODED)
-
-    def _bounded(self) -> list[Effect]:
-        """Settle the oldest opened session, if too many are not settled."""
-        if len(self.under_way.in_question) <= IN_QUESTION:
-            return []
-        oldest = next(iter(self.under_way.in_question))
-        self.under_way.in_question[oldest].told.clear()
-        return self.closed(oldest)
-
-    def _next(self, session: str) -> list[Effect]:
-        """Start the next replay of a session, unless one is running."""
-        others = self.under_way.of_session(session)
-        if any(other.state in (LoadState.TELLING, LoadState.STOPPING) for other in others):
-            return []
-        queued = next((other for other in others if other.state is LoadState.QUEUED), None)
-        return self.happens(queued, LoadEvent.NEXT) if queued is not None else []
 
 
 def _update(message: object) -> object:
     return acp.member(message.params, "update") if isinstance(message, Notification) else None
+
+
+def _add_unechoed(load: Load, prompt: Request | None) -> None:
+    blocks = acp.member(prompt.params, "prompt") if prompt is not None else None
+    letters = "".join(map(block_letters, blocks)) if isinstance(blocks, list) else ""
+    if letters:
+        load.unechoed_prompts.append(letters)
+
+
+def _with_object(line: bytes, message: Response) -> bytes:
+    """The response with ``{}`` instead of null as its result, since some clients fail on null."""
+    if message.result is not None:
+        return line
+    try:
+        return acp.with_result(line, "{}")
+    except (ValueError, KeyError):
+        return line

@@ -1,11 +1,30 @@
-"""The states of a request to open a session (load, resume or fork), and the table of its transitions, ``TRANSITIONS``.
+"""The states of a load (a request to load, resume or fork a session), and the table of its transitions.
 
-A load usually begins as ``ASKED``: what the agent sends waits for its answer. The client may cancel at any time; the
-answer to that is sent only after the client's output is reserved, so that nothing overtakes it. An event that the table
-does not have for a state changes nothing.
+Two rules hold for this package:
+
+- Everything that changes a load is here or in ``LoadMachine``. Nothing else assigns an attribute of a ``Load``, and
+  only ``LoadMachine._move`` assigns its ``state``, to what ``TRANSITIONS`` says.
+- What depends on what happened before depends on the state. There is no flag that a row of the table could be.
+
+A load passes through three phases.
+
+**Asked.** The agent has the request, and what it sends about the session may be the past. It is held back, since only
+all of it shows whose replay the client should see. Where nothing is to be decided, or too much is held, it passes to
+the client at once. The client may cancel, and agents then answer, or replay and answer, or never do either; so what
+comes for a cancelled request must not be taken for the next one.
+
+**Agreed.** The agent has answered with a result. ``run`` compares what it sent with the transcript, on a thread of its
+own, and replays the transcript if that is to be shown. One replay of a session runs at a time. What the agent sends
+meanwhile is held, and leaves behind the answer.
+
+**Open.** The client has its answer. Agents replay the rest of the past behind it, so everything is compared until the
+next prompt. What is new then is recorded. In the turn that follows, everything is new except a replay that still runs.
+
+An event that a state has no row for changes nothing. The agent's end, for example, does not stop a replay.
 """
 
 import enum
+from typing import Generic, NamedTuple, TypeVar
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.comparison.compare import Comparison
@@ -17,12 +36,15 @@ from acp_proxy.proxy.load.plan import LoadPlan
 class LoadState(enum.Enum):
     """The state of a load."""
 
-    ASKED = "the agent was asked; what it sends waits"
+    ASKED = "the agent was asked; what it sends is held"
     PASSING = "the agent was asked; what it sends goes to the client at once"
-    GIVEN_UP = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
+    PASSING_CANCELLED = "the same, and the client has cancelled; the agent may answer that or not"
+    PASSING_ABANDONED = "the same, and a later request was answered: the agent sends nothing for this one"
+    CANCELLING = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
     CANCELLED = "the agent was asked; the client has its answer, and gets nothing of what the agent sends"
+    ABANDONED = "the same, and a later request was answered or a turn has passed: the agent sends nothing for this one"
     QUEUED = "the agent has agreed; another replay of this session goes first"
-    TELLING = "the agent has agreed; ``run`` compares, and replays the transcript if that is shown"
+    REPLAYING = "the agent has agreed; ``run`` compares, and replays the transcript if that is shown"
     STOPPING = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
     OPEN = "the client has its answer; what the agent sends until the next prompt is compared"
     TURN = "a later turn is under way; everything is new except a replay that is still running"
@@ -35,11 +57,12 @@ class LoadEvent(enum.Enum):
     AGREED = "the agent has answered with a result"
     REFUSED = "the agent has answered with an error"
     UNKNOWN = "the agent does not know the session, which can continue in a new one"
-    FLOODED = "too much waits"
-    GAVE_UP = "the client has cancelled its request"
+    FLOODED = "too much waits, or the agent asks something before it answers"
+    OVERTAKEN = "the agent has answered a later request for the session"
+    CANCELLED = "the client has cancelled its request"
     OUTPUT_TAKEN = "the client's output is reserved"
     NEXT = "no other replay of this session is running"
-    TOLD = "``run`` has compared and replayed"
+    REPLAYED = "``run`` has compared and replayed"
     PROMPTED = "the client has sent a prompt"
     CLOSED = "the client has closed the session or opened it again, or too many sessions are open"
     TURN_ENDED = "no prompt of this session is open any more"
@@ -50,144 +73,264 @@ class Do(enum.Enum):
     """What a transition does."""
 
     NOTE = "record that the session was opened, and the state that came with it"
-    WAIT_IN_LINE = "replay as soon as no other replay of the session is running"
-    TELL = "have ``run`` compare and replay"
+    START_NEXT = "start the next replay of the session, unless one is running"
+    REPLAY = "have ``run`` compare and replay"
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
     STOP = "stop the replay"
     TAKE_OUTPUT = "reserve the client's output"
-    LET_GO = "send the client what the agent sent"
+    PASS_ON = "send the client what the agent sent, if it gets a replay; it is still compared"
+    LET_GO = "send the client what the agent sent, which may say why it refuses"
     DROP = "drop what the agent sent"
+    DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
     HAND_BACK = "send the client the other lines that wait, or let them wait for an earlier request"
-    ANSWER = "send the client the agent's answer"
-    ANSWER_TOLD = "send the client the end of the replay: the tail, the answer and the states"
+    ANSWER = "send the client its answer: the agent's, or an error"
+    ANSWER_REPLAYED = "send the client the end of the replay: the tail, the answer and the states"
     SAY_CANCELLED = "answer the client that its request was cancelled"
-    SAY_ENDED = "answer the client that the agent has ended"
     OPEN_ANEW = "ask the agent for a new session instead"
+    ENTER = "the session is in question from now on; go on with what happened before the client's answer"
     SETTLE = "record what is new, and send what waits unless the client has it"
     END_TURN = "send what waits unless the client has it"
+    FORGET = "the load is over"
 
 
-_GIVE_BACK = (Do.LET_GO, Do.HAND_BACK)
+Moves = dict[LoadEvent, tuple[LoadState, tuple[Do, ...]]]
 
-TRANSITIONS: dict[LoadState, dict[LoadEvent, tuple[LoadState, tuple[Do, ...]]]] = {
-    LoadState.ASKED: {
-        LoadEvent.AGREED: (LoadState.QUEUED, (Do.NOTE, Do.WAIT_IN_LINE)),
-        LoadEvent.REFUSED: (LoadState.OVER, (*_GIVE_BACK, Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
-        LoadEvent.UNKNOWN: (LoadState.ASKED, (Do.DROP, Do.OPEN_ANEW)),
-        LoadEvent.FLOODED: (LoadState.PASSING, _GIVE_BACK),
-        LoadEvent.PROMPTED: (LoadState.PASSING, _GIVE_BACK),
-        LoadEvent.GAVE_UP: (LoadState.GIVEN_UP, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
-        LoadEvent.ENDED: (LoadState.OVER, (*_GIVE_BACK, Do.SAY_ENDED, Do.CLOSE_TRANSCRIPT)),
-    },
-    LoadState.PASSING: {
-        LoadEvent.AGREED: (LoadState.OPEN, (Do.NOTE, Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
-        LoadEvent.REFUSED: (LoadState.OVER, (Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
-        LoadEvent.ENDED: (LoadState.OVER, (Do.SAY_ENDED, Do.CLOSE_TRANSCRIPT)),
-    },
-    LoadState.GIVEN_UP: {
-        LoadEvent.OUTPUT_TAKEN: (LoadState.CANCELLED, (Do.SAY_CANCELLED, Do.HAND_BACK)),
-        LoadEvent.AGREED: (LoadState.OPEN, (Do.NOTE, Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-        LoadEvent.REFUSED: (LoadState.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-        LoadEvent.ENDED: (LoadState.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-    },
-    LoadState.CANCELLED: {
-        LoadEvent.AGREED: (LoadState.OPEN, (Do.DROP, Do.NOTE)),
-        LoadEvent.REFUSED: (LoadState.OVER, ()),
-        LoadEvent.ENDED: (LoadState.OVER, ()),
-    },
-    LoadState.QUEUED: {
-        LoadEvent.NEXT: (LoadState.TELLING, (Do.TELL,)),
-        LoadEvent.GAVE_UP: (LoadState.STOPPING, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
-    },
-    LoadState.TELLING: {
-        LoadEvent.TOLD: (LoadState.OPEN, (Do.ANSWER_TOLD, Do.HAND_BACK)),
-        LoadEvent.GAVE_UP: (LoadState.STOPPING, (Do.STOP, Do.TAKE_OUTPUT)),
-    },
-    LoadState.STOPPING: {
-        LoadEvent.OUTPUT_TAKEN: (LoadState.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-        LoadEvent.TOLD: (LoadState.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-    },
-    LoadState.OPEN: {
-        LoadEvent.PROMPTED: (LoadState.TURN, (Do.SETTLE,)),
-        LoadEvent.CLOSED: (LoadState.OVER, (Do.SETTLE,)),
-        LoadEvent.ENDED: (LoadState.OVER, (Do.SETTLE,)),
-    },
-    LoadState.TURN: {
-        LoadEvent.TURN_ENDED: (LoadState.OVER, (Do.END_TURN,)),
-        LoadEvent.CLOSED: (LoadState.OVER, (Do.END_TURN,)),
-        LoadEvent.ENDED: (LoadState.OVER, (Do.END_TURN,)),
-    },
-    LoadState.OVER: {},
+
+class Row(NamedTuple):
+    """``awaits``: the agent has not answered. ``holds``: the session's lines wait for the answer to the client."""
+
+    moves: Moves
+    awaits: bool = False
+    holds: bool = False
+
+
+_OPENS = (Do.ENTER, Do.START_NEXT)
+_ENDS = (Do.FORGET, Do.START_NEXT)
+_CANCELS = (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)
+
+# A load that passes holds nothing, so the agent's answer is the client's, whatever the client did.
+_PASSES: Moves = {
+    LoadEvent.AGREED: (LoadState.OPEN, (Do.NOTE, Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_OPENS)),
+    LoadEvent.REFUSED: (LoadState.OVER, (Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS)),
+    LoadEvent.ENDED: (LoadState.OVER, (Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS)),
+}
+# The client has its answer, but an agent that answers all the same has opened the session.
+_IS_CANCELLED: Moves = {
+    LoadEvent.AGREED: (LoadState.OPEN, (Do.DROP, Do.NOTE, *_OPENS)),
+    LoadEvent.REFUSED: (LoadState.OVER, _ENDS),
+    LoadEvent.ENDED: (LoadState.OVER, _ENDS),
 }
 
-AWAITING = frozenset({LoadState.ASKED, LoadState.PASSING, LoadState.GIVEN_UP, LoadState.CANCELLED})
-"""States in which the agent has not answered."""
-HOLDING = frozenset({LoadState.ASKED, LoadState.GIVEN_UP, LoadState.QUEUED, LoadState.TELLING, LoadState.STOPPING})
-"""States in which the session's lines wait for the answer to the client."""
-TELLS = frozenset({LoadState.QUEUED, LoadState.TELLING, LoadState.STOPPING})
-"""States in which ``run`` has the transcript open, or will."""
+TRANSITIONS: dict[LoadState, Row] = {
+    LoadState.ASKED: Row(
+        awaits=True,
+        holds=True,
+        moves={
+            # Nothing is sent yet: whose replay it will be is known when ``run`` has compared.
+            LoadEvent.AGREED: (LoadState.QUEUED, (Do.NOTE, Do.START_NEXT)),
+            LoadEvent.REFUSED: (LoadState.OVER, (Do.LET_GO, Do.HAND_BACK, Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS)),
+            # The new session has no past, so what came until now was no replay. The client still gets one answer.
+            LoadEvent.UNKNOWN: (LoadState.ASKED, (Do.DROP, Do.OPEN_ANEW)),
+            # Sent is sent: from here on the client sees the agent's replay, whatever it lacks.
+            LoadEvent.FLOODED: (LoadState.PASSING, (Do.PASS_ON, Do.HAND_BACK)),
+            # What the agent sends in a turn must not wait, and nobody could tell it from the replay.
+            LoadEvent.PROMPTED: (LoadState.PASSING, (Do.PASS_ON, Do.HAND_BACK, Do.DROP_IMPORT)),
+            # The client's thread decides this, while the agent's may be sending lines that were decided on before.
+            # So the answer waits until the output is free, and nothing older can come behind it.
+            LoadEvent.CANCELLED: (LoadState.CANCELLING, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
+            LoadEvent.ENDED: (LoadState.OVER, (Do.LET_GO, Do.HAND_BACK, Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS)),
+        },
+    ),
+    LoadState.PASSING: Row(
+        awaits=True,
+        moves={
+            **_PASSES,
+            # What comes in the turn is recorded as the turn's, and must not be recorded as a replay again.
+            LoadEvent.PROMPTED: (LoadState.PASSING, (Do.DROP_IMPORT,)),
+            # The agent answers cancelled requests that pass, as it would without us.
+            LoadEvent.CANCELLED: (LoadState.PASSING_CANCELLED, ()),
+        },
+    ),
+    LoadState.PASSING_CANCELLED: Row(
+        awaits=True,
+        moves={
+            **_PASSES,
+            LoadEvent.PROMPTED: (LoadState.PASSING_CANCELLED, (Do.DROP_IMPORT,)),
+            # Agents answer in order, so it has left this one out.
+            LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Do.DROP,)),
+        },
+    ),
+    LoadState.PASSING_ABANDONED: Row(awaits=True, moves=_PASSES),
+    LoadState.CANCELLING: Row(
+        awaits=True,
+        holds=True,
+        moves={
+            # What came is kept: it belongs to the next request if the agent does not answer this one.
+            LoadEvent.OUTPUT_TAKEN: (LoadState.CANCELLED, (Do.SAY_CANCELLED, Do.HAND_BACK)),
+            # The agent's thread has the output now, so the client's answer need not wait for it.
+            LoadEvent.AGREED: (LoadState.OPEN, (Do.NOTE, *_CANCELS, *_OPENS)),
+            LoadEvent.REFUSED: (LoadState.OVER, (*_CANCELS, *_ENDS)),
+            LoadEvent.OVERTAKEN: (LoadState.ABANDONED, _CANCELS),
+            LoadEvent.ENDED: (LoadState.OVER, (*_CANCELS, *_ENDS)),
+        },
+    ),
+    LoadState.CANCELLED: Row(
+        awaits=True,
+        moves={
+            **_IS_CANCELLED,
+            LoadEvent.OVERTAKEN: (LoadState.ABANDONED, (Do.DROP,)),
+            # An agent that has worked through a whole turn does not replay for this any more.
+            LoadEvent.TURN_ENDED: (LoadState.ABANDONED, (Do.DROP,)),
+        },
+    ),
+    LoadState.ABANDONED: Row(awaits=True, moves=_IS_CANCELLED),
+    LoadState.QUEUED: Row(
+        holds=True,
+        moves={
+            # Two replays at once would mix their lines in the client.
+            LoadEvent.NEXT: (LoadState.REPLAYING, (Do.REPLAY,)),
+            LoadEvent.CANCELLED: (LoadState.STOPPING, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
+        },
+    ),
+    LoadState.REPLAYING: Row(
+        holds=True,
+        moves={
+            LoadEvent.REPLAYED: (LoadState.OPEN, (Do.ANSWER_REPLAYED, Do.HAND_BACK, *_OPENS)),
+            # ``run`` may be within a write; behind the reserved output it sends nothing more.
+            LoadEvent.CANCELLED: (LoadState.STOPPING, (Do.STOP, Do.TAKE_OUTPUT)),
+        },
+    ),
+    LoadState.STOPPING: Row(
+        holds=True,
+        moves={
+            # Whichever comes first answers the client. The agent has opened the session, so it is open.
+            LoadEvent.OUTPUT_TAKEN: (LoadState.OPEN, (*_CANCELS, *_OPENS)),
+            LoadEvent.REPLAYED: (LoadState.OPEN, (*_CANCELS, *_OPENS)),
+        },
+    ),
+    LoadState.OPEN: Row(
+        moves={
+            LoadEvent.PROMPTED: (LoadState.TURN, (Do.SETTLE,)),
+            LoadEvent.CLOSED: (LoadState.OVER, (Do.SETTLE, *_ENDS)),
+            LoadEvent.ENDED: (LoadState.OVER, (Do.SETTLE, *_ENDS)),
+        },
+    ),
+    LoadState.TURN: Row(
+        moves={
+            # After a whole turn, no replay runs any more: the session is as if it had been opened new.
+            LoadEvent.TURN_ENDED: (LoadState.OVER, (Do.END_TURN, *_ENDS)),
+            LoadEvent.CLOSED: (LoadState.OVER, (Do.END_TURN, *_ENDS)),
+            LoadEvent.ENDED: (LoadState.OVER, (Do.END_TURN, *_ENDS)),
+        },
+    ),
+    LoadState.OVER: Row(moves={}),
+}
+
+IS_CANCELLED = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLING, LoadState.CANCELLED})
+"""States of cancelled requests that the agent may leave out, but for which it may still replay."""
+IS_ABANDONED = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
+"""States of cancelled requests for which the agent sends nothing any more."""
+IS_REPLAYING = frozenset({LoadState.REPLAYING, LoadState.STOPPING})
+"""States in which ``run`` has a replay under way."""
+
+Mark = TypeVar("Mark")
+
+
+class LineBuffer(Generic[Mark]):
+    """Lines that wait, each with a mark, and their size in bytes. False if there are none."""
+
+    def __init__(self) -> None:
+        self.items: list[tuple[bytes, Mark]] = []
+        self.size = 0
+        self.is_closed = False
+
+    def __bool__(self) -> bool:
+        return bool(self.items)
+
+    @property
+    def lines(self) -> list[bytes]:
+        return [line for line, _ in self.items]
+
+    def add(self, line: bytes, mark: Mark) -> None:
+        """Add a line behind the others."""
+        self.items.append((line, mark))
+        self.size += len(line)
+
+    def take(self) -> list[tuple[bytes, Mark]]:
+        """Remove and return everything."""
+        items, self.items, self.size = self.items, [], 0
+        return items
+
+    def close(self) -> None:
+        """Drop everything: too much came. Nobody may add to it any more."""
+        self.take()
+        self.is_closed = True
+
+    def put(self, items: list[tuple[bytes, Mark]]) -> None:
+        """Have these instead."""
+        self.items, self.size = items, sum(len(line) for line, _ in items)
 
 
 class Load:
     """A request to open a session, and what the agent sends about the session until everything is settled."""
 
-    def __init__(self, request: Request, session: str, plan: LoadPlan, *, has_transcript: bool) -> None:
+    def __init__(
+        self,
+        request: Request,
+        session: str,
+        plan: LoadPlan,
+        *,
+        has_transcript: bool,
+        is_open_elsewhere: bool | None = None,
+        is_open: bool = False,
+    ) -> None:
+        """``has_transcript``: the store has a transcript of the session. ``is_open_elsewhere``: another process had it
+        open to append when it was looked up; None: not known. ``is_open``: the client has its answer already."""
         self.request = request
         self.session = session
         self.plan = plan
-        self.state = LoadState.PASSING if plan.passes else LoadState.ASKED
+        self.is_open_elsewhere = is_open_elsewhere
+        asked = LoadState.PASSING if plan.passes else LoadState.ASKED
+        self.state = LoadState.OPEN if is_open else asked
         self.has_transcript = has_transcript
-        """Whether the store has a transcript of the session."""
-        self.is_open_elsewhere: bool | None = None
-        """Whether another process had the transcript open to append when it was looked up; None: not known."""
-        self.number = 0
-        """Its place among all requests, in the order in which they were sent."""
-        self.answer_number = 0
-        """Its place among all requests, in the order in which the agent answered them."""
-        self.follows = False
-        """Whether the client has got the answer to another request for the session since this one was sent."""
-        self.recorded_since: list[bytes] = []
-        """What was recorded of the replay for an earlier request, since this one was sent."""
+        self.imports = plan.imports
+        """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
+        self.is_handed_over = False
+        """Whether the agent was asked for a new session in which this one continues."""
         self.response = b""
         """The line of the answer for the client."""
-        self.told: list[tuple[bytes, bool]] = []
+
+        self.replay: LineBuffer[bool] = LineBuffer()
         """Lines of the conversation that the agent sent and that were not compared yet, each with whether it came after
         the agent's answer."""
-        self.before = b""
-        """How the replay before this one began, whose rest the agent may send before its answer to this."""
-        self.held: list[tuple[bytes, object]] = []
-        """Lines that wait for the answer to the client, each with its update if it must be compared first."""
-        self.first = 0
-        """How many of the first lines in ``held`` must reach the client before the answer."""
-        self.states: list[bytes] = []
+        self.state_updates: LineBuffer[None] = LineBuffer()
         """State updates from before the agent's answer, without newlines, which are recorded if the agent agrees."""
-        self.states_size = 0
-        self.size = 0
-        """The bytes that wait."""
-        self.was_cancelled = False
-        """Whether the client cancelled a request in ``PASSING``, which the agent may still answer."""
-        self.is_past = False
-        """Whether the agent sends nothing for this request any more: the client has cancelled it, and then a later
-        request was answered or a whole turn has passed."""
-        self.is_imported = False
-        """Whether a new transcript began with what the agent sent before its answer."""
-        self.is_handed_over = False
-        """Whether the session continues in a new one."""
-        self.is_ours = False
-        """Whether the client has seen the transcript's replay rather than the agent's."""
-        self.alias: str | None = None
-        """The agent's new id of the session, if it has changed."""
-        self.prompts: list[str] = []
-        """The letters of prompts since this request that the agent has not echoed."""
-        self.rule: Rule | None = None
+        self.before_response: LineBuffer[object] = LineBuffer()
+        self.behind_response: LineBuffer[object] = LineBuffer()
+        """Lines that wait for the answer to the client and must leave before or behind it, each with its update if that
+        must be compared first."""
+        self.earlier_replay = b""
+        """How the replay before this one began, whose rest the agent may send before its answer to this."""
+
         self.comparison: Comparison | None = None
+        self.shows_transcript = False
+        """Whether the client has seen the transcript's replay rather than the agent's."""
         self.late: LateUpdates | None = None
         """What the agent sends after its answer, once the comparison is there."""
+        self.unechoed_prompts: list[str] = []
+        """The letters of prompts since this request that the agent has not echoed."""
+        self.recorded_since: list[bytes] = []
+        """What was recorded of the replay for an earlier request, since this one was sent."""
 
-    def steps(self, event: LoadEvent) -> tuple[Do, ...]:
-        """Change the state, and return what to do."""
-        self.state, does = TRANSITIONS[self.state].get(event, (self.state, ()))
-        return does
+    @property
+    def awaits(self) -> bool:
+        """Whether the agent has not answered."""
+        return TRANSITIONS[self.state].awaits
+
+    @property
+    def holds(self) -> bool:
+        """Whether the session's lines wait for the answer to the client."""
+        return TRANSITIONS[self.state].holds
 
     @property
     def late_in_turn(self) -> LateUpdates | None:
@@ -195,11 +338,16 @@ class Load:
         return self.late if self.late is not None and self.late.is_in_turn else None
 
     @property
-    def holds(self) -> bool:
-        """Whether the session's lines wait for the answer to the client."""
-        return self.state in HOLDING
+    def size(self) -> int:
+        """The bytes that wait."""
+        return self.replay.size + self.before_response.size + self.behind_response.size
 
-    def compared(self, comparison: Comparison, *, ours: bool) -> None:
-        """Keep the comparison. ``ours``: the client has seen the transcript's replay."""
-        self.comparison, self.is_ours = comparison, ours
-        self.late = LateUpdates(comparison, shows_transcript=ours, shows_replay=self.plan.shows)
+    @property
+    def rule(self) -> Rule | None:
+        """The rule that decides whose replay is shown, if that is known before the agent's replay."""
+        return Rule.HANDED_OVER if self.is_handed_over else self.plan.rule
+
+    @property
+    def catches_up(self) -> bool:
+        """Whether the next prompt carries a record of what the agent's session lacks."""
+        return self.plan.catches_up and not self.is_handed_over

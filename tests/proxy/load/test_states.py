@@ -4,38 +4,53 @@ from collections.abc import Iterator
 
 import pytest
 
-from acp_proxy.proxy.load.states import AWAITING, HOLDING, TELLS, TRANSITIONS, Do, LoadEvent, LoadState
+from acp_proxy.proxy.load.states import IS_ABANDONED, IS_CANCELLED, TRANSITIONS, Do, LoadEvent, LoadState
 
 FIRST = (LoadState.ASKED, LoadState.PASSING)
-ANSWERS = frozenset({Do.ANSWER, Do.ANSWER_TOLD, Do.SAY_CANCELLED, Do.SAY_ENDED})
+AWAITING = {state for state, row in TRANSITIONS.items() if row.awaits}
+HOLDING = {state for state, row in TRANSITIONS.items() if row.holds}
+ANSWERS = frozenset({Do.ANSWER, Do.ANSWER_REPLAYED, Do.SAY_CANCELLED})
 """Actions that answer the client's request."""
-HAS_IT_OPEN = frozenset({Do.CLOSE_TRANSCRIPT, Do.TELL})
+HAS_IT_OPEN = frozenset({Do.CLOSE_TRANSCRIPT, Do.REPLAY})
 """Actions that close or replay the transcript that was looked up."""
+CLIENTS = {LoadEvent.CANCELLED, LoadEvent.OUTPUT_TAKEN, LoadEvent.PROMPTED}
 MEANS_NOTHING = {
-    LoadState.ASKED: {LoadEvent.OUTPUT_TAKEN},
-    LoadState.PASSING: {LoadEvent.GAVE_UP, LoadEvent.OUTPUT_TAKEN, LoadEvent.FLOODED, LoadEvent.PROMPTED},
-    LoadState.GIVEN_UP: {LoadEvent.GAVE_UP, LoadEvent.FLOODED, LoadEvent.PROMPTED},
-    LoadState.CANCELLED: {LoadEvent.GAVE_UP, LoadEvent.OUTPUT_TAKEN},
-    LoadState.QUEUED: {LoadEvent.OUTPUT_TAKEN, LoadEvent.FLOODED, LoadEvent.PROMPTED, LoadEvent.ENDED},
-    LoadState.TELLING: {LoadEvent.OUTPUT_TAKEN, LoadEvent.FLOODED, LoadEvent.PROMPTED, LoadEvent.ENDED},
-    LoadState.STOPPING: {LoadEvent.GAVE_UP, LoadEvent.FLOODED, LoadEvent.PROMPTED, LoadEvent.ENDED},
+    LoadState.ASKED: {LoadEvent.OUTPUT_TAKEN, LoadEvent.TURN_ENDED},
+    LoadState.PASSING: {LoadEvent.OUTPUT_TAKEN, LoadEvent.FLOODED, LoadEvent.TURN_ENDED},
+    LoadState.PASSING_CANCELLED: {
+        LoadEvent.CANCELLED,
+        LoadEvent.OUTPUT_TAKEN,
+        LoadEvent.FLOODED,
+        LoadEvent.TURN_ENDED,
+    },
+    LoadState.PASSING_ABANDONED: {*CLIENTS, LoadEvent.FLOODED, LoadEvent.TURN_ENDED},
+    LoadState.CANCELLING: {LoadEvent.CANCELLED, LoadEvent.FLOODED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.CANCELLED: CLIENTS,
+    LoadState.ABANDONED: {*CLIENTS, LoadEvent.TURN_ENDED},
+    LoadState.QUEUED: {LoadEvent.OUTPUT_TAKEN, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.REPLAYING: {LoadEvent.OUTPUT_TAKEN, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.STOPPING: {LoadEvent.CANCELLED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.OPEN: {LoadEvent.TURN_ENDED},
     LoadState.TURN: {LoadEvent.PROMPTED},
 }
 """Events that can happen in a state and change nothing.
 
-The agent cancels a request that passes; an answered request needs no second answer; the end of the agent does not stop
-a replay; a reused id may get the release of the output that an earlier request with that id waited for.
+An answered request needs no second answer; a reused id may get the release of the output that an earlier request with
+that id waited for.
 """
+WITHIN = {LoadEvent.NEXT, LoadEvent.REPLAYED}
+"""Events of a replay."""
+SETTLING = {LoadEvent.CLOSED, LoadEvent.ENDED}
 CANNOT = {
-    **{state: {LoadEvent.NEXT, LoadEvent.TOLD, LoadEvent.CLOSED, LoadEvent.TURN_ENDED} for state in AWAITING},
-    LoadState.QUEUED: {LoadEvent.TOLD, LoadEvent.CLOSED, LoadEvent.TURN_ENDED},
-    LoadState.TELLING: {LoadEvent.NEXT, LoadEvent.CLOSED, LoadEvent.TURN_ENDED},
-    LoadState.STOPPING: {LoadEvent.NEXT, LoadEvent.CLOSED, LoadEvent.TURN_ENDED},
+    **{state: {*WITHIN, LoadEvent.CLOSED} for state in AWAITING},
+    LoadState.QUEUED: {LoadEvent.REPLAYED, LoadEvent.FLOODED, *SETTLING},
+    LoadState.REPLAYING: {LoadEvent.NEXT, LoadEvent.FLOODED, *SETTLING},
+    LoadState.STOPPING: {LoadEvent.NEXT, LoadEvent.FLOODED, *SETTLING},
 }
-"""Events that cannot happen: no replay before the agent agrees, no close or turn end before the client's answer."""
+"""Events that cannot happen: no replay before the agent agrees, no close before the client's answer. The end of the
+agent does not stop a replay."""
 OF_THE_AGENTS_ANSWER = {LoadEvent.AGREED, LoadEvent.REFUSED, LoadEvent.UNKNOWN}
-UNDER_WAY = {LoadEvent.FLOODED, LoadEvent.GAVE_UP, LoadEvent.OUTPUT_TAKEN, LoadEvent.NEXT, LoadEvent.TOLD}
+OPEN_ONLY = {LoadEvent.FLOODED, LoadEvent.CANCELLED, LoadEvent.OUTPUT_TAKEN, *WITHIN}
 """Events that happen only to a request that is not answered yet."""
 
 
@@ -43,7 +58,7 @@ def paths(state: LoadState, done: tuple[Do, ...] = (), seen: tuple[LoadState, ..
     """The actions on each path from a state to the end. A state repeats at most twice in a row."""
     if state is LoadState.OVER:
         yield done
-    for following, does in TRANSITIONS[state].values():
+    for following, does in TRANSITIONS[state].moves.values():
         if seen.count(following) < 1 + (following is state):
             yield from paths(following, (*done, *does), (*seen, state))
 
@@ -51,7 +66,7 @@ def paths(state: LoadState, done: tuple[Do, ...] = (), seen: tuple[LoadState, ..
 def reached_from(state: LoadState) -> set[LoadState]:
     found, new = {state}, [state]
     while new:
-        for following, _ in TRANSITIONS[new.pop()].values():
+        for following, _ in TRANSITIONS[new.pop()].moves.values():
             if following not in found:
                 found.add(following)
                 new.append(following)
@@ -66,20 +81,22 @@ def test_every_state_is_in_the_table_and_reachable() -> None:
 @pytest.mark.parametrize("state", LoadState)
 def test_every_state_leads_to_the_end(state: LoadState) -> None:
     assert LoadState.OVER in reached_from(state)
-    assert TRANSITIONS[LoadState.OVER] == {}
+    assert not TRANSITIONS[LoadState.OVER].moves
 
 
 @pytest.mark.parametrize("event", LoadEvent)
 @pytest.mark.parametrize("state", [state for state in LoadState if state is not LoadState.OVER])
 def test_each_event_of_a_state_has_a_row_means_nothing_or_cannot_happen(state: LoadState, event: LoadEvent) -> None:
-    impossible = set(CANNOT.get(state, UNDER_WAY))
+    impossible = set(CANNOT.get(state, OPEN_ONLY))
     if state not in AWAITING:
         impossible |= OF_THE_AGENTS_ANSWER
     elif state is not LoadState.ASKED:  # only a load that waits for the agent can be handed over
         impossible |= {LoadEvent.UNKNOWN}
-    if state is LoadState.CANCELLED:  # nothing waits, and nobody asks for more
-        impossible |= {LoadEvent.FLOODED, LoadEvent.PROMPTED}
-    kinds = (event in TRANSITIONS[state], event in MEANS_NOTHING[state], event in impossible)
+    if state not in IS_CANCELLED:  # only a cancelled load is left out
+        impossible |= {LoadEvent.OVERTAKEN}
+    if state in (LoadState.CANCELLED, LoadState.ABANDONED):  # nothing waits
+        impossible |= {LoadEvent.FLOODED}
+    kinds = (event in TRANSITIONS[state].moves, event in MEANS_NOTHING[state], event in impossible)
     assert sum(kinds) == 1
 
 
@@ -97,21 +114,32 @@ def test_every_path_replays_or_closes_the_transcript_once(first: LoadState) -> N
 def test_every_path_notes_the_agents_agreement_once_and_first(first: LoadState) -> None:
     for done in paths(first):
         assert done.count(Do.NOTE) == (Do.SETTLE in done or Do.END_TURN in done)
-        later = [done.index(do) for do in (Do.TELL, Do.ANSWER_TOLD, Do.SETTLE) if do in done]
+        later = [done.index(do) for do in (Do.REPLAY, Do.ANSWER_REPLAYED, Do.SETTLE) if do in done]
         assert all(done.index(Do.NOTE) < at for at in later)
 
 
 @pytest.mark.parametrize("state", LoadState)
 def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None:
     """Nothing stays held in a state that cannot release it."""
-    leaves = {Do.HAND_BACK, Do.ANSWER_TOLD, Do.OPEN_ANEW}
-    for following, does in TRANSITIONS[state].values():
+    leaves = {Do.HAND_BACK, Do.ANSWER_REPLAYED, Do.OPEN_ANEW}
+    for following, does in TRANSITIONS[state].moves.values():
         if state in HOLDING and following not in HOLDING:
             assert leaves & set(does)
         if state not in HOLDING:
             assert following not in HOLDING
 
 
-def test_states_that_wait_for_the_shell_hold_updates_and_do_not_await_the_agent() -> None:
-    assert TELLS < HOLDING
-    assert not TELLS & AWAITING
+@pytest.mark.parametrize("state", LoadState)
+def test_a_load_enters_the_sessions_in_question_once_and_leaves_them_at_the_end(state: LoadState) -> None:
+    for following, does in TRANSITIONS[state].moves.values():
+        assert does.count(Do.ENTER) == (following is LoadState.OPEN)
+        assert does.count(Do.FORGET) == (following is LoadState.OVER)
+        if {Do.ENTER, Do.FORGET} & set(does):
+            assert does[-1] is Do.START_NEXT
+
+
+def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
+    for state in IS_ABANDONED:
+        assert state in AWAITING - HOLDING
+        before = {each for each, row in TRANSITIONS.items() for to, _ in row.moves.values() if to is state}
+        assert before <= IS_CANCELLED

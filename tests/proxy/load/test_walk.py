@@ -2,7 +2,9 @@
 
 import pytest
 
-from acp_proxy.proxy.load.states import TRANSITIONS, Do, Load, LoadEvent, LoadState
+from acp_proxy.proxy.effects import Effect
+from acp_proxy.proxy.load.machine import LoadMachine
+from acp_proxy.proxy.load.states import TRANSITIONS, Load, LoadEvent, LoadState
 from tests.proxy.load.walk import GOLDEN, KINDS, walk_all
 
 
@@ -14,14 +16,14 @@ class Walked:
 
 @pytest.fixture(scope="module")
 def walked() -> Walked:
-    walked, move = Walked(), Load.steps
+    walked, move = Walked(), LoadMachine._move
 
-    def noted(load: Load, event: LoadEvent) -> tuple[Do, ...]:
+    def noted(machine: LoadMachine, load: Load, event: LoadEvent, message: object = None) -> list[Effect]:
         walked.moves.add((load.state, event))
-        return move(load, event)
+        return move(machine, load, event, message)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Load, "steps", noted)
+        patch.setattr(LoadMachine, "_move", noted)
         walked.descriptions = {kind: walk_all(kind) for kind in KINDS}
     return walked
 
@@ -33,4 +35,4 @@ def test_every_event_in_every_state_has_the_effects_that_are_written_down(walked
 
 
 def test_the_walks_meet_every_row_of_the_table(walked: Walked) -> None:
-    assert {(state, event) for state, row in TRANSITIONS.items() for event in row} <= walked.moves
+    assert {(state, event) for state, row in TRANSITIONS.items() for event in row.moves} <= walked.moves

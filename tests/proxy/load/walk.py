@@ -196,6 +196,12 @@ def _given_up(walk: Walk) -> None:
     walk.cancel()
 
 
+def _given_up_and_asked_again(walk: Walk) -> None:
+    _given_up(walk)
+    walk.ask(2)
+    walk.say(*TURN_ONE)
+
+
 def _cancelled(walk: Walk) -> None:
     _asked_and_replayed(walk)
     walk.cancel()
@@ -282,6 +288,7 @@ STATES: dict[str, Callable[[Walk], None]] = {
     "passing": _passing,
     "passing, cancelled": _passing_cancelled,
     "given up": _given_up,
+    "given up, asked again": _given_up_and_asked_again,
     "cancelled": _cancelled,
     "abandoned": _abandoned,
     "queued": _queued,

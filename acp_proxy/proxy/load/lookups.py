@@ -1,7 +1,7 @@
 """Starts requests to open sessions: looks each session up in the store, then asks the agent for what ``plan`` says.
 Other requests about sessions that were not opened here are looked up too, since the agent may know another id.
 
-Knows the requests that are being looked up. As soon as the agent is asked, a request belongs to ``Loads``.
+Knows the requests that are being looked up. As soon as the agent is asked, a load belongs to ``LoadMachine``.
 """
 
 from contextlib import suppress
@@ -15,7 +15,7 @@ from acp_proxy.proxy.aliases import Aliases, ShownIds
 from acp_proxy.proxy.capabilities import Service
 from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward, SetArchived
 from acp_proxy.proxy.events import SessionFound
-from acp_proxy.proxy.load.loads import Loads
+from acp_proxy.proxy.load.machine import LoadMachine
 from acp_proxy.proxy.load.plan import LoadPlan, Refusal, plan
 from acp_proxy.proxy.load.states import Load
 from acp_proxy.proxy.open_requests import OpenRequests
@@ -37,15 +37,15 @@ _REFUSALS = {
 }
 
 
-class Opening:
-    """The requests to open sessions that are being looked up."""
+class Lookups:
+    """The requests that are being looked up."""
 
     def __init__(
         self,
         service: Service,
         ledger: OpenRequests,
         notebook: SessionLog,
-        loads: Loads,
+        loads: LoadMachine,
         names: Aliases,
         shown_ids: ShownIds,
     ) -> None:
@@ -62,26 +62,26 @@ class Opening:
         self._found: set[RequestId] = set()
         """The requests about sessions that were not opened here which were looked up, and are decided on next."""
 
-    def looked_up(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
+    def look_up(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
         """A load or a resume from the client. None: it passes unchanged."""
         method = _short(request.method)
         is_ours = method in self._service.ours
-        if request.id in self._loads.under_way or request.id in self._finding:
+        if request.id in self._loads.open_loads or request.id in self._finding:
             in_use = refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
             return [in_use] if is_ours else None
         self._finding[request.id] = request, line
         shown = self._shown_ids.shown(session)
-        return [*self._loads.life.closed(session), FindSession(request.id, session, only_here=is_ours, shown=shown)]
+        return [*self._loads.close(session), FindSession(request.id, session, only_here=is_ours, shown=shown)]
 
-    def looked_up_to_delete(self, line: bytes, request: Request) -> list[Effect] | None:
+    def look_up_to_delete(self, line: bytes, request: Request) -> list[Effect] | None:
         """A delete that the agent serves: it may know the session by another id. None: it passes unchanged."""
         session = acp.session_id(request.params)
-        if session is None or request.id in self._finding or request.id in self._loads.under_way:
+        if session is None or request.id in self._finding or request.id in self._loads.open_loads:
             return None
         self._finding[request.id] = request, line
         return [FindSession(request.id, session, only_here=False)]
 
-    def looked_up_first(self, line: bytes, request: Request) -> list[Effect] | None:
+    def look_up_first(self, line: bytes, request: Request) -> list[Effect] | None:
         """A request about a session that was not opened here, or an unarchive: that session may be archived only here.
         None: it is decided on as it is."""
         session = acp.session_id(request.params)
@@ -92,7 +92,7 @@ class Opening:
             return None
         if not (self.is_unknown(session) or self._unarchives(request)):
             return None
-        return self.looked_up_to_delete(line, request)
+        return self.look_up_to_delete(line, request)
 
     def is_unknown(self, session: str) -> bool:
         """Whether the store may know another id for a session that was not opened here."""
@@ -105,21 +105,21 @@ class Opening:
         offered = self._service.native | self._service.index
         return request.method in acp.UNARCHIVES and METHODS[request.method].part in offered and self._service.amends
 
-    def passed(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
+    def watch(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
         """A load or a resume for which acp-proxy serves nothing. What the agent sends is compared anyway.
 
         None: it passes unchanged and unnoticed.
         """
-        if request.id in self._loads.under_way or request.id in self._finding or self._loads.under_way.are_many:
+        if request.id in self._loads.open_loads or request.id in self._finding or self._loads.open_loads.are_many:
             return None
-        settled = self._loads.life.closed(session)
+        settled = self._loads.close(session)
         planned = LoadPlan(request.method, passes=True, renames=False)
-        return [*settled, *self._asked(line, Load(request, session, planned, has_transcript=True))]
+        return [*settled, *self._ask(line, Load(request, session, planned, has_transcript=True))]
 
-    def found(self, found: SessionFound) -> list[Effect]:
+    def take_found(self, found: SessionFound) -> list[Effect]:
         """The session was looked up: refuse the request, or ask the agent."""
         if found.request in self._resending:
-            return self._found_again(found)
+            return self._ask_for_prompt(found)
         if found.request not in self._finding:  # the store hung, and the request was answered meanwhile
             return []
         request, line = self._finding.pop(found.request)
@@ -138,7 +138,7 @@ class Opening:
         if self._loads.is_handed_over(session):
             found = replace(found, moved=True)
         planned = plan(request.method, found, self._service.native, self._service.modes, live=live)
-        if planned is None or (not isinstance(planned, Refusal) and self._loads.under_way.are_many):
+        if planned is None or (not isinstance(planned, Refusal) and self._loads.open_loads.are_many):
             planned = Refusal.TOO_MANY if is_ours else LoadPlan(request.method, passes=True)
         if found.trouble is not None and is_ours:
             return [unreadable(request.id, found.trouble)]
@@ -146,21 +146,21 @@ class Opening:
             return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned])]
         if isinstance(planned, Refusal):
             return [_not_found(request, session)]
-        aliased = self._aliased(session, found)
+        aliased = self._use_alias(session, found)
         if found.is_foreign:
             self.shown.show(session)
         unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes else []
-        load = Load(request, session, planned, has_transcript=found.has_transcript)
-        load.is_open_elsewhere = None if self._notebook.has_begun(session) else found.is_open
-        return [*aliased, *unused, *self._asked(line, load)]
+        is_open = None if self._notebook.has_begun(session) else found.is_open
+        load = Load(request, session, planned, has_transcript=found.has_transcript, is_open_elsewhere=is_open)
+        return [*aliased, *unused, *self._ask(line, load)]
 
-    def _aliased(self, session: str, found: SessionFound) -> list[Effect]:
+    def _use_alias(self, session: str, found: SessionFound) -> list[Effect]:
         """From now on, the agent gets the id that it knows."""
         if found.alias is None:
             return []
         if self._names.client_of(found.alias) is None:
             self._names.add(session, found.alias)
-        return self._loads.life.aliased(session, found.alias)
+        return self._loads.note_alias(session, found.alias)
 
     def _found_first(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
         """Answer an unarchive of a session that only acp-proxy has archived; decide on all other requests."""
@@ -168,7 +168,7 @@ class Opening:
             return [CloseTranscript(request.id), SetArchived(request.id, session, True, False)]
         self._found.add(request.id)
         line = self._shown_ids.to_agent(line, request)  # as the client sent it, so that its id stays the client's
-        return [CloseTranscript(request.id), *self._aliased(session, found), DecideLater(Peer.CLIENT, [line])]
+        return [CloseTranscript(request.id), *self._use_alias(session, found), DecideLater(Peer.CLIENT, [line])]
 
     def _found_to_delete(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
         """Ask the agent to delete the session, by the id that it knows."""
@@ -179,7 +179,7 @@ class Opening:
                 line = acp.with_session(line, found.alias)
         return [CloseTranscript(request.id), Forward(Peer.AGENT, line)]
 
-    def send_again(self, load: Load, prompt: Request, refused: bytes) -> list[Effect]:
+    def ask_again(self, load: Load, prompt: Request, refused: bytes) -> list[Effect]:
         """The agent refused a prompt because it does not know the session: send it again in a new one.
 
         ``load``: the last one of the session. ``refused``: the line of the agent's error, for the client if this fails.
@@ -187,35 +187,32 @@ class Opening:
         self._resending[prompt.id] = load, prompt, refused
         return [FindSession(prompt.id, load.session)]
 
-    def failed(self, how: str) -> list[Effect]:
+    def fail(self, how: str) -> list[Effect]:
         """The agent has ended: answer the requests that are being looked up with an error. ``how``: its text."""
         effects: list[Effect] = [refusal(id, jsonrpc.INTERNAL_ERROR, how) for id in self._finding]
         self._finding.clear()
         return effects
 
-    def _found_again(self, found: SessionFound) -> list[Effect]:
+    def _ask_for_prompt(self, found: SessionFound) -> list[Effect]:
         load, prompt, refused = self._resending.pop(found.request)
         if not found.has_transcript:
             return [Forward(Peer.CLIENT, refused)]
         opens = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
         again = Load(opens, load.session, LoadPlan(acp.NEW, rule=Rule.HANDED_OVER), has_transcript=True)
-        self._loads.send_again(again, prompt, refused)
-        return self._loads.life.hand_over(again)
+        return self._loads.ask_for_prompt(again, prompt, refused)
 
-    def _asked(self, line: bytes, load: Load) -> list[Effect]:
+    def _ask(self, line: bytes, load: Load) -> list[Effect]:
         """Ask the agent to open a session, or for a new one in its place."""
         request, sends = load.request, load.plan.sends
         if sends == acp.NEW:
-            self._loads.under_way.add(load)
-            return self._loads.life.hand_over(load)
+            return self._loads.ask(load)
         try:
             if sends != request.method:
                 line = acp.renamed(request.raw, sends) + b"\n"
         except ValueError as problem:
             return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
-        self._loads.under_way.add(load)
         self._ledger.add(Peer.CLIENT, request, load.session, whole=True)
-        return [Forward(Peer.AGENT, self._names.to_agent(line, request))]
+        return [*self._loads.ask(load), Forward(Peer.AGENT, self._names.to_agent(line, request))]
 
 
 def _short(method: str) -> str:
