@@ -73,7 +73,7 @@ def store_of(given: str, *, make: bool = False, change: bool = False) -> Session
         raise NoStore(root)
     if change and store.only_read is not None:
         raise store.only_read
-    store.filling = partial(advanced, "Rebuilding the index", MOMENT)
+    store.show_progress = partial(advanced, "Rebuilding the index", MOMENT)
     return store
 
 

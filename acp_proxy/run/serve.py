@@ -22,8 +22,7 @@ from acp_proxy.run.agent_process import AgentProcess
 from acp_proxy.run.output import stderr
 from acp_proxy.run.relay import IDLE_SECONDS, Relay, ReplayOptions
 from acp_proxy.run.shutdown import supervise
-from acp_proxy.store.opened import ALL, PRIVATE_UMASK, StoreBase, default_root
-from acp_proxy.store.store import Store, load_the_rest
+from acp_proxy.store.store import ALL, PRIVATE_UMASK, Store, default_root, load_the_rest
 
 STDIN, STDOUT = 0, 1
 _OPENING_SECONDS = 10.0
@@ -39,7 +38,7 @@ class Basis(Struct, frozen=True):
     secrets in entries, or None."""
 
     settings: Settings
-    store: StoreBase | None
+    store: Store | None
     mask: Callable[[bytes], bytes] | None
 
 
@@ -146,7 +145,7 @@ def _make_recorder(
     if basis.store is None:
         return None
     return Recorder(
-        Store.of(basis.store),
+        basis.store,
         command,
         given["agent-id"] or None,
         given["fsync"],
@@ -162,17 +161,17 @@ def _read_also(given: dict[str, str]) -> list[str]:
     return [name.strip() for name in given["also-list"].split(",") if name.strip()]
 
 
-def _open_store(given: dict[str, str]) -> StoreBase | None:
+def _open_store(given: dict[str, str]) -> Store | None:
     """The store. None: it cannot be used, and the user was warned.
 
     It is opened on a thread of its own, because one that hangs must not keep the editor and the agent apart for ever.
     """
     root = Path(given["store"]).expanduser() if given["store"] else default_root()
-    found: list[StoreBase | StoreRefused] = []
+    found: list[Store | StoreRefused] = []
 
     def open_it() -> None:
         try:
-            found.append(store := StoreBase(root))
+            found.append(store := Store(root))
         except StoreRefused as problem:
             found.append(problem)
             return
@@ -185,11 +184,11 @@ def _open_store(given: dict[str, str]) -> StoreBase | None:
     opening.start()
     opening.join(_OPENING_SECONDS)
     match found:
-        case [StoreBase() as store]:
+        case [Store() as store]:
             return store
         case [StoreRefused(may_pass=True) as problem]:
             warn(f"nothing is recorded until this passes: {problem}")
-            return StoreBase.open_later(root, problem)
+            return Store.open_later(root, problem)
         case [StoreRefused() as problem]:
             warn(f"nothing is recorded: {problem}")
         case _:

@@ -83,7 +83,7 @@ class ListedSession(Struct, frozen=True):
     the user's turns, including those that the agent reported when it first loaded the session here. ``replies``: the
     turns with an answer. ``failed``: a turn failed, or another run left one unanswered. ``is_running``: another run's
     turn has no answer yet, and a process has the transcript open. ``created``: when its transcript began; empty if
-    unknown. ``is_archived``: set by ``soft_deleted.complete_rows``, not by the index. ``machine``: the name of the
+    unknown. ``is_archived``: set by ``queries.complete_rows``, not by the index. ``machine``: the name of the
     one where it was begun; empty: here.
     """
 
@@ -466,7 +466,7 @@ def decode_row(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Lis
     """A row of the index, with the ``COLUMNS``. ``run``: its unanswered prompts do not count.
 
     Another run's unanswered prompt counts as running if that run wrote last: if it had ended, whoever continued the
-    session would have written since. ``soft_deleted.complete_rows`` finds out whether a process still has
+    session would have written since. ``queries.complete_rows`` finds out whether a process still has
     the transcript open.
     """
     agent, name, session, updated, info, open_runs, created = row

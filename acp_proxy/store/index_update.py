@@ -114,7 +114,7 @@ _PASSING = _IN_USE | frozenset(
 Progress = Callable[[int, int], None]
 """Called with the number of transcripts read and the total."""
 
-Filling = Callable[[], AbstractContextManager[Progress]]
+ShowProgress = Callable[[], AbstractContextManager[Progress]]
 """Makes a context for rebuilding the index; it yields the function to call with the progress."""
 
 T = TypeVar("T")
@@ -123,9 +123,9 @@ T = TypeVar("T")
 class StoreIndex:
     """The index of one store, opened on first use."""
 
-    def __init__(self, layout: Layout, filling: Filling) -> None:
+    def __init__(self, layout: Layout, show_progress: ShowProgress) -> None:
         self._layout = layout
-        self._filling = filling
+        self._show_progress = show_progress
         self._index: Index | None = None
         self._instead: Index | None = None
         """In memory, kept up to date as long as the one on disk cannot be used: filling it may take seconds."""
@@ -293,7 +293,7 @@ class StoreIndex:
     def _take_in(self, index: Index, transcripts: list[tuple[str, str]]) -> None:
         """Bring in many transcripts in few transactions."""
         left, total = deque(transcripts), len(transcripts)
-        with self._filling() as progress:
+        with self._show_progress() as progress:
             while left:
                 progress(total - len(left), total)
                 until = time.monotonic() + _TOGETHER_SECONDS

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import index as store_index
-from acp_proxy.store import soft_deleted
+from acp_proxy.store import queries
 from acp_proxy.store.fork import CONTINUED_RUN
 from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, Page, blob, decode_row, text
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import COPIES, AskIndex, match_directory
+from acp_proxy.store.queries import COPIES, QueryIndex, match_directory
 from acp_proxy.transcript.file_names import called, file_name
 
 _MARK = " · "
@@ -27,7 +27,7 @@ _Position = tuple[str, bytes]
 
 def list_joining(
     layout: Layout,
-    ask: AskIndex,
+    ask: QueryIndex,
     agent: str,
     cwd: str | None,
     run: str,
@@ -45,30 +45,28 @@ def list_joining(
 
     def found(index: Index) -> list[ListedSession]:
         own = _own(index, agent, cwd, run, map(file_name, sessions), copies)
-        kept = [
-            row for row in soft_deleted.complete_rows(layout, own) if archived is None or row.is_archived == archived
-        ]
+        kept = [row for row in queries.complete_rows(layout, own) if archived is None or row.is_archived == archived]
         return [*kept, *rows.of(index, others, cwd, None, PAGE)]
 
     return sorted(ask(found, agent, *others), key=_position, reverse=True)[:PAGE]
 
 
 def list_by_ids(
-    layout: Layout, ask: AskIndex, agent: str, run: str, sessions: Collection[str], others: Sequence[str]
+    layout: Layout, ask: QueryIndex, agent: str, run: str, sessions: Collection[str], others: Sequence[str]
 ) -> list[ListedSession]:
     """The rows of these sessions, as ``Store.list_by_ids`` has them. Raises Unreadable."""
     rows = OtherAgentsRows(layout, agent, None)
 
     def found(index: Index) -> list[ListedSession]:
         own = _own(index, agent, None, run, map(file_name, sessions), copies=False)
-        return [*soft_deleted.complete_rows(layout, own), *rows.of(index, others, None, None, PAGE, sessions)]
+        return [*queries.complete_rows(layout, own), *rows.of(index, others, None, None, PAGE, sessions)]
 
     return sorted(ask(found, agent, *others), key=_position, reverse=True)
 
 
 def add_other_agents(
     layout: Layout,
-    ask: AskIndex,
+    ask: QueryIndex,
     own: Page,
     agent: str,
     cwd: str | None,
@@ -98,7 +96,7 @@ class OtherAgentsRows:
         self._layout = layout
         self._agent = agent
         self._archived = archived
-        self._state = soft_deleted.read_state(layout, agent)
+        self._state = queries.read_state(layout, agent)
 
     def of(
         self,
@@ -119,10 +117,10 @@ class OtherAgentsRows:
         gone = [source for each in hidden if (source := proxy_ids.original(each)) is not None]
         for other in others:
             names = {file_name(session) for folder, session in gone if folder == other}
-            theirs = soft_deleted.read_state(self._layout, other)
+            theirs = queries.read_state(self._layout, other)
             wanted = [proxy_ids.original(id) for id in ids] if ids is not None else None
             only = [file_name(each[1]) for each in wanted if each and each[0] == other] if wanted is not None else None
-            for row in soft_deleted.complete_rows(
+            for row in queries.complete_rows(
                 self._layout, _others(index, other, cwd, before, size, names.union(theirs.archived), only)
             ):
                 id = proxy_ids.id_of(other, row.session)

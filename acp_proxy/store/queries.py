@@ -1,5 +1,5 @@
 """Queries of the index for commands: sessions of all agents, newest first, and the sessions that a user names by id.
-Also the titles of sessions in an agent's own list.
+Also the titles of sessions in an agent's own list, and what the index does not know of a row (``complete_rows``).
 
 Rows are read page by page: the first ones come at once even from a large store, and no lock on the index is held while
 a user looks at them. Sessions without a turn are left out; sessions without a directory, and those set aside, are not.
@@ -12,16 +12,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
-from acp_proxy.store import same_directory
+from acp_proxy.store import delete, same_directory
 from acp_proxy.store.index import COLUMNS, PAGE, Index, ListedSession, blob, decode_row, text
+from acp_proxy.store.journal import EMPTY, JournalState
+from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.file_names import ASIDE, COPY, is_ours, short_copy
 
 _FIRST = 64  # rows of each agent: more than a screen
-_MEANT = 500  # far more than a user wants to choose from
+_MOST_NAMED = 500  # far more than a user wants to choose from
 
-_OLDER = re.compile(rf"(.+?)(({ASIDE}[0-9]+)+)", re.DOTALL)
+_NUMBERED = re.compile(rf"(.+?)(({ASIDE}[0-9]+)+)", re.DOTALL)
 NUMBER = f"substr(name, instr(name || '{ASIDE}', '{ASIDE}'))"
 """SQL for the part of a transcript's name after its hash (``file_names.aside``)."""
 
@@ -35,7 +38,7 @@ COPIES = blob(proxy_ids.PREFIX), blob(proxy_ids.PREFIX[:-1] + chr(ord(proxy_ids.
 T = TypeVar("T")
 
 
-class AskIndex(Protocol):
+class QueryIndex(Protocol):
     """Asks the index, after what is marked for these agents was brought in. Raises Unreadable."""
 
     def __call__(self, question: Callable[[Index], T], *agents: str) -> T: ...
@@ -59,37 +62,86 @@ class _Stream(Struct, frozen=True):
     is_listed: bool
 
 
-def list_newest(ask: AskIndex, wanted: ListFilter) -> Iterator[ListedSession]:
+def list_newest(ask: QueryIndex, scope: ListFilter) -> Iterator[ListedSession]:
     """The matching sessions that have a turn, newest first. Raises Unreadable, also while iterating."""
-    streams = [_Stream(agent, is_listed) for agent in wanted.agents for is_listed in (True, False)]
-    first = ask(lambda index: [_page(index, stream, wanted, None, _FIRST) for stream in streams], *wanted.agents)
-    whole = (_whole(ask, stream, wanted, page) for stream, page in zip(streams, first, strict=True))
-    return (row for row in heapq.merge(*whole, key=_time, reverse=True) if row.prompts)
+    streams = [_Stream(agent, is_listed) for agent in scope.agents for is_listed in (True, False)]
+    first = ask(lambda index: [_select_page(index, stream, scope, None, _FIRST) for stream in streams], *scope.agents)
+    whole = (_iterate_stream(ask, stream, scope, page) for stream, page in zip(streams, first, strict=True))
+    return (row for row in heapq.merge(*whole, key=_sort_key, reverse=True) if row.prompts)
 
 
-def find_named(index: Index, wanted: ListFilter, given: str, gone: Collection[str] = ()) -> list[ListedSession]:
-    """The sessions with exactly this id or transcript name, else those whose id starts with it. Newest first, limited.
-    ``given`` may also be the short id of a copy (``file_names.short_copy``).
+def find_named(index: Index, scope: ListFilter, name: str, deleted: Collection[str] = ()) -> list[ListedSession]:
+    """The sessions that a user means by ``name``, newest first, limited: an exact id, else the start of one.
 
-    A session whose id belongs to a newer one now is found only by its id with the number in its transcript's name
-    (``id~1``). An id that exists, or existed (``gone``: ids of deleted sessions), is never taken as the start of
-    another one: deleting an id twice deletes one session. An empty ``given`` finds nothing, even if there is only one
-    session.
+    ``name`` may also be a copy's short id or the start of it, a transcript's file name, or ``id~1`` for a session whose
+    id belongs to a newer one: it is found only so. ``deleted``: ids of deleted sessions. An empty ``name`` finds
+    nothing, even if there is only one session.
     """
-    if given.startswith(COPY) and (copies := _short(index, wanted, given)):
-        return copies
-    older = _OLDER.fullmatch(given)
-    pairs = [(given, ""), *([(older[1], older[2])] if older else [])]
-    for test, values in _exactly(given, pairs):
-        if rows := _prompted(index, wanted, test, values):
+    if rows := find_copies(index, scope, name):
+        return rows
+    ids = [_NumberedId(name, ""), *_split_number(name)]
+    for id in ids:
+        if rows := _select_prompted(index, scope, f"session = ? AND {NUMBER} = ?", [blob(id.session), id.number]):
             return rows
-    if not given or any(session in gone or _is_an_id(index, wanted, session) for session, _ in pairs):
+    if is_ours(name) and (rows := _select_prompted(index, scope, "name = ?", [name])):
+        return rows
+    # An id that exists or existed is never taken as the start of another one: a script that deletes an id twice must
+    # delete one session, not a second one that happens to begin alike.
+    if not name or any(id.session in deleted or _has_id(index, scope, id.session) for id in ids):
         return []
-    for session, number in pairs:
-        values = [blob(session), blob(session) + b"\xff", number]
-        if rows := _prompted(index, wanted, f"session >= ? AND session < ? AND {NUMBER} = ?", values):
+    for id in ids:
+        first, end = blob(id.session), blob(id.session) + b"\xff"
+        test = f"session >= ? AND session < ? AND {NUMBER} = ?"
+        if rows := _select_prompted(index, scope, test, [first, end, id.number]):
             return rows
     return []
+
+
+class _NumberedId(Struct, frozen=True):
+    """A session's id, and what was added to its transcript's name when it was set aside: ``~1``, or nothing."""
+
+    session: str
+    number: str
+
+
+def _split_number(name: str) -> list[_NumberedId]:
+    """``id~1`` as id and number; nothing if it has no number."""
+    found = _NUMBERED.fullmatch(name)
+    return [_NumberedId(found[1], found[2])] if found else []
+
+
+def find_copies(index: Index, scope: ListFilter, name: str) -> list[ListedSession]:
+    """The copies whose short id (``file_names.short_copy``) starts with this.
+
+    The index has no short ids, since they depend on the folder: of each copy, it is made here.
+    """
+    if not name.startswith(COPY):
+        return []
+    test = f"session >= ? AND session < ? AND agent IN ({_placeholders(scope.agents)})"
+    query = f"SELECT agent, name, session FROM transcripts WHERE {test}"
+    found = index.select(query, [*COPIES, *scope.agents])
+    copies = [(agent, file) for agent, file, id in found if (short_copy(agent, file, text(id)) or "").startswith(name)]
+    names = json.dumps([file for _, file in copies])
+    rows = _select_prompted(index, scope, "name IN (SELECT value FROM json_each(?))", [names])
+    return [row for row in rows if (row.agent, row.name) in copies]
+
+
+def _select_prompted(index: Index, scope: ListFilter, test: str, values: Sequence[object]) -> list[ListedSession]:
+    """The rows that pass a condition and have a turn, newest first. ``values``: the condition's."""
+    found = index.select(
+        f"SELECT {COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
+        f" WHERE {test} AND agent IN ({_placeholders(scope.agents)}) ORDER BY updated DESC LIMIT {_MOST_NAMED})"
+        " ORDER BY listed DESC",
+        [*values, *scope.agents],
+    )
+    rows = [row for row in (decode_row(each, "") for each in found) if row.prompts]
+    return sorted(rows, key=_sort_key, reverse=True)
+
+
+def _has_id(index: Index, scope: ListFilter, session: str) -> bool:
+    """Whether this is a whole id, even of a session without a prompt or one that was set aside."""
+    test = f"session = ? AND agent IN ({_placeholders(scope.agents)})"
+    return bool(index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [blob(session), *scope.agents]))
 
 
 def find_titled(sessions: Iterable[tuple[T, str | None]], given: str) -> list[T]:
@@ -111,47 +163,11 @@ def find_titles(index: Index, agent: str, names: Collection[str]) -> dict[str, s
     return {text(session): title for session, title in index.select(query, [agent, json.dumps(list(names))]) if title}
 
 
-def _exactly(given: str, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[object]]]:
-    """Conditions for an exact match, each with its values, in the order to try them."""
-    for session, number in pairs:
-        yield f"session = ? AND {NUMBER} = ?", [blob(session), number]
-    if is_ours(given):
-        yield "name = ?", [given]
-
-
-def _short(index: Index, wanted: ListFilter, given: str) -> list[ListedSession]:
-    """The copies whose short id starts with this."""
-    test = f"session >= ? AND session < ? AND agent IN ({_marks(wanted.agents)})"
-    query = f"SELECT agent, name, session FROM transcripts WHERE {test}"
-    found = index.select(query, [*COPIES, *wanted.agents])
-    copies = [(agent, name) for agent, name, id in found if (short_copy(agent, name, text(id)) or "").startswith(given)]
-    names = json.dumps([name for _, name in copies])
-    rows = _prompted(index, wanted, "name IN (SELECT value FROM json_each(?))", [names])
-    return [row for row in rows if (row.agent, row.name) in copies]
-
-
-def _prompted(index: Index, wanted: ListFilter, test: str, values: Sequence[object]) -> list[ListedSession]:
-    found = index.select(
-        f"SELECT {COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
-        f" WHERE {test} AND agent IN ({_marks(wanted.agents)}) ORDER BY updated DESC LIMIT {_MEANT})"
-        " ORDER BY listed DESC",
-        [*values, *wanted.agents],
-    )
-    rows = [row for row in (decode_row(each, "") for each in found) if row.prompts]
-    return sorted(rows, key=_time, reverse=True)
-
-
-def _is_an_id(index: Index, wanted: ListFilter, session: str) -> bool:
-    """Whether this is a whole id, even of a session without a prompt or one that was set aside."""
-    test = f"session = ? AND agent IN ({_marks(wanted.agents)})"
-    return bool(index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [blob(session), *wanted.agents]))
-
-
 def find_ids_alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
     """All session ids that share their first ``length`` bytes with one of ``sessions``."""
     beginnings = list({blob(session)[:length] for session in sessions})
     found = index.select(
-        f"SELECT DISTINCT session FROM transcripts WHERE substr(session, 1, {length}) IN ({_marks(beginnings)})",
+        f"SELECT DISTINCT session FROM transcripts WHERE substr(session, 1, {length}) IN ({_placeholders(beginnings)})",
         beginnings,
     )
     return [text(session) for (session,) in found]
@@ -161,7 +177,7 @@ def match_directory(index: Index, agent: str, cwd: str, *, below: bool) -> tuple
     """A condition for an agent's sessions in a directory, with ``below`` also in those below it; and its values."""
     if not below:
         found = index.find_places(agent, cwd)
-        return f"place IN ({_marks(found)})", found
+        return f"place IN ({_placeholders(found)})", found
     tests, values = [], list[object]()
     for column, path in (
         ("place", same_directory.resolve_directory(cwd)),
@@ -180,30 +196,67 @@ def list_all(index: Index) -> list[ListedSession]:
     return [decode_row(row, "") for row in found]
 
 
-def _whole(ask: AskIndex, stream: _Stream, wanted: ListFilter, page: list[ListedSession]) -> Iterator[ListedSession]:
+def complete_rows(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[ListedSession]:
+    """The rows, with the user's titles in place of the index's, with turns that nobody runs any more as failed, and
+    with what is archived.
+
+    A journal that cannot be read counts as empty.
+    """
+    states: dict[str, JournalState] = {}
+    for row in rows:
+        if row.is_running and not is_open(layout, row):
+            row = replace(row, is_running=False, failed=True)
+        if row.agent not in states:
+            states[row.agent] = read_state(layout, row.agent)
+        title, is_archived = states[row.agent].titles.get(row.name), row.name in states[row.agent].archived
+        if title is not None or is_archived:
+            row = replace(row, title=row.title if title is None else title, is_archived=is_archived)
+        yield row
+
+
+def read_state(layout: Layout, agent: str) -> JournalState:
+    """The state of an agent's journal; empty if that cannot be read."""
+    try:
+        return layout.journal(agent).read_state()
+    except OSError:
+        return EMPTY
+
+
+def is_open(layout: Layout, row: ListedSession) -> bool:
+    """Whether a process has the transcript open to append; False if that cannot be determined."""
+    try:
+        with delete.unused(layout.transcript(row.agent, row.name)) as is_unused:
+            return not is_unused
+    except OSError:  # for example, the store is read-only
+        return False
+
+
+def _iterate_stream(
+    ask: QueryIndex, stream: _Stream, scope: ListFilter, page: list[ListedSession]
+) -> Iterator[ListedSession]:
     size = _FIRST
     while True:
         yield from page
         if len(page) != size:
             return
-        last, size = _key(page[-1]), PAGE
-        page = ask(lambda index, last=last: _page(index, stream, wanted, last, PAGE))  # type: ignore[misc]
+        last, size = _cursor_of(page[-1]), PAGE
+        page = ask(lambda index, last=last: _select_page(index, stream, scope, last, PAGE))  # type: ignore[misc]
 
 
-def _page(
-    index: Index, stream: _Stream, wanted: ListFilter, before: tuple[str, bytes, str] | None, size: int
+def _select_page(
+    index: Index, stream: _Stream, scope: ListFilter, before: tuple[str, bytes, str] | None, size: int
 ) -> list[ListedSession]:
     """A page of a stream, after the row with the key ``before``.
 
     From an index in memory it returns all rows, since the next query would have to build that index again.
     """
     query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = ? AND updated >= ?"]
-    values: list[object] = [stream.agent, int(stream.is_listed), wanted.since]
-    if wanted.until:
+    values: list[object] = [stream.agent, int(stream.is_listed), scope.since]
+    if scope.until:
         query.append("AND updated < ?")
-        values.append(wanted.until)
-    if wanted.cwd is not None:
-        test, found = match_directory(index, stream.agent, wanted.cwd, below=wanted.below)
+        values.append(scope.until)
+    if scope.cwd is not None:
+        test, found = match_directory(index, stream.agent, scope.cwd, below=scope.below)
         query.append(f"AND {test}")
         values += found
     if before is not None:
@@ -213,15 +266,15 @@ def _page(
     return [decode_row(row, "") for row in index.select(" ".join(query), values)]
 
 
-def _time(row: ListedSession) -> tuple[str, bool, bytes]:
+def _sort_key(row: ListedSession) -> tuple[str, bool, bytes]:
     """Sort key. At equal times, an original comes before its copy, and the session that has the id now comes first,
     because it was read first."""
     return row.updated, row.copy_of is None, blob(row.session)
 
 
-def _key(row: ListedSession) -> tuple[str, bytes, str]:
+def _cursor_of(row: ListedSession) -> tuple[str, bytes, str]:
     return row.updated, blob(row.session), row.name
 
 
-def _marks(values: Sequence[object]) -> str:
+def _placeholders(values: Sequence[object]) -> str:
     return ",".join("?" * len(values))

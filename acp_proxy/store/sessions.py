@@ -15,10 +15,10 @@ from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.protocol import timestamps
 from acp_proxy.store import delete, queries, soft_deleted
 from acp_proxy.store.index import ListedSession
-from acp_proxy.store.opened import StoreBase, default_root, import_lazily
 from acp_proxy.store.queries import find_titled
 from acp_proxy.store.same_directory import is_inside, is_windows_path, resolve_directory
 from acp_proxy.store.soft_deleted import DeletedSession
+from acp_proxy.store.store import StoreBase, default_root, import_lazily
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.file_format import PARTIAL, Header
 from acp_proxy.transcript.file_names import (
@@ -106,7 +106,7 @@ class Sessions(StoreBase):
         both. Raises Unreadable, also while iterating.
         """
         wanted = queries.ListFilter(self.list_agents(agent), cwd, since, until, below)
-        rows = soft_deleted.complete_rows(self.layout, queries.list_newest(self.index.query, wanted))
+        rows = queries.complete_rows(self.layout, queries.list_newest(self.index.query, wanted))
         return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
     def find_named(self, given: str, agent: str = "") -> list[ListedSession]:
@@ -118,7 +118,7 @@ class Sessions(StoreBase):
         wanted = queries.ListFilter(self.list_agents(agent), None, "")
         gone = {session for each in wanted.agents for session in self.read_deleted(each)}
         found = self.index.query(lambda index: queries.find_named(index, wanted, given, gone), *wanted.agents)
-        return list(soft_deleted.complete_rows(self.layout, found))
+        return list(queries.complete_rows(self.layout, found))
 
     def find_titled(self, given: str, agent: str = "") -> list[ListedSession]:
         """The sessions with the title ``given``, else those whose title contains it, in any case. Newest first.
@@ -157,7 +157,7 @@ class Sessions(StoreBase):
 
     def is_open(self, listed: ListedSession) -> bool:
         """Whether a process has the session's transcript open to append."""
-        return soft_deleted.is_open(self.layout, listed)
+        return queries.is_open(self.layout, listed)
 
     def find_path(self, listed: ListedSession) -> Path:
         """The file that holds a session's transcript now, plain or compressed."""

@@ -1,12 +1,10 @@
-"""Soft-deleted sessions: listing and restoring them. Also completes rows of a list with what the index does not
-know (``current``).
+"""Soft-deleted sessions: listing and restoring them.
 
 The index does not contain soft-deleted sessions: their transcripts are read each time. Raises OSError, ``NewerFormat``.
 """
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +13,6 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import timestamps
 from acp_proxy.store import delete, open_session
 from acp_proxy.store.index import ListedSession
-from acp_proxy.store.journal import EMPTY, JournalState
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
@@ -31,7 +28,7 @@ class DeletedSession(Struct, frozen=True):
     """A soft-deleted session.
 
     ``name``: its transcript's name while deleted. ``at``: when it was deleted. ``title``: the user's, if there is one.
-    ``named``: what selects it on a command line: the id for the last deleted one of an id, id and number for others.
+    ``selector``: what selects it on a command line: the id for the last deleted one of an id, id and number for others.
     """
 
     agent: str
@@ -91,41 +88,6 @@ def restore(layout: Layout, kept: DeletedSession) -> ListedSession:
         finally:
             transcript.close()
     return replace(listed, name=name)
-
-
-def complete_rows(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[ListedSession]:
-    """The rows, with the user's titles in place of the index's, with turns that nobody runs any more as failed, and
-    with what is archived.
-
-    A journal that cannot be read counts as empty.
-    """
-    states: dict[str, JournalState] = {}
-    for row in rows:
-        if row.is_running and not is_open(layout, row):
-            row = replace(row, is_running=False, failed=True)
-        if row.agent not in states:
-            states[row.agent] = read_state(layout, row.agent)
-        title, is_archived = states[row.agent].titles.get(row.name), row.name in states[row.agent].archived
-        if title is not None or is_archived:
-            row = replace(row, title=row.title if title is None else title, is_archived=is_archived)
-        yield row
-
-
-def read_state(layout: Layout, agent: str) -> JournalState:
-    """The state of an agent's journal; empty if that cannot be read."""
-    try:
-        return layout.journal(agent).read_state()
-    except OSError:
-        return EMPTY
-
-
-def is_open(layout: Layout, row: ListedSession) -> bool:
-    """Whether a process has the transcript open to append; False if that cannot be determined."""
-    try:
-        with delete.unused(layout.transcript(row.agent, row.name)) as is_unused:
-            return not is_unused
-    except OSError:  # for example, the store is read-only
-        return False
 
 
 def _session(layout: Layout, agent: str, name: str) -> str | None:

@@ -466,7 +466,7 @@ def test_rebuilding_an_index_reports_its_progress(full: Both, root: Path) -> Non
     told: list[tuple[int, int]] = []
     missing(root / "index.sqlite3")
     store = Both(root)
-    store.filling = lambda: contextlib.nullcontext(lambda done, total: told.append((done, total)))
+    store.show_progress = lambda: contextlib.nullcontext(lambda done, total: told.append((done, total)))
     assert listed(store) == ["b", "a"]
     assert told == [(0, 2)]
     assert listed(store) == ["b", "a"]

@@ -13,9 +13,9 @@ from acp_proxy.errors import errno_name
 from acp_proxy.store import delete
 from acp_proxy.store.index_update import StoreIndex
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import list_all
+from acp_proxy.store.queries import complete_rows, list_all
 from acp_proxy.store.sessions import Sessions
-from acp_proxy.store.soft_deleted import complete_rows, list_deleted
+from acp_proxy.store.soft_deleted import list_deleted
 from acp_proxy.transcript.file_names import aside, compressed, short_copy
 
 IN_USE = "in use"

@@ -22,9 +22,8 @@ from acp_proxy.store import layout as store_layout
 from acp_proxy.store.index import COLUMNS, Index, ListedSession, decode_row
 from acp_proxy.store.index_update import Progress, is_temporary
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import LAST_USED, match_directory
+from acp_proxy.store.queries import LAST_USED, complete_rows, match_directory
 from acp_proxy.store.sessions import Sessions
-from acp_proxy.store.soft_deleted import complete_rows
 from acp_proxy.tools.search.fts_table import (
     Excerpt,
     Extent,

@@ -13,9 +13,9 @@ from pathlib import Path
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.store import delete as store_delete
 from acp_proxy.store import journal, remote_turns, soft_deleted
-from acp_proxy.store.opened import StoreBase
 from acp_proxy.store.remote_turns import Part
 from acp_proxy.store.same_directory import is_windows_path
+from acp_proxy.store.store import StoreBase
 from acp_proxy.tools.export.import_file import folder
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.file_format import Header
