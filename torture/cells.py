@@ -532,7 +532,7 @@ _PAUSE = 0.02
 
 def _shorten() -> None:
     """What acp-proxy waits for: seconds would make hours of thousands of cells."""
-    recorded_sessions._RETRY_SECONDS = index_update._LEFT_ALONE_SECONDS = _PAUSE
+    recorded_sessions._RETRY_SECONDS = index_update._PAUSE_SECONDS = _PAUSE
     for module in (store_requests, worker):
         module.__dict__["LATER_SECONDS"] = 0.005
     index._BUSY_MS = index._CLEARING_MS = 20

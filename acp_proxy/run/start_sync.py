@@ -12,7 +12,7 @@ from pathlib import Path
 
 import orjson
 
-from acp_proxy.store.store import locked, open_private
+from acp_proxy.store.store import lock_file, open_private
 
 FOLDER = "sync"
 """The part of a store's directory that belongs to sync."""
@@ -51,7 +51,7 @@ def _is_wanted(folder: Path) -> bool:
 def _is_waiting(folder: Path) -> bool:
     fd = open_private(folder / WAITING, os.O_RDWR | os.O_CREAT)
     try:
-        locked(fd)
+        lock_file(fd)
     except BlockingIOError:
         return True
     finally:

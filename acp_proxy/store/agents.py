@@ -44,10 +44,10 @@ def _holds_another(layout: Layout, agent: str, name: str) -> bool:
             first = list(islice(transcripts, LOOKED_AT))
     except PermissionError:
         return True
-    return any(told != name for each in first for told in _told(layout, agent, each))
+    return any(told != name for each in first for told in _read_reported_names(layout, agent, each))
 
 
-def _told(layout: Layout, agent: str, transcript: str) -> Iterator[str]:
+def _read_reported_names(layout: Layout, agent: str, transcript: str) -> Iterator[str]:
     """The name that a transcript's agent reported, if it did."""
     with contextlib.suppress(OSError, NewerFormat, ImportError):  # deleted meanwhile, or not readable
         reading = Reading(layout.transcript(agent, transcript))

@@ -77,7 +77,7 @@ class CompletionQuery:
                 each_begins = (begin, _MANY, id, id + b"\xff")
                 parts = [(each, listed, *each_begins) for each in meant for listed in (True, False)]
                 found = sorted((row for part in parts for row in index.execute(QUERY, part)), reverse=True)
-            seen = _seen(self._layout, [row[2:] for row in found[:_MANY]], beginning)
+            seen = _complete_titles(self._layout, [row[2:] for row in found[:_MANY]], beginning)
             return [one for one in seen if one.selector.startswith(beginning)]
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
             return []
@@ -90,7 +90,9 @@ class CompletionQuery:
             return []
 
 
-def _seen(layout: Layout, rows: list[tuple[Any, Any, Any, Any]], beginning: str) -> Iterator[CompletedSession]:
+def _complete_titles(
+    layout: Layout, rows: list[tuple[Any, Any, Any, Any]], beginning: str
+) -> Iterator[CompletedSession]:
     for agent, name, id, info in rows:
         selector = id if beginning and id.startswith(beginning) else file_names.short_copy(agent, name, id) or id
         known: Any = jsonrpc.parse(info.encode())

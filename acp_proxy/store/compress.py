@@ -71,13 +71,13 @@ def compress(layout: Layout, agent: str, name: str, terms: CompressionOptions) -
     path = layout.transcript(agent, name)
     with ExitStack() as stack:
         try:
-            if not _is_worth_it(path, terms) or layout.is_marked(agent, name):
+            if not _is_worthwhile(path, terms) or layout.is_marked(agent, name):
                 return None
             fd = private_files.open_private(path, os.O_RDONLY)
             stack.callback(private_files.close, fd)
             if terms.dry:
                 found = os.fstat(fd)
-                after = sum(len(data) for data in frame(_chunks(fd, found.st_size, terms), found.st_size))
+                after = sum(len(data) for data in frame(_read_chunks(fd, found.st_size, terms), found.st_size))
                 return CompressionResult(agent, name, found.st_size, after)
             stack.enter_context(private_files.alone_in(path.parent))
             if not _is_free(path):
@@ -87,7 +87,7 @@ def compress(layout: Layout, agent: str, name: str, terms: CompressionOptions) -
             return None
 
 
-def _is_worth_it(path: Path, terms: CompressionOptions) -> bool:
+def _is_worthwhile(path: Path, terms: CompressionOptions) -> bool:
     found = os.stat(path)
     return terms.min_size <= found.st_size <= MAX_SIZE and time.time() - found.st_mtime >= terms.older_than
 
@@ -108,22 +108,22 @@ def _compress(layout: Layout, agent: str, name: str, fd: int, terms: Compression
     try:
         out = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
-            _check(path, found)  # after the open: a delete from now on removes the new file too
-            after = written(out, frame(_chunks(fd, found.st_size, terms), found.st_size))
+            _check_unchanged(path, found)  # after the open: a delete from now on removes the new file too
+            after = written(out, frame(_read_chunks(fd, found.st_size, terms), found.st_size))
             inode = os.fstat(out).st_ino
-            if not all(_same(fd, Compressed(out), found.st_size, terms)):
+            if not all(_compare_chunks(fd, Compressed(out), found.st_size, terms)):
                 raise _NotNow
         finally:
             os.close(out)
         os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))
-        with layout.journal(agent).alone():
+        with layout.journal(agent).lock():
             private_files.lock(fd)  # not earlier: a process that continues the session must not wait
-            _check(path, found)
+            _check_unchanged(path, found)
             if layout.is_marked(agent, name):  # a turn has begun, although nothing of it is written yet
                 raise _NotNow
             layout.mark(agent, name)
             new.replace(into)
-            _sync(path.parent)
+            _sync_folder(path.parent)
             remove_file(path)
             layout.mark(agent, name)  # again: a process that read the plain file may have removed the mark
         return CompressionResult(agent, name, found.st_size, after, (found.st_ino, inode))
@@ -131,23 +131,23 @@ def _compress(layout: Layout, agent: str, name: str, fd: int, terms: Compression
         new.unlink(missing_ok=True)
 
 
-def _chunks(fd: int, size: int, terms: CompressionOptions) -> Iterator[bytes]:
+def _read_chunks(fd: int, size: int, terms: CompressionOptions) -> Iterator[bytes]:
     for data in pieces(lambda size, at: private_files.read_at(fd, size, at), size):
         if not terms.go_on():
             raise _NotNow
         yield data
 
 
-def _same(fd: int, made: Compressed, size: int, terms: CompressionOptions) -> Iterator[bool]:
+def _compare_chunks(fd: int, made: Compressed, size: int, terms: CompressionOptions) -> Iterator[bool]:
     """Compares the compressed file with the original, chunk by chunk."""
     at = 0
-    for data in _chunks(fd, size, terms):
+    for data in _read_chunks(fd, size, terms):
         yield made.read(len(data), at) == data
         at += len(data)
     yield at == size == made.size and not made.read(1, size) and not made.is_damaged
 
 
-def _check(path: Path, found: os.stat_result) -> None:
+def _check_unchanged(path: Path, found: os.stat_result) -> None:
     """Raises _NotNow if the file changed, even by a process that takes no locks; OSError."""
     now = os.stat(path)
     same = (now.st_ino, now.st_size, now.st_mtime_ns) == (found.st_ino, found.st_size, found.st_mtime_ns)
@@ -161,7 +161,7 @@ def decompress(layout: Layout, agent: str, path: Path) -> bool:
     If it is damaged, a gap note follows what can be read, and the damaged file is moved to the backups.
     """
     source, new = compressed(path), unfinished(path)
-    with layout.journal(agent).alone(), ExitStack() as stack:
+    with layout.journal(agent).lock(), ExitStack() as stack:
         if os.path.lexists(path):
             source.unlink(missing_ok=True)  # a crash left it
             return False
@@ -180,23 +180,23 @@ def decompress(layout: Layout, agent: str, path: Path) -> bool:
             size = written(out, reading.all())
             if reading.is_damaged and size:
                 os.lseek(out, 0, os.SEEK_END)
-                written(out, iter([_gap(private_files.read_at(out, 1, size - 1))]))
+                written(out, iter([_encode_gap(private_files.read_at(out, 1, size - 1))]))
         finally:
             os.close(out)
         new.replace(path)
         if is_listed:  # again: a process that read the compressed file may have removed the mark
             layout.mark(agent, path.stem)
-        _sync(path.parent)
-        _put_away(layout, agent, path.stem, source) if reading.is_damaged else remove_file(source)
+        _sync_folder(path.parent)
+        _move_to_backups(layout, agent, path.stem, source) if reading.is_damaged else remove_file(source)
         return True
 
 
-def _gap(last: bytes) -> bytes:
+def _encode_gap(last: bytes) -> bytes:
     note = file_format.encode_note(timestamps.stamp(time.time()), LOST, {"type": file_format.GAP, "reason": LOST})
     return note if last == b"\n" else b"\n" + note
 
 
-def _put_away(layout: Layout, agent: str, name: str, source: Path) -> None:
+def _move_to_backups(layout: Layout, agent: str, name: str, source: Path) -> None:
     backup = compressed(layout.backup(agent, name, timestamps.stamp(time.time())))
     private_files.make_directory(backup.parent)
     source.replace(backup)
@@ -206,18 +206,18 @@ def remove_leftovers(layout: Layout) -> None:
     """Remove what crashes left of compressing, in folders where nobody is compressing."""
     for agent in layout.list_agents():
         with suppress(OSError):  # in use, or removed
-            _clear(layout, agent)
+            _remove_leftovers_of(layout, agent)
 
 
-def _clear(layout: Layout, agent: str) -> None:
+def _remove_leftovers_of(layout: Layout, agent: str) -> None:
     for folder in (layout.transcripts / agent, layout.deleted / agent):
-        if any(_leftovers(folder)):
-            with private_files.alone_in(folder), layout.journal(agent).alone():
-                for path in _leftovers(folder):
+        if any(_list_leftovers(folder)):
+            with private_files.alone_in(folder), layout.journal(agent).lock():
+                for path in _list_leftovers(folder):
                     path.unlink(missing_ok=True)
 
 
-def _leftovers(folder: Path) -> list[Path]:
+def _list_leftovers(folder: Path) -> list[Path]:
     """Unfinished files, and compressed files whose plain file exists."""
     try:
         with os.scandir(folder) as found:
@@ -253,7 +253,7 @@ def claim_day(stamp: Path) -> Iterator[bool]:
             os.write(fd, b"\n")
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Ensure that a new name is on disk before the old one is removed, where the system supports that."""
     with suppress(PermissionError):  # Windows does not open directories
         fd = os.open(folder, os.O_RDONLY)

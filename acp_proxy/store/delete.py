@@ -2,8 +2,8 @@
 
 The journal decides: each change begins with an event, and its consequences for files, backups and titles follow at
 once, under the journal's lock. If that is interrupted, the next query of the index, list of soft-deleted sessions or
-change of a session completes it (``complete``). A title follows its transcript: when that is renamed, a new event says
-so, and the old one is overwritten.
+change of a session completes it (``complete_interrupted``). A title follows its transcript: when that is renamed, a new
+event says so, and the old one is overwritten.
 """
 
 import errno
@@ -32,24 +32,24 @@ def delete(
 ) -> None:
     """Delete a session; it stays known as deleted. ``soft``: its transcript can be restored. Raises OSError.
 
-    ``is_unused``: the caller holds ``unused``, so no other process can have the transcript open. ``is_here``: other
+    ``is_unused``: the caller holds ``lock_unused``, so no other process has the transcript open. ``is_here``: other
     machines with the same history keep it.
     """
     name = file_name(session)
     layout.make_folder(layout.transcript(agent, name).parent)
     with suppress(OSError):  # the mark only makes the index notice sooner
         layout.mark(agent, name)
-    with alone(layout, agent, deletes=True) as known:
-        at, more = _now(), journal.encode_about(_uid(layout.transcript(agent, name)), is_here=is_here)
+    with lock_journal(layout, agent, deletes=True) as known:
+        at, more = _now(), journal.encode_about(_read_uid(layout.transcript(agent, name)), is_here=is_here)
         if not soft:
-            _say_deleted(layout, agent, session, at, more, is_unused=is_unused)
+            _append_deleted(layout, agent, session, at, more, is_unused=is_unused)
         elif session not in known.read_deleted():  # else its soft-deleted transcript stays as it is
-            kept = _kept_as(layout, agent, name, at)
+            kept = _choose_deleted_name(layout, agent, name, at)
             known.append(journal.DELETED, session, at, transcript=kept, **more)
-        finish(layout, agent, session)
+        finish_delete(layout, agent, session)
 
 
-def _say_deleted(
+def _append_deleted(
     layout: Layout, agent: str, session: str, at: str, more: dict[str, str | bool | None], *, is_unused: bool
 ) -> None:
     """Append the event. If the disk is full, remove the transcript first, since that makes room. Raises OSError.
@@ -58,20 +58,25 @@ def _say_deleted(
     """
     known, name = layout.journal(agent), file_name(session)
     path = layout.transcript(agent, name)
+    # The event first: a crash behind it leaves files, which the next process removes because of the event. Files that
+    # were removed without an event would be forgotten: the agent's own list would show the session again, and opening
+    # it would record it anew.
     try:
         known.append(journal.DELETED, session, at, **more)
     except OSError as problem:
+        # Only on a full disk the file goes first: a user who deletes to make room must not fail for lack of it. A crash
+        # in between loses the event, but not the file that the user wanted to be rid of.
         with ExitStack() as stack:
             is_full = problem.errno in _NO_ROOM
-            if not is_full or not (is_unused or stack.enter_context(unused(path))):
+            if not is_full or not (is_unused or stack.enter_context(lock_unused(path))):
                 raise
             with suppress(FileNotFoundError):  # it is compressed
-                os.truncate(path, 0)  # the caller of ``unused`` has it open, so removing its name alone frees nothing
+                os.truncate(path, 0)  # ``lock_unused`` has it open, so removing its name alone frees nothing
             layout.remove_transcript(agent, name)
             known.append(journal.DELETED, session, at, **more)
 
 
-def finish(layout: Layout, agent: str, session: str) -> None:
+def finish_delete(layout: Layout, agent: str, session: str) -> None:
     """Do to the files what a session's delete requires. Call it only while holding the journal. Raises OSError."""
     name, known = file_name(session), layout.journal(agent)
     kept = known.read_state().deleted[session]
@@ -81,30 +86,30 @@ def finish(layout: Layout, agent: str, session: str) -> None:
     else:
         _copy_title(layout, agent, session, name, kept)
         erase_titles(layout, agent, name)
-        _put_aside(layout, agent, name, kept)
+        _move_to_deleted(layout, agent, name, kept)
 
 
-def complete(layout: Layout, agent: str) -> bool:
+def complete_interrupted(layout: Layout, agent: str) -> bool:
     """Complete deletes, restores and renames that were interrupted. Raises OSError.
 
     Returns False if something is left to complete, for example because another process holds the journal.
     """
     known = layout.journal(agent)
-    if not known.read_state().moving and not _unfinished(layout, agent):
+    if not known.read_state().moving and not _list_interrupted(layout, agent):
         return True
     if layout.is_only_read:
         return False
     try:
-        with known.alone(wait=False):
+        with known.lock(wait=False):
             _finish_moves(layout, agent)
-            for session in _unfinished(layout, agent):
-                finish(layout, agent, session)
+            for session in _list_interrupted(layout, agent):
+                finish_delete(layout, agent, session)
     except OSError:
         return False
     return True
 
 
-def _unfinished(layout: Layout, agent: str) -> list[str]:
+def _list_interrupted(layout: Layout, agent: str) -> list[str]:
     """The deleted sessions that still have files, backups or titles they should not have. Raises OSError."""
     state = layout.journal(agent).read_state()
     if not state.deleted:
@@ -119,18 +124,18 @@ def _unfinished(layout: Layout, agent: str) -> list[str]:
     return [session for session, softly in state.deleted.items() if is_left(file_name(session), softly)]
 
 
-def lift(layout: Layout, agent: str, session: str) -> None:
+def lift_delete(layout: Layout, agent: str, session: str) -> None:
     """See ``Store.lift_delete``."""
     known = layout.journal(agent)
     if session not in known.read_deleted():
         return
-    with known.alone():
+    with known.lock():
         if session in known.read_deleted():
-            finish(layout, agent, session)  # a crash may have interrupted the delete
+            finish_delete(layout, agent, session)  # a crash may have interrupted the delete
             known.append(journal.LIFTED, session, _now())
 
 
-def remove(
+def delete_transcript(
     layout: Layout,
     agent: str,
     session: str,
@@ -147,19 +152,19 @@ def remove(
     if name == file_name(session):
         delete(layout, agent, session, soft=soft, is_unused=is_unused, is_here=is_here)
     else:
-        _remove_superseded(layout, agent, session, name, soft=soft, is_here=is_here)
+        _delete_set_aside(layout, agent, session, name, soft=soft, is_here=is_here)
 
 
-def _remove_superseded(layout: Layout, agent: str, session: str, name: str, *, soft: bool, is_here: bool) -> None:
+def _delete_set_aside(layout: Layout, agent: str, session: str, name: str, *, soft: bool, is_here: bool) -> None:
     layout.mark(agent, name)
-    with alone(layout, agent, deletes=True):
-        to = _kept_as(layout, agent, name, _now()) if soft else ""
+    with lock_journal(layout, agent, deletes=True):
+        to = _choose_deleted_name(layout, agent, name, _now()) if soft else ""
         _move(layout, agent, Event(journal.TITLED, session, name, to=to, is_here=is_here))
 
 
-def remove_kept(layout: Layout, agent: str, session: str, kept: str, *, is_here: bool = False) -> None:
+def delete_permanently(layout: Layout, agent: str, session: str, kept: str, *, is_here: bool = False) -> None:
     """Delete a soft-deleted transcript permanently. ``is_here``: as for ``delete``. Raises OSError."""
-    with alone(layout, agent, deletes=True):
+    with lock_journal(layout, agent, deletes=True):
         _move(layout, agent, Event(journal.TITLED, session, kept, to="", is_here=is_here))
 
 
@@ -168,10 +173,10 @@ def restore(layout: Layout, agent: str, session: str, kept: str) -> str:
 
     If its id belongs to a newer session, the transcript comes back as one that was set aside.
     """
-    with alone(layout, agent) as known:
+    with lock_journal(layout, agent) as known:
         if session in known.read_deleted():
-            finish(layout, agent, session)  # a crash may have interrupted the delete
-        if not _is_there(layout.deleted_transcript(agent, kept)):
+            finish_delete(layout, agent, session)  # a crash may have interrupted the delete
+        if not _exists(layout.deleted_transcript(agent, kept)):
             raise FileNotFoundError(errno.ENOENT, "it no longer exists", session)
         to = kept_name(kept)
         while layout.exists(agent, to):
@@ -180,15 +185,15 @@ def restore(layout: Layout, agent: str, session: str, kept: str) -> str:
 
 
 @contextmanager
-def alone(layout: Layout, agent: str, *, deletes: bool = False) -> Iterator[Journal]:
+def lock_journal(layout: Layout, agent: str, *, deletes: bool = False) -> Iterator[Journal]:
     """Hold the journal, after completing interrupted renames and removals. Raises OSError.
 
     ``deletes``: on a full disk, leave them for later. Before a transcript gets a new name, they must be complete, as an
     old removal may be of that name.
     """
     known = layout.journal(agent)
-    with known.alone():
-        with _unless_full() if deletes else nullcontext():
+    with known.lock():
+        with _ignore_full_disk() if deletes else nullcontext():
             _finish_moves(layout, agent)
         yield known
 
@@ -199,8 +204,8 @@ def _move(layout: Layout, agent: str, event: Event) -> str:
     On a full disk, it is removed without an event.
     """
     title: dict[str, str | bool | None] = {"title": None} if event.kind == journal.TITLED else {}
-    title |= journal.encode_about(_uid(layout.either_transcript(agent, event.name)), is_here=event.is_here)
-    with nullcontext() if event.to else _unless_full():
+    title |= journal.encode_about(_read_uid(layout.either_transcript(agent, event.name)), is_here=event.is_here)
+    with nullcontext() if event.to else _ignore_full_disk():
         layout.journal(agent).append(
             event.kind, event.session, _now(), transcript=event.transcript, **title, to=event.to
         )
@@ -216,8 +221,8 @@ def _finish_move(layout: Layout, agent: str, event: Event) -> str:
     """Do to the files what the event says, then append that it is complete. Returns the new name. Raises OSError."""
     name, to = event.name, event.to or ""
     if to:
-        if _is_there(layout.either_transcript(agent, name)):  # else it was moved before
-            to = _moved_to(layout, agent, name, to)
+        if _exists(layout.either_transcript(agent, name)):  # else it was moved before
+            to = _move_transcript(layout, agent, name, to)
         layout.move_backups(agent, name, to)
         _copy_title(layout, agent, event.session, name, to)
         erase_titles(layout, agent, name)
@@ -227,12 +232,12 @@ def _finish_move(layout: Layout, agent: str, event: Event) -> str:
     else:
         erase_titles(layout, agent, name, *layout.list_deleted_of(agent, name))
         layout.remove_transcript(agent, name)
-    with _unless_full():  # then it is completed once more
-        _say_title(layout, agent, event.session, name, None)
+    with _ignore_full_disk():  # then it is completed once more
+        _append_title(layout, agent, event.session, name, None)
     return to
 
 
-def _moved_to(layout: Layout, agent: str, name: str, to: str) -> str:
+def _move_transcript(layout: Layout, agent: str, name: str, to: str) -> str:
     """Rename a transcript, and mark it for the index. Returns its new name. Raises OSError."""
     place = layout.either_transcript(agent, to)
     layout.make_folder(place.parent)
@@ -245,7 +250,7 @@ def _moved_to(layout: Layout, agent: str, name: str, to: str) -> str:
 
 
 @contextmanager
-def _unless_full() -> Iterator[None]:
+def _ignore_full_disk() -> Iterator[None]:
     try:
         yield
     except OSError as problem:
@@ -253,15 +258,15 @@ def _unless_full() -> Iterator[None]:
             raise
 
 
-def _kept_as(layout: Layout, agent: str, name: str, at: str) -> str:
+def _choose_deleted_name(layout: Layout, agent: str, name: str, at: str) -> str:
     """An unused name for a transcript that is soft-deleted at the time ``at``."""
     kept = kept_as(name, at)
-    while _is_there(layout.deleted_transcript(agent, kept)):
+    while _exists(layout.deleted_transcript(agent, kept)):
         kept = next_name(kept)
     return kept
 
 
-def _uid(path: Path) -> str:
+def _read_uid(path: Path) -> str:
     """The uid of a transcript that is about to be deleted or renamed; empty if it cannot be read."""
     with suppress(OSError, NewerFormat):
         reading = Reading(path)
@@ -272,7 +277,7 @@ def _uid(path: Path) -> str:
     return ""
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     return os.path.lexists(path) or os.path.lexists(compressed(path))
 
 
@@ -283,11 +288,11 @@ def set_title(
 
     Raises OSError (FileNotFoundError: the session was deleted).
     """
-    with _alone_with(layout, agent, session, name):
+    with _lock_living(layout, agent, session, name):
         if title is None:
-            _forget_titles(layout, agent, session, name)
+            _remove_titles(layout, agent, session, name)
         else:
-            _say_title(layout, agent, session, name, title, by_agent=by_agent)
+            _append_title(layout, agent, session, name, title, by_agent=by_agent)
         layout.remove_search_tables(name)  # search tables contain the title
 
 
@@ -298,32 +303,32 @@ def set_archived(
 
     Raises OSError (FileNotFoundError: the session was deleted).
     """
-    with _alone_with(layout, agent, session, name) as known:
+    with _lock_living(layout, agent, session, name) as known:
         state = known.read_state()
         is_news = is_archived and by_agent and name not in state.archived_by_agent
         if is_news or is_archived != (name in state.archived):
-            _say_archived(layout, agent, session, name, is_archived, by_agent=by_agent)
+            _append_archived(layout, agent, session, name, is_archived, by_agent=by_agent)
 
 
 @contextmanager
-def _alone_with(layout: Layout, agent: str, session: str, name: str) -> Iterator[Journal]:
+def _lock_living(layout: Layout, agent: str, session: str, name: str) -> Iterator[Journal]:
     """Hold the journal. Raises OSError (FileNotFoundError: the session was deleted)."""
-    with alone(layout, agent) as known:
+    with lock_journal(layout, agent) as known:
         if name == file_name(session) and session in known.read_deleted():
             raise FileNotFoundError(errno.ENOENT, "it was deleted", session)
         yield known
 
 
-def move_state(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
+def move_title_and_archive(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
     """Move the title, and whether it is archived, to a transcript's new name. Call it only while holding the journal.
 
     Raises OSError.
     """
     if before in layout.journal(agent).read_state().archived:
-        _say_archived(layout, agent, session, before, False)
-        _say_archived(layout, agent, session, after, True)
+        _append_archived(layout, agent, session, before, False)
+        _append_archived(layout, agent, session, after, True)
     _copy_title(layout, agent, session, before, after)
-    _forget_titles(layout, agent, session, before)
+    _remove_titles(layout, agent, session, before)
 
 
 def erase_titles(layout: Layout, agent: str, *names: str) -> None:
@@ -340,7 +345,7 @@ def erase_titles(layout: Layout, agent: str, *names: str) -> None:
 
 
 @contextmanager
-def unused(path: Path) -> Iterator[bool]:
+def lock_unused(path: Path) -> Iterator[bool]:
     """Yields whether nobody has a transcript open to append. While this holds, nobody can open it. Raises OSError.
 
     A compressed one can still be decompressed and opened, unless the caller holds the journal.
@@ -361,24 +366,24 @@ def unused(path: Path) -> Iterator[bool]:
 def _copy_title(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
     title = layout.journal(agent).read_state().titles.get(before)
     if title is not None:
-        _say_title(layout, agent, session, after, title)
+        _append_title(layout, agent, session, after, title)
 
 
-def _forget_titles(layout: Layout, agent: str, session: str, *names: str) -> None:
+def _remove_titles(layout: Layout, agent: str, session: str, *names: str) -> None:
     for name in names:
         if name in layout.journal(agent).read_state().titles:
-            _say_title(layout, agent, session, name, None)  # for processes that have read the file already
+            _append_title(layout, agent, session, name, None)  # for processes that have read the file already
     erase_titles(layout, agent, *names)
 
 
-def _say_title(
+def _append_title(
     layout: Layout, agent: str, session: str, name: str, title: str | None, *, by_agent: bool = False
 ) -> None:
     members: dict[str, str | bool | None] = {**_of(session, name), "title": title, **_by(by_agent)}
     layout.journal(agent).append(journal.TITLED, session, _now(), **members)
 
 
-def _say_archived(
+def _append_archived(
     layout: Layout, agent: str, session: str, name: str, is_archived: bool, *, by_agent: bool = False
 ) -> None:
     event = journal.ARCHIVED if is_archived else journal.UNARCHIVED
@@ -394,9 +399,9 @@ def _of(session: str, name: str) -> dict[str, str]:
     return {} if name == file_name(session) else {"transcript": name}
 
 
-def _put_aside(layout: Layout, agent: str, name: str, kept: str) -> None:
+def _move_to_deleted(layout: Layout, agent: str, name: str, kept: str) -> None:
     if layout.exists(agent, name):  # else it was moved before
-        kept = _moved_to(layout, agent, name, kept)
+        kept = _move_transcript(layout, agent, name, kept)
     layout.move_backups(agent, name, kept)
 
 

@@ -186,7 +186,7 @@ class Index:
                         shown.add(line.entry)
                     continue
                 size, lines = line.end, line.number + 1
-            self._put(agent, name, header, summary, shown, reading, size if lines else 0, lines)
+            self._write_row(agent, name, header, summary, shown, reading, size if lines else 0, lines)
             return not shown.open and all_whole
 
     def remove_rows(self, agent: str, *names: str) -> bool:
@@ -252,7 +252,10 @@ class Index:
             return False
         self._database.execute(f"PRAGMA busy_timeout = {_CLEARING_MS}")
         try:
-            self._database.execute("VACUUM")  # secure_delete leaves copies in split pages
+            # A deleted session's title must not be readable in the file. ``secure_delete`` overwrites rows where they
+            # are now, but not the copies that SQLite left in other pages when it split or joined them: VACUUM writes
+            # every page anew. The log has the old pages, too, until it is truncated.
+            self._database.execute("VACUUM")
             (busy, _, _) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.OperationalError as problem:
             if problem.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL):
@@ -335,7 +338,7 @@ class Index:
 
     def _set_up(self) -> bool:
         database = self._database
-        self._begin_log()
+        self._use_write_ahead_log()
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute("PRAGMA secure_delete = ON")
         database.execute("PRAGMA temp_store = MEMORY")  # VACUUM must not put a copy into /var/tmp
@@ -349,7 +352,7 @@ class Index:
                     database.execute(statement)
         return bool(version != SCHEMA or not tables[0])
 
-    def _begin_log(self) -> None:
+    def _use_write_ahead_log(self) -> None:
         """Switch to WAL mode. SQLite itself does not wait here for another process that does the same."""
         until = time.monotonic() + _BUSY_MS / 1000
         while True:
@@ -385,7 +388,7 @@ class Index:
         found = self._database.execute("PRAGMA quick_check(1)").fetchone()
         return tuple(found) == ("ok",)
 
-    def _put(
+    def _write_row(
         self,
         agent: str,
         name: str,
@@ -441,14 +444,14 @@ def encode_row(
         "session": blob(header.session),
         "listed": int(shown.prompts > 0 and shown.cwd is not None and not file_names.aside(name)),
         "updated": shown.updated or "",
-        "info": _written(info),
-        "open": _written(sorted(shown.open)),
-        "used": _written(state.pop("use")),
+        "info": _encode_json(info),
+        "open": _encode_json(sorted(shown.open)),
+        "used": _encode_json(state.pop("use")),
         "inode": inode,
         "created": header.created_at,
         "size": size,
         "lines": lines,
-        "state": _written(state),
+        "state": _encode_json(state),
     }
 
 
@@ -491,7 +494,7 @@ def decode_row(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Lis
     )
 
 
-def _written(value: object) -> str:
+def _encode_json(value: object) -> str:
     return jsonrpc.dump(value).decode()
 
 

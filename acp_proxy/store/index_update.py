@@ -60,7 +60,7 @@ class FolderChanges(Struct, frozen=True):
 def find_changes(layout: Layout, index: Index, agent: str) -> FolderChanges:
     """Compare an agent's folder with the index. Raises OSError, ``sqlite3.Error``."""
     before, removals = index.read_folder(agent)  # first, so that a row removed from here on causes another scan
-    now, changed = _state(layout, agent)
+    now, changed = _read_folder_state(layout, agent)
     if now == before != "":
         return FolderChanges(agent, [], [], "", removals)
     there = layout.stat_transcripts(agent)
@@ -75,7 +75,7 @@ def find_changes(layout: Layout, index: Index, agent: str) -> FolderChanges:
     return FolderChanges(agent, come, gone, now if is_settled else "", removals)
 
 
-def _state(layout: Layout, agent: str) -> tuple[str, float]:
+def _read_folder_state(layout: Layout, agent: str) -> tuple[str, float]:
     """A text that identifies the state of a folder, and the time of its last change."""
     try:
         found = os.stat(layout.transcripts / agent)
@@ -90,16 +90,16 @@ def _state(layout: Layout, agent: str) -> tuple[str, float]:
 
 _UNFINISHED_SECONDS = 24 * 60 * 60
 """Within this time, another process may still answer an unanswered turn, so its mark stays."""
-_TELLING_SECONDS = 60
+_REPLAY_SECONDS = 60
 """An agent may pause for so long while it replays an imported session; nothing signals the end of that replay."""
-_LEFT_ALONE_SECONDS = 5.0
+_PAUSE_SECONDS = 5.0
 """After a failed write, the index is not tried again for so long, as each try may take seconds. Marks remain."""
-_LONG_SECONDS = 1.0
+_SLOW_SECONDS = 1.0
 """A query that waited longer than this for an index in vain leaves it alone, too."""
-_TOGETHER_SECONDS = 0.1
+_TRANSACTION_SECONDS = 0.1
 """How long a transaction may take while the index is filled, so that other writers wait only briefly."""
 _IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_PASSING = _IN_USE | frozenset(
+_TEMPORARY = _IN_USE | frozenset(
     {
         sqlite3.SQLITE_PROTOCOL,
         sqlite3.SQLITE_NOMEM,
@@ -127,12 +127,12 @@ class StoreIndex:
         self._layout = layout
         self._show_progress = show_progress
         self._index: Index | None = None
-        self._instead: Index | None = None
+        self._in_memory: Index | None = None
         """In memory, kept up to date as long as the one on disk cannot be used: filling it may take seconds."""
-        self._asked_again_at = 0.0
+        self._query_again_at = 0.0
         self._inode = 0
-        self._told_again_at = 0.0
-        self._gone: dict[str, tuple[frozenset[str], list[str]]] = {}
+        self._write_again_at = 0.0
+        self._completed: dict[str, tuple[frozenset[str], list[str]]] = {}
 
     def query(self, question: Callable[[Index], T], *agents: str) -> T:
         """Bring the index up to date for these agents, and return its answer to ``question``. Raises Unreadable.
@@ -142,38 +142,38 @@ class StoreIndex:
         memory starts with its rows, because reading all transcripts would only add load.
         """
         in_use, began = False, time.monotonic()
-        if self._instead is None or began >= self._asked_again_at:
+        if self._in_memory is None or began >= self._query_again_at:
             try:
-                answer = self._ask_the_lasting(question, agents)
-                self._end_instead()
+                answer = self._query_on_disk(question, agents)
+                self._close_in_memory()
                 return answer
             except (sqlite3.Error, OSError) as problem:
                 self._close()
-                in_use = _code(problem) in _IN_USE
-                is_slow = time.monotonic() - began > _LONG_SECONDS
-                self._asked_again_at = time.monotonic() + (_LEFT_ALONE_SECONDS if is_slow else 0.0)
+                in_use = _error_code(problem) in _IN_USE
+                is_slow = time.monotonic() - began > _SLOW_SECONDS
+                self._query_again_at = time.monotonic() + (_PAUSE_SECONDS if is_slow else 0.0)
         try:
-            if self._instead is None:
-                self._instead = Index(None)
+            if self._in_memory is None:
+                self._in_memory = Index(None)
                 if in_use:
-                    self._instead.copy_from(self._layout.index)
-            return self._answer(self._instead, agents, question)
+                    self._in_memory.copy_from(self._layout.index)
+            return self._answer(self._in_memory, agents, question)
         except (sqlite3.Error, OSError) as problem:
-            self._end_instead()
+            self._close_in_memory()
             raise Unreadable(errno_name(problem)) from problem
 
-    def write(self, news: Callable[[Index], None], *, can_wait: bool = False) -> None:
-        """Change the index on disk; ``news`` gets the index. Raises Unreadable.
+    def write(self, change: Callable[[Index], None], *, can_wait: bool = False) -> None:
+        """Change the index on disk; ``change`` gets it. Raises Unreadable.
 
         ``can_wait``: after a failure, raise at once for a few seconds instead of trying again.
         """
-        if can_wait and time.monotonic() < self._told_again_at:
+        if can_wait and time.monotonic() < self._write_again_at:
             raise Unreadable("EBUSY")
         try:
-            self._ask_the_lasting(news, ())
+            self._query_on_disk(change, ())
         except (sqlite3.Error, OSError) as problem:
             self._close()
-            self._told_again_at = time.monotonic() + _LEFT_ALONE_SECONDS
+            self._write_again_at = time.monotonic() + _PAUSE_SECONDS
             raise Unreadable(errno_name(problem)) from problem
 
     def update(self, index: Index, agent: str, *names: str) -> None:
@@ -181,10 +181,10 @@ class StoreIndex:
 
         A transcript's mark is removed once the index has all of it and no turn is unanswered.
         """
-        if gone := [name for name in names if not self._brought_in(index, agent, name)]:
+        if gone := [name for name in names if not self._update_row(index, agent, name)]:
             self._forget(index, agent, gone)  # all at once, because erasing rewrites the whole index
 
-    def _brought_in(self, index: Index, agent: str, name: str) -> bool:
+    def _update_row(self, index: Index, agent: str, name: str) -> bool:
         """Returns False if the transcript no longer exists."""
         try:
             fork.finish(self._layout, agent, name, wait=False)
@@ -195,12 +195,12 @@ class StoreIndex:
             return True  # it stays marked, and the other sessions are listed
         try:
             with index.transaction():  # a process that removes the transcript from here on also removes the row, later
-                finished = index.update_row(agent, name, reading) and not _is_being_told(reading)
+                finished = index.update_row(agent, name, reading) and not _may_be_imported_still(reading)
                 finished = finished or reading.age(time.time()) > _UNFINISHED_SECONDS
                 if not self._layout.exists(agent, name):
                     raise FileNotFoundError(errno.ENOENT, "it was removed", name)
             if finished and index.is_on_disk:
-                self._layout.unmark(agent, name, lambda: _is_another(reading))
+                self._layout.unmark(agent, name, lambda: _has_changed(reading))
         except FileNotFoundError:
             return False
         except OSError:
@@ -222,15 +222,15 @@ class StoreIndex:
             for name in gone:  # a transcript that exists again keeps its mark
                 self._layout.unmark(agent, name, partial(self._layout.exists, agent, name))
 
-    def _ask_the_lasting(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
+    def _query_on_disk(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
         try:
-            return self._answer(self._opened(), agents, question)
+            return self._answer(self._open_on_disk(), agents, question)
         except sqlite3.DatabaseError as problem:
             self._close()
             if is_temporary(problem):
                 raise
             self._layout.remove_index()
-            return self._answer(self._opened(), agents, question)
+            return self._answer(self._open_on_disk(), agents, question)
 
     def read_again(self, agent: str, names: list[str]) -> None:
         """Read transcripts again whose old content changed. Raises OSError, Unreadable."""
@@ -266,7 +266,7 @@ class StoreIndex:
         if index.is_new:
             self._fill(index)
         for agent in agents:
-            deleted = self._deleted(agent)
+            deleted = self._complete_deletes(agent)
             self._catch_up(index, agent)
             if index.remove_rows(agent, *deleted) and index.is_on_disk:
                 index.clear_log()
@@ -277,42 +277,46 @@ class StoreIndex:
 
     def _catch_up(self, index: Index, agent: str) -> None:
         """Bring in an agent's marked transcripts, and unmarked ones that appeared in or left its folder."""
+        # Each of the two misses what the other catches. A process that records leaves a mark: its file grows, and that
+        # does not change the folder's times. Who copies, restores or removes a file by hand leaves no mark, but changes
+        # the times: then the names and sizes of all files in the folder are compared with the rows. A file that another
+        # program lengthens in place is noticed with the next mark or scan.
         if index.is_on_disk:
             self._layout.restore_marks(agent)
         changes = find_changes(self._layout, index, agent)
         marked = self._layout.list_marked(agent)
         self.update(index, agent, *marked, *changes.gone)
         unmarked = set(changes.come).difference(marked)  # do not write one twice: other processes wait meanwhile
-        self._take_in(index, [(agent, name) for name in changes.come if name in unmarked])
+        self._update_many(index, [(agent, name) for name in changes.come if name in unmarked])
         changes.remember(index)
 
     def _fill(self, index: Index) -> None:
-        self._take_in(index, self._layout.list_all_names())
+        self._update_many(index, self._layout.list_all_names())
         index.set_filled()
 
-    def _take_in(self, index: Index, transcripts: list[tuple[str, str]]) -> None:
+    def _update_many(self, index: Index, transcripts: list[tuple[str, str]]) -> None:
         """Bring in many transcripts in few transactions."""
         left, total = deque(transcripts), len(transcripts)
         with self._show_progress() as progress:
             while left:
                 progress(total - len(left), total)
-                until = time.monotonic() + _TOGETHER_SECONDS
+                until = time.monotonic() + _TRANSACTION_SECONDS
                 with index.transaction():
                     while left and time.monotonic() < until:
                         self.update(index, *left.popleft())
 
-    def _deleted(self, agent: str) -> list[str]:
+    def _complete_deletes(self, agent: str) -> list[str]:
         """The transcript names of an agent's deleted sessions; their files are gone when this returns."""
         sessions = self._layout.journal(agent).read_deleted()
-        known = self._gone.get(agent)
+        known = self._completed.get(agent)
         if known is None or known[0] is not sessions:
             names = [file_name(session) for session in sessions]
-            if not delete.complete(self._layout, agent):
+            if not delete.complete_interrupted(self._layout, agent):
                 return names
-            known = self._gone[agent] = sessions, names
+            known = self._completed[agent] = sessions, names
         return known[1]
 
-    def _opened(self) -> Index:
+    def _open_on_disk(self) -> Index:
         """The connection to the index that other processes see; in memory if the store is read-only."""
         path = self._layout.index
         if self._layout.is_only_read:
@@ -336,10 +340,10 @@ class StoreIndex:
         self._inode = os.stat(path).st_ino
         return self._index
 
-    def _end_instead(self) -> None:
-        if self._instead is not None:
-            self._instead.close()
-        self._instead = None
+    def _close_in_memory(self) -> None:
+        if self._in_memory is not None:
+            self._in_memory.close()
+        self._in_memory = None
 
     def _close(self) -> None:
         if self._index is not None:
@@ -347,24 +351,24 @@ class StoreIndex:
         self._index = None
 
 
-def _is_another(reading: Reading) -> bool:
+def _has_changed(reading: Reading) -> bool:
     """Whether a transcript has grown since it was read, or is another file now. Raises OSError."""
     size = reading.size
     reading.measure()
     return reading.size != size or not reading.is_in_its_place
 
 
-def _is_being_told(reading: Reading) -> bool:
+def _may_be_imported_still(reading: Reading) -> bool:
     """Whether an agent may still be replaying this imported session."""
     is_imported = reading.header is not None and reading.header.origin == IMPORTED
-    return is_imported and reading.age(time.time()) < _TELLING_SECONDS
+    return is_imported and reading.age(time.time()) < _REPLAY_SECONDS
 
 
 def is_temporary(problem: sqlite3.Error) -> bool:
     """Whether an error says that a database is in use or has no space, which rebuilding would not fix."""
-    return _code(problem) in _PASSING
+    return _error_code(problem) in _TEMPORARY
 
 
-def _code(problem: Exception) -> int:
+def _error_code(problem: Exception) -> int:
     """SQLite's primary result code."""
     return int(getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF

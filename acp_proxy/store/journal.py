@@ -4,7 +4,7 @@ the ids of the agent's sessions in which others continue.
 It is authoritative for them. Each event is one line, appended with one ``write``; several processes may append. Damaged
 lines are skipped.
 
-A transcript is renamed or removed, and a delete lifted, only while holding ``alone``. So nobody removes a file that was
+A transcript is renamed or removed, and a delete lifted, only while holding ``lock``. So nobody removes a file that was
 created after its delete was lifted.
 
 Nothing is ever removed, except titles whose transcript was deleted or renamed or that the user removed: those are
@@ -124,7 +124,7 @@ class Journal:
         self._holder = 0
 
     @contextmanager
-    def alone(self, *, wait: bool = True) -> Iterator[None]:
+    def lock(self, *, wait: bool = True) -> Iterator[None]:
         """Hold the journal's exclusive lock. The thread that holds it may enter again.
 
         Raises OSError (BlockingIOError: another process holds it and ``wait`` is False).
@@ -159,7 +159,7 @@ class Journal:
         known = self._known
         is_alone = self._holder == threading.get_ident() and after.st_size == size + len(data)
         if known is not None and known[0] == _version(before) and is_alone:  # many deletes read the file only once
-            self._known = _version(after), _folded((piece.value for piece in events_in(line)), known[1])
+            self._known = _version(after), _fold((piece.value for piece in find_events(line)), known[1])
 
     def sync(self) -> None:
         """Return once everything appended is on disk. Raises OSError."""
@@ -181,11 +181,11 @@ class Journal:
             return EMPTY
         now = _version(found)
         if self._known is None or self._known[0] != now:
-            self._known = now, _folded(self._events())
+            self._known = now, _fold(self._read_events())
         return self._known[1]
 
     def erase_titles(self, names: Collection[str]) -> None:
-        """Overwrite every title of these transcripts. Call it only while holding ``alone``. Raises OSError.
+        """Overwrite every title of these transcripts. Call it only while holding ``lock``. Raises OSError.
 
         Also append an event, before or after: processes that have read the file do not notice an overwritten line.
         A damaged part of a line with a title is overwritten too, as it may contain half of one.
@@ -195,24 +195,24 @@ class Journal:
             at = 0
             for line in read_at(fd, os.fstat(fd).st_size, 0).split(b"\n"):
                 if _TITLE in line:
-                    write_at(fd, _without_titles(line, names), at)
+                    write_at(fd, _blank_titles(line, names), at)
                 at += len(line) + 1
         finally:
             os.close(fd)
         self._known = None
 
-    def _events(self) -> Iterator[Event]:
+    def _read_events(self) -> Iterator[Event]:
         fd = open_private(self._path, os.O_RDONLY)
         with os.fdopen(fd, "rb") as file:
             for line in file.read().split(b"\n"):
-                yield from (piece.value for piece in events_in(line))
+                yield from (piece.value for piece in find_events(line))
 
 
 def _version(file: os.stat_result) -> tuple[int, int, int]:
     return file.st_ino, file.st_size, file.st_mtime_ns
 
 
-def _folded(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState:
+def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState:
     deleted, titles, titled, moving, archived, aliases = (
         dict(before.deleted),
         dict(before.titles),
@@ -264,25 +264,25 @@ def _folded(events: Iterator[Event], before: JournalState = EMPTY) -> JournalSta
     )
 
 
-def _without_titles(line: bytes, names: Collection[str]) -> bytes:
+def _blank_titles(line: bytes, names: Collection[str]) -> bytes:
     """The line with spaces in place of these titles' events and of anything damaged."""
     kept = bytearray(b" " * len(line))
-    for piece in events_in(line):
+    for piece in find_events(line):
         event = piece.value
         if event.kind != TITLED or event.title is None or event.name not in names:
             kept[piece.start : piece.end] = line[piece.start : piece.end]
     return bytes(kept)
 
 
-def events_in(line: bytes) -> list[Intact[Event]]:
+def find_events(line: bytes) -> list[Intact[Event]]:
     """The intact events of a line, with their positions; several only if the line is damaged."""
-    event = _event(line)
+    event = _decode_event(line)
     if event is not None:
         return [Intact(0, len(line.rstrip(b"\r\n")), event)]
-    return salvage.pieces(line, _START, lambda piece, _: _event(piece))
+    return salvage.pieces(line, _START, lambda piece, _: _decode_event(piece))
 
 
-def _event(line: bytes) -> Event | None:
+def _decode_event(line: bytes) -> Event | None:
     try:
         value = jsonrpc.parse(line)
     except (ValueError, RecursionError):

@@ -200,12 +200,12 @@ class Layout:
         """
         if names is None:
             folders = (self.transcripts, self.backups, self.deleted)
-            return sorted({path for folder in folders for path in _files(folder, "*")})
+            return sorted({path for folder in folders for path in _list_files(folder, "*")})
         chosen = [(agent, name) for agent, each in names.items() for name in each]
         found = {self.transcript(agent, name) for agent, name in chosen}
         found |= {path for agent in names if (path := self.transcript(agent, JOURNAL)).exists()}  # holds titles
         for agent, name in chosen:
-            found.update(_files(self.backups / agent, f"{name}*"))
+            found.update(_list_files(self.backups / agent, f"{name}*"))
             found.update(self.deleted_transcript(agent, each) for each in self.list_deleted_of(agent, name))
         return sorted(found)
 
@@ -359,14 +359,14 @@ class Layout:
         for kept in self.list_deleted_of(agent, name):
             self.remove_deleted(agent, kept)
         self.remote_turns(agent, name).unlink(missing_ok=True)
-        _remove(self.transcript(agent, name))
+        _remove_forms(self.transcript(agent, name))
         self.remove_search_tables(name)
 
     def remove_deleted(self, agent: str, name: str) -> None:
         """Remove a soft-deleted transcript and its backups. Raises OSError."""
         for path in (self.backups / agent).glob(f"{name}.*"):
             path.unlink(missing_ok=True)
-        _remove(self.deleted_transcript(agent, name))
+        _remove_forms(self.deleted_transcript(agent, name))
         self.remove_search_tables(name)
 
     def measure_sizes(self, agent: str, plain: set[str] | None = None) -> dict[str, int]:
@@ -451,7 +451,7 @@ def _names_in(folder: Path) -> list[str]:
         return []
 
 
-def _remove(path: Path) -> None:
+def _remove_forms(path: Path) -> None:
     """Remove every form of a transcript, the plain file last. Raises OSError."""
     for form in (unfinished(path), unfinished(compressed(path)), compressed(path), forked(path), path):
         remove_file(form)
@@ -475,7 +475,7 @@ def remove_file(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _files(folder: Path, pattern: str) -> Iterator[Path]:
+def _list_files(folder: Path, pattern: str) -> Iterator[Path]:
     for suffix in (SUFFIX, COMPRESSED_SUFFIX, FORKED_SUFFIX):
         for path in folder.rglob(pattern + suffix):
             yield path.with_name(path.name.removesuffix(suffix) + SUFFIX)
@@ -495,14 +495,14 @@ def move_transcript(source: Path, target: Path) -> str:
         (before, after), (leftover, other) = (
             (compressed_form, plain_form) if is_compressed else (plain_form, compressed_form)
         )
-        if not os.path.lexists(other) and _is_moved(before, after):
+        if not os.path.lexists(other) and _rename(before, after):
             break
         target = target.with_stem(next_name(target.stem))
     leftover.unlink(missing_ok=True)  # if both forms exist, the plain one counts
     return target.stem
 
 
-def _is_moved(before: Path, after: Path) -> bool:
+def _rename(before: Path, after: Path) -> bool:
     """Rename without replacing a file: False if the name is taken. Raises OSError."""
     # The same file under both names: a crash came between link and unlink.
     if not link_or_rename(before, after) and not os.path.samefile(before, after):

@@ -29,18 +29,18 @@ class Deleted(FileNotFoundError):
         super().__init__(errno.ENOENT, "it was deleted", str(path))
 
 
-def begin(
+def open_to_append(
     layout: Layout, agent: str, header: Header, *, fresh: bool, parent: str | None, until: int | None = None
 ) -> Transcript:
     """See ``Store.open_to_append``."""
     path = layout.transcript(agent, file_name(header.session))
     if parent == header.session and (source := proxy_ids.original(parent)) is not None:
         with contextlib.suppress(FileNotFoundError):  # the other agent's session is gone
-            return continued(layout, agent, header, source[0], file_name(source[1]))
+            return open_copy(layout, agent, header, source[0], file_name(source[1]))
         return _resume(layout, agent, path, header)
     if parent is None and not fresh:
         return _resume(layout, agent, path, header)
-    delete.lift(layout, agent, header.session)
+    delete.lift_delete(layout, agent, header.session)
     layout.make_folder(path.parent)
     while True:
         _set_aside(layout, agent, header.session, path)
@@ -58,7 +58,7 @@ def begin(
         transcript.close()  # another process's: its agent gave the same id at the same moment
 
 
-def continued(layout: Layout, agent: str, header: Header, of: str, parent: str) -> Transcript:
+def open_copy(layout: Layout, agent: str, header: Header, of: str, parent: str) -> Transcript:
     """Open the copy of another agent's session to append to: the existing one, or a new one. Raises OSError
     (FileNotFoundError: there is no such session).
 
@@ -67,7 +67,7 @@ def continued(layout: Layout, agent: str, header: Header, of: str, parent: str) 
     """
     name = file_name(header.session)
     path = layout.transcript(agent, name)
-    delete.lift(layout, agent, header.session)
+    delete.lift_delete(layout, agent, header.session)
     layout.make_folder(path.parent)
     for _ in range(_TRIES):
         fork.finish(layout, agent, name)
@@ -89,7 +89,7 @@ def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcr
     path = layout.transcript(agent, file_name(session))
     for candidate in layout.list_same_id(path):
         with contextlib.suppress(FileNotFoundError):
-            decompressed = make_plain(layout, agent, candidate)
+            decompressed = decompress(layout, agent, candidate)
             transcript = Transcript(candidate)
             if transcript.is_known_as(identity, decompressed=decompressed):
                 return transcript
@@ -97,7 +97,7 @@ def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcr
     raise Deleted(path)
 
 
-def make_plain(layout: Layout, agent: str, path: Path) -> bool:
+def decompress(layout: Layout, agent: str, path: Path) -> bool:
     """Decompress a transcript if it is compressed; returns whether it was. Raises OSError."""
     if not os.path.lexists(compressed(path)):
         return False
@@ -116,7 +116,7 @@ def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcrip
             break
         fork.finish(layout, agent, path.stem)
         layout.make_folder(path.parent)
-        make_plain(layout, agent, path)
+        decompress(layout, agent, path)
         with contextlib.suppress(FileNotFoundError):
             return Transcript(path, header)
     raise Deleted(path)
@@ -125,9 +125,9 @@ def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcrip
 def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
     """Rename an older session's transcript with this id, to a name that no other process takes. Raises OSError."""
     fork.finish(layout, agent, path.stem)
-    if not _holds_something(path) and not os.path.lexists(compressed(path)):
+    if not _has_content(path) and not os.path.lexists(compressed(path)):
         return
-    with delete.alone(layout, agent):  # keeps others from compressing it
+    with delete.lock_journal(layout, agent):  # keeps others from compressing it
         try:
             aside = store_layout.move_transcript(path, path.with_stem(f"{path.stem}{ASIDE}1"))
         except FileNotFoundError:  # another process was faster
@@ -136,10 +136,10 @@ def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
         layout.mark(agent, path.stem)
         layout.move_backups(agent, path.stem, aside)
         with contextlib.suppress(OSError):  # disk full: the newer session keeps the title for now, and stays archived
-            delete.move_state(layout, agent, session, path.stem, aside)
+            delete.move_title_and_archive(layout, agent, session, path.stem, aside)
 
 
-def _holds_something(path: Path) -> bool:
+def _has_content(path: Path) -> bool:
     try:
         return path.stat().st_size > 0
     except FileNotFoundError:
@@ -149,7 +149,7 @@ def _holds_something(path: Path) -> bool:
 # --- Copies a session to another agent's folder, so that it continues with that agent. The original does not change.
 
 
-def copied(
+def create_copy(
     layout: Layout,
     of: tuple[str, str],
     header: Header,
@@ -162,13 +162,13 @@ def copied(
     ``of``: its agent's folder, and its transcript's name. ``header``: its id and directories as a list shows them.
     ``agent``: the folder to copy to. ``about``: the name and version of that agent, if they are known. ``stamp``: now.
     """
-    id = _unused(layout, agent, of[0], header.session)
+    id = _choose_copy_id(layout, agent, of[0], header.session)
     copy = Header(id, header.cwd, file_format.PARTIAL, stamp, header.directories, {"id": agent, **about})
-    continued(layout, agent, copy, *of).close()
+    open_copy(layout, agent, copy, *of).close()
     return id
 
 
-def _unused(layout: Layout, agent: str, of: str, session: str) -> str:
+def _choose_copy_id(layout: Layout, agent: str, of: str, session: str) -> str:
     """An id that no copy has or had."""
     gone = layout.journal(agent).read_deleted()
     ids = (proxy_ids.id_of(of, session, number) for number in count(1))

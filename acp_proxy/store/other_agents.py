@@ -44,7 +44,7 @@ def list_joining(
     rows = OtherAgentsRows(layout, agent, archived)
 
     def found(index: Index) -> list[ListedSession]:
-        own = _own(index, agent, cwd, run, map(file_name, sessions), copies)
+        own = _select_own(index, agent, cwd, run, map(file_name, sessions), copies)
         kept = [row for row in queries.complete_rows(layout, own) if archived is None or row.is_archived == archived]
         return [*kept, *rows.of(index, others, cwd, None, PAGE)]
 
@@ -58,7 +58,7 @@ def list_by_ids(
     rows = OtherAgentsRows(layout, agent, None)
 
     def found(index: Index) -> list[ListedSession]:
-        own = _own(index, agent, None, run, map(file_name, sessions), copies=False)
+        own = _select_own(index, agent, None, run, map(file_name, sessions), copies=False)
         return [*queries.complete_rows(layout, own), *rows.of(index, others, None, None, PAGE, sessions)]
 
     return sorted(ask(found, agent, *others), key=_position, reverse=True)
@@ -111,7 +111,7 @@ class OtherAgentsRows:
         those with these ids."""
         if self._archived is True:
             return  # what is archived here is not listed again as another agent's
-        hidden = set(self._state.hidden if self._archived is False else self._state.deleted_ids) | _ids(
+        hidden = set(self._state.hidden if self._archived is False else self._state.deleted_ids) | _select_copy_ids(
             index, self._agent
         )
         gone = [source for each in hidden if (source := proxy_ids.original(each)) is not None]
@@ -121,21 +121,21 @@ class OtherAgentsRows:
             wanted = [proxy_ids.original(id) for id in ids] if ids is not None else None
             only = [file_name(each[1]) for each in wanted if each and each[0] == other] if wanted is not None else None
             for row in queries.complete_rows(
-                self._layout, _others(index, other, cwd, before, size, names.union(theirs.archived), only)
+                self._layout, _select_others(index, other, cwd, before, size, names.union(theirs.archived), only)
             ):
                 id = proxy_ids.id_of(other, row.session)
                 if proxy_ids.original(id) is not None:  # else the folder has a name that no id can have
-                    yield _row(row, id, self._state)
+                    yield _make_row(row, id, self._state)
 
 
-def _row(row: ListedSession, id: str, state: JournalState) -> ListedSession:
+def _make_row(row: ListedSession, id: str, state: JournalState) -> ListedSession:
     name = called(row.agent)
     title = state.titles.get(file_name(id)) or (f"{row.title}{_MARK}{name}" if row.title else name)
     ours = {"agent": name} | ({"machine": row.machine} if row.machine else {})
     return replace(row, session=id, title=title, meta={"acp-proxy": ours})
 
 
-def _own(
+def _select_own(
     index: Index, agent: str, cwd: str | None, run: str, names: Iterable[str], copies: bool
 ) -> list[ListedSession]:
     """The agent's sessions with these transcripts, and with ``copies`` those of other agents and machines."""
@@ -149,13 +149,13 @@ def _own(
     return [decode_row(row, run) for row in index.select(query, given)]
 
 
-def _ids(index: Index, agent: str) -> set[str]:
+def _select_copy_ids(index: Index, agent: str) -> set[str]:
     """The ids of an agent's copies, also of those that no list shows."""
     query = "SELECT session FROM transcripts WHERE agent = ? AND session >= ? AND session < ?"
     return {text(session) for (session,) in index.select(query, [agent, *COPIES])}
 
 
-def _others(
+def _select_others(
     index: Index,
     agent: str,
     cwd: str | None,

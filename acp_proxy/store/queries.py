@@ -225,7 +225,7 @@ def read_state(layout: Layout, agent: str) -> JournalState:
 def is_open(layout: Layout, row: ListedSession) -> bool:
     """Whether a process has the transcript open to append; False if that cannot be determined."""
     try:
-        with delete.unused(layout.transcript(row.agent, row.name)) as is_unused:
+        with delete.lock_unused(layout.transcript(row.agent, row.name)) as is_unused:
             return not is_unused
     except OSError:  # for example, the store is read-only
         return False

@@ -19,8 +19,8 @@ def find_relatives(layout: Layout, chosen: Collection[Key]) -> set[Key]:
     copies of, and so on. A session whose id was given again counts like the newer one. Raises OSError."""
     of_session: dict[Key, set[Key]] = {}
     sessions: dict[Key, list[Key]] = {}
-    for key, header in _headers(layout):
-        sessions[key] = list(_sessions(key[0], header))
+    for key, header in _read_headers(layout):
+        sessions[key] = list(_list_ancestors(key[0], header))
         for session in sessions[key]:
             of_session.setdefault(session, set()).add(key)
     found, new = set(chosen), list(chosen)
@@ -32,7 +32,7 @@ def find_relatives(layout: Layout, chosen: Collection[Key]) -> set[Key]:
     return found - set(chosen)
 
 
-def _headers(layout: Layout) -> Iterator[tuple[Key, Header]]:
+def _read_headers(layout: Layout) -> Iterator[tuple[Key, Header]]:
     for agent in layout.list_agents():
         paths = [(name, layout.transcript(agent, name)) for name in layout.list_names(agent)]
         paths += [
@@ -49,7 +49,7 @@ def _headers(layout: Layout) -> Iterator[tuple[Key, Header]]:
                     yield (agent, name), header
 
 
-def _sessions(agent: str, header: Header) -> Iterator[Key]:
+def _list_ancestors(agent: str, header: Header) -> Iterator[Key]:
     """The folders and ids of a session and of those that it was made from, the nearest first."""
     for session in (header.session, *header.forked_from):
         yield agent, session

@@ -51,9 +51,9 @@ def append_turns(
     """
     path = layout.transcript(agent, name)
     with private_files.alone_in(path.parent, wait=wait):  # keeps others from compressing it, or overwriting bytes in it
-        open_session.make_plain(layout, agent, path)
-        with layout.journal(agent).alone():
-            with delete.unused(path) as is_unused:
+        open_session.decompress(layout, agent, path)
+        with layout.journal(agent).lock():
+            with delete.lock_unused(path) as is_unused:
                 if not is_unused:
                     return False
                 with closing(Reading(path)) as reading:
@@ -109,7 +109,7 @@ def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: 
     """
     path = layout.transcript(agent, file_name(header.session))
     layout.make_folder(path.parent)
-    with private_files.alone_in(path.parent, wait=True), layout.journal(agent).alone():
+    with private_files.alone_in(path.parent, wait=True), layout.journal(agent).lock():
         if not is_ours or layout.exists(agent, path.stem) or header.session in layout.journal(agent).read_deleted():
             header = replace(
                 header, session=proxy_ids.from_elsewhere(header.uid), forked_from=[header.session, *header.forked_from]
@@ -117,7 +117,7 @@ def create(layout: Layout, agent: str, header: Header, data: bytes, *, is_ours: 
             path = layout.transcript(agent, file_name(header.session))
             if layout.exists(agent, path.stem):
                 raise FileExistsError(path)
-            delete.lift(layout, agent, header.session)
+            delete.lift_delete(layout, agent, header.session)
         header = replace(header, elsewhere=_joined(header.elsewhere))
         _replace(path, iter([file_format.encode_header(_naming(header, data)), data]))
         layout.mark(agent, path.stem)
@@ -131,7 +131,7 @@ def overwrite(layout: Layout, agent: str, name: str, spans: Iterable[tuple[int, 
     path = layout.either_transcript(agent, name)
     with private_files.alone_in(path.parent, wait=True):
         if not os.path.lexists(path):
-            open_session.make_plain(layout, agent, path)
+            open_session.decompress(layout, agent, path)
         with closing(Reading(path)) as reading:
             start = reading.entries_at
         fd = private_files.open_private(path, os.O_RDWR)

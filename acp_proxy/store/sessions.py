@@ -183,7 +183,7 @@ class Sessions(StoreBase):
 
         Raises OSError; Unreadable if the session is deleted but the index learns of it only with the next list.
         """
-        delete.remove(self.layout, listed.agent, listed.session, listed.name, soft=soft)
+        delete.delete_transcript(self.layout, listed.agent, listed.session, listed.name, soft=soft)
         self.layout.journal(listed.agent).sync()
         self.index.remove(listed.agent, [listed.name])
 
@@ -193,10 +193,10 @@ class Sessions(StoreBase):
 
         ``agent``: that agent's folder. ``about``: its name and version, if they are known.
         """
-        from acp_proxy.store.open_session import copied
+        from acp_proxy.store.open_session import create_copy
 
         header = Header(listed.session, listed.cwd, PARTIAL, "", listed.directories)
-        copy = copied(self.layout, (listed.agent, listed.name), header, agent, about, _now())
+        copy = create_copy(self.layout, (listed.agent, listed.name), header, agent, about, _now())
         with contextlib.suppress(Unreadable):  # then its mark stays
             self.add_to_index(agent, file_name(copy), can_wait=True)
         return copy
@@ -228,7 +228,7 @@ class Sessions(StoreBase):
 
     def delete_permanently(self, kept: DeletedSession) -> None:
         """Delete a soft-deleted session permanently. Raises OSError."""
-        delete.remove_kept(self.layout, kept.agent, kept.session, kept.name)
+        delete.delete_permanently(self.layout, kept.agent, kept.session, kept.name)
         with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
             self.index.query(lambda index: index.clear_log(), kept.agent)
 
@@ -253,13 +253,13 @@ class Sessions(StoreBase):
 
     def find_redactable(self, chosen: list[ListedSession] | None, also: Iterable[tuple[str, str]] = ()) -> list[Path]:
         """The files that hold the content of these sessions, or of all sessions if None. ``also``: as ``relatives``."""
-        return self.layout.find_redactable(None if chosen is None else _names(chosen, also))
+        return self.layout.find_redactable(None if chosen is None else _group_names(chosen, also))
 
     def reindex(self, chosen: list[ListedSession] | None, also: Iterable[tuple[str, str]] = ()) -> None:
         """Rebuild the index entries of these sessions, or of all sessions if None. ``also``: as ``relatives``. Raises
         OSError, Unreadable."""
         all_names = {agent: self.layout.list_names(agent) for agent in self.list_agents()} if chosen is None else {}
-        names = all_names if chosen is None else _names(chosen, also)
+        names = all_names if chosen is None else _group_names(chosen, also)
         for agent, each in names.items():
             self.index.read_again(agent, each)
 
@@ -277,7 +277,7 @@ class Sessions(StoreBase):
         self.index.write(lambda index: self.index.update(index, agent, name), can_wait=can_wait)
 
 
-def _names(chosen: list[ListedSession], also: Iterable[tuple[str, str]] = ()) -> dict[str, list[str]]:
+def _group_names(chosen: list[ListedSession], also: Iterable[tuple[str, str]] = ()) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for agent, name in [*((listed.agent, listed.name) for listed in chosen), *also]:
         names.setdefault(agent, []).append(name)

@@ -44,11 +44,11 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
     found = []
     for agent in layout.list_agents():
         with contextlib.suppress(OSError):  # an unreadable journal matters only if there are names
-            delete.complete(layout, agent)
+            delete.complete_interrupted(layout, agent)
         names = layout.list_deleted_names(agent)
         titles = layout.journal(agent).read_state().titles if names else {}
         for name in names:
-            session = _session(layout, agent, name)
+            session = _read_session(layout, agent, name)
             if session is not None:
                 selector = session + aside(name)
                 found.append(DeletedSession(agent, name, session, kept_at(name), titles.get(name), selector))
@@ -61,7 +61,7 @@ def summarize_deleted(layout: Layout, kept: DeletedSession) -> ListedSession:
     """A soft-deleted session as a list would show it."""
     reading = Reading(layout.deleted_transcript(kept.agent, kept.name))
     try:
-        return _listed(kept, reading, summarize(reading))
+        return _make_row_of(kept, reading, summarize(reading))
     finally:
         reading.close()
 
@@ -74,13 +74,13 @@ def restore(layout: Layout, kept: DeletedSession) -> ListedSession:
     reading = Reading(layout.deleted_transcript(kept.agent, kept.name))
     try:
         summary = summarize(reading)
-        listed = _listed(kept, reading, summary)
+        listed = _make_row_of(kept, reading, summary)
     finally:
         reading.close()
     name = delete.restore(layout, kept.agent, kept.session, kept.name)
     if summary.open:
         path = layout.transcript(kept.agent, name)
-        open_session.make_plain(layout, kept.agent, path)
+        open_session.decompress(layout, kept.agent, path)
         transcript = Transcript(path)
         try:
             note = {"type": file_format.GAP, "since": kept.at, "reason": _RESTORED}
@@ -90,7 +90,7 @@ def restore(layout: Layout, kept: DeletedSession) -> ListedSession:
     return replace(listed, name=name)
 
 
-def _session(layout: Layout, agent: str, name: str) -> str | None:
+def _read_session(layout: Layout, agent: str, name: str) -> str | None:
     try:
         reading = Reading(layout.deleted_transcript(agent, name))
     except (OSError, NewerFormat):
@@ -114,7 +114,7 @@ def summarize(reading: Reading) -> Summary:
     return summary
 
 
-def _listed(kept: DeletedSession, reading: Reading, summary: Summary) -> ListedSession:
+def _make_row_of(kept: DeletedSession, reading: Reading, summary: Summary) -> ListedSession:
     header = reading.header or reading.remade_header()
     return ListedSession(
         agent=kept.agent,

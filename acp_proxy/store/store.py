@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
 __all__ += ["ALL", "ListedSession", "drop_rewound", "read_as_v1"]
-__all__ += ["CompressionOptions", "Transcript", "default_root", "load_the_rest", "locked", "open_private"]
+__all__ += ["CompressionOptions", "Transcript", "default_root", "load_the_rest", "lock_file", "open_private"]
 
-locked = lock
+lock_file = lock
 _SYNC = "sync"
 """The directory that a store has if it is part of a history that several machines share."""
 _TRIES, _PAUSE_SECONDS = 100, 0.001  # longer than sync replaces a file
@@ -105,7 +105,7 @@ class StoreBase:
         for reading. Raises StoreRefused.
         """
         self._begin(root, make=make)
-        self.layout = self._checked()
+        self.layout = self._check()
 
     @classmethod
     def open_later(cls, root: Path, problem: StoreRefused) -> "Self":
@@ -125,7 +125,7 @@ class StoreBase:
         """Why the store cannot be written, or None."""
         self._makes, self.is_made = make, True
 
-    def _checked(self) -> Layout:
+    def _check(self) -> Layout:
         """Check the directory, after creating what is missing. Raises StoreRefused."""
         layout = Layout(self.root)
         self.is_made = self._makes or layout.is_made
@@ -142,7 +142,7 @@ class StoreBase:
     def layout(self) -> Layout:
         """Only for a store opened ``later``. Raises OSError."""
         try:
-            return self._checked()
+            return self._check()
         except StoreRefused as problem:
             number = problem.__cause__.errno if isinstance(problem.__cause__, OSError) else errno.EPERM
             raise OSError(number, str(problem), str(self.root)) from problem
@@ -238,7 +238,7 @@ class Store(StoreBase):
 
         Raises OSError; Deleted if the session was deleted and is not ``fresh``.
         """
-        return open_session.begin(self.layout, agent, header, fresh=fresh, parent=parent, until=until)
+        return open_session.open_to_append(self.layout, agent, header, fresh=fresh, parent=parent, until=until)
 
     def find_fork_end(self, agent: str, session: str, point: Point | None, at: str | None = None) -> int | None:
         """How many bytes of a session's transcript, uncompressed, a fork begins with. Raises OSError, NewerFormat.
@@ -291,7 +291,7 @@ class Store(StoreBase):
 
         Call this before its new file exists: otherwise another process could complete the delete by removing that file.
         """
-        store_delete.lift(self.layout, agent, session)
+        store_delete.lift_delete(self.layout, agent, session)
 
     # --- titles and archived sessions
 
@@ -378,7 +378,7 @@ class Store(StoreBase):
     def is_in_use(self, agent: str, session: str) -> bool | None:
         """Whether a process has a session's transcript open to append; None if that cannot be determined."""
         try:
-            with store_delete.unused(self._path(agent, session)) as is_unused:
+            with store_delete.lock_unused(self._path(agent, session)) as is_unused:
                 return not is_unused
         except OSError:  # for example, the store is read-only
             return None

@@ -101,7 +101,7 @@ def test_a_session_that_cannot_be_deleted_exits_with_1(store: Store, monkeypatch
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("acp_proxy.store.layout.Layout.remove", refuse)
+    monkeypatch.setattr("acp_proxy.store.layout.Layout.remove_transcript", refuse)
     result = run(store, "prune", "--keep", "3", "--yes")
     assert result.exit_code == 1
     assert "other: not deleted (EACCES)" in result.stderr

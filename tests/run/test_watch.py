@@ -170,7 +170,7 @@ def is_under_way(path: Path) -> bool:
 
 
 def test_a_line_ends_the_running_compression(patient: Watching, notes: Notes, two_cold: list[Path]) -> None:
-    with Layout(notes.store.root).journal(cold.AGENT).alone():  # it can begin, but not end
+    with Layout(notes.store.root).journal(cold.AGENT).lock():  # it can begin, but not end
         watched = patient(notes.recorder, SOON)
         until(lambda: is_under_way(two_cold[0]))
         [working] = patient.threads("idle")
@@ -183,7 +183,7 @@ def test_a_line_ends_the_running_compression(patient: Watching, notes: Notes, tw
 def test_a_meaningless_line_of_the_editor_ends_the_running_compression(
     patient: Watching, notes: Notes, two_cold: list[Path]
 ) -> None:
-    with Layout(notes.store.root).journal(cold.AGENT).alone():
+    with Layout(notes.store.root).journal(cold.AGENT).lock():
         talk = Talk(notes.store, idle_seconds=SOON)
         until(lambda: is_under_way(two_cold[0]))
         [working] = patient.threads("idle")

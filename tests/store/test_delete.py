@@ -242,7 +242,7 @@ def crashing(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, after
 
 
 STEPS = [
-    (delete, "finish", False),
+    (delete, "finish_delete", False),
     (delete, "move_transcript", False),
     (delete, "move_transcript", True),
     (os, "link", True),
@@ -387,14 +387,14 @@ def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: Both,
 def test_a_transcript_open_for_appending_is_in_use(store: Both, layout: Layout) -> None:
     path = layout.transcript(AGENT, file_name("s"))
     talk.keep(store, AGENT, "s")
-    with delete.unused(path) as is_unused:
+    with delete.lock_unused(path) as is_unused:
         assert is_unused
     transcript = Transcript(path)
-    with delete.unused(path) as is_unused:
+    with delete.lock_unused(path) as is_unused:
         assert not is_unused
     transcript.append(talk.said("still"))
     transcript.close()
-    with delete.unused(path) as is_unused:
+    with delete.lock_unused(path) as is_unused:
         assert is_unused
         fd = os.open(path, os.O_RDONLY)
         with pytest.raises(BlockingIOError):  # nobody can open it now
@@ -408,10 +408,10 @@ def test_without_locks_a_transcript_written_today_may_be_in_use(
     talk.keep(store, AGENT, "s")
     path = layout.transcript(AGENT, file_name("s"))
     monkeypatch.setattr("acp_proxy.transcript.private_files.lock", lambda fd, **how: False)
-    with delete.unused(path) as is_unused:
+    with delete.lock_unused(path) as is_unused:
         assert not is_unused
     cold.age(path, 2)
-    with delete.unused(path) as is_unused:
+    with delete.lock_unused(path) as is_unused:
         assert is_unused
 
 

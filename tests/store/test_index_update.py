@@ -94,7 +94,7 @@ def test_a_session_deleted_during_indexing_has_no_row(
     def overtaken(index: Index, agent: str, name: str, reading: Reading) -> bool:
         if name == older.name:
             monkeypatch.undo()
-            delete.remove(Layout(root), AGENT, "s", name, soft=soft)
+            delete.delete_transcript(Layout(root), AGENT, "s", name, soft=soft)
             (root / "unindexed" / AGENT / name).unlink()
         return Index.update_row(index, agent, name, reading)
 
@@ -523,7 +523,7 @@ def cut_short(store: Both, root: Path, session: str) -> Path:
 def test_a_list_does_not_wait_for_a_delete_and_the_next_one_finishes_it(full: Both, root: Path) -> None:
     path = cut_short(full, root, "a")
     other = Both(root)
-    with Journal(root / "transcripts" / AGENT / "state.jsonl").alone():
+    with Journal(root / "transcripts" / AGENT / "state.jsonl").lock():
         assert listed(other) == ["b"]
         assert path.exists()
     assert listed(other) == ["b"]

@@ -54,14 +54,14 @@ def test_a_session_stays_deleted_until_it_is_lifted(journal: Journal) -> None:
 
 
 def test_the_lock_is_reentrant_and_excludes_others(journal: Journal, path: Path) -> None:
-    with journal.alone():
-        with journal.alone():
+    with journal.lock():
+        with journal.lock():
             pass
-        with pytest.raises(BlockingIOError), Journal(path).alone(wait=False):
+        with pytest.raises(BlockingIOError), Journal(path).lock(wait=False):
             pass
-    with Journal(path).alone(wait=False), pytest.raises(BlockingIOError), journal.alone(wait=False):
+    with Journal(path).lock(wait=False), pytest.raises(BlockingIOError), journal.lock(wait=False):
         pass
-    with journal.alone(wait=False):
+    with journal.lock(wait=False):
         pass
 
 
@@ -244,9 +244,9 @@ def test_what_a_holder_of_the_lock_appends_is_known_without_reading(
     with path.open("ab") as file:
         file.write(b'{"torn')
     kept = kept_as(file_name("c"), talk.time(1))
-    with journal.alone():
+    with journal.lock():
         assert journal.read_deleted() == {"a"}
-        monkeypatch.setattr(Journal, "_events", None)
+        monkeypatch.setattr(Journal, "_read_events", None)
         journal.append(LIFTED, "a", talk.time(2))
         journal.append(DELETED, "b", talk.time(2))
         title(journal, "c", "text")
@@ -261,7 +261,7 @@ def test_what_others_append_meanwhile_is_read(journal: Journal, path: Path) -> N
     journal.append(DELETED, "a", talk.time(1))
     assert journal.read_deleted() == {"a"}
     Journal(path).append(DELETED, "b", talk.time(1))
-    with journal.alone():
+    with journal.lock():
         journal.append(DELETED, "c", talk.time(1))
         assert journal.read_deleted() == {"a", "b", "c"}
 
@@ -317,7 +317,7 @@ def test_erasing_titles_keeps_other_events_and_the_size(journal: Journal, path: 
     journal.append(DELETED, "a", talk.time(1))
     path.write_bytes(path.read_bytes().replace(b"\n", between, 4))
     size = path.stat().st_size
-    with journal.alone():
+    with journal.lock():
         journal.erase_titles([file_name("a")])
     assert path.stat().st_size == size
     assert b"words" not in path.read_bytes()

@@ -157,10 +157,10 @@ def test_an_unchanged_folder_is_not_read(store: Both, other: Both) -> None:
 def test_a_transcript_copied_within_one_clock_tick_is_in_the_next_list(
     store: Both, other: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = index_update._state
+    state = index_update._read_folder_state
     sent(other, store, "a")
     stands_still = state(store.layout, AGENT)
-    monkeypatch.setattr(index_update, "_state", lambda layout, agent: stands_still)
+    monkeypatch.setattr(index_update, "_read_folder_state", lambda layout, agent: stands_still)
     assert listed(store) == ["a"]
     sent(other, store, "b")
     assert listed(store) == ["b", "a"]

@@ -68,10 +68,10 @@ def rename(path: Path, writer: str, count: int) -> None:
     journal = Journal(path)
     for number in range(count):
         session = f"{writer}-{number}"
-        with journal.alone():
+        with journal.lock():
             journal.append(TITLED, session, talk.time(number), title=f"secret {session}")
         journal.append(DELETED, session, talk.time(number))
-        with journal.alone():
+        with journal.lock():
             journal.erase_titles([file_name(session)])
 
 

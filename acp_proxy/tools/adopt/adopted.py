@@ -70,7 +70,7 @@ def _write(layout: Layout, data: bytes, prepare: Callable[[Path], None]) -> Take
         into = layout.transcript(agent, name)
         prepare(into.parent)
         known = layout.journal(agent)
-        with private_files.alone_in(into.parent, wait=True), import_file.on_disk(into, source) as new, known.alone():
+        with private_files.alone_in(into.parent, wait=True), import_file.on_disk(into, source) as new, known.lock():
             if header.session in known.read_deleted():
                 raise NotImported("it was deleted here")
             is_new = not layout.exists(agent, name)
@@ -85,7 +85,7 @@ def _write(layout: Layout, data: bytes, prepare: Callable[[Path], None]) -> Take
 
 def _replace(into: Path, new: Path) -> None:
     """Raises NotImported, OSError."""
-    with delete.unused(into) as is_unused:
+    with delete.lock_unused(into) as is_unused:
         if not is_unused:
             raise NotImported("an editor has it open now")
         if _note(into) is None:

@@ -117,9 +117,9 @@ def _take_in(
         with private_files.alone_in(into.parent, wait=True):  # nobody removes the unfinished file, or compresses it
             known = layout.journal(agent)
             if header.session in known.read_deleted():
-                with known.alone():
+                with known.lock():
                     if header.session in known.read_deleted():
-                        delete.finish(layout, agent, header.session)  # a crash may have interrupted the delete
+                        delete.finish_delete(layout, agent, header.session)  # a crash may have interrupted the delete
             elif layout.exists(agent, name):
                 _compare(source, into, header)
                 return Taken(agent, header.session, prompts, is_new=False)
@@ -229,7 +229,7 @@ def _write(
     known = layout.journal(agent)
     note = {"type": file_format.CONTINUED, "agent": agent, "session": header.session}
     end = file_format.encode_note(stamp, _RUN, note) if names_ids else b""
-    with on_disk(into, source, end) as new, known.alone():
+    with on_disk(into, source, end) as new, known.lock():
         if header.session in known.read_deleted():
             known.append(journal.LIFTED, header.session, stamp)
         layout.mark(agent, into.stem)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from acp_proxy.protocol import acp, jsonrpc
-from acp_proxy.store.journal import events_in
+from acp_proxy.store.journal import find_events
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.reader import Reading
@@ -123,7 +123,7 @@ def of_transcript(reading: Reading) -> Iterator[Stretch]:
 def of_journal(lines: Iterable[tuple[int, bytes]]) -> Iterator[Stretch]:
     """The damaged stretches of a journal. ``lines``: the offset of each line's end, and its bytes."""
     numbered = ((number, end - len(line), line) for number, (end, line) in enumerate(lines))
-    return Scan(events_in, lambda number, _: Beside(number + 1, "", "event")).stretches(numbered)
+    return Scan(find_events, lambda number, _: Beside(number + 1, "", "event")).stretches(numbered)
 
 
 def named(entry: Entry) -> str:

@@ -142,13 +142,13 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool, is_here: bool) 
     agent, session, name = candidate.agent, candidate.session, candidate.name
     path = layout.deleted_transcript(agent, name) if candidate.is_kept else layout.transcript(agent, name)
     try:
-        with layout.journal(agent).alone(), delete.unused(path) as is_unused:  # keeps others from decompressing it
+        with layout.journal(agent).lock(), delete.lock_unused(path) as is_unused:  # keeps others from decompressing it
             if not is_unused or (candidate.written is not None and _written(path) != candidate.written):
                 return IN_USE
             if candidate.is_kept:
-                delete.remove_kept(layout, agent, session, name, is_here=is_here)
+                delete.delete_permanently(layout, agent, session, name, is_here=is_here)
             else:
-                delete.remove(layout, agent, session, name, soft=soft, is_unused=True, is_here=is_here)
+                delete.delete_transcript(layout, agent, session, name, soft=soft, is_unused=True, is_here=is_here)
     except OSError as problem:
         return errno_name(problem)
     return None

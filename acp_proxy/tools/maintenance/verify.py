@@ -463,7 +463,7 @@ def repair_finding(store: Sessions, finding: Finding) -> Path | None:
 
 def _transcript(layout: Layout, catalog: StoreIndex, finding: Finding, stamp: str) -> Path | None:
     path = plain(finding.path)
-    decompressed = open_session.make_plain(layout, finding.agent, path)
+    decompressed = open_session.decompress(layout, finding.agent, path)
     copy = layout.backup(finding.agent, finding.name, stamp)
     is_mended = mend.mend_transcript(path, copy) > 0
     if is_mended or decompressed:

@@ -20,7 +20,7 @@ from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.redaction.masking import MaskedSpan, Masking, changed
 from acp_proxy.redaction.split_secrets import Spread
 from acp_proxy.store import fork, open_session
-from acp_proxy.store.journal import Event, events_in
+from acp_proxy.store.journal import Event, find_events
 from acp_proxy.store.sessions import ListedSession, Sessions
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.private_files import JOURNAL_FILE, alone_in, make_directory, open_private, read_at, write_at
@@ -55,7 +55,7 @@ def redact_stored(
                     _keep(file_names.compressed(path), file_names.compressed(original))
                 file_names.compressed(path).unlink()
                 return found
-            open_session.make_plain(layout, path.parent.name, path)
+            open_session.decompress(layout, path.parent.name, path)
         found = redact_file(path, masking, dry=False, original=original)
         if path.name == JOURNAL_FILE:  # even if nothing was found: an earlier run may have been interrupted here
             for name in layout.journal(path.parent.name).read_state().titles:  # the search tables have them too
@@ -168,7 +168,7 @@ def _outside_events(line: bytes, changes: list[MaskedSpan]) -> list[MaskedSpan]:
     """
 
     def events(data: bytes) -> list[Event]:
-        return [structs.replace(piece.value, title=None) for piece in events_in(data)]
+        return [structs.replace(piece.value, title=None) for piece in find_events(data)]
 
     if not changes or not (before := events(line)):
         return changes

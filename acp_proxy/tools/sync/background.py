@@ -16,7 +16,7 @@ from pathlib import Path
 
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.run.start_sync import FOLDER, LOCK, WAITING, note_trouble
-from acp_proxy.store.store import PRIVATE_UMASK, locked, open_private
+from acp_proxy.store.store import PRIVATE_UMASK, lock_file, open_private
 
 _EVERY = 60.0
 """Seconds between the beginnings of two rounds."""
@@ -65,7 +65,7 @@ def _is_first(folder: Path, waiting: ExitStack) -> bool:
         return False
     waiting.callback(os.close, fd)
     try:
-        locked(fd)
+        lock_file(fd)
     except BlockingIOError:
         return False
     return True

@@ -85,7 +85,7 @@ class Shared(StoreBase):
         whole = data.rfind(b"\n") + 1
         found = []
         for line in data[:whole].split(b"\n"):
-            found += [move for piece in journal.events_in(line) if (move := _move(piece.value)) is not None]
+            found += [move for piece in journal.find_events(line) if (move := _move(piece.value)) is not None]
         return found, since + whole
 
     def labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
@@ -99,7 +99,7 @@ class Shared(StoreBase):
 
     def is_open(self, agent: str, name: str) -> bool:
         """Whether somebody has it open to append."""
-        with store_delete.unused(self.layout.either_transcript(agent, name)) as is_unused:
+        with store_delete.lock_unused(self.layout.either_transcript(agent, name)) as is_unused:
             return not is_unused
 
     def size(self, agent: str, name: str) -> int:
@@ -147,15 +147,15 @@ class Shared(StoreBase):
 
     def delete(self, agent: str, name: str, uid: str) -> None:
         """Delete a session for good, unless the name is another session's now."""
-        with self.layout.journal(agent).alone():
+        with self.layout.journal(agent).lock():
             looked = self.look(agent, name)
             if looked is None or looked[0] != uid:
                 return
             session = looked[1].session
             if file_names.is_kept(name):
-                store_delete.remove_kept(self.layout, agent, session, name)
+                store_delete.delete_permanently(self.layout, agent, session, name)
             else:
-                store_delete.remove(self.layout, agent, session, name, soft=False)
+                store_delete.delete_transcript(self.layout, agent, session, name, soft=False)
             self.layout.journal(agent).sync()
         with suppress(Unreadable):
             self.index.remove(agent, [name])
@@ -168,7 +168,7 @@ class Shared(StoreBase):
         uid, session = looked[0], looked[1].session
         if not is_hidden:
             return store_delete.restore(self.layout, agent, session, name)
-        store_delete.remove(self.layout, agent, session, name, soft=True)
+        store_delete.delete_transcript(self.layout, agent, session, name, soft=True)
         with suppress(Unreadable):
             self.index.remove(agent, [name])
         kept = (

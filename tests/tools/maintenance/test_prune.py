@@ -115,18 +115,18 @@ def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
     """It is compressed when it is chosen, and decompressed and open before it can be deleted."""
     cold.kept(store, "s")
     cold.compressed_now(store, "s")
-    alone, opened = Journal.alone, list[Transcript]()
+    alone, opened = Journal.lock, list[Transcript]()
 
     @contextmanager
     def quicker(journal: Journal) -> Iterator[None]:
         if not opened:
-            monkeypatch.setattr(Journal, "alone", alone)
+            monkeypatch.setattr(Journal, "lock", alone)
             opened.append(Both(store.root).open_to_append(AGENT, talk.header("s"), fresh=False))
         with alone(journal):
             yield
 
     [candidate] = [each for each in find_candidates(store) if each.session == "s"]
-    monkeypatch.setattr(Journal, "alone", quicker)
+    monkeypatch.setattr(Journal, "lock", quicker)
     assert [trouble for _, trouble in prune_sessions(store, [candidate], soft=soft)] == [IN_USE]
     opened[0].append(talk.said("more"))
     opened[0].close()

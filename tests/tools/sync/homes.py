@@ -33,7 +33,7 @@ class Home:
         """One more turn of the session with this title."""
         [row] = self.store.find_titled(title)
         session, path = row.session, self.store.layout.transcript(AGENT, row.name)
-        open_session.make_plain(self.store.layout, AGENT, path)
+        open_session.decompress(self.store.layout, AGENT, path)
         transcript = Transcript(path)
         transcript.append(talk.prompt(text, session=session, run=text) + talk.answer(run=text))
         transcript.close()
