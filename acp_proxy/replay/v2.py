@@ -14,6 +14,8 @@ from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, update_kinds,
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay import truncate, update_lines, updates
 from acp_proxy.replay.replayer import Replayer
+from acp_proxy.replay.terminals import Newest
+from acp_proxy.replay.unfinished import CARRIED
 from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import Update
 from acp_proxy.transcript import file_format
@@ -61,8 +63,9 @@ class V2Replayer:
         """The run and the id of each user message that was replayed."""
         self._own: set[tuple[str, str | None]] = set()
         """Those of them that acp-proxy wrote."""
-        self._asked: dict[str, list[bytes]] = {}
-        """By call: what permission requests said about it since its last update."""
+        self._asked: Newest[str, Members] = Newest(CARRIED)
+        """By call: what permission requests stated about it since its last update. Bounded, since some calls never come
+        (the user refuses) and nothing says so."""
         self._open: dict[tuple[str, str], None] = {}
         self._ended: set[tuple[str, str]] = set()
         """The calls and compactions that have not ended, and those that have, by kind and id."""
@@ -113,7 +116,8 @@ class V2Replayer:
         self._may_go_on = update.raw is entry.raw
         told = self._said([said for said in self._waiting if said.run == update.run and said.message is not None])
         if update.kind in _CALLS and (id := acp.text(update.value, "toolCallId")) is not None:
-            told += self._asked.pop(id, [])
+            if (asked := self._asked.pop(id)) is not None:
+                told.append(update_lines.update(self._session, update_kinds.TOOL_CALL_UPDATE, asked))
             self._stands(update_kinds.TOOL_CALL_UPDATE, id, update)
         elif update.kind == update_kinds.COMPACTION and (id := acp.text(update.value, "compactionId")) is not None:
             self._stands(update_kinds.COMPACTION, id, update)
@@ -158,9 +162,12 @@ class V2Replayer:
             members = update_lines.asked_about_subject(raw)
         except (ValueError, KeyError):
             return
-        self._asked.setdefault(id, []).append(
-            update_lines.update(self._session, update_kinds.TOOL_CALL_UPDATE, members)
-        )
+        # In version 2 an update replaces the fields that it names, so several statements are one with the last values.
+        asked = (self._asked.pop(id) or {}) | members
+        if (size := _size_of(asked)) > CARRIED:
+            asked, size = members, _size_of(members)
+        self._asked.trim()  # before the newest is added, which is kept whatever its size: its call comes next
+        self._asked.put(id, asked, size)
 
     def _noted(self, run: str, note: Mapping[str, object]) -> list[bytes]:
         """A turn has failed, or the session was opened again: what was said until then was never repeated."""
@@ -180,6 +187,10 @@ class V2Replayer:
             self._own.add((said.run, id))
         self._waiting = [said for said in self._waiting if said not in waiting]
         return told
+
+
+def _size_of(members: Members) -> int:
+    return sum(len(name) + len(raw) for name, raw in members.items())
 
 
 def _failed(session: str, kind: str, id: str) -> bytes:

@@ -1,9 +1,13 @@
 """A replay in version 2: what was recorded, byte for byte, and what a client needs beside it."""
 
 import json
+import tracemalloc
 from typing import Any
 
+import pytest
+
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay.unfinished import CARRIED
 from acp_proxy.replay.v2 import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks, AlikeChunksFinder
@@ -69,13 +73,36 @@ def test_a_compaction_that_never_ended_has_failed() -> None:
     assert len(replayed(begun, told("compaction_update", compactionId="k", status="completed"))) == 2
 
 
-def test_what_a_permission_request_says_about_a_call_is_told_if_the_call_comes() -> None:
-    subject = {"type": "tool_call", "toolCall": {"toolCallId": "c", "rawInput": 1.0}}
+def permission(call: str, **fields: Any) -> Entry:
+    subject = {"type": "tool_call", "toolCall": {"toolCallId": call, **fields}}
     params = {"sessionId": "s", "title": "May I?", "options": [], "subject": subject}
-    question = entry({"jsonrpc": "2.0", "id": 1, "method": "session/request_permission", "params": params})
+    return entry({"jsonrpc": "2.0", "id": 1, "method": "session/request_permission", "params": params})
+
+
+def test_what_a_permission_request_says_about_a_call_is_told_if_the_call_comes() -> None:
+    question = permission("c", rawInput=1.0)
     assert replayed(question) == []
     done = told("tool_call_update", toolCallId="c", status="completed")
     assert replayed(question, done)[0] == {"sessionUpdate": "tool_call_update", "toolCallId": "c", "rawInput": 1.0}
+
+
+def test_several_permission_requests_about_a_call_are_one_update_with_the_last_values() -> None:
+    done = told("tool_call_update", toolCallId="c", status="completed")
+    first, *rest = replayed(permission("c", title="Old", kind="edit"), permission("c", title="New"), done)
+    assert first == {"sessionUpdate": "tool_call_update", "toolCallId": "c", "title": "New", "kind": "edit"}
+    assert len(rest) == 1
+
+
+@pytest.mark.parametrize("name", ["c", "c{}"], ids=["one call", "many calls"])
+def test_permission_requests_for_calls_that_never_come_take_a_bounded_amount_of_memory(name: str) -> None:
+    replay = telling()
+    tracemalloc.start()
+    try:
+        for number in range(32):
+            replay.add(number, permission(name.format(number), **{f"field{number}": "x" * 256 * 1024}))
+        assert tracemalloc.get_traced_memory()[0] < 2 * CARRIED
+    finally:
+        tracemalloc.stop()
 
 
 def test_entries_of_a_forks_parent_are_told_with_the_forks_id() -> None:
