@@ -116,6 +116,7 @@ class Proxied(Link):
     def receive(self) -> Message:
         while not self._heard:
             self._pass_on(SECONDS)
+        self.recorder.flush()  # updates are recorded a moment after they have passed
         return self._heard.popleft()
 
     def end(self) -> list[Message]:
@@ -149,7 +150,7 @@ class Proxied(Link):
     def _close(self) -> list[Message]:
         self._relay.finish_work(SECONDS)
         for known in self.recorder._sessions.values():  # a process that ends closes what it has open
-            self.recorder._sessions.files.close(known)
+            self.recorder._sessions.close(known)
         os.close(self._to_client)
         os.close(self._to_agent)
         while self._ends:

@@ -133,7 +133,7 @@ class Passage:
                 reading.close()
                 kept[reading.header.session] = [one.raw for one in entries if one is not None and one.raw is not None]
         for session in kept:
-            self._recorder.delete(session)
+            self._recorder.store.delete(self._recorder.agent, session)
         return kept
 
 

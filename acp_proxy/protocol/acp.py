@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from acp_proxy.protocol import json_splice, jsonrpc, update_kinds
-from acp_proxy.protocol.jsonrpc import Request, RequestId
+from acp_proxy.protocol.jsonrpc import RequestId
 
 SESSION_METHODS = "session/"
 """The beginning of every method about sessions."""
@@ -161,59 +161,13 @@ def plain_update_session(line: bytes) -> bytes | None:
     return found.group()[:-1] if found else None
 
 
-_PROMPT_BEGINNING = (
-    rb'\{"jsonrpc":"2\.0",(?:"id":(\d{1,18}|"[^"\\]*"),"method":"session/prompt"|"method":"session/prompt","id":(\d{1,18}|"[^"\\]*"))'
-    rb',"params":\{"sessionId":"([^"\\]*)"'
-)
-_BLOCKS = b',"prompt":['
-_ID = rb'"id":(0|-?[1-9][0-9]{0,18}|"[ !#-\[\]-~]*"),'
-_METHOD = rb'"method":"([ !#-\[\]-~]+)",'
-_BEGINNING = rb'\{"jsonrpc":"2\.0",(?:%b)?(?:"result":|"error":|%b(?:%b)?"params":)' % (_ID, _METHOD, _ID)
+_SESSION_ID = re.compile(rb'"sessionId"\s*:\s*"([^"\\]*)"')
 
 
-def prompt_beginning(line: bytes) -> Request | None:
-    """Read a prompt from the first bytes of its line, if they are written as the official SDKs write them.
-
-    The returned request has an empty ``raw``. Its ``prompt`` holds the blocks that are complete in these bytes: none,
-    some or all. None: the line does not begin like a prompt.
-    """
-    found = re.match(_PROMPT_BEGINNING, line)
-    if found is None:
-        return None
-    try:
-        id, session = jsonrpc.parse(found[1] or found[2]), found[3].decode()
-    except ValueError:
-        return None
-    return Request(
-        b"", jsonrpc.request_id(id, b""), PROMPT, {"sessionId": session, "prompt": _blocks(line, found.end())}
-    )
-
-
-def _blocks(line: bytes, at: int) -> list[object]:
-    if not line.startswith(_BLOCKS, at):
-        return []
-    text = json_splice.decode(line[at + len(_BLOCKS) - 1 :])
-    try:
-        return [
-            jsonrpc.parse(json_splice.encode(text[start:end])) for start, end in json_splice.elements_before_break(text)
-        ]
-    except (ValueError, RecursionError):
-        return []
-
-
-def beginning(line: bytes) -> tuple[RequestId | None, str | None] | None:
-    """The id and the method in the first bytes of a line, if they are written as the official SDKs write them. A
-    notification has no id, an answer no method.
-
-    None: the line does not begin like a message, or the id or the method is not plain text.
-    """
-    found = re.match(_BEGINNING, line)
-    if found is None:
-        return None
-    id, method = found[1] or found[3], found[2]
-    if id is None and method is None:
-        return None
-    return RequestId(id.decode()) if id is not None else None, method.decode() if method is not None else None
+def session_in(beginning: bytes) -> str | None:
+    """The session id in the first bytes of a line that is too long to be parsed, or None."""
+    found = _SESSION_ID.search(beginning, 0, 4096)
+    return found[1].decode("utf-8", "replace") if found else None
 
 
 def renamed(raw: bytes, method: str) -> bytes:

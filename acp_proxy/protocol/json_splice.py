@@ -4,10 +4,9 @@ Works on ``str``: offsets count characters. Raises ValueError for text that is n
 duplicate keys the last one counts, as in common parsers.
 """
 
-import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from json.decoder import JSONDecoder
 
 Span = tuple[int, int]
@@ -73,20 +72,7 @@ def without(text: str, start: int, key: str) -> str:
 
 def elements(text: str, start: int = 0) -> list[Span]:
     """The spans of an array's values. The array begins at ``start``, or after white space there. Raises ValueError."""
-    return list(_elements(text, start))
-
-
-def elements_before_break(text: str, start: int = 0) -> list[Span]:
-    """Like ``elements``, for an array that may break off: returns the complete values, never raises."""
-
-    def found() -> Iterator[Span]:
-        with contextlib.suppress(ValueError):
-            yield from _elements(text, start)
-
-    return list(found())
-
-
-def _elements(text: str, start: int) -> Iterator[Span]:
+    spans: list[Span] = []
     at = _expect(text, _skip(text, start), "[")
     is_over = text[at : at + 1] == "]"
     while not is_over:
@@ -94,7 +80,8 @@ def _elements(text: str, start: int) -> Iterator[Span]:
         at = _skip(text, span[1])
         is_over = text[at : at + 1] == "]"
         at = at if is_over else _expect(text, at, ",")
-        yield span
+        spans.append(span)
+    return spans
 
 
 def replaced(text: str, changes: Iterable[tuple[Span, str]]) -> str:

@@ -106,7 +106,7 @@ class ShownIds(Aliases):
         match effect:
             case AmendTitles(data):
                 return replace(effect, data=self._shown_lines(data), ours=self.ours)
-            case Forward(to, data, begins=True, ends=True) if to is Peer.CLIENT:
+            case Forward(to, data) if to is Peer.CLIENT:
                 return replace(effect, data=self._shown_lines(data))
         return effect
 

@@ -19,7 +19,7 @@ from acp_proxy.proxy.effects import (
     FindSession,
     Forward,
     ListSessions,
-    RecordPiece,
+    RecordGap,
     Warn,
     WriteToStderr,
 )
@@ -27,10 +27,10 @@ from acp_proxy.proxy.events import (
     AgentEnded,
     Event,
     LinesRead,
+    LineTooLong,
     OutputTaken,
     PageEmptied,
     PastRead,
-    PieceRead,
     ReplayEnded,
     SessionFound,
 )
@@ -72,8 +72,6 @@ class Connection:
         """The session updated last, and the beginning of its updates."""
         self._is_checked = False
         """Whether its updates pass: nothing has happened since the last one that could concern them."""
-        self._long: dict[Peer, str | None] = {}
-        """The peers whose long line passes in pieces now, each with the session that records it, if any."""
         self._said_crowded = False
         self._negotiation = Negotiation(settings, self._service, self._notebook, self._filing, self._loads)
 
@@ -117,10 +115,9 @@ class Connection:
         """Let these whole lines pass without ``handle`` if their only effect is that a request is remembered or
         answered, and do that. Returns whether they pass. Nothing of a load under way passes from the agent.
         """
-        return self._may_go_unread(sender) and self._scribe.let_pass(lines, sender)
-
-    def _may_go_unread(self, sender: Peer) -> bool:
-        return not (self._renames or (sender is Peer.AGENT and self._loads.open_loads))
+        if self._renames or (sender is Peer.AGENT and self._loads.open_loads):
+            return False
+        return self._scribe.let_pass(lines, sender)
 
     @property
     def _renames(self) -> bool:
@@ -133,8 +130,8 @@ class Connection:
         match event:
             case LinesRead(peer, lines):
                 effects = self._client_lines(lines) if peer is Peer.CLIENT else self._agent_lines(lines)
-            case PieceRead(peer, data, last):
-                effects = self._piece(peer, data, first=False, last=last)
+            case LineTooLong(peer, beginning):
+                effects = self._line_too_long(peer, beginning)
             case SessionFound():
                 self._is_checked = False
                 effects = self._lookups.take_found(event)
@@ -161,45 +158,15 @@ class Connection:
             )
         return effects
 
-    # --- lines that are too long to hold
-
-    def opens_long_line(self, peer: Peer, data: bytes) -> list[Effect] | None:
-        """Start to pass a long line in pieces, if its first bytes (``data``) show a plain update, a prompt, or that it
-        has no meaning here.
-
-        The rest must then come as ``PieceRead``. None: the line must be held until it is complete.
-        """
-        recorded: list[Effect] = []
-        if self._may_go_unread(peer) and self._scribe.begin_passing(data, peer):
-            self._long[peer] = None
-            return self._piece(peer, data, first=True, last=False)
-        if peer is Peer.AGENT:
-            id = acp.plain_update_session(data)
-            session = self._plain_session(id, data) if id is not None and not self._renames else None
-            if session is None or SESSION_INFO in data or self._tells_state(data):
-                return None
-            if not (self._filing.is_named or not self._notebook.records):
-                return None
-        else:
-            request = acp.prompt_beginning(data) if not self._renames else None
-            session = acp.session_id(request.params) if request is not None else None
-            if request is None or session is None or self._lookups.is_unknown(session):
-                return None
-            if self._loads.compare_first(session):
-                return None
-            self._is_checked = False
-            settled = self._loads.prompt(session, None)
-            recorded = [*settled, *self._scribe.prompt_begins(session, request)]
-        self._long[peer] = session if self._notebook.records else None
-        return self._filing.filed([*recorded, *self._piece(peer, data, first=True, last=False)])
-
-    def _piece(self, peer: Peer, data: bytes, *, first: bool, last: bool) -> list[Effect]:
-        if peer not in self._long:  # the line was ended already, because the agent has ended
-            return []
-        session = self._long.pop(peer) if last else self._long[peer]
-        self._scribe.passed(peer, data, last=last)
-        forward = Forward(peer.other, data, first=peer is Peer.AGENT, begins=first, ends=last)
-        return [RecordPiece(session, peer, data, first, last), forward] if session is not None else [forward]
+    def _line_too_long(self, peer: Peer, beginning: bytes) -> list[Effect]:
+        """A line of which no more is read: its bytes pass, and its session's transcript lacks it."""
+        effects: list[Effect] = [
+            Warn(f"a line of the {peer.value} is too long to be read. It passes unchanged, and is not recorded.")
+        ]
+        session = acp.session_in(beginning)
+        if session is not None and self._notebook.records:
+            effects += self._filing.filed([RecordGap(session, "EMSGSIZE")])
+        return effects
 
     # --- from the client
 
@@ -339,7 +306,7 @@ class Connection:
     def _plain_session(self, id: bytes, data: bytes) -> str | None:
         """The session id, if this session's updates can pass without being parsed; else None.
 
-        ``id``: the raw bytes of the id. ``data``: the line, or its first bytes.
+        ``id``: the raw bytes of the id. ``data``: the line.
         """
         try:
             session = id.decode()
@@ -550,8 +517,7 @@ class Connection:
         return [*effects, *self._titled(session), *self._loads.send(session, line)]
 
     def _agent_ended(self, how: str) -> list[Effect]:
-        effects = self._piece(Peer.AGENT, b"", first=False, last=True)
-        effects += self._said(self._handovers.agent_ended())
+        effects = self._said(self._handovers.agent_ended())
         for session, id in self._notebook.accepted():
             effects += self._loads.send_waiting_in_turn(session)
             effects += self._notebook.prompt_failed(session, how, id)

@@ -75,14 +75,11 @@ class RecordUpdates(ForTranscript, frozen=True):
     data: bytes
 
 
-class RecordPiece(ForTranscript, frozen=True):
-    """A piece of a line that is too long to hold. No other entry of its session comes between the pieces."""
+class RecordGap(ForTranscript, frozen=True):
+    """From here on, entries of a session are missing. ``reason``: an errno's name."""
 
     session: str
-    peer: Peer
-    data: bytes
-    first: bool
-    last: bool
+    reason: str
 
 
 class RecordNote(ForTranscript, frozen=True):
@@ -111,16 +108,13 @@ class ForgetSession(ForTranscript, frozen=True):
 class Forward(Struct, frozen=True):
     """Send bytes to a peer.
 
-    ``first``: do not wait for the transcript. ``own``: a message from acp-proxy. ``begins``, ``ends``: the bytes begin
-    or end a line; only pieces of a long line lack one of them. Between these pieces nothing else goes to that peer.
+    ``first``: do not wait for the transcript. ``own``: a message from acp-proxy.
     """
 
     to: Peer
     data: bytes
     first: bool = False
     own: bool = False
-    begins: bool = True
-    ends: bool = True
 
 
 class WriteToStderr(Struct, frozen=True):
@@ -337,7 +331,7 @@ Recording = (
     | BeginTurn
     | RecordLine
     | RecordUpdates
-    | RecordPiece
+    | RecordGap
     | RecordNote
     | EndTurn
     | ForgetSession

@@ -15,12 +15,14 @@ class LinesRead(Struct, frozen=True):
     lines: list[bytes]
 
 
-class PieceRead(Struct, frozen=True):
-    """The next piece of a long line. ``last``: it ends with the newline, or at the end of the peer's output."""
+class LineTooLong(Struct, frozen=True):
+    """A line that is not held in memory: after this event, its bytes go to the other peer as they come.
+
+    ``beginning``: its first bytes.
+    """
 
     peer: Peer
-    data: bytes
-    last: bool
+    beginning: bytes
 
 
 class SessionFound(Struct, frozen=True):
@@ -99,4 +101,4 @@ class AgentEnded(Struct, frozen=True):
     how: str
 
 
-Event = LinesRead | PieceRead | SessionFound | ReplayEnded | PastRead | OutputTaken | PageEmptied | AgentEnded
+Event = LinesRead | LineTooLong | SessionFound | ReplayEnded | PastRead | OutputTaken | PageEmptied | AgentEnded

@@ -14,10 +14,10 @@ from acp_proxy.proxy.effects import (
     ForTranscript,
     IdentifyAgent,
     ProtocolVersion,
+    RecordGap,
     Recording,
     RecordLine,
     RecordNote,
-    RecordPiece,
     RecordUpdates,
 )
 from acp_proxy.proxy.session_log import WAITING_LIMIT
@@ -65,11 +65,17 @@ def _size(effect: Recording) -> int:
     match effect:
         case RecordLine(raw=raw):
             return len(raw)
-        case RecordPiece(data=data):
-            return len(data)
         case RecordUpdates(data=data):
             return len(data)
         case RecordNote(note=note):
             return len(jsonrpc.dump(note))
-        case IdentifyAgent() | ProtocolVersion() | BeginTranscript() | BeginTurn() | EndTurn() | ForgetSession():
+        case (
+            IdentifyAgent()
+            | ProtocolVersion()
+            | BeginTranscript()
+            | BeginTurn()
+            | EndTurn()
+            | ForgetSession()
+            | RecordGap()
+        ):
             return 0

@@ -6,7 +6,7 @@ Does not decide where lines go.
 from collections.abc import Callable
 
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
-from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request, RequestId, Response
+from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request, Response
 from acp_proxy.proxy.effects import Recording
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.session_log import SessionLog
@@ -18,7 +18,7 @@ _HEEDED_OF_CLIENT = acp.EXTENSIONS | {*_TOLD, acp.INITIALIZE}
 _SESSION_METHOD = b'"session/'
 """Bytes in nearly every line that means something here, to recognise such a line without parsing it."""
 _LONG = 1024 * 1024
-"""Bytes: a longer line would have passed in pieces; to read it twice would take long."""
+"""Bytes. A line is parsed here and, if it has a meaning, once more: too much for a longer one."""
 _HEEDED = acp.RECORDED_REQUESTS | acp.TERMINALS
 """Agent requests that mean something here."""
 _OWN = acp.SESSION_METHODS, "terminal/"
@@ -35,8 +35,6 @@ class Scribe:
         self._ledger = ledger
         self._notebook = notebook
         self._is_in_question = is_in_question
-        self._output: tuple[OpenRequest, bytearray] | None = None
-        """The client's long answer that passes in pieces now, if a terminal's output is in it; and its request."""
 
     def let_pass(self, lines: bytes, sender: Peer) -> bool:
         """Let these whole lines pass if their only effect here is that a request is remembered or answered, and do
@@ -50,44 +48,6 @@ class Scribe:
             return all(self._means_nothing(jsonrpc.read_message(line), sender) for line in framing.cut(lines))
         message = jsonrpc.read_message(lines)
         return self._means_nothing(message, sender) or self._remember_only(message, sender)
-
-    def begin_passing(self, beginning: bytes, sender: Peer) -> bool:
-        """Let a long line that is not whole yet pass in pieces, if it has, by its first bytes, no meaning here beyond
-        its id, or is the output of a terminal. Returns whether it passes; then its pieces must go to ``passed``."""
-        found = acp.beginning(beginning)
-        if found is None:
-            return False
-        id, method = found
-        if method is None:
-            return sender is Peer.CLIENT and id is not None and self._begin_answer(id)
-        if sender is Peer.AGENT and id is not None:
-            return method not in _HEEDED
-        if method.startswith(_OWN) or method in _HEEDED_OF_CLIENT:
-            return False
-        if id is not None:
-            self._ledger.add(Peer.CLIENT, Request(b"", id, method, None), None)
-        return True
-
-    def _begin_answer(self, id: RequestId) -> bool:
-        found = self._ledger.first(Peer.AGENT, id)
-        if found is None:
-            return True
-        if found.request.method != acp.TERMINAL_OUTPUT:
-            return False
-        self._output = found, bytearray()
-        return True
-
-    def passed(self, sender: Peer, piece: bytes, *, last: bool) -> None:
-        """A piece of such a line passes."""
-        if sender is Peer.AGENT or self._output is None:
-            return
-        found, line = self._output
-        line += piece
-        if last:
-            self._output = None
-            self._ledger.take(Peer.AGENT, found.request.id)
-            if found.session is not None:
-                self._notebook.terminal_answered(found.session, acp.TERMINAL_OUTPUT, found.request.params, line)
 
     def recorded(self, sender: Peer, message: Message) -> list[Recording]:
         """The recording effects of a message or a batch. Enters requests into the ledger, and closes answered ones."""
@@ -110,11 +70,6 @@ class Scribe:
                 return self.answered(found, message)
             case _:
                 return []
-
-    def prompt_begins(self, session: str, request: Request) -> list[Recording]:
-        """The recording effects before a prompt that is recorded in pieces, as it passes."""
-        self._ledger.add(Peer.CLIENT, request, session)
-        return self._notebook.prompt_begins(session, acp.member(request.params, "prompt"), request.id)
 
     def _request_recorded(self, sender: Peer, request: Request, method: str, session: str | None) -> list[Recording]:
         if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:

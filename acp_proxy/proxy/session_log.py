@@ -291,17 +291,6 @@ class SessionLog:
         effects = [*self._begun(session), RecordLine(session, Peer.CLIENT, raw)]
         return effects if self.is_live(session) else [*effects, EndTurn(session)]
 
-    def prompt_begins(self, session: str, blocks: object, id: RequestId | None = None) -> list[Recording]:
-        """Begin the turn of a prompt that passes in pieces. ``blocks``: those in its first bytes.
-
-        Later blocks may have a better title, so only a line of text counts, not what would stand in for one.
-        """
-        begun = self._turn_begun(session, id)
-        if begun and (known := self.sessions[session]).untold:
-            known.titles.consider(blocks)
-            known.titles = Titles(known.titles.line)
-        return begun
-
     def _turn_begun(self, session: str, id: RequestId | None) -> list[Recording]:
         if not self.records:
             return []

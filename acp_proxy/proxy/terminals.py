@@ -25,8 +25,7 @@ class Terminal(Struct):
 
     ``output``: all of it, or None if it is unknown or too large. ``truncated``: the client kept only its end.
     ``exit_status``: the protocol's, or None. ``shown``: a tool call refers to it. ``has_news``: the client has sent
-    output that was not noted. ``released``: the agent has released it. ``unread``: the client's last answer with
-    output, if that is a long line; it is read when the terminal is noted.
+    output that was not noted. ``released``: the agent has released it.
     """
 
     output: str | None = None
@@ -36,12 +35,11 @@ class Terminal(Struct):
     has_news: bool = False
     is_final: bool = False
     released: bool = False
-    unread: bytes | bytearray = b""
 
     @property
     def size(self) -> int:
         """Its bytes in memory."""
-        return _TERMINAL + len(self.output or "") + len(self.unread)
+        return _TERMINAL + len(self.output or "")
 
 
 class SessionTerminals:
@@ -67,10 +65,7 @@ class Terminals:
         self._shown_size = 0
 
     def answered(self, known: SessionTerminals, method: str, params: object, result: object) -> None:
-        """The client has answered a request about a terminal. ``method``, ``params``: of the request.
-
-        ``result``: of the answer; or the answer's line, as a bytearray, if it is long and has output.
-        """
+        """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
         terminals, running = known.open, known.running
         if method == acp.TERMINAL_CREATE:
             if (id := acp.text(result, "terminalId")) is not None and self._has_room(_TERMINAL):
@@ -82,12 +77,7 @@ class Terminals:
         id = acp.text(params, "terminalId") or ""
         if (found := terminals.get(id) or running.get(id)) is None:
             return
-        if isinstance(result, bytearray):
-            self._shown_size += len(result) - len(found.unread)
-            found.unread = result
-            if not self._has_room(0):
-                self._read(found)
-        elif method == acp.TERMINAL_OUTPUT:
+        if method == acp.TERMINAL_OUTPUT:
             self._told(found, result)
         elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
             found.exit_status = _exit_status({key: result.get(key) for key in ("exitCode", "signal")})
@@ -96,18 +86,13 @@ class Terminals:
     def _told(self, found: Terminal, result: object) -> None:
         if (output := acp.text(result, "output")) is None:
             return
-        self._shown_size -= len(found.output or "") + len(found.unread)
-        found.has_news, found.unread = True, b""
+        self._shown_size -= len(found.output or "")
+        found.has_news = True
         found.output = output if self._has_room(len(output)) else None
         self._shown_size += len(found.output or "")
         found.truncated = acp.member(result, "truncated") is True
         found.is_final = acp.member(result, "exitStatus") is not None
         found.exit_status = _exit_status(acp.member(result, "exitStatus")) or found.exit_status
-
-    def _read(self, found: Terminal) -> None:
-        line, found.unread = found.unread, b""
-        self._shown_size -= len(line)
-        self._told(found, acp.member(jsonrpc.look(line), "result") if line else None)
 
     def released(self, session: str, known: SessionTerminals, params: object) -> list[Recording]:
         """The agent has released a terminal: note its last state, or wait for the turn's end if no call shows it."""
@@ -117,7 +102,6 @@ class Terminals:
             return []
         for terminals in (known.open, known.running):
             if id in terminals:
-                self._read(terminals[id])
                 terminals[id].released = True
         found = known.open.pop(id, None)
         if found is None and (found := known.running.pop(id, None)) is not None and not found.has_news:
@@ -130,8 +114,6 @@ class Terminals:
         if not (known.open or known.running):  # the usual case
             return []
         shown = {id: found for id, found in known.open.items() if found.shown}
-        for found in (*shown.values(), *known.running.values()):
-            self._read(found)
         self._dropped({id: found for id, found in known.open.items() if found.released and not found.shown})
         known.open = {id: found for id, found in known.open.items() if not (found.shown or found.released)}
         notes = _terminal_notes(session, shown | {id: found for id, found in known.running.items() if found.has_news})

@@ -182,11 +182,7 @@ class UnstableMethods:
             return effects
         return [
             AmendTitles(each.data, self._ledger.sessions(Peer.CLIENT, acp.RENAMES))
-            if isinstance(each, Forward)
-            and each.to is Peer.CLIENT
-            and each.begins
-            and each.ends
-            and _SESSION_INFO in each.data
+            if isinstance(each, Forward) and each.to is Peer.CLIENT and _SESSION_INFO in each.data
             else each
             for each in effects
         ]

@@ -3,13 +3,14 @@
 A failing store suspends the recording of a session; there is one warning for all sessions. When the store can be
 written again, recording resumes with a gap note. A deleted session is recorded again only from its next prompt on.
 
-Only for the thread that has the store (``Gate``), except where stated.
+Only for the writer (``Recorder``), except where stated.
 """
 
 import contextlib
 import math
 import time
-from collections.abc import Callable, Container
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from functools import partial
 from os.path import exists
 
@@ -19,13 +20,12 @@ from msgspec.structs import replace
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
-from acp_proxy.recording.files import OpenTranscripts, RecordedSession, is_in_line
-from acp_proxy.recording.gate import Gate
 from acp_proxy.store.store import Deleted, Store, Transcript
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
-from acp_proxy.transcript.rewinds import forked_by
+from acp_proxy.transcript.rewinds import Point, forked_by
 
+_OPEN_FILES = 64
 _RETRY_SECONDS = 1.0  # seconds between attempts after a failure of the store
 
 
@@ -40,11 +40,65 @@ class Gap(Struct):
     retry_at: float = 0.0
 
 
+class Progress:
+    """Whether the writer moves, so that nobody waits for one that hangs in the store. May be read from any thread.
+
+    ``moved_at``: when it last began something else, monotonic time; infinity: it is busy with what takes long and is no
+    hang. ``is_stalled``: somebody has waited for too long since; until the writer moves, nobody waits again.
+    """
+
+    def __init__(self) -> None:
+        self.moved_at = 0.0
+        self.is_stalled = False
+
+    def move(self) -> None:
+        """The writer goes on."""
+        self.moved_at = time.monotonic()
+        self.is_stalled = False
+
+    @contextlib.contextmanager
+    def long_work(self) -> Iterator[None]:
+        """What is done in this context may take long."""
+        self.moved_at = math.inf
+        try:
+            yield
+        finally:
+            self.move()
+
+
+class RecordedSession(Struct):
+    """A recorded session.
+
+    ``agent``: its folder; empty until the store can say. ``fresh``: the agent has just created it.
+    ``parent``: the session that it is a fork of. ``point``: where the fork was made, unless at the end.
+    ``until``: bytes to copy of the parent's transcript.
+    ``exists``: its file existed once, with this ``identity``. ``gone``: it was deleted, and not prompted since.
+    ``transcript``: its file, if open. ``in_turn``: it was prompted, and no turn has ended since.
+    ``mark``: the path of its last mark for the index, if it was marked between turns. ``is_told``: another process has
+    imported it, so it has what comes before the next note. ``is_late``: its file could not be created at first.
+    """
+
+    agent: str
+    header: Header
+    fresh: bool
+    parent: str | None = None
+    point: Point | None = None
+    until: int | None = None
+    exists: bool = False
+    identity: bytes = b""
+    gone: bool = False
+    transcript: Transcript | None = None
+    in_turn: bool = False
+    mark: str = ""
+    is_told: bool = False
+    is_late: bool = False
+
+
 class RecordedSessions(dict[str, RecordedSession]):
     """The recorded sessions by id."""
 
     def __init__(
-        self, store: Store, gate: Gate, run: str, warn: Callable[[str], None], agent: Callable[[], str]
+        self, store: Store, progress: Progress, run: str, warn: Callable[[str], None], agent: Callable[[], str]
     ) -> None:
         """``agent``: returns the agent's folder. Raises OSError."""
         super().__init__()
@@ -52,9 +106,10 @@ class RecordedSessions(dict[str, RecordedSession]):
         """The sessions in which something is missing that their transcripts do not note yet."""
         self.unmarked: set[str] = set()
         """The sessions that may need another mark for the index."""
-        self.files = OpenTranscripts(store, self._warn_once, self._lost)
+        self._open: OrderedDict[str, RecordedSession] = OrderedDict()
+        """Those whose file is open, the one opened longest ago first."""
         self._store = store
-        self._gate = gate
+        self._progress = progress
         self._run = run
         self._warn = warn
         self._agent = agent
@@ -75,7 +130,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         point = forked_by(begin.point, told.get("name")) if begin.point is not None else None
         self[begin.session] = RecordedSession("", header, fresh, begin.parent, point)
         if known is not None:
-            self.files.close(known)
+            self.close(known)
         if begin.origin == file_format.IMPORTED:  # there may never be a prompt, which would mark it
             self.unmarked.add(begin.session)
         gap = self.gaps.get(begin.session)
@@ -88,7 +143,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             if is_late and begin.session in self._store.read_deleted(known.agent):
                 known.gone = True  # what comes late is not recorded before its next prompt
             else:
-                transcript = self.files.transcript(known)
+                transcript = self.open_transcript(known)
                 known.is_told = begin.origin == file_format.IMPORTED and not transcript.is_begun
 
         self.attempt(begin.session, at, open)
@@ -106,13 +161,15 @@ class RecordedSessions(dict[str, RecordedSession]):
 
         def check(known: RecordedSession) -> None:
             self._store.lift_delete(known.agent, session)
-            if known.gone or (known.exists and not self.files.has_its_name(known)):
-                self.files.close(known)
+            if known.gone or (known.exists and not self.has_its_name(known)):
+                self.close(known)
                 known.gone = known.exists = False
                 known.header = replace(known.header, origin=file_format.PARTIAL, created_at=at)
-            transcript = self.files.transcript(known)
+            transcript = self.open_transcript(known)
             self.unmarked.add(session)
             known.in_turn = True
+            # The mark comes before the prompt: after a crash between the two, a list looks at the file in vain. The
+            # other way round, no list would ever look, and the turn would be recorded but never shown.
             with contextlib.suppress(OSError):  # tried again after the prompt, which can be recorded without a mark
                 self._store.mark(known.agent, session, transcript)
 
@@ -144,22 +201,21 @@ class RecordedSessions(dict[str, RecordedSession]):
         if known is not None:
             if session in self.gaps:
                 self.attempt(session, at, partial(self._note_gap, at=at))
-            self.files.close(known)
+            self.close(known)
             del self[session]
 
     def add_turns(self, agent: str, session: str) -> None:
         """Add the turns of another machine that wait for a session, unless it is in a turn. Never raises."""
         known = self.get(session)
-        is_busy = known is not None and (known.in_turn or is_in_line(known) or session in self.gaps)
+        is_busy = known is not None and (known.in_turn or session in self.gaps)
         if is_busy or not self._store.has_remote_turns(agent, session):
             return
         if known is not None:
-            self.files.close(known)
-        self._gate.busy_since = math.inf  # to write a long transcript anew does not mean that the store hangs
-        with contextlib.suppress(OSError, NewerFormat, ImportError, ValueError):
+            self.close(known)
+        # To write a long transcript anew does not mean that the store hangs.
+        with self._progress.long_work(), contextlib.suppress(OSError, NewerFormat, ImportError, ValueError):
             if self._store.add_remote_turns(agent, session) and known is not None:
                 known.exists = False  # the file that takes its place is opened as that of a session begun elsewhere
-        self._gate.busy_since = time.monotonic()
 
     def delete(self, agent: str, session: str, *, soft: bool) -> None:
         """Delete a session's transcript; ``soft``: it can be restored.
@@ -168,7 +224,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """
         known = self.get(session)
         if known is not None:
-            self.files.close(known)
+            self.close(known)
         try:
             self._store.delete(agent, session, soft=soft)
         except OSError as problem:
@@ -179,14 +235,74 @@ class RecordedSessions(dict[str, RecordedSession]):
             known.gone = True
         self.gaps.pop(session, None)
 
+    # --- open files
+
+    def open_transcript(self, known: RecordedSession) -> Transcript:
+        """The session's open file, created if it never existed. Raises OSError."""
+        if known.transcript is None:
+            session = known.header.session
+            if known.exists:
+                known.transcript = self._store.reopen(known.agent, session, known.identity)
+            else:
+                if not self._store.is_there:
+                    self._warn_once(f"{self._store.root} was removed, with all sessions in it. It is created again.")
+                known.transcript = self._create(known)
+                known.identity = known.transcript.identity
+                known.exists, known.fresh, known.parent = True, False, None  # a later new beginning is not a copy
+            self._open[session] = known
+            self._close_oldest()
+        return known.transcript
+
+    def _create(self, known: RecordedSession) -> Transcript:
+        """Create the file. A fork's copy ends where the parent ended when it was forked, or at the fork's point; if the
+        parent does not have that, the fork begins without a copy. Raises OSError."""
+        if known.parent is not None and known.until is None:
+            at = known.header.created_at if known.is_late else None
+            with contextlib.suppress(FileNotFoundError, NewerFormat):
+                known.until = self._store.find_fork_end(known.agent, known.parent, known.point, at)
+                known.parent = known.parent if known.until is not None else None
+        # To copy a long past does not mean that the store hangs.
+        with self._progress.long_work() if known.parent is not None else contextlib.nullcontext():
+            return self._store.open_to_append(
+                known.agent, known.header, fresh=known.fresh, parent=known.parent, until=known.until
+            )
+
+    def has_its_name(self, known: RecordedSession) -> bool:
+        """Whether readers find a session's file.
+
+        It may have been set aside, because another window's session got its id: then it is opened there.
+        """
+        try:
+            if not self.open_transcript(known).has_its_name():
+                self.close(known)
+                self.open_transcript(known)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def close(self, known: RecordedSession) -> None:
+        """Close a session's file, if open. Never raises."""
+        transcript, known.transcript, known.mark = known.transcript, None, ""
+        if transcript is not None:
+            self._open.pop(known.header.session, None)
+            try:
+                transcript.close()
+            except OSError as problem:
+                self._note_failed_close(known, problem)
+
+    def _close_oldest(self) -> None:
+        """Close the files opened longest ago."""
+        while len(self._open) > _OPEN_FILES:
+            self.close(next(iter(self._open.values())))
+
     # --- failures of the store
 
     def attempt(self, session: str, at: str, action: Callable[[RecordedSession], object]) -> None:
         """Run an action of a session on the store; a failure suspends the session's recording for a short time."""
         known = self.get(session)
         gap = self.gaps.get(session)
-        now = self._gate.busy_since = time.monotonic()
-        if known is None or (gap is not None and now < gap.retry_at):
+        self._progress.move()
+        if known is None or (gap is not None and time.monotonic() < gap.retry_at):
             return
         try:
             if not known.agent:
@@ -205,7 +321,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             gap.retry_at = time.monotonic() + _RETRY_SECONDS
             known.is_late = True
             self.warn_suspended(errno_name(problem))
-        self.files.close(known)
+        self.close(known)
 
     def lose(self, session: str, since: str, reason: str) -> Gap:
         """Note that something is missing from ``since`` on; an earlier gap stays as it is."""
@@ -220,19 +336,16 @@ class RecordedSessions(dict[str, RecordedSession]):
         """A session's open file, with its gap noted first. Raises OSError."""
         if self.gaps:
             self._note_gap(known, at)
-        return self.files.transcript(known)
+        return self.open_transcript(known)
 
-    def note_gaps(self, in_line: Container[str]) -> None:
-        """Append the gap notes that are possible now, since nothing else may ever be appended to these transcripts.
-
-        ``in_line``: the sessions with an unfinished long line, which has to end first.
-        """
+    def note_gaps(self) -> None:
+        """Append the gap notes that are possible now, since nothing else may ever be appended to these transcripts."""
         for session in list(self.gaps):
-            self._gate.busy_since = time.monotonic()
+            self._progress.move()
             known = self.get(session)
             if known is not None and known.gone:
                 del self.gaps[session]
-            elif session not in in_line:
+            else:
                 at = timestamps.stamp(time.time())
                 self.attempt(session, at, partial(self._note_gap, at=at))
 
@@ -245,7 +358,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         gap = self.gaps.get(session)
         if gap is not None:
             note = {"type": file_format.GAP, "since": gap.since, "reason": gap.reason}
-            self.files.transcript(known).append(file_format.encode_note(at, self._run, note))
+            self.open_transcript(known).append(file_format.encode_note(at, self._run, note))
             del self.gaps[session]
             self.unmarked.add(session)
 
@@ -253,7 +366,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Warn, once per process, that the disk may have lost something. From any thread."""
         self._warn_once(f"the disk may have lost something: {self._store.root}: {what}. The conversation continues.")
 
-    def _lost(self, known: RecordedSession, problem: OSError) -> None:
+    def _note_failed_close(self, known: RecordedSession, problem: OSError) -> None:
         """A file could not be closed."""
         if self.get(known.header.session) is known and not known.gone:
             self.lose(known.header.session, timestamps.stamp(time.time()), errno_name(problem))

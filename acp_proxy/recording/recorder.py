@@ -1,19 +1,23 @@
-"""Writes entries to the store without ever delaying the relay.
+"""Writes entries to the store, in order, on one thread: nothing else of a conversation is ever inside the store.
 
-``add`` is called under the core's lock and fixes the order. ``flush`` passes the added entries to the kernel, with one
-write per run of lines of one session; the first thread that calls it does so. A failing store suspends the recording of
-a session (``RecordedSessions``). Nothing waits for a store that hangs (``Gate``): entries are kept in memory
-(``Backlog``).
+``add`` is called under the core's lock and fixes the order. The writer passes what was added to the kernel, with one
+write for each run of lines of one session. What is forwarded before it is recorded is written a moment later
+(``flush_soon``); everything else waits until it is (``flush``). What a user asks of the store runs on the same thread,
+behind the entries added before (``at_store``).
+
+A failing store suspends the recording of a session (``RecordedSessions``). Nothing waits long for a store that hangs:
+entries wait in memory, which is bounded.
 """
 
-import math
+import errno
 import os
+import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TypeVar, assert_never
+from typing import Generic, TypeVar, assert_never
 
 from acp_proxy.errors import errno_name
 from acp_proxy.protocol import jsonrpc, timestamps
@@ -24,30 +28,86 @@ from acp_proxy.proxy.effects import (
     ForgetSession,
     IdentifyAgent,
     ProtocolVersion,
+    RecordGap,
     Recording,
     RecordLine,
     RecordNote,
-    RecordPiece,
     RecordUpdates,
 )
-from acp_proxy.recording.backlog import Backlog, Dropped, Timed
-from acp_proxy.recording.files import RecordedSession
-from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
-from acp_proxy.recording.long_lines import LongLines
-from acp_proxy.recording.recorded_sessions import RecordedSessions
+from acp_proxy.recording.recorded_sessions import Progress, RecordedSession, RecordedSessions
 from acp_proxy.store.agents import command_name, may_run_others
 from acp_proxy.store.store import ALL, Store
 from acp_proxy.transcript import file_format
 
+# Agents send tokens in bursts, the bursts some 10 ms apart. Within 2 ms a burst costs one wake-up and one write, made
+# while the pump is back at its read, so that the two do not compete for the interpreter. Longer gains nothing, and a
+# SIGKILL would lose more.
+GATHER_SECONDS = 0.002
+# In a flood the disk sets the pace, and memory stays bounded. With 256 KiB a flood takes a third longer, since the two
+# threads change places more often; from 1 MiB on it makes no difference.
+GATHERED_BYTES = 1024 * 1024
+# A user takes less than a second for slowness, and more for a fault. A disk that wakes up, or a store on a network, may
+# well need half of one.
+STALL_SECONDS = 0.75
+# A store that is slow but gets on sets the pace too. Beyond this, a user had rather have an error.
+PATIENCE_SECONDS = 10.0
+# While the store hangs: minutes of what agents send, so that most stalls leave no gap.
+WAITING_BYTES = 4 * 1024 * 1024
+_ENTRY = 200  # bytes of memory of an entry, besides its content
+
+_TOO_MANY = "ETIMEDOUT"
+"""The reason of a gap where too many entries were waiting."""
+_SMALL = 4096
+"""Bytes of updates that are encoded together with others: to copy larger ones would cost more than it saves."""
 _NAME_LENGTH = 500  # characters of a name or version
 
 _LINES = (RecordLine, RecordUpdates, RecordNote)
 
 T = TypeVar("T")
+Timed = tuple[float, Recording]
+"""An effect and when it was decided, in seconds since 1970."""
+
+
+class Stalled(OSError):
+    """The store did not answer in time."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.ETIMEDOUT, "the store does not answer")
+
+
+class Job(Generic[T]):
+    """An action for the writer. ``done``: released once it was run or left out."""
+
+    def __init__(self, action: Callable[[], T]) -> None:
+        self.done = threading.Lock()
+        self.done.acquire()
+        self._action = action
+        self._claimed = threading.Lock()
+        self._results: list[T] = []
+        self._problem: Exception | None = None
+
+    def run(self) -> None:
+        """Run it, unless it was cancelled. Never raises."""
+        if self._claimed.acquire(blocking=False):
+            try:
+                self._results.append(self._action())
+            except Exception as problem:  # noqa: BLE001 - it is raised where the result is wanted
+                self._problem = problem
+        self.done.release()
+
+    def cancel(self) -> bool:
+        """Never run it. Returns False if it has begun."""
+        return self._claimed.acquire(blocking=False)
+
+    def result(self) -> T:
+        """What the action returned, once it is done. Raises what it raised."""
+        if self._problem is not None:
+            raise self._problem
+        return self._results[0]
 
 
 class Recorder:
-    """The recording of one connection."""
+    """The recording of one connection. ``start`` and ``end`` its thread."""
 
     def __init__(
         self,
@@ -79,19 +139,50 @@ class Recorder:
         self.mask = mask
         self._deletes_softly = deletes_softly
         self._also = also
-        self._backlog = Backlog()
-        self.gate = Gate(self._backlog)
-        self._sessions = RecordedSessions(store, self.gate, self.run, warn, lambda: self.agent)
+        self._progress = Progress()
+        self._sessions = RecordedSessions(store, self._progress, self.run, warn, lambda: self.agent)
         self._gaps, self._unmarked = self._sessions.gaps, self._sessions.unmarked  # every update looks at them
-        self._long_lines = LongLines(self._sessions.files, holds=mask is not None)
+        self._warn = warn
+        self._adding = threading.Lock()
+        """Guards the next four; held for some instructions only."""
+        self._waiting: deque[Timed] = deque()
+        self._waiting_bytes = 0
+        self._added = self._written = 0
+        """How many entries were added, and how many of them are in the kernel, or given up."""
+        self._jobs: queue.SimpleQueue[Job[object] | None] = queue.SimpleQueue()
+        """What wakes the writer. Before each job it writes all that was added. None: it ends."""
+        self._is_asleep = False
+        """Whether the writer must be woken; else it looks by itself."""
+        self._is_over = False
+        self._ended: list[str] = []
+        """The sessions whose turns have ended, until that is reported."""
+        self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
+
+    def start(self) -> None:
+        """Start the writer."""
+        self._thread.start()
+
+    def end(self, seconds: float) -> None:
+        """Write what was added, try suspended sessions again, and end the writer, within ``seconds``."""
+        self._sessions.try_again()
+        self._jobs.put(None)
+        self._thread.join(seconds)
+        self._is_over = True
 
     # --- under the core's lock
 
     def add(self, effect: Recording) -> None:
         """Add an entry. Call it only while holding the core's lock."""
-        self._backlog.pending.append((time.time(), effect))
+        with self._adding:
+            self._waiting.append((time.time(), effect))
+            self._waiting_bytes += _size_of(effect)
+            self._added += 1
+            if self._progress.is_stalled and self._waiting_bytes > WAITING_BYTES:
+                before, self._waiting = len(self._waiting), _without_words(self._waiting)
+                self._added -= before - len(self._waiting)
+                self._waiting_bytes = sum(_size_of(each) for _, each in self._waiting)
 
-    # --- from any thread
+    # --- from any thread but the writer
 
     @property
     def agent(self) -> str:
@@ -105,56 +196,103 @@ class Recorder:
     @property
     def is_recording(self) -> bool:
         """Whether all sessions are being recorded now."""
-        return not self._gaps and not self.gate.is_stalled
+        return not self._gaps and not self._progress.is_stalled
+
+    def wake(self) -> None:
+        """Let the writer write what was added, within ``GATHER_SECONDS``. Never waits."""
+        if self._is_asleep and self._waiting:
+            self._is_asleep = False
+            self._jobs.put(_NOTHING)
+
+    def flush_soon(self) -> None:
+        """As ``wake``, but waits if much was added: call it after forwarding what need not be recorded before."""
+        if self._waiting_bytes > GATHERED_BYTES:
+            self.flush()
+        else:
+            self.wake()
 
     def flush(self) -> None:
-        """Returns once everything added before was passed to the kernel, or put off or given up."""
-        if not (self._backlog.holds_any or self._gaps or self.gate.is_taken):
-            return
-        try:
-            self.gate.enter()
-        except Stalled:
-            return
-        try:
-            self._drain()
-            if self._gaps:
-                self._sessions.note_gaps(self._long_lines)
-        finally:
-            self._leave()
+        """Return once the kernel has everything added before.
 
-    def at_store(self, action: Callable[[], T], patience: float = STALL_SECONDS) -> T:
+        If the store hangs, this waits for ``STALL_SECONDS``, and then nobody does until the writer moves.
+        """
+        if self._added == self._written and not self._gaps:
+            return
+        if self._progress.is_stalled or self._is_over:
+            self.wake()
+        else:
+            self.wait(self.submit(_do_nothing))
+
+    def submit(self, action: Callable[[], T]) -> Job[T]:
+        """Let the writer run an action once it has written everything added before."""
+        job = Job(action)
+        self._jobs.put(job)  # type: ignore[arg-type]
+        return job
+
+    def wait(self, job: Job[T]) -> bool:
+        """Wait until a job is done; returns whether it is. See ``STALL_SECONDS`` and ``PATIENCE_SECONDS``."""
+        if self._progress.is_stalled or self._is_over:
+            return job.done.acquire(blocking=False)
+        begun = time.monotonic()
+        left = STALL_SECONDS
+        while not job.done.acquire(timeout=left):
+            until = min(max(begun, self._progress.moved_at) + STALL_SECONDS, begun + PATIENCE_SECONDS)
+            if (left := until - time.monotonic()) > 0:
+                continue
+            self._progress.is_stalled = True
+            if not job.done.acquire(blocking=False):
+                self._sessions.warn_suspended("it does not answer")
+                return False
+            self._progress.is_stalled = False  # it was done at the last moment
+            break
+        return True
+
+    def at_store(self, action: Callable[[], T], discard: Callable[[T], object] | None = None) -> T:
         """Run an action on the store once everything added before is written. Raises what it raises, and Stalled.
 
-        ``patience``: seconds that the store may be busy while making progress.
+        ``discard``: gets a result that comes too late.
         """
-        self.gate.enter(patience)
-        try:
-            self._drain()
-            self._sessions.note_gaps(self._long_lines)
-            return action()
-        finally:
-            self._leave()
+        if self._progress.is_stalled or self._is_over:
+            self.wake()
+            raise Stalled
+        job = self.submit(action)
+        if not self.wait(job):
+            if not job.cancel() and discard is not None:
+                self.submit(lambda: discard(job.result()))
+            raise Stalled
+        return job.result()
 
     def settled(self, lock: threading.Lock, look: Callable[[], None], action: Callable[[], T]) -> T:
         """Run ``look`` and then, under the core's lock, ``action``, at a moment when all decided entries are written.
 
-        Only ``look`` may use the store. Raises Stalled, and what ``look`` raises.
+        Both run on the writer; only ``look`` may use the store. Raises Stalled, and what ``look`` raises.
         """
-        self.gate.enter(PATIENCE_SECONDS)
-        try:
+        results: list[T] = []
+        is_given_up = False
+
+        def settle() -> None:
             while True:
-                self._drain()
-                self._sessions.note_gaps(self._long_lines)
+                self._write_added()
                 look()
                 with lock:
-                    if not self._backlog.pending:
-                        return action()
-        finally:
-            self._leave()
+                    if is_given_up:
+                        return
+                    if not self._waiting:
+                        results.append(action())
+                        return
+
+        try:
+            self.at_store(settle)
+        except Stalled:
+            with lock:  # so that either this is an error, or the action runs
+                is_given_up = True
+            if not results:
+                raise
+        return results[0]
 
     def delete(self, session: str) -> None:
-        """Delete a session's transcript. Raises OSError."""
-        self.at_store(lambda: self._sessions.delete(self.agent, session, soft=self._deletes_softly), PATIENCE_SECONDS)
+        """Delete a session's transcript. Only for an action of ``at_store``. Raises OSError."""
+        self._sessions.delete(self.agent, session, soft=self._deletes_softly)
 
     def add_turns(self, session: str) -> None:
         """Add the turns of another machine that wait for a session. Only for an action of ``at_store``."""
@@ -172,77 +310,78 @@ class Recorder:
     def lose(self, session: str, problem: OSError) -> None:
         """Note that the disk may have lost what was recorded of a session, and warn."""
         self._sessions.warn_unsure(errno_name(problem))
-        self._backlog.pending.append((time.time(), Dropped(session, errno_name(problem))))
+        self.add(RecordGap(session, errno_name(problem)))
         self.flush()
 
     def try_again(self) -> None:
         """Let the next flush, which is the last, try everything again, however recently it failed."""
         self._sessions.try_again()
 
-    def stall(self, since: float, go_on: Callable[[int], None]) -> None:
-        """Let nothing wait for the store any more. See ``Gate.stall``."""
-        if self.gate.stall(since, go_on):
-            self._sessions.warn_suspended("it does not answer")
+    # --- the writer
 
-    # --- inside
+    def _work(self) -> None:
+        while (job := self._next_job()) is not None:
+            self._write_added()
+            if job is not _NOTHING:
+                job.run()
+                self._progress.move()
+            self._report_turns()
+        self._write_added()
+        self._report_turns()
 
-    def _leave(self) -> None:
-        try:
-            while self._backlog.late:  # added while this thread hung
-                self.gate.busy_since = time.monotonic()
-                self._drain()
-        finally:
-            self.gate.leave()
-        if self._backlog.late:  # another thread found the store taken just now
-            self.flush()
+    def _next_job(self) -> Job[object] | None:
+        """What to do next. While something is added again and again, the writer looks by itself: that costs less than
+        to be woken for each update."""
+        with suppress(queue.Empty):
+            return self._jobs.get(timeout=GATHER_SECONDS)
+        if self._waiting:
+            return _NOTHING
+        self._is_asleep = True
+        job = self._jobs.get() if not self._waiting else _NOTHING  # added before it was asleep
+        self._is_asleep = False
+        return job if job is not _NOTHING else self._next_job()
 
-    def _drain(self) -> None:
-        batch = self._backlog.taken()
-        if len(batch) > 1 or (batch and not self._is_written(*batch[0])):
-            self._put_away(batch)
+    def _report_turns(self) -> None:
+        """Report the turns that have ended. Whoever waited for their last entries goes on first."""
+        for session in self._ended:
+            self.on_turn_end(session)
+        self._ended.clear()
 
-    def _is_written(self, seconds: float, effect: Recording | Dropped) -> bool:
-        """Write the usual case quickly: updates of one session and nothing else. Else returns False."""
-        if not isinstance(effect, RecordUpdates) or self._gaps or self._long_lines or self._unmarked or self.mask:
-            return False
-        known = self._sessions.get(effect.session)
-        if known is None or known.gone or known.transcript is None or self.fsync == "always":
-            return False
-        at = timestamps.stamp(seconds)
-        try:
-            known.transcript.append(file_format.encode_updates(at, self.run, effect.data, self._protocol))
-            self._sessions.written(known)
-            if self._unmarked:
-                self._sessions.mark()
-        except OSError as problem:
-            self._sessions.failed(known, at, problem)
-        return True
+    def _write_added(self) -> None:
+        with self._adding:
+            batch, self._waiting, self._waiting_bytes = self._waiting, deque(), 0
+        count = len(batch)
+        while batch or self._gaps:
+            try:
+                self._write_batch(batch)
+                self._sessions.note_gaps()
+                break
+            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug in the recorder
+                self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
+        self._written += count
+        self._progress.move()
 
-    def _put_away(self, batch: deque[Timed]) -> None:
-        at, session, data = "", "", list[bytes]()
+    def _write_batch(self, batch: deque[Timed]) -> None:
+        at, session, data = "", "", file_format.Parts()
         while batch:
-            self.gate.busy_since = math.inf  # a long batch does not mean that the store hangs
             seconds, effect = batch.popleft()
-            if self._long_lines and (line := self._long_lines.before(effect)) is not None:
-                batch.extendleft(self._long_lines.wait(line, seconds, effect)[::-1])
-                continue
             at = timestamps.stamp(seconds)
             if not isinstance(effect, _LINES) or effect.session != session:
                 self._append(session, data, at)
-                data = []
+                data = file_format.Parts()
             match effect:
                 case RecordLine(session) if self._sessions.is_told(session):
                     pass
                 case RecordLine(session, peer, raw, of):
                     plain = jsonrpc.is_plain(raw)
-                    entry = file_format.encode_message(
-                        at, self.run, peer, raw, of, plain=plain, protocol=self._protocol
-                    )
-                    data.append(entry)
+                    data += file_format.message_parts(at, self.run, peer, raw, of, plain=plain, protocol=self._protocol)
                 case RecordUpdates(session, lines):
-                    data.append(file_format.encode_updates(at, self.run, lines, self._protocol))
-                case RecordPiece():
-                    batch.extendleft(self._piece(effect, at)[::-1])
+                    if len(lines) < _SMALL and batch and batch[0][0] < seconds + 0.001:
+                        lines = b"".join([lines, *_take_updates(batch, session, at)])
+                    data += file_format.update_parts(at, self.run, lines, self._protocol)
+                    if len(lines) > _SMALL:  # written at once, its memory serves the next ones
+                        self._append(session, data, at)
+                        data = file_format.Parts()
                 case RecordNote(session, note):
                     self._sessions.is_told(session, ends=True)
                     data.append(file_format.encode_note(at, self.run, note))
@@ -256,64 +395,44 @@ class Recorder:
                     self._sessions.begin_turn(effect.session, at)
                 case EndTurn():
                     self._sessions.end_turn(effect.session)
-                    self.on_turn_end(effect.session)
-                case Dropped(reason=reason) if reason != "ETIMEDOUT" and effect.session not in self._sessions:
-                    pass  # it was closed since: only the warning says it
-                case Dropped():
+                    self._ended.append(effect.session)
+                case RecordGap(reason=reason) if reason != _TOO_MANY and effect.session not in self._sessions:
+                    pass  # it was closed since, or never recorded: only the warning says it
+                case RecordGap():
                     self._sessions.lose(effect.session, at, effect.reason)
                 case ForgetSession():
                     self._sessions.forget(effect.session, at)
                 case _:
                     assert_never(effect)
         self._append(session, data, at)
-        self.gate.busy_since = time.monotonic()
         if self._unmarked:
             self._sessions.mark()
 
     def _identify(self, told: IdentifyAgent) -> None:
-        self.gate.busy_since = time.monotonic()
+        self._progress.move()
         self._told = {"name": _short(told.name), "version": _short(told.version)}
         self._identity, self._agent = told, ""
         with suppress(OSError):  # tried again with each session
             self.agent  # noqa: B018
 
-    def _append(self, session: str, data: list[bytes], at: str) -> None:
+    def _append(self, session: str, data: file_format.Parts, at: str) -> None:
         if data:
-            self._sessions.attempt(session, at, lambda known: self._write(known, b"".join(data), at))
+            self._sessions.attempt(session, at, lambda known: self._write(known, data, at))
 
-    def _write(self, known: RecordedSession, data: bytes, at: str) -> None:
+    def _write(self, known: RecordedSession, data: file_format.Parts, at: str) -> None:
         if known.gone:
             return
         transcript = self._sessions.transcript(known, at)
-        transcript.append(data if self.mask is None else self._masked(data))
+        transcript.append(*(data if self.mask is None else [self._masked(b"".join(data))]))
         self._sessions.written(known)
         if self.fsync == "always":
             transcript.sync()
 
-    def _piece(self, piece: RecordPiece, at: str) -> list[Timed]:
-        """Write a piece of a long line; returns what waited for the line's end."""
-        session = piece.session
-        data = file_format.encode_piece(
-            at, self.run, piece.peer, piece.data, first=piece.first, last=piece.last, protocol=self._protocol
-        )
-
-        def write(known: RecordedSession) -> None:
-            is_whole = piece.first or (session in self._long_lines and session not in self._gaps)
-            if is_whole and not known.gone:
-                self._long_lines.put(known, piece, data, lambda lines: self._write(known, lines, at))
-                self._sessions.written(known)
-
-        self._sessions.attempt(session, at, write)
-        return self._long_lines.ended(session) if piece.last or session in self._gaps else []
-
     def _masked(self, data: bytes) -> bytes:
         """The entries with secrets masked. However long that takes, the store does not count as hanging."""
         assert self.mask is not None
-        self.gate.busy_since = math.inf
-        try:
+        with self._progress.long_work():
             return self.mask(data)
-        finally:
-            self.gate.busy_since = time.monotonic()
 
 
 def _short(text: str | None) -> str | None:
@@ -325,3 +444,49 @@ def _run_id() -> str:
     """Six random letters and digits that identify one connection."""
     letters = "0123456789abcdefghijklmnopqrstuvwxyz"
     return "".join(letters[byte % len(letters)] for byte in os.urandom(6))
+
+
+def _do_nothing() -> None:
+    """The action of a job that only waits for what was added before."""
+
+
+_NOTHING: Job[object] = Job(_do_nothing)
+"""Wakes the writer; never run."""
+
+
+def _take_updates(batch: deque[Timed], session: str, at: str) -> Iterator[bytes]:
+    """The updates of one session and one millisecond at the start of a batch, which are recorded together."""
+    while batch:
+        seconds, effect = batch[0]
+        if not isinstance(effect, RecordUpdates) or effect.session != session or timestamps.stamp(seconds) != at:
+            return
+        batch.popleft()
+        yield effect.data
+
+
+def _size_of(effect: Recording) -> int:
+    """Approximate memory of an effect, in bytes."""
+    match effect:
+        case RecordUpdates(data=data):
+            return len(data) + _ENTRY
+        case RecordLine(raw=raw):
+            return len(raw) + _ENTRY
+        case RecordNote(note=note):
+            return len(jsonrpc.dump(note)) + _ENTRY
+        case _:
+            return _ENTRY
+
+
+def _without_words(effects: deque[Timed]) -> deque[Timed]:
+    """Only the starts of sessions and turns, and where each session's entries begin to be missing."""
+    left: deque[Timed] = deque()
+    missing: set[str] = set()
+    for at, effect in effects:
+        if isinstance(effect, IdentifyAgent | ProtocolVersion | BeginTranscript | BeginTurn | ForgetSession):
+            left.append((at, effect))
+            if isinstance(effect, BeginTranscript):
+                missing.discard(effect.session)
+        elif effect.session not in missing:
+            missing.add(effect.session)
+            left.append((at, RecordGap(effect.session, _TOO_MANY)))
+    return left

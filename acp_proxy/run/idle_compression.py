@@ -1,7 +1,7 @@
 """Compresses large transcripts that nobody uses, once a day while nothing is relayed.
 
-Runs on a thread with low priority, and checks between chunks of work whether it may continue. Failures are ignored:
-whatever needs the store will report them, and the next day compressing is tried again.
+Runs on a thread that sleeps, and checks between chunks of work whether it may continue. Failures are ignored: whatever
+needs the store will report them, and the next day compressing is tried again.
 """
 
 import os
@@ -15,6 +15,40 @@ from acp_proxy.store.store import CompressionOptions, Store
 
 _NICE = 10
 """Lower priority, but not the lowest: a thread that never ran could never release the interpreter's lock."""
+
+
+class IdleCompression:
+    """The thread. ``is_idle``: nothing was relayed since it last looked; whoever relays something clears it."""
+
+    def __init__(
+        self, root: Path, idle_seconds: float, is_replaying: Callable[[], bool], warn: Callable[[str], None]
+    ) -> None:
+        """``idle_seconds``: how long nothing must be relayed, with no replay at the end of that time."""
+        self.is_idle = False
+        self._root = root
+        self._idle_seconds = idle_seconds
+        self._is_replaying = is_replaying
+        self._warn = warn
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        """Start the thread."""
+        threading.Thread(target=self._run, name="idle", daemon=True).start()
+
+    def end(self) -> None:
+        """End the thread."""
+        self._over.set()
+
+    def _run(self) -> None:
+        # To set a flag is all that a line costs. So the idle time is found to have passed after one to two of it.
+        while not self._over.wait(self._idle_seconds):
+            if not self.is_idle:
+                self.is_idle = True
+            elif not self._is_replaying():
+                try:
+                    compress(self._root, lambda: self.is_idle and not self._over.is_set())
+                except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug here
+                    self._warn(f"internal error while idle: {type(bug).__name__}: {bug}")
 
 
 def compress(root: Path, go_on: Callable[[], bool]) -> None:

@@ -54,7 +54,6 @@ class Output:
         self._speaker = speaker
         self._on_hang_up = on_hang_up
         self._unfinished = False
-        self._in_line = False
         self._post = threading.Condition()
         """Guards what was posted; never held while writing."""
         self._posted: deque[bytes] = deque()
@@ -76,7 +75,7 @@ class Output:
 
     @contextlib.contextmanager
     def in_turn(self) -> Iterator[None]:
-        """Hold the lock, after those that wait for it."""
+        """Hold the lock, after those that wait for it, for several lines or for one that is not known yet."""
         self._wait_for_turn()
         try:
             yield
@@ -91,9 +90,12 @@ class Output:
         """Queue a message of ours. It is written after those posted before, once the peer reads and no other writer is
         busy.
 
-        That writer may be in a long line that never ends. A thread that reads from this peer must use this instead of
-        ``write``. ``most``: if more bytes than this are waiting, this waits.
+        ``most``: if more bytes than this are waiting, this waits.
         """
+        # A thread that reads from this peer must use this instead of ``write``. A peer may read nothing until somebody
+        # has read what it writes: most agents and editors are a loop that writes in the middle of handling a message.
+        # If the reader waited for it here, both would wait forever. Nor may it wait for another writer, which may be in
+        # a line that passes unread and never ends.
         if not data:
             return
         with self._post:
@@ -108,27 +110,10 @@ class Output:
         with self._post:
             return self._post.wait_for(lambda: not self._posted, seconds)
 
-    def write_piece(self, data: bytes, *, begins: bool, ends: bool) -> None:
-        """Write a piece of a long line. The lock is held from its first piece to the last, across threads."""
-        if begins:
-            self._wait_for_turn()
-            self._in_line = True
-            self.widen()
-        if self._in_line:
-            self.write_locked(data)
-        if ends:
-            self.break_line()
-
     def widen(self) -> None:
         """Prepare for much data."""
         if not self.is_gone:
             widen(self._fd)
-
-    def break_line(self) -> None:
-        """End a long line that is under way; what is written next begins on a new line."""
-        if self._in_line:
-            self._in_line = False
-            self.lock.release()
 
     def write_locked(self, data: bytes, *, own: bool = False) -> None:
         """As ``write``, for a caller that holds the lock."""
@@ -137,6 +122,8 @@ class Output:
         if own and self._unfinished:
             data = b"\n" + data
         self._unfinished = not data.endswith(b"\n")
+        if len(data) > WIDE:
+            self.widen()
         try:
             written = os.write(self._fd, data)
             if written < len(data):

@@ -1,7 +1,11 @@
 """Relays between the editor and the agent: runs the two pumps and the replays, and performs the core's effects.
 
 Locks: one for the core (deciding, and the order of recording), never held during a write to a peer; one per output,
-held for whole lines. The core's lock may be taken while holding an output's, never the reverse.
+held for whole lines. The core's lock may be taken while holding an output's: a replay decides at its end while it still
+holds the editor's, so that nothing comes between it and the answer. Never the reverse: a pump that waited for the
+editor's output while holding the core's lock would wait for that replay, which waits for the core; and an editor that
+does not read would stop both directions, though deciding needs no peer.
+Nobody waits for the writer of the recorder while holding the core's lock, since the writer takes it too.
 
 An exception in deciding causes a warning, and the lines in question pass unchanged.
 """
@@ -9,7 +13,8 @@ An exception in deciding causes a warning, and the lines in question pass unchan
 import math
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, assert_never
 
 from msgspec import Struct
@@ -47,18 +52,18 @@ from acp_proxy.proxy.events import (
     AgentEnded,
     Event,
     LinesRead,
+    LineTooLong,
     OutputTaken,
     PastRead,
-    PieceRead,
     ReplayEnded,
     SessionFound,
 )
-from acp_proxy.recording.gate import PATIENCE_SECONDS
 from acp_proxy.recording.recorder import Recorder
+from acp_proxy.run.idle_compression import IdleCompression
 from acp_proxy.run.output import Output, stderr
 from acp_proxy.run.pump import Pump
 from acp_proxy.run.store_requests import StoreRequests
-from acp_proxy.run.watch import Watch
+from acp_proxy.store.store import Reading
 from acp_proxy.transcript.file_format import V1
 
 if TYPE_CHECKING:  # replays are imported for the first load
@@ -119,18 +124,20 @@ class Relay:
         self._room = threading.Event()
         self._room.set()
         self._replays: dict[RequestId, Replay] = {}
-        self._watch: Watch | None = None
-        if recorder is not None:
-            self._watch = Watch(recorder, self._go_on_without, lambda: bool(self._replays), warn, idle_seconds)
+        self._idle: IdleCompression | None = None
+        if recorder is not None and idle_seconds is not None:
+            self._idle = IdleCompression(recorder.store.root, idle_seconds, lambda: bool(self._replays), warn)
 
     def start(self) -> None:
         """Start the pumps and the store's threads."""
+        if self._recorder is not None:
+            self._recorder.start()
         self.client.start()
         self.agent.start()
         if self._serving is not None:
             self._serving.start()
-        if self._watch is not None:
-            self._watch.start()
+        if self._idle is not None:
+            self._idle.start()
 
     def synchronize(self) -> None:
         """Exchange sessions with other machines, if the user has set up sync."""
@@ -182,8 +189,10 @@ class Relay:
         if self._serving is not None:
             self._serving.finish(seconds)
             self._to_client.is_delivered(seconds)
-        if self._watch is not None:
-            self._watch.end()
+        if self._recorder is not None:
+            self._recorder.end(seconds)
+        if self._idle is not None:
+            self._idle.end()
 
     # --- for the pumps
 
@@ -197,8 +206,8 @@ class Relay:
             if not self._let_pass(Peer.CLIENT, lines):
                 return False
         self._to_agent.write(lines)
-        if self._watch is not None:
-            self._watch.stir()
+        if self._idle is not None:
+            self._idle.is_idle = False
         return True
 
     def pass_to_client(self, lines: bytes) -> bool:
@@ -212,10 +221,10 @@ class Relay:
             elif self._recorder is not None:
                 self._recorder.add(RecordUpdates(session, lines))
         self._to_client.write(lines)
-        if session is not None:
-            self.flush()
-        elif self._watch is not None:
-            self._watch.stir()
+        if self._recorder is not None and session is not None:
+            self._recorder.flush_soon()
+        if self._idle is not None:
+            self._idle.is_idle = False
         return True
 
     def _let_pass(self, peer: Peer, lines: bytes) -> bool:
@@ -225,28 +234,27 @@ class Relay:
             self._warn(f"internal error, lines are handled one by one: {type(bug).__name__}: {bug}")
             return False
 
-    def open_long_line(self, peer: Peer, data: bytes) -> list[Acting] | None:
-        """Decide on an incomplete long line, of which ``data`` is the beginning. None: hold it until its end."""
-        with self._core:
-            try:
-                effects = self._interceptor.opens_long_line(peer, data)
-            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
-                self._warn(f"internal error, a long line waits for its end: {type(bug).__name__}: {bug}")
-                return None
-            return self._acting(effects) if effects is not None else None
-
-    def decide_piece(self, peer: Peer, data: bytes, *, last: bool) -> list[Acting]:
-        """Decide on the next piece of a long line."""
-        return self._decide(PieceRead(peer, data, last))
+    @contextmanager
+    def pass_unread(self, peer: Peer, beginning: bytes) -> Iterator[Callable[[bytes], None]]:
+        """Hold the other peer's output for the bytes of a line that is too long to be read; yields what writes them."""
+        effects = self._decide(LineTooLong(peer, beginning))
+        self.flush()
+        for effect in effects:
+            self.perform(effect)
+        with self._output(peer.other).in_turn():
+            yield self._output(peer.other).write_locked
 
     def flush(self) -> None:
-        """Write the decided entries to the store, without waiting for one that hangs."""
-        if self._recorder is not None and self._watch is not None:
-            self._watch.stir()
-            try:
-                self._recorder.flush()
-            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug in the recorder
-                self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
+        """Return once the decided entries are recorded, or the store hangs."""
+        if self._recorder is not None:
+            self._recorder.flush()
+
+    def flush_soon(self) -> None:
+        """Let the decided entries be recorded within a moment."""
+        if self._recorder is not None:
+            self._recorder.flush_soon()
+        if self._idle is not None:
+            self._idle.is_idle = False
 
     def wait_for_room(self, peer: Peer) -> None:
         """Wait until the agent may be read again, if ``peer`` is the agent."""
@@ -258,10 +266,10 @@ class Relay:
         try:
             return self._perform(effect)
         except ImportError as lost:
-            return self.instead(effect, errno_name(lost))
+            return self._instead(effect, errno_name(lost))
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error: {type(bug).__name__}: {bug}")
-            return self.instead(effect)
+            return self._instead(effect, "ETIMEDOUT")
 
     def _perform(self, effect: Acting) -> list[Acting]:
         match effect:
@@ -269,10 +277,8 @@ class Relay:
                 out = self._output(effect.to)
                 if effect.own:
                     self._say(effect)
-                elif effect.begins and effect.ends:
-                    out.write(effect.data)
                 else:
-                    out.write_piece(effect.data, begins=effect.begins, ends=effect.ends)
+                    out.write(effect.data)
             case WriteToStderr(data):
                 stderr.write(data)
             case Warn(text):
@@ -289,7 +295,7 @@ class Relay:
             case FollowAgent():
                 return self._the_serving().follow(effect)
             case DeleteSession(session, request):
-                return self._the_serving().delete(session, request)
+                self._the_serving().delete(session, request)
             case NoteAlias(session, alias):
                 self._the_serving().add_alias(session, alias)
             case FindSession():
@@ -307,14 +313,14 @@ class Relay:
                 if request in self._replays:
                     self._replays.pop(request).close()
             case TakeOutput(request):
-                # On a separate thread: a long line that never ends may hold the client's output.
+                # On a separate thread: a line that passes unread and never ends may hold the client's output.
                 threading.Thread(target=self._take_output, args=(request,), name="take output", daemon=True).start()
             case _:
                 assert_never(effect)
         return []
 
-    def instead(self, effect: Acting, trouble: str = "ETIMEDOUT") -> list[Acting]:
-        """The effects to perform in place of one that fails, or whose thread hangs in the store."""
+    def _instead(self, effect: Acting, trouble: str) -> list[Acting]:
+        """The effects to perform in place of one that fails, so that nobody waits for an answer forever."""
         match effect:
             case FindSession(request):
                 return self._decide(SessionFound(request, trouble=trouble))
@@ -427,7 +433,7 @@ class Relay:
 
         recorder, comparison = self._the_recorder(), None
         try:
-            reading = recorder.at_store(lambda: recorder.store.read(recorder.agent, wanted.session), PATIENCE_SECONDS)
+            reading = recorder.at_store(lambda: recorder.store.read(recorder.agent, wanted.session), Reading.close)
             try:
                 comparison = compare(drop_rewound(reading), wanted.told, recorder.mask)
             finally:
@@ -450,11 +456,13 @@ class Relay:
         self.is_full = False
         self._room.set()
         self._perform_locked(effects)
+        self._wake_recorder()
         return True
 
     def _take_output(self, request: RequestId) -> None:
         with self._to_client.in_turn():
             self._perform_locked(self._decide(OutputTaken(request)))
+            self._wake_recorder()
 
     def _perform_locked(self, effects: list[Acting]) -> None:
         """Perform effects while holding the client's output."""
@@ -465,6 +473,10 @@ class Relay:
                 self._to_agent.post(effect.data, math.inf)  # never wait for one output while holding the other
             else:
                 self._perform_locked(self.perform(effect))
+
+    def _wake_recorder(self) -> None:
+        if self._recorder is not None:
+            self._recorder.wake()  # never waits: an output is held here
 
     # --- small things
 
@@ -487,8 +499,3 @@ class Relay:
 
     def _notify(self) -> None:
         self.notify()
-
-    def _go_on_without(self, stuck: int) -> None:
-        for pump in (self.client, self.agent):
-            if pump.is_thread(stuck):
-                pump.take_over()

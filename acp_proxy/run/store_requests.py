@@ -36,8 +36,7 @@ from acp_proxy.proxy.effects import (
 from acp_proxy.proxy.events import PageEmptied, SessionFound
 from acp_proxy.proxy.session_index import IndexRows
 from acp_proxy.proxy.session_list import joined
-from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS
-from acp_proxy.recording.recorder import Recorder
+from acp_proxy.recording.recorder import PATIENCE_SECONDS, STALL_SECONDS, Job, Recorder
 from acp_proxy.run.output import Output
 from acp_proxy.run.worker import LATER_SECONDS, Worker
 from acp_proxy.store.store import Reading, Store
@@ -211,7 +210,7 @@ class StoreRequests:
     def _changed(self, wanted: SetTitle | SetArchived | TellStatus) -> bytes:
         recorder, store = self._recorder, self._recorder.store
         try:
-            return recorder.at_store(partial(self._change, wanted, store, recorder.agent), PATIENCE_SECONDS)
+            return recorder.at_store(partial(self._change, wanted, store, recorder.agent))
         except FileNotFoundError:
             return session_list.not_found(wanted.request, wanted.session)
         except OSError as problem:
@@ -251,7 +250,7 @@ class StoreRequests:
                 store.archive(agent, session, change.is_archived, by_agent=True)
 
         try:
-            recorder.at_store(note, PATIENCE_SECONDS)
+            recorder.at_store(note)
         except FileNotFoundError:  # it was deleted
             pass
         except OSError as problem:
@@ -265,28 +264,33 @@ class StoreRequests:
         with contextlib.suppress(OSError):
             recorder.at_store(lambda: recorder.store.add_alias(recorder.agent, session, alias))
 
-    def delete(self, session: str, request: RequestId | None) -> list[Acting]:
-        """Delete a session, and answer the request if there is one. Returns effects to perform.
-
-        If the store hangs, another thread goes on with the conversation, and this one answers when the store returns.
-        """
+    def delete(self, session: str, request: RequestId | None) -> None:
+        """Delete a session, and answer the request if there is one. If that hangs, the answer comes when it is done."""
         recorder = self._recorder
-        in_time = self._within_limit(session_list.unreadable(request, "ETIMEDOUT").data if request is not None else b"")
-        try:
-            session = (
-                recorder.at_store(lambda: recorder.store.find_by_alias(recorder.agent, session), PATIENCE_SECONDS)
-                or session
-            )
-            recorder.delete(session)
-        except (OSError, ImportError) as problem:
-            if request is None:
-                return [
-                    Warn(f"a deleted session could not be removed from {recorder.store.root}: {errno_name(problem)}")
-                ]
-            if in_time():
-                self._client.post(session_list.unreadable(request, errno_name(problem)).data)
-            return []
 
+        def delete() -> str:
+            found = recorder.store.find_by_alias(recorder.agent, session) or session
+            recorder.delete(found)
+            return found
+
+        in_time = self._within_limit(session_list.unreadable(request, "ETIMEDOUT").data if request is not None else b"")
+        job = recorder.submit(delete)
+        if recorder.wait(job):
+            self._deleted(job, request, in_time)
+        elif job.cancel():
+            self._not_deleted(request, "ETIMEDOUT", in_time)
+        else:
+            end = partial(self._deleted, job, request, in_time)
+            threading.Thread(target=lambda: job.done.acquire() and end(), name="late delete", daemon=True).start()
+
+    def _deleted(self, job: Job[str], request: RequestId | None, in_time: Callable[[], bool]) -> None:
+        """A delete is done, or has failed."""
+        recorder = self._recorder
+        try:
+            session = job.result()
+        except (OSError, ImportError) as problem:
+            self._not_deleted(request, errno_name(problem), in_time)
+            return
         deleted = jsonrpc.result(request, {}) if request is not None and in_time() else b""
 
         def forget() -> bytes:
@@ -303,7 +307,12 @@ class StoreRequests:
             return deleted
 
         self._answer(forget, deleted)
-        return []
+
+    def _not_deleted(self, request: RequestId | None, trouble: str, in_time: Callable[[], bool]) -> None:
+        if request is None:
+            self._warn(f"a deleted session could not be removed from {self._recorder.store.root}: {trouble}")
+        elif in_time():
+            self._client.post(session_list.unreadable(request, trouble).data)
 
     def trouble_of_missing(self, session: str) -> str | None:
         """Why a session without a transcript should have one: an errno's name. None if the index does not know the
@@ -543,11 +552,11 @@ class OpenedTranscript:
             complete = self.reading.is_still_complete and not self._recorder.lacks(self._session)
 
         try:
-            while self._recorder.at_store(self.reading.search, PATIENCE_SECONDS):
+            while self._recorder.at_store(self.reading.search):
                 pass  # step by step, so that a long transcript does not count as a hang
             return self._recorder.settled(core, grown, lambda: act(complete))
         except OSError:
-            self.reading.close()
+            self._recorder.submit(self.reading.close)  # behind what may still use it there
             raise
 
 
@@ -580,8 +589,12 @@ def look_up(
             reading = recorder.store.read_original(session, recorder.others())
             return OpenedTranscript(recorder, session, reading, state.find_title(session), is_foreign=True)
 
+    def close_late(found: SessionFound | OpenedTranscript) -> None:
+        if isinstance(found, OpenedTranscript):
+            found.reading.close()
+
     try:
-        return recorder.at_store(look, PATIENCE_SECONDS)
+        return recorder.at_store(look, close_late)
     except FileNotFoundError:
         # Only the index knows whether there was one; it must not be used on this thread.
         return SessionFound(request, trouble=trouble_of_missing(session) if wanted.only_here else None)

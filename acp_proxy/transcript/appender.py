@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from acp_proxy.errors import NewerFormat
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.file_format import Header
-from acp_proxy.transcript.private_files import append_all, lock, open_private, read_at
+from acp_proxy.transcript.private_files import append_parts, lock, open_private, read_at
 from acp_proxy.transcript.reader import header_of
 
 _IDENTITY_SIZE = 4096  # bytes of a header: enough for its id and its time
-_TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to finish a header or a long line
+_TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to finish a header or to compress
 _WRITES = 20  # checks of a torn end, one per pause: a write takes less time than that
 
 
@@ -41,8 +41,7 @@ class Transcript:
             self.close()
             raise
         self._inode = found.st_dev, found.st_ino
-        self.is_in_line = self._torn = False
-        """``is_in_line``: a long line has begun and not ended (``append_piece``)."""
+        self._torn = False
         self.is_begun = False
         """Whether this object wrote the header; if not, the file had one already."""
         self._header = b""
@@ -55,17 +54,15 @@ class Transcript:
             self.close()
             raise
 
-    def append(self, data: bytes) -> None:
-        """Write whole lines.
+    def append(self, *parts: bytes | memoryview) -> None:
+        """Write whole lines, given in parts.
 
         Raises OSError. What was written by then stays, and the next append closes the torn line with a newline.
         """
         if self._torn:
-            data = b"\n" + data
+            parts = (b"\n", *parts)
         self._torn = self._is_written = True
-        if self.is_in_line:
-            self._end_line()
-        append_all(self._fd, data)
+        append_parts(self._fd, parts)
         self._torn = False
 
     @property
@@ -96,35 +93,6 @@ class Transcript:
         except NewerFormat:
             return line
 
-    def append_piece(self, data: bytes, *, last: bool) -> None:
-        """Write a piece of one long line. Raises OSError.
-
-        Call ``claim`` before the first piece, so that no other process writes into the line.
-        """
-        if self._torn and not self.is_in_line:
-            data = b"\n" + data
-        self._torn = self.is_in_line = True
-        self.append_bytes(data)
-        if last:
-            self._torn = False
-            self._end_line()
-
-    def claim(self) -> bool:
-        """Lock the file so that nobody else can open it to append before the last piece is written.
-
-        Returns False if another process has it open. Raises OSError.
-        """
-        try:
-            return lock(self._fd)
-        except BlockingIOError:  # the attempt released the shared lock
-            self._share(None)
-            return False
-
-    def append_bytes(self, data: bytes | memoryview) -> None:
-        """Write a part of one or more lines. Raises OSError."""
-        self._is_written = True
-        append_all(self._fd, data)
-
     def has_its_name(self) -> bool:
         """Whether the path still leads to this file: another process may have deleted or renamed it."""
         try:
@@ -146,10 +114,6 @@ class Transcript:
             if self._is_written and problem.errno != errno.EINTR:
                 raise
 
-    def _end_line(self) -> None:
-        self.is_in_line = False
-        self._share(None)
-
     def _share(self, header: Header | None) -> None:
         """Take the shared lock that every appending process holds, once the file has a header. Raises OSError.
 
@@ -162,7 +126,7 @@ class Transcript:
                     self._begin(header)
             try:
                 lock(self._fd, shared=True)
-            except BlockingIOError:  # another process is writing the header or a long line
+            except BlockingIOError:  # another process is writing the header or compresses the file
                 time.sleep(_PAUSE_SECONDS)
                 continue
             if self.is_begun:  # do not read the end: the disk may allow writes but not reads

@@ -26,6 +26,9 @@ HANDOVER, ALIAS, REPLAY, COPIED, CONTINUED = "handover", "alias", "replay", "cop
 ADOPTED, CAUGHT_UP = "adopted", "caught-up"
 """The values of a note's ``type``."""
 
+Parts = list[bytes | memoryview]
+"""Lines, cut anywhere."""
+
 HEADER_START = b'{"acp-transcript":'
 ANEW = "anew"
 """The member of an ``opened`` note that says that the agent opened a new session instead."""
@@ -134,7 +137,14 @@ def encode_header(header: Header) -> bytes:
 def encode_message(
     at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, plain: bool = True, protocol: int = V1
 ) -> bytes:
-    """The line of an entry with a message (``raw``, without its newline).
+    """As ``message_parts``, joined."""
+    return b"".join(message_parts(at, run, peer, raw, of, plain=plain, protocol=protocol))
+
+
+def message_parts(
+    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, plain: bool = True, protocol: int = V1
+) -> Parts:
+    """The line of an entry with a message (``raw``, without its newline), in parts, so that a long one is not copied.
 
     ``of``: the method that a response answers. ``plain=False``: the message fails ``jsonrpc.is_plain``, so it is
     written as a string. ``protocol``: the protocol's version of the message.
@@ -142,12 +152,18 @@ def encode_message(
     method = f'"of":{json.dumps(of)},' if of else ""
     start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{method}{_versioned(protocol)}'.encode()
     if plain:
-        return b"".join((start, b'"message":', raw, b"}\n"))
-    return b"".join((start, b'"line":', json.dumps(json_splice.decode(raw)).encode(), b"}\n"))
+        return [start, b'"message":', raw, b"}\n"]
+    return [start, b'"line":', json.dumps(json_splice.decode(raw)).encode(), b"}\n"]
 
 
 def encode_updates(at: str, run: str, lines: bytes, protocol: int = V1) -> bytes:
-    """The lines of many entries of one time: agent messages, each of which ends in a newline.
+    """As ``update_parts``, joined."""
+    return b"".join(update_parts(at, run, lines, protocol))
+
+
+def update_parts(at: str, run: str, lines: bytes, protocol: int = V1) -> Parts:
+    """The lines of many entries of one time: agent messages, each of which ends in a newline. In parts, so that a long
+    line is not copied.
 
     They were not parsed. One that is not JSON is written as it came, or as a string if a reader could take a part of
     it for an entry.
@@ -157,20 +173,13 @@ def encode_updates(at: str, run: str, lines: bytes, protocol: int = V1) -> bytes
         plain = [ENTRY_START not in raw or jsonrpc.is_plain(raw) for raw in each]
         if not all(plain):
             pairs = zip(each, plain, strict=True)
-            return b"".join(
+            return [
                 encode_message(at, run, Peer.AGENT, raw, plain=is_plain, protocol=protocol) for raw, is_plain in pairs
-            )
+            ]
     start = f'{{"at":"{at}","run":"{run}","from":"agent",{_versioned(protocol)}"message":'.encode()
-    return b"".join((start, lines[:-1].replace(b"\n", b"}\n" + start), b"}\n"))
-
-
-def encode_piece(at: str, run: str, peer: Peer, piece: bytes, *, first: bool, last: bool, protocol: int = V1) -> bytes:
-    """A piece of the line of an entry with a long message. The last piece may lack its newline."""
-    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{_versioned(protocol)}"message":'.encode()
-    start = start if first else b""
-    if not last:
-        return start + piece
-    return b"".join((start, memoryview(piece)[: len(piece) - piece.endswith(b"\n")], b"}\n"))
+    if lines.find(b"\n") + 1 == len(lines):
+        return [start, memoryview(lines)[:-1], b"}\n"]
+    return [start, lines[:-1].replace(b"\n", b"}\n" + start), b"}\n"]
 
 
 def _versioned(protocol: int) -> str:

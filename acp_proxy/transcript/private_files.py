@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,10 @@ from acp_proxy.errors import NewerFormat, StoreRefused, errno_name
 _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
 _OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
+_LARGE = 64 * 1024
+"""Bytes: to copy less costs less than to pass the parts to the kernel one by one."""
+_MOST_PARTS = 1000
+"""POSIX systems take at least 1,024 at once; lines of several processes do not mix only if there is one call."""
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 _NO_SYNC = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EROFS})
 JOURNAL_FILE = "state.jsonl"
@@ -36,6 +40,17 @@ def append_all(fd: int, data: bytes | memoryview) -> None:
         view = memoryview(data)[written:]
         while view:
             view = view[append_to(fd, view) :]
+
+
+def append_parts(fd: int, parts: Sequence[bytes | memoryview]) -> None:
+    """As ``append_all``, for the parts of whole lines. What is large is not copied. Raises OSError."""
+    size = sum(map(len, parts))
+    if size < _LARGE or len(parts) > _MOST_PARTS or sys.platform == "win32":
+        append_all(fd, b"".join(parts))
+    elif (written := os.writev(fd, parts)) < size:
+        for part in parts:
+            append_all(fd, memoryview(part)[written:])
+            written = max(written - len(part), 0)
 
 
 def reachable(root: Path) -> Path:

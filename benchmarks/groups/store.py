@@ -74,6 +74,7 @@ def recorded(effort: Effort, batches: int, lines: int) -> Numbers:
     data = told(lines)
     with effort.folder() as folder:
         recorder = Recorder(Both(folder / "store"), ["bench"], None, "never", lambda text: None)
+        recorder.start()
         recorder.add(IdentifyAgent("bench", "1"))
         recorder.add(BeginTranscript("one", "/bench", [], file_format.RECORDED))
         recorder.flush()
@@ -82,6 +83,7 @@ def recorded(effort: Effort, batches: int, lines: int) -> Numbers:
             recorder.add(RecordUpdates("one", data))
             recorder.flush()
         spent = time.perf_counter() - began
+        recorder.end(1.0)
     return {"each": spent / batches / lines}
 
 

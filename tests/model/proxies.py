@@ -17,7 +17,7 @@ from typing import Any
 
 from acp_proxy.proxy.capabilities import Settings
 from acp_proxy.proxy.connection import Connection
-from acp_proxy.recording.recorder import Recorder
+from acp_proxy.recording.recorder import Job, Recorder, T
 from acp_proxy.replay.replayer import TOOL_LIMIT
 from acp_proxy.run.relay import Relay, ReplayOptions
 from acp_proxy.store.store import Store
@@ -40,8 +40,9 @@ class Stuck(AssertionError):
 
 
 class _Patient(Recorder):
-    def stall(self, since: float, go_on: Callable[[int], None]) -> None:
+    def wait(self, job: Job[T]) -> bool:
         """A busy machine is not a hanging store."""
+        return job.done.acquire(timeout=SECONDS)
 
 
 class Proxied:
@@ -165,7 +166,7 @@ class Proxied:
     def _close(self) -> None:
         self._relay.finish_work(SECONDS)
         for known in self.recorder._sessions.values():  # a process that ends closes what it has open
-            self.recorder._sessions.files.close(known)
+            self.recorder._sessions.close(known)
         os.close(self._to_client)
         os.close(self._to_agent)
         while self._ends:
@@ -182,6 +183,7 @@ class Proxied:
         id = f"{_SYNC}-{self._synced}"
         self._write(self._editor_writes, {"jsonrpc": "2.0", "id": id, "method": _SYNC, "params": {}})
         self._wait(lambda: id in self.answers, "an answer to _sync")
+        self.recorder.flush()  # updates are recorded a moment after they have passed
 
     def _wait_for_more(self, open: set[Any]) -> None:
         """Wait until one of these is answered, or the proxy asks the agent something on its own."""

@@ -39,17 +39,6 @@ def test_the_elements_of_an_array_are_those_that_json_reads(text: str) -> None:
     assert json.dumps(found) == json.dumps(json.loads(text))
 
 
-@given(st.data(), spelled(arrays))
-def test_the_whole_elements_of_a_truncated_array_are_found(data: st.DataObject, text: str) -> None:
-    spans = json_splice.elements(text)
-    broken = text[: data.draw(st.integers(0, len(text)))]
-    found = json_splice.elements_before_break(broken)
-    assert found == spans[: len(found)]
-    behind = spans[len(found) + 1 :]
-    assert not behind or behind[0][0] > len(broken.rstrip())
-    assert json_splice.elements_before_break(text) == spans
-
-
 @given(spelled(values))
 def test_the_whole_is_the_value_without_surrounding_white_space(text: str) -> None:
     start, end = json_splice.whole(text)

@@ -294,11 +294,6 @@ def test_sessions_that_only_acp_proxy_lists_are_renamed_and_archived_here() -> N
     assert talk.archived == frozenset()
 
 
-def test_a_list_of_changes_that_is_too_long_to_hold_twice_is_still_amended() -> None:
-    talk = indexing()
-    assert talk.core.opens_long_line(Peer.AGENT, line(CHANGED)[:60]) is None
-
-
 def test_rows_are_amended_by_one_effect() -> None:
     talk = indexing()
     step = talk.agent(CHANGED)

@@ -651,6 +651,19 @@ def test_a_terminal_that_is_shown_after_its_release_is_noted_at_the_turns_end() 
     assert talk.ends_turn() == [terminal_note("x", None), *TURN_ENDS]
 
 
+def test_an_output_beyond_the_limit_is_not_kept_and_takes_no_room_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is for the text, not for the escapes in its line."""
+    monkeypatch.setattr("acp_proxy.proxy.terminals.SHOWN_LIMIT", 2000)
+    talk = TerminalTalk()
+    talk.shows()
+    talk.asks("output", {}, {"output": "\x1b" * 1489})
+    assert talk.asks("release", {}, {}) == [terminal_note(None, None)]
+    talk.asks("create", {"command": "ls"}, {"terminalId": "t1"})
+    talk.shows()
+    talk.asks("output", {}, {"output": "\x1b" * 1488})
+    assert talk.asks("release", {}, {}) == [terminal_note("\x1b" * 1488, None)]
+
+
 def test_a_terminal_that_no_tool_call_shows_is_not_noted() -> None:
     talk = TerminalTalk()
     talk.asks("output", {}, {"output": SECRET, "truncated": False})

@@ -3,7 +3,11 @@
 import threading
 from pathlib import Path
 
+import pytest
+
 from acp_proxy.proxy.effects import Recording
+from acp_proxy.recording import recorder
+from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store.store import Store
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import Header
@@ -16,8 +20,6 @@ class HangingStore(Store):
         super().__init__(root)
         self.hangs = threading.Event()
         self.stuck = threading.Event()
-        self.thread = threading.Thread()
-        """The first thread that waits, or waited."""
         self._back = threading.Event()
 
     def release(self) -> None:
@@ -26,9 +28,7 @@ class HangingStore(Store):
 
     def wait(self) -> None:
         if self.hangs.is_set():
-            if not self.stuck.is_set():
-                self.thread = threading.current_thread()
-                self.stuck.set()
+            self.stuck.set()
             self._back.wait()
 
     def open_to_append(
@@ -56,27 +56,25 @@ class _Hanging(Transcript):
         made.close()
         self._store = store
 
-    def append(self, data: bytes) -> None:
+    def append(self, *parts: bytes | memoryview) -> None:
         self._store.wait()
-        super().append(data)
+        super().append(*parts)
 
 
-def hang(notes: Notes, store: HangingStore, *effects: Recording) -> threading.Thread:
-    """A thread that hangs in the store while it writes these effects; recording is suspended until it returns."""
+def hang(notes: Notes, store: HangingStore, *effects: Recording) -> None:
+    """The writer hangs in the store with these effects, and somebody has waited for it."""
     store.hangs.set()
     for effect in effects:
         notes.recorder.add(effect)
-    stuck = threading.Thread(target=notes.recorder.flush)
-    stuck.start()
+    notes.recorder.wake()
     assert store.stuck.wait(SECONDS)
-    told: list[int] = []
-    assert notes.recorder.gate.busy_since is not None
-    notes.recorder.stall(notes.recorder.gate.busy_since, told.append)
-    assert told == [stuck.ident]
-    return stuck
+    with pytest.MonkeyPatch.context() as impatient:
+        impatient.setattr(recorder, "STALL_SECONDS", 0.01)
+        notes.recorder.flush()
+    assert not notes.recorder.is_recording
 
 
-def come_back(store: HangingStore, stuck: threading.Thread) -> None:
+def come_back(recorder: Recorder, store: HangingStore) -> None:
+    """The store answers again, and everything that waited is written."""
     store.release()
-    stuck.join(SECONDS)
-    assert not stuck.is_alive()
+    assert recorder.submit(lambda: None).done.acquire(timeout=SECONDS)

@@ -28,11 +28,15 @@ class Notes:
         self.store = store
         self.warnings: list[str] = []
         self.recorder = Recorder(store, ["agent"], None, fsync, self.warnings.append, mask)
+        self.recorder.start()
 
     def put(self, *effects: Recording) -> None:
         for effect in effects:
             self.recorder.add(effect)
         self.recorder.flush()
+
+    def delete(self, session: str) -> None:
+        self.recorder.at_store(lambda: self.recorder.delete(session))
 
     def begin(self, session: str = "s", *, origin: str = "recorded") -> None:
         self.put(IdentifyAgent(NAME, "1.0"), BeginTranscript(session, "/project", [], origin))

@@ -105,7 +105,7 @@ def test_recording_that_resumes_within_a_turn_makes_a_mark(notes: Notes, monkeyp
 def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(notes: Notes) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
-    notes.recorder.delete("s")
+    notes.delete("s")
     notes.put(said("2"))
     assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
     notes.put(*prompted("again"), said("3"))
@@ -139,7 +139,7 @@ def test_updates_of_a_session_deleted_in_an_earlier_run_create_no_file(notes: No
 def test_updates_of_a_deleted_session_in_a_later_process_are_not_recorded_before_a_prompt(notes: Notes) -> None:
     notes.begin()
     notes.put(said("one"))
-    notes.recorder.delete("s")
+    notes.delete("s")
     later = Notes(notes.store)
     later.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", None, [], "partial"), said("late"))
     assert list(notes.store.root.glob("transcripts/*/s-*")) == []
@@ -162,7 +162,7 @@ def test_a_failed_delete_leaves_the_entries_and_a_gap(notes: Notes) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
     with full_disk(), pytest.raises(OSError):
-        notes.recorder.delete("s")
+        notes.delete("s")
     assert notes.said() == ["first", "1"]
     notes.put(*prompted("again"))
     assert notes.said() == ["first", "1", "gap", "again"]

@@ -14,7 +14,6 @@ from acp_proxy.proxy.effects import (
     IdentifyAgent,
     RecordLine,
     RecordNote,
-    RecordPiece,
     RecordUpdates,
 )
 from acp_proxy.recording.recorder import Recorder
@@ -102,15 +101,11 @@ def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(note
     title = {"sessionUpdate": "session_info_update", "title": "Renamed by the agent"}
     info = json.dumps({"method": "session/update", "params": {"sessionId": "s", "update": title}}).encode()
     late = RecordUpdates("s", update("late") + b"\n"), RecordLine("s", Peer.AGENT, info)
-    piece = update("long" * 1000)
-    pieces = (
-        RecordPiece("s", Peer.AGENT, piece[:99], True, False),
-        RecordPiece("s", Peer.AGENT, piece[99:], False, True),
-    )
+    long = RecordUpdates("s", update("long" * 100_000) + b"\n"), said("long" * 100_000)
     answer = RecordLine("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt")
     notes.begin()
     notes.put(*prompted("hello"), answer, EndTurn("s"))
-    for effects in ([late[0]], [late[1]], pieces, [said("later")]):
+    for effects in ([late[0]], [late[1]], long, [said("later")]):
         notes.store.update_index(notes.recorder.agent, "s")
         assert list(notes.store.root.glob("unindexed/*/*")) == []
         notes.put(*effects)
@@ -144,7 +139,7 @@ def test_more_sessions_than_files_may_be_open_are_all_recorded(notes: Notes) -> 
 def test_a_delete_includes_entries_added_before_it(notes: Notes) -> None:
     notes.begin()
     notes.recorder.add(said("1"))
-    notes.recorder.delete("s")
+    notes.delete("s")
     assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
 
 
@@ -181,6 +176,7 @@ def test_a_long_agent_name_does_not_fill_every_header(notes: Notes) -> None:
 
 def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(notes: Notes) -> None:
     recorder = Recorder(notes.store, ["agent"], None, "turn", notes.warnings.append, lambda data: data.upper())
+    recorder.start()
     for effect in (
         *(
             IdentifyAgent(NAME, "1.0"),
@@ -197,17 +193,3 @@ def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(notes: Not
     assert b'"sessionId":"s"' in header
     assert len(entries) == 6
     assert [entry.upper() for entry in entries] == entries
-
-
-def test_slow_masking_does_not_count_as_a_hanging_store(notes: Notes) -> None:
-    seen = []
-
-    def mask(data: bytes) -> bytes:
-        seen.append(recorder.gate.busy_since)
-        return data
-
-    recorder = Recorder(notes.store, ["agent"], None, "turn", notes.warnings.append, mask)
-    for effect in (IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", [], "recorded"), said("a")):
-        recorder.add(effect)
-    recorder.flush()
-    assert seen == [float("inf")]

@@ -1,18 +1,22 @@
 """Idle minutes are used to compress once a day, and a line ends that at once."""
 
 import os
+import queue
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from acp_proxy.run import idle_compression
-from acp_proxy.run.idle_compression import compress
-from acp_proxy.transcript.file_names import compressed
+from acp_proxy.run.idle_compression import IdleCompression, compress
+from acp_proxy.store.layout import Layout
+from acp_proxy.transcript.file_names import compressed, unfinished
+from tests.client import until
 from tests.run.sides import SECONDS, Talk, chunk
-from tests.store.cold import age, content, kept
+from tests.store.cold import AGENT, age, content, kept
 from tests.stored import Both
 
 NICE = idle_compression._NICE
@@ -117,3 +121,107 @@ def test_a_relay_without_an_idle_time_compresses_nothing(store: Both, cold: Path
     talk.end()
     assert cold.exists()
     assert not (store.root / "compressed").exists()
+
+
+SOON = 0.001
+"""Seconds: so few that a test does not wait for a pause."""
+
+
+class Idle:
+    """Threads that end with the test, and what they ask and report."""
+
+    def __init__(self) -> None:
+        self.warnings: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.asked = threading.Semaphore(0)
+        """Released whenever it asks whether a replay runs."""
+        self._made: list[IdleCompression] = []
+        self._before = set(threading.enumerate())
+
+    def __call__(
+        self, root: Path, seconds: float = SOON, is_replaying: Callable[[], bool] = lambda: False
+    ) -> IdleCompression:
+        def asks() -> bool:
+            self.asked.release()
+            return is_replaying()
+
+        made = IdleCompression(root, seconds, asks, self.warnings.put)
+        self._made.append(made)
+        made.start()
+        return made
+
+    def thread(self) -> threading.Thread:
+        [found] = [each for each in threading.enumerate() if each.name == "idle" and each not in self._before]
+        return found
+
+    def end(self) -> None:
+        for made in self._made:
+            made.end()
+
+
+@pytest.fixture
+def idle() -> Iterator[Idle]:
+    made = Idle()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def two_cold(store: Both) -> list[Path]:
+    """Two cold transcripts, in the order in which they are compressed."""
+    return sorted(_made_cold(store, session) for session in ("one", "two"))
+
+
+def is_under_way(path: Path) -> bool:
+    return unfinished(compressed(path)).exists()
+
+
+def test_nothing_is_compressed_while_a_replay_runs(idle: Idle, store: Both, two_cold: list[Path]) -> None:
+    ended = threading.Event()
+    idle(store.root, SOON, lambda: not ended.is_set())
+    for _ in range(10):
+        assert idle.asked.acquire(timeout=SECONDS)
+    assert all(path.exists() for path in two_cold)
+    ended.set()
+    until(lambda: not any(path.exists() for path in two_cold))
+
+
+def test_a_line_ends_the_running_compression(idle: Idle, store: Both, two_cold: list[Path]) -> None:
+    with Layout(store.root).journal(AGENT).lock():  # it can begin, but not end
+        running = idle(store.root)
+        until(lambda: is_under_way(two_cold[0]))
+        running.is_idle = False
+        running.end()
+    idle.thread().join(SECONDS)
+    assert two_cold[1].exists()
+
+
+def test_a_meaningless_line_of_the_editor_ends_the_running_compression(store: Both, two_cold: list[Path]) -> None:
+    talk = Talk(store, idle_seconds=SOON)
+    with Layout(store.root).journal(AGENT).lock():
+        until(lambda: is_under_way(two_cold[0]))
+        for number in range(2):  # the second is read when the first has been handled
+            talk.editor.say({"jsonrpc": "2.0", "method": f"_nothing_{number}"})
+            talk.agent.hear(method=f"_nothing_{number}")
+        assert talk.relay._idle is not None
+        assert not talk.relay._idle.is_idle
+        talk.relay._idle.end()
+    talk.end()
+    assert two_cold[1].exists()
+
+
+def test_a_bug_in_idle_work_is_a_warning(idle: Idle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(idle_compression, "compress", fails)
+    idle(tmp_path)
+    assert idle.warnings.get(timeout=SECONDS) == "internal error while idle: RuntimeError: a bug"
+
+
+@pytest.mark.parametrize("seconds", [SECONDS, SOON])
+def test_the_thread_ends_when_it_is_told_to(idle: Idle, tmp_path: Path, seconds: float) -> None:
+    running = idle(tmp_path, seconds)
+    thread = idle.thread()
+    running.end()
+    thread.join(SECONDS)
+    assert not thread.is_alive()

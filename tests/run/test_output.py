@@ -61,37 +61,29 @@ def test_our_message_begins_on_a_line_of_its_own(pipe: Pipe) -> None:
     assert pipe.read_all() == b"ours\nunfinished\nours\nours again\n"
 
 
-def test_nothing_comes_between_the_pieces_of_a_line(pipe: Pipe) -> None:
-    pipe.output.write_piece(b"a lo", begins=True, ends=False)
-    other = threading.Thread(target=pipe.output.write, args=(b"another\n",))
-    other.start()
-    pipe.output.write_piece(b"ng li", begins=False, ends=False)
-    assert other.is_alive()
-    pipe.output.write_piece(b"ne\n", begins=False, ends=True)
-    other.join(SECONDS)
-    assert pipe.read_all() == b"a long line\nanother\n"
-
-
 @needs_wide_pipes
 @pytest.mark.parametrize(("before", "then"), [(64 * 1024, WIDE), (2 * WIDE, 2 * WIDE)])
-def test_a_long_line_enlarges_the_pipe(pipe: Pipe, before: int, then: int) -> None:
+def test_much_data_enlarges_the_pipe(pipe: Pipe, before: int, then: int) -> None:
     make_hold(pipe.writing, before)
     pipe.output.write(b"one\n")
     assert held_by(pipe.writing) == before
-    pipe.output.write_piece(b"a lo", begins=True, ends=False)
+    much = threading.Thread(target=pipe.output.write, args=(b"x" * 4 * WIDE,))
+    much.start()
+    left = 4 * WIDE
+    while left:
+        left -= len(os.read(pipe.reading, left))
+    much.join(SECONDS)
     assert held_by(pipe.writing) == then
-    pipe.output.write_piece(b"x" * (WIDE - len(b"one\na lo\n")) + b"\n", begins=False, ends=True)  # nobody reads
-    assert len(pipe.read_all()) == WIDE
 
 
 @needs_wide_pipes
-def test_a_long_line_for_a_gone_peer_changes_no_pipe_that_got_its_descriptor(pipe: Pipe) -> None:
+def test_a_gone_peer_changes_no_pipe_that_got_its_descriptor(pipe: Pipe) -> None:
     other = Pipe()
     pipe.output.close()
     os.dup2(other.writing, pipe.writing)
     make_hold(other.writing, before := 64 * 1024)
-    pipe.output.write_piece(b"a lo", begins=True, ends=False)
-    pipe.output.write_piece(b"ng line\n", begins=False, ends=True)
+    pipe.output.widen()
+    pipe.output.write(b"a long line\n")
     assert held_by(other.writing) == before
     os.close(pipe.writing)
     assert other.read_all() == b""
@@ -99,10 +91,11 @@ def test_a_long_line_for_a_gone_peer_changes_no_pipe_that_got_its_descriptor(pip
 
 
 def test_posted_messages_wait_for_the_end_of_a_long_line_and_block_nothing(pipe: Pipe) -> None:
-    pipe.output.write_piece(b"lo", begins=True, ends=False)
-    pipe.output.post(b"ours\n")
-    pipe.output.post(b"ours again\n")
-    pipe.output.write_piece(b"ng\n", begins=False, ends=True)
+    with pipe.output.in_turn():
+        pipe.output.write_locked(b"lo")
+        pipe.output.post(b"ours\n")
+        pipe.output.post(b"ours again\n")
+        pipe.output.write_locked(b"ng\n")
     assert pipe.output.is_delivered(SECONDS)
     pipe.output.write(b"next\n")
     pipe.output.post(b"ours\n")
@@ -137,15 +130,6 @@ def test_messages_posted_to_a_peer_that_goes_are_dropped() -> None:
     assert pipe.output.is_delivered(SECONDS)
     assert pipe.gone == [None]
     os.close(pipe.writing)
-
-
-def test_a_broken_line_is_ended_before_the_next_one_and_not_continued(pipe: Pipe) -> None:
-    pipe.output.write_piece(b"a lo", begins=True, ends=False)
-    pipe.output.break_line()
-    pipe.output.write(b"ours\n", own=True)
-    pipe.output.write_piece(b"ng line\n", begins=False, ends=True)
-    pipe.output.break_line()
-    assert pipe.read_all() == b"a lo\nours\n"
 
 
 @pytest.mark.parametrize("blocking", [True, False])

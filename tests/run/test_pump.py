@@ -1,8 +1,9 @@
-"""One direction: effects are performed in order, and a thread that hangs in the store can be replaced."""
+"""One direction: effects are performed in order, and a peer gets nothing before it is recorded, but for updates."""
 
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -16,20 +17,13 @@ SECONDS = 20.0
 ID = RequestId("1")
 
 
-def nothing() -> None:
-    pass
-
-
 class Performer:
     """Decides by the text of a line, and notes what it has to do."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
         self.read: list[list[bytes]] = []
-        self.ends = 0
         self.is_full = True  # to be asked each time
-        self.on_flush: Callable[[], None] = nothing
-        self.on_find: Callable[[], None] = nothing
         self.room = threading.Event()
         self.room.set()
         self._changed = threading.Condition()
@@ -46,14 +40,11 @@ class Performer:
         self._note(lines.decode())
         return True
 
-    def open_long_line(self, peer: Peer, data: bytes) -> list[Acting] | None:
-        if not data.startswith(b"long "):
-            return None
-        return [Forward(peer.other, data, ends=False)]
-
-    def decide_piece(self, peer: Peer, data: bytes, *, last: bool) -> list[Acting]:
-        self.ends += last
-        return [Forward(peer.other, data, begins=False, ends=last)]
+    @contextmanager
+    def pass_unread(self, peer: Peer, beginning: bytes) -> Iterator[Callable[[bytes], None]]:
+        self._note(f"unread: {beginning.decode()[:9]}")
+        yield lambda data: self._note(data.decode())
+        self._note("read again")
 
     def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[Acting]:
         self.read.append(lines)
@@ -66,19 +57,16 @@ class Performer:
             case Warn(text):
                 self._note(text)
             case FindSession():
-                self.on_find()
                 return [Warn("found")]
             case _:
                 raise AssertionError(effect)
         return []
 
-    def instead(self, effect: Acting) -> list[Acting]:
-        assert isinstance(effect, FindSession)
-        return [Warn("not found")]
-
     def flush(self) -> None:
         self._note("flush")
-        self.on_flush()
+
+    def flush_soon(self) -> None:
+        self._note("flush soon")
 
     def wait_for_room(self, peer: Peer) -> None:
         assert self.room.wait(SECONDS)
@@ -92,7 +80,7 @@ class Performer:
         """Wait until this many bytes have passed."""
         with self._changed:
             assert self._changed.wait_for(
-                lambda: sum(len(one) for one in self.done if one != "flush") >= count, SECONDS
+                lambda: sum(len(one) for one in self.done if not one.startswith("flush")) >= count, SECONDS
             )
 
     def _note(self, what: str) -> None:
@@ -144,7 +132,7 @@ def test_the_lines_of_one_read_are_decided_together_and_done_in_order(direction:
     direction.write(b"ee\n")
     direction.end()
     assert direction.performer.read == [[b"one\n", b"two\n"], [b"three\n"]]
-    assert [done for done in direction.performer.done if done != "flush"] == ["one\n", "two\n", "three\n"]
+    assert [done for done in direction.performer.done if not done.startswith("flush")] == ["one\n", "two\n", "three\n"]
     assert direction.ends == [None]
 
 
@@ -153,30 +141,37 @@ def test_a_last_line_without_a_newline_is_delivered_at_the_end(direction: Direct
     direction.write(b"o")
     direction.pump.start()
     direction.end()
-    assert [done for done in direction.performer.done if done != "flush"] == ["one\n", "two"]
+    assert [done for done in direction.performer.done if not done.startswith("flush")] == ["one\n", "two"]
 
 
 def test_only_leading_updates_are_forwarded_before_the_flush(direction: Direction) -> None:
     direction.write(b"first one\nfirst two\nthree\nfirst four\n")
     direction.pump.start()
     direction.end()
-    assert direction.performer.done == ["first one\n", "first two\n", "flush", "three\n", "first four\n"]
+    assert direction.performer.done == [
+        "first one\n",
+        "first two\n",
+        "flush",
+        "three\n",
+        "first four\n",
+        "flush soon",
+    ]
 
 
-def test_leading_updates_are_flushed_before_the_next_read(direction: Direction) -> None:
+def test_nothing_waits_for_the_recording_of_updates(direction: Direction) -> None:
     direction.write(b"first one\n")
     direction.pump.start()
-    direction.performer.wait_for("first one\n", "flush")
+    direction.performer.wait_for("first one\n", "flush soon")
     direction.write(b"first two\n")
     direction.end()
-    assert direction.performer.done == ["first one\n", "flush", "first two\n", "flush"]
+    assert direction.performer.done == ["first one\n", "flush soon", "first two\n", "flush soon"]
 
 
 def test_effects_that_follow_from_an_effect_are_performed_before_later_lines(direction: Direction) -> None:
     direction.write(b"find\ntwo\n")
     direction.pump.start()
     direction.end()
-    assert [done for done in direction.performer.done if done != "flush"] == ["found", "two\n"]
+    assert [done for done in direction.performer.done if not done.startswith("flush")] == ["found", "two\n"]
 
 
 def test_nothing_is_read_without_room(direction: Direction) -> None:
@@ -190,74 +185,20 @@ def test_nothing_is_read_without_room(direction: Direction) -> None:
     direction.end()
 
 
-class Hanging:
-    """A call that holds the first thread until it is released."""
-
-    def __init__(self) -> None:
-        self.stuck = threading.Event()
-        self.release = threading.Event()
-        self.thread: threading.Thread | None = None
-
-    def __call__(self) -> None:
-        if not self.stuck.is_set():
-            self.thread = threading.current_thread()
-            self.stuck.set()
-            self.release.wait(SECONDS)
-
-    def ended(self) -> bool:
-        """Release the thread; whether it ended."""
-        assert self.thread is not None
-        self.release.set()
-        self.thread.join(SECONDS)
-        return not self.thread.is_alive()
-
-
-def test_a_direction_continues_after_a_hanging_flush_and_nothing_is_done_twice(direction: Direction) -> None:
-    hanging = direction.performer.on_flush = Hanging()
-    direction.write(b"first one\ntwo\nthree\n")
-    direction.pump.start()
-    assert hanging.stuck.wait(SECONDS)
-    assert hanging.thread is not None
-    assert direction.pump.is_thread(hanging.thread.ident or 0)
-    direction.pump.take_over()
-    assert not direction.pump.is_thread(hanging.thread.ident or 0)
-    direction.performer.wait_for("two\n", "three\n")
-    direction.write(b"four\n")
-    direction.performer.wait_for("four\n")
-    assert hanging.ended()
-    direction.write(b"five\n")
-    direction.end()
-    done = [done for done in direction.performer.done if done != "flush"]
-    assert done == ["first one\n", "two\n", "three\n", "four\n", "five\n"]
-
-
-def test_an_effect_that_hangs_is_replaced_and_its_late_answer_is_dropped(direction: Direction) -> None:
-    hanging = direction.performer.on_find = Hanging()
-    direction.write(b"find\ntwo\n")
-    direction.pump.start()
-    assert hanging.stuck.wait(SECONDS)
-    direction.pump.take_over()
-    direction.performer.wait_for("not found", "two\n")
-    assert hanging.ended()
-    direction.write(b"three\n")
-    direction.end()
-    assert [done for done in direction.performer.done if done != "flush"] == ["not found", "two\n", "three\n"]
-
+# Long lines.
 
 LONG = b"x" * 2 * pump.LONG_LINE
 
 
-def test_a_long_line_passes_in_pieces_and_the_lines_after_it_as_usual(direction: Direction) -> None:
+def test_a_long_line_is_held_until_its_end(direction: Direction) -> None:
     direction.pump.start()
-    said = b"long " + LONG + b"\ntwo\nthr"
-    direction.write(b"one\n" + said)
-    direction.performer.wait_for("two\n")
+    direction.write(b"one\nlong " + LONG)
+    direction.performer.wait_for("one\n")
+    direction.write(b"\ntwo\nthr")
     direction.write(b"ee\n")
     direction.end()
-    pieces = [done for done in direction.performer.done if done != "flush"]
-    assert "".join(pieces).encode() == b"one\n" + said + b"ee\n"
-    assert max(len(piece) for piece in pieces) <= pump.LONG_READ
-    assert direction.performer.read == [[b"one\n"], [b"two\n"], [b"three\n"]]
+    read = [line for lines in direction.performer.read for line in lines]
+    assert read == [b"one\n", b"long " + LONG + b"\n", b"two\n", b"three\n"]
 
 
 @needs_wide_pipes
@@ -273,44 +214,32 @@ def test_from_a_long_line_on_more_data_is_read_at_once(direction: Direction, bef
     assert held_by(direction.reading) == then
 
 
-def test_a_long_line_that_may_not_pass_in_pieces_is_held_until_its_end(direction: Direction) -> None:
-    direction.pump.start()
-    direction.write(b"other " + LONG + b"\n")
-    direction.end()
-    assert direction.performer.read == [[b"other " + LONG + b"\n"]]
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pump, "LINE_LIMIT", 10)
 
 
-def test_the_end_of_its_peer_ends_a_long_line(direction: Direction) -> None:
+@pytest.mark.usefixtures("limited")
+def test_beyond_the_limit_a_line_passes_as_it_comes_and_the_next_ones_as_usual(direction: Direction) -> None:
     direction.pump.start()
-    direction.write(b"long " + LONG)
+    direction.write(b"one\n0123456789a")
+    direction.performer.wait_for("one\n", "unread: 012345678", "0123456789a")
+    direction.write(b"bc")
+    direction.performer.wait_for("bc")
+    direction.write(b"d\ntwo\nthr")
+    direction.performer.wait_for("d\n", "read again", "two\n")
+    direction.write(b"ee\n")
     direction.end()
-    assert "".join(done for done in direction.performer.done if done != "flush").encode() == b"long " + LONG
+    assert direction.performer.read == [[b"one\n"], [b"two\n"], [b"three\n"]]
+
+
+@pytest.mark.usefixtures("limited")
+def test_the_end_of_its_peer_ends_a_line_beyond_the_limit(direction: Direction) -> None:
+    direction.pump.start()
+    direction.write(b"0123456789a")
+    direction.end()
+    assert [done for done in direction.performer.done if not done.startswith("flush")][-2:] == [
+        "0123456789a",
+        "read again",
+    ]
     assert direction.performer.read == []
-    assert direction.performer.ends == 1
-
-
-@pytest.mark.parametrize(("peer", "one"), [(Peer.AGENT, "pass down\n"), (Peer.CLIENT, "pass up\n")])
-def test_lines_that_pass_undecided_do_not_overtake_the_end_of_a_long_line(peer: Peer, one: str) -> None:
-    direction = Direction(peer)
-    direction.pump.start()
-    direction.write(one.encode() + b"long " + LONG)
-    direction.write(b"end\n" + one.encode())
-    direction.end()
-    os.close(direction.reading)
-    assert direction.performer.done[0] == one
-    assert "".join(done for done in direction.performer.done[1:] if done != "flush").endswith("xend\n" + one)
-
-
-def test_a_long_line_continues_without_room(direction: Direction) -> None:
-    """What would make room waits for the end of the line."""
-    direction.pump.start()
-    said = b"long " + LONG
-    direction.write(said)
-    direction.performer.wait_for_bytes(len(said))
-    direction.performer.room.clear()
-    direction.write(b"more ")
-    direction.performer.wait_for_bytes(len(said) + len(b"more "))
-    direction.write(b"end\ntwo\n")
-    direction.performer.wait_for("two\n")
-    direction.performer.room.set()
-    direction.end()

@@ -17,12 +17,10 @@ from acp_proxy.proxy.capabilities import ALWAYS, Modes, Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import Effect
 from acp_proxy.proxy.events import Event, LinesRead
-from acp_proxy.run.pump import LONG_LINE
 from acp_proxy.store.index import Page
 from acp_proxy.store.store import Store
 from tests.client import until
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS
-from tests.recording.hanging import HangingStore
 from tests.recording.notes import full_disk
 from tests.run.sides import SECONDS, SETTINGS, Talk, chunk, is_complete
 
@@ -43,149 +41,7 @@ def test_a_gap_at_the_end_is_noted_before_we_end(tmp_path: Path) -> None:
     assert not is_complete(talk)
 
 
-# A store that hangs.
-
-
-def test_both_directions_continue_without_a_hanging_store_and_recording_resumes_when_it_returns(
-    talk: Talk, hanging: HangingStore
-) -> None:
-    talk.open()
-    talk.turn("one")
-    assert is_complete(talk)
-    hanging.hangs.set()
-    talk.turn("two")  # the editor's direction hangs in it, and is taken over
-    assert hanging.stuck.is_set()
-    talk.agent.say(chunk("said meanwhile"))
-    talk.editor.hear(**chunk("said meanwhile"))
-    talk.turn("three")
-    assert not talk.recorder.is_recording
-
-    hanging.release()
-    hanging.thread.join(SECONDS)
-    talk.turn("four")
-    told = talk.told()
-    assert told[:3] == ["opened", "one", "two"]  # what was being written when it hung is written when it is back
-    assert told[3:] == ["three", "four"]
-    assert is_complete(talk)
-    [warning] = talk.warnings
-    assert str(hanging.root) in warning
-
-
-def test_the_agents_direction_continues_after_an_update_that_cannot_be_recorded(
-    talk: Talk, hanging: HangingStore
-) -> None:
-    talk.open()
-    talk.turn("one")
-    hanging.hangs.set()
-    for number in range(3):
-        talk.agent.say(chunk(f"update {number}"))
-        talk.editor.hear(**chunk(f"update {number}"))
-    talk.turn("two")
-    assert hanging.stuck.is_set()
-    assert len(talk.warnings) == 1
-
-
-def test_a_delete_behind_a_hanging_write_is_refused_and_the_conversation_continues(
-    talk: Talk, hanging: HangingStore
-) -> None:
-    talk.open()
-    hanging.hangs.set()
-    talk.turn("one")
-    assert hanging.stuck.is_set()
-    assert talk.ask("session/delete", {"sessionId": "s"})["error"]["code"] == -32603
-    talk.turn("two")
-
-
-class SlowToDelete(Store):
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.back = threading.Event()
-        self.thread = threading.Thread()
-
-    def delete(self, agent: str, session: str, *, soft: bool = False) -> None:
-        self.thread = threading.current_thread()
-        self.back.wait()
-        super().delete(agent, session, soft=soft)
-
-
-@pytest.mark.parametrize(("seconds", "answered"), [(SECONDS, (0, 1)), (0.05, (1, 0))])
-def test_a_delete_that_hangs_is_answered_once_and_the_conversation_continues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, answered: tuple[int, int]
-) -> None:
-    monkeypatch.setattr("acp_proxy.run.store_requests._ANSWER_SECONDS", seconds)
-    store = SlowToDelete(tmp_path / "store")
-    talk = Talk(store)
-    talk.open()
-    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/delete", "params": {"sessionId": "s"}})
-    talk.turn("one")
-    store.back.set()
-    store.thread.join(SECONDS)
-    talk.editor.hear(id=1)
-    talk.end()
-    said = b"".join(talk.editor.lines)
-    assert (said.count(b"ETIMEDOUT"), said.count(b'"result":{}')) == answered
-
-
-def test_a_list_says_that_nothing_is_recorded_while_the_store_hangs(talk: Talk, hanging: HangingStore) -> None:
-    talk.open()
-    talk.turn("one")
-    hanging.hangs.set()
-    talk.turn("two")
-    result = talk.ask("session/list", {})["result"]
-    assert result["_meta"] == {"acp-proxy": {"recording": False}}
-    assert [one["sessionId"] for one in result["sessions"]] == ["s"]
-
-
-class SlowToSync(Store):
-    """A disk that accepts writes, and hangs when they are forced to it."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.back = threading.Event()
-
-    def sync(self, agent: str, session: str) -> bool:
-        return self.back.wait()
-
-
-def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("acp_proxy.run.store_requests._ANSWER_SECONDS", 0.05)
-    store = SlowToSync(tmp_path / "store")
-    talk = Talk(store)
-    talk.open()
-    talk.turn("one")
-    assert talk.ask("session/list", {})["error"] == {
-        "code": -32603,
-        "message": "Session history cannot be read (ETIMEDOUT). Run: acp-proxy doctor",
-    }
-    monkeypatch.setattr(
-        "acp_proxy.run.store_requests._ANSWER_SECONDS", 1.0
-    )  # within which every machine removes the file
-    assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
-    assert not list(store.root.glob("transcripts/*/s-*"))
-    store.back.set()
-    talk.end()
-    said = b"".join(talk.editor.lines)
-    assert (said.count(b"ETIMEDOUT"), said.count(b'"sessions"'), said.count(b'"result":{}')) == (1, 0, 1)
-
-
-def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
-    store = SlowToSync(tmp_path / "store")
-    talk = Talk(store)
-    talk.open()
-    talk.turn("one")
-    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})
-    talk.editor.say({"jsonrpc": "2.0", "method": "_after"})
-    talk.agent.hear(method="_after")
-    talk.relay.finish_work(0.01)
-    said = list(talk.editor.lines)
-    store.back.set()
-    for thread in threading.enumerate():
-        if thread.name in ("store", "post"):
-            thread.join(SECONDS)
-    talk.end()
-    assert talk.editor.lines == said
+# Bugs.
 
 
 class Broken(Store):
@@ -213,25 +69,6 @@ def test_a_list_that_fails_because_of_a_bug_is_answered_at_once(
     assert talk.warnings == ["internal error in the store's work: RuntimeError: a bug"]
 
 
-def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("acp_proxy.run.store_requests._QUESTIONS", 1)
-    store = SlowToSync(tmp_path / "store")
-    talk = Talk(store)
-    talk.open()
-    talk.turn("one")
-    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})
-    assert "ETIMEDOUT" in talk.ask("session/list", {})["error"]["message"]
-    store.back.set()
-    assert talk.editor.hear(id=1)["result"]["sessions"]
-    assert talk.ask("session/list", {})["result"]["sessions"]
-    talk.end()
-
-
-# Bugs.
-
-
 class Buggy(Connection):
     """Fails on certain words."""
 
@@ -244,18 +81,6 @@ class Buggy(Connection):
         if b"stumble" in lines:
             raise ValueError("stumbled")
         return super().let_pass(lines, sender)
-
-    def opens_long_line(self, peer: Peer, data: bytes) -> list[Effect] | None:
-        raise ValueError("tripped")
-
-
-def test_a_bug_in_the_check_of_a_long_line_is_a_warning_and_the_line_passes_whole(tmp_path: Path) -> None:
-    talk = Talk(Store(tmp_path / "store"), Buggy(SETTINGS))
-    talk.open()
-    talk.turn("long" * LONG_LINE)
-    assert talk.told() == ["opened", "long" * LONG_LINE]
-    assert len(talk.warnings) == 1
-    talk.end()
 
 
 def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_decided_on(tmp_path: Path) -> None:
@@ -499,10 +324,29 @@ def test_an_editor_that_does_not_read_is_still_read_while_its_requests_are_refus
     talk.end()
 
 
-def test_a_load_cancelled_during_a_long_line_of_another_session_blocks_nothing(
+def test_a_line_beyond_the_limit_passes_and_is_a_gap_and_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.run.pump.LONG_LINE", 100)
+    monkeypatch.setattr("acp_proxy.run.pump.LINE_LIMIT", 500)
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.turn("one")
+    long = json.dumps(chunk("x" * 1000)).encode() + b"\n"
+    talk.agent.say(long[:900])
+    talk.editor.hears_a_line_begin()
+    talk.agent.say(long[900:])
+    talk.turn("two")
+    assert long in talk.editor.lines
+    assert talk.told() == ["opened", "one", "gap", "two"]
+    assert not is_complete(talk)
+    assert len(talk.warnings) == 1
+    talk.end()
+
+
+def test_a_load_cancelled_during_a_line_beyond_the_limit_blocks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.run.pump.LINE_LIMIT", 500)
     talk = Talk(Store(tmp_path / "store"))
     talk.open()
     talk.turn("one")
@@ -510,7 +354,7 @@ def test_a_load_cancelled_during_a_long_line_of_another_session_blocks_nothing(
     place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
     talk.agent.hear(id=1, method="session/resume")
-    long = json.dumps(chunk("x" * 500, "t"), separators=(",", ":")).encode()
+    long = json.dumps(chunk("x" * 1000, "t"), separators=(",", ":")).encode()
     talk.agent.say(json.dumps(chunk("before", "t")).encode() + b"\n" + long)
     talk.editor.hear(**chunk("before", "t"))
     talk.editor.hears_a_line_begin()

@@ -14,7 +14,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
 from acp_proxy.transcript.salvage import Intact
-from tests.strategies import chunked, messages, spelled, texts, values
+from tests.strategies import messages, spelled, texts, values
 
 AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
 PROMPT = b'{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}'
@@ -61,9 +61,6 @@ def test_an_entry_of_another_protocol_version_names_it() -> None:
     assert file_format.encode_updates(AT, RUN, b"{}\n", 2) == file_format.encode_message(
         AT, RUN, Peer.AGENT, b"{}", protocol=2
     )
-    pieces = [file_format.encode_piece(AT, RUN, Peer.AGENT, b"{", first=True, last=False, protocol=2)]
-    pieces.append(file_format.encode_piece(AT, RUN, Peer.AGENT, b"}\n", first=False, last=True, protocol=2))
-    assert b"".join(pieces) == file_format.encode_updates(AT, RUN, b"{}\n", 2)
 
 
 @pytest.mark.parametrize("raw", [b'{"a":1}', b"no json", b"[" * 1024 + b"]" * 1024])
@@ -185,16 +182,6 @@ def test_updates_encoded_together_equal_updates_encoded_alone(many: list[str]) -
     together = file_format.encode_updates(AT, RUN, b"".join(raw + b"\n" for raw in raws))
     alone = [file_format.encode_message(AT, RUN, Peer.AGENT, raw) for raw in raws]
     assert together == b"".join(alone)
-
-
-@given(lines.flatmap(chunked), st.sampled_from([b"", b"\n"]), peers)
-def test_a_message_encoded_in_pieces_equals_the_whole(pieces: list[bytes], newline: bytes, peer: Peer) -> None:
-    ends = [b""] * (len(pieces) - 1) + [newline]
-    written = [
-        file_format.encode_piece(AT, RUN, peer, piece + end, first=at == 0, last=at == len(pieces) - 1)
-        for at, (piece, end) in enumerate(zip(pieces, ends, strict=True))
-    ]
-    assert b"".join(written) == file_format.encode_message(AT, RUN, peer, b"".join(pieces))
 
 
 @given(st.dictionaries(texts, values, max_size=4))
@@ -374,13 +361,9 @@ def test_nothing_within_an_update_that_an_older_version_recorded_is_an_entry(aro
 
 @pytest.mark.parametrize("end", [b"", b'"}}}', b"\0", b"]"])
 def test_nothing_within_a_line_that_was_recorded_in_pieces_is_an_entry(end: bytes) -> None:
-    """Nobody knew whether it is JSON, and it may have been cut off."""
-    raw = BEGINNING + FORGED + b"x" * file_format.IN_PIECES + end + b"\n"
-    pieces = [raw[:5000], raw[5000:]]
-    line = b"".join(
-        file_format.encode_piece(AT, RUN, Peer.AGENT, piece, first=piece is pieces[0], last=piece is pieces[1])
-        for piece in pieces
-    )
+    """Older versions did that, did not know whether it is JSON, and may have been cut off."""
+    raw = BEGINNING + FORGED + b"x" * file_format.IN_PIECES + end
+    line = file_format.encode_message(AT, RUN, Peer.AGENT, raw)
     assert [entry for entry in entries_in(line) if entry.peer is Peer.CLIENT] == []
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from acp_proxy.run.pump import READ_SIZE
+from acp_proxy.recording.recorder import GATHERED_BYTES
 from tests.client import OutputEnded, RequestFailed
 from tests.end_to_end.proxied import AGENT, PROXY, Editor, prompt
 from tests.scripted.memory import Memory
@@ -246,8 +246,8 @@ class LoadMachine:
         if kept[:both] != turn.received[:both]:
             self._lost(1, f"{moment}: {turn.asked}: changed, or in another order")
         missing = turn.received[both:]
-        if missing and may_lose and sum(len(line) + 1 for line in missing[1:]) < READ_SIZE:  # and the end of the first
-            self._count.add(updates_of_a_last_read_not_kept=len(missing))
+        if missing and may_lose and sum(len(line) + 1 for line in missing) < GATHERED_BYTES:
+            self._count.add(last_updates_not_kept=len(missing))
         elif missing:
             self._lost(len(missing), f"{moment}: {turn.asked}: {len(missing)} of {len(turn.received)} are not kept")
         del turn.received[both:]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from acp_proxy.recording.backlog import PATIENCE_BYTES
+from acp_proxy.recording.recorder import WAITING_BYTES
 from tests.end_to_end.proxied import UNPRIVILEGED, Proxied
 from tests.posix import resource
 from torture import faults
@@ -163,7 +163,7 @@ def _hanging(scale: Scale) -> Outcome:
         for call, files, at in calls:
             with disk.hangs(call, files, first=at):
                 session = talk.open()
-                for text in ("one", "x" * PATIENCE_BYTES if at == 1 and not scale.short else "two", "three"):
+                for text in ("one", "x" * WAITING_BYTES if at == 1 and not scale.short else "two", "three"):
                     talk.prompt(session, text)
                 happened += disk.hit > 0
             left = talk.until_kept(session)

@@ -77,12 +77,14 @@ def _recorded(store: Both, trials: list[Trial], masking: Masking | None) -> Path
     """The transcript of all entries."""
     trouble: list[str] = []
     recorder = Recorder(store, ["agent"], None, "never", trouble.append, masking.lines if masking else None)
+    recorder.start()
     recorder.add(IdentifyAgent("agent", None))
     recorder.add(BeginTranscript(SESSION, "/project", [], file_format.RECORDED))
     for trial in trials:
         for written in trial:
             recorder.add(written.effect)
         recorder.flush()
+    recorder.end(10.0)
     if trouble:
         raise OSError(trouble[0])
     [path] = store.find_redactable(None)

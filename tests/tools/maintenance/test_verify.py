@@ -14,7 +14,6 @@ from acp_proxy.store import index_update
 from acp_proxy.tools.maintenance.verify import BY_HAND, NOTHING, REPAIR, Finding, repair_finding, verify_store
 from acp_proxy.tools.search.query import question
 from acp_proxy.tools.search.search import Sought, search_store
-from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_names import file_name
 from tests.store import talk
 from tests.stored import Both, contents
@@ -102,9 +101,8 @@ def test_a_line_being_written_is_waited_for(store: Both, root: Path) -> None:
     with path.open("ab") as file:
         file.write(line[:500])
     verifying = verify_store(store)
-    transcript = Transcript(path)
-    transcript.append_bytes(line[500:])
-    transcript.close()
+    with path.open("ab") as file:
+        file.write(line[500:])
     assert kinds(verifying) == []
 
 

@@ -1,0 +1,369 @@
+"""Nothing waits long for a store that hangs: entries wait in memory, and requests are answered without it. A slow store
+is waited for."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, EndTurn, RecordGap, RecordUpdates
+from acp_proxy.recording import recorder
+from acp_proxy.recording.recorded_sessions import Progress
+from acp_proxy.recording.recorder import WAITING_BYTES, Stalled
+from acp_proxy.store.store import Reading, Store
+from tests.opened import open_below
+from tests.recording.hanging import HangingStore, come_back, hang
+from tests.recording.notes import SECONDS, Notes, prompted, said
+from tests.run.sides import Talk, chunk, is_complete
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> Iterator[HangingStore]:
+    store = HangingStore(tmp_path / "store")
+    yield store
+    store.release()
+
+
+@pytest.fixture
+def recording(hanging: HangingStore) -> Notes:
+    notes = Notes(hanging)
+    notes.begin()
+    return notes
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "STALL_SECONDS", 0.01)
+
+
+# The recorder.
+
+
+def test_entries_wait_in_memory_while_the_store_hangs_and_are_kept_when_it_returns(
+    recording: Notes, hanging: HangingStore
+) -> None:
+    hang(recording, hanging, said("stuck"))
+    recording.put(said("1"))
+    recording.put(BeginTranscript("new", "/project", [], "recorded"), *prompted("2", "new"))
+    come_back(recording.recorder, hanging)
+    assert recording.said() == ["stuck", "1"]
+    assert recording.said("new") == ["2"]
+    assert recording.is_recording()
+    assert recording.is_complete()
+    assert recording.is_complete("new")
+    assert len(recording.warnings) == 1
+
+
+def test_nobody_waits_again_until_the_writer_moves(
+    recording: Notes, hanging: HangingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hang(recording, hanging, said("stuck"))
+    monkeypatch.setattr(recorder, "STALL_SECONDS", 1000.0)
+    recording.put(said("1"))
+    with pytest.raises(Stalled):
+        recording.recorder.at_store(lambda: pytest.fail("the store does not answer"))
+    assert not recording.recorder.wait(recording.recorder.submit(lambda: None))
+
+
+def test_too_many_entries_while_the_store_hangs_become_a_gap_in_their_place(
+    recording: Notes, hanging: HangingStore
+) -> None:
+    hang(recording, hanging, said("stuck"))
+    recording.put(said("lost"))
+    recording.put(said("x" * WAITING_BYTES, "s"))
+    recording.put(said("kept again"))
+    with pytest.raises(Stalled):
+        recording.recorder.settled(threading.Lock(), lambda: None, lambda: None)
+    with pytest.raises(Stalled):
+        recording.delete("s")
+    come_back(recording.recorder, hanging)
+    recording.put(said("after"))
+    assert recording.said() == ["stuck", "gap", "kept again", "after"]
+    assert recording.is_recording()
+    assert not recording.is_complete()
+    assert len(recording.warnings) == 1
+
+
+def test_a_session_begun_while_the_store_hung_is_recorded_with_a_gap(recording: Notes, hanging: HangingStore) -> None:
+    hang(recording, hanging, said("stuck"))
+    recording.put(BeginTranscript("b", "/project", [], "recorded"), said("x" * WAITING_BYTES, "b"))
+    come_back(recording.recorder, hanging)
+    recording.put(*prompted("hello", "b"))
+    assert recording.said("b") == ["gap", "hello"]
+    assert not recording.is_complete("b")
+
+
+def test_beyond_the_limit_only_starts_of_sessions_and_turns_are_kept_and_losses_are_marked() -> None:
+    begin, turn, words = BeginTranscript("new", "/project", [], "recorded"), BeginTurn("s"), RecordUpdates("s", b"x\n")
+    waiting = (words, turn, words, begin, RecordUpdates("new", b"first\n"), EndTurn("s"), words)
+    left = recorder._without_words(deque((1.0, effect) for effect in waiting))
+    assert [effect for _, effect in left] == [RecordGap("s", "ETIMEDOUT"), turn, begin, RecordGap("new", "ETIMEDOUT")]
+
+
+class Moving(Progress):
+    """The writer has begun something else whenever somebody looks."""
+
+    looks = 0
+
+    @property
+    def moved_at(self) -> float:
+        self.looks += 1
+        return time.monotonic()
+
+    @moved_at.setter
+    def moved_at(self, at: float) -> None:
+        pass
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_slow_store_is_waited_for_while_it_moves(recording: Notes, hanging: HangingStore) -> None:
+    recording.recorder._progress = moving = Moving()
+    hanging.hangs.set()
+    recording.recorder.add(said("1"))
+    waiting = threading.Thread(target=recording.recorder.flush)
+    waiting.start()
+    deadline = time.monotonic() + SECONDS
+    while moving.looks < 10:
+        assert waiting.is_alive()
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+    hanging.release()
+    waiting.join(SECONDS)
+    assert recording.said() == ["1"]
+    assert recording.warnings == []
+
+
+@pytest.mark.usefixtures("impatient")
+def test_slow_masking_does_not_count_as_a_hanging_store(tmp_path: Path) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def mask(data: bytes) -> bytes:
+        begun.set()
+        assert goes_on.wait(SECONDS)
+        return data
+
+    notes = Notes(Store(tmp_path / "store"), mask=mask)
+    notes.begin()
+    notes.recorder.add(said("1"))
+    waiting = threading.Thread(target=notes.recorder.flush)
+    waiting.start()
+    assert begun.wait(SECONDS)
+    waiting.join(0.05)
+    assert waiting.is_alive()
+    goes_on.set()
+    waiting.join(SECONDS)
+    assert notes.said() == ["1"]
+    assert notes.warnings == []
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_is_refused_is_not_done_later(recording: Notes, hanging: HangingStore) -> None:
+    hanging.hangs.set()
+    recording.recorder.add(said("stuck"))
+    with pytest.raises(Stalled):
+        recording.delete("s")
+    come_back(recording.recorder, hanging)
+    assert recording.said() == ["stuck"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_comes_too_late_is_discarded(recording: Notes, hanging: HangingStore) -> None:
+    before = open_below(hanging.root)
+    hanging.hangs.set()
+    with pytest.raises(Stalled):
+        recording.recorder.at_store(lambda: hanging.read(recording.recorder.agent, "s"), Reading.close)
+    come_back(recording.recorder, hanging)
+    assert recording.recorder.at_store(lambda: None) is None
+    assert open_below(hanging.root) == before
+
+
+@pytest.mark.usefixtures("impatient")
+def test_nothing_is_decided_after_a_look_up_was_refused(recording: Notes, hanging: HangingStore) -> None:
+    hanging.hangs.set()
+    with pytest.raises(Stalled):
+        recording.recorder.settled(threading.Lock(), hanging.wait, lambda: pytest.fail("too late"))
+    come_back(recording.recorder, hanging)
+
+
+# The conversation.
+
+
+@pytest.fixture
+def talk(hanging: HangingStore) -> Iterator[Talk]:
+    made = Talk(hanging)
+    yield made
+    hanging.release()
+    made.end()
+
+
+def test_both_directions_continue_without_a_hanging_store_and_recording_resumes_when_it_returns(
+    talk: Talk, hanging: HangingStore
+) -> None:
+    talk.open()
+    talk.turn("one")
+    assert is_complete(talk)
+    hanging.hangs.set()
+    talk.turn("two")  # the editor's direction waits for it once
+    assert hanging.stuck.is_set()
+    talk.agent.say(chunk("said meanwhile"))
+    talk.editor.hear(**chunk("said meanwhile"))
+    talk.turn("three")
+    assert not talk.recorder.is_recording
+
+    come_back(talk.recorder, hanging)
+    talk.turn("four")
+    told = talk.told()
+    assert told[:3] == ["opened", "one", "two"]  # what was being written when it hung is written when it is back
+    assert told[3:] == ["three", "four"]
+    assert is_complete(talk)
+    [warning] = talk.warnings
+    assert str(hanging.root) in warning
+
+
+def test_the_agents_direction_continues_after_an_update_that_cannot_be_recorded(
+    talk: Talk, hanging: HangingStore
+) -> None:
+    talk.open()
+    talk.turn("one")
+    hanging.hangs.set()
+    for number in range(3):
+        talk.agent.say(chunk(f"update {number}"))
+        talk.editor.hear(**chunk(f"update {number}"))
+    talk.turn("two")
+    assert hanging.stuck.is_set()
+    assert len(talk.warnings) == 1
+
+
+def test_a_delete_behind_a_hanging_write_is_refused_and_the_conversation_continues(
+    talk: Talk, hanging: HangingStore
+) -> None:
+    talk.open()
+    hanging.hangs.set()
+    talk.turn("one")
+    assert hanging.stuck.is_set()
+    assert talk.ask("session/delete", {"sessionId": "s"})["error"]["code"] == -32603
+    talk.turn("two")
+
+
+class SlowToDelete(Store):
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.back = threading.Event()
+
+    def delete(self, agent: str, session: str, *, soft: bool = False) -> None:
+        self.back.wait()
+        super().delete(agent, session, soft=soft)
+
+
+@pytest.mark.parametrize(("seconds", "answered"), [(SECONDS, (0, 1)), (0.05, (1, 0))])
+def test_a_delete_that_hangs_is_answered_once_and_the_conversation_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, answered: tuple[int, int]
+) -> None:
+    monkeypatch.setattr("acp_proxy.run.store_requests._ANSWER_SECONDS", seconds)
+    store = SlowToDelete(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/delete", "params": {"sessionId": "s"}})
+    talk.turn("one")
+    store.back.set()
+    talk.editor.hear(id=1)
+    talk.end()
+    said = b"".join(talk.editor.lines)
+    assert (said.count(b"ETIMEDOUT"), said.count(b'"result":{}')) == answered
+
+
+def test_a_list_says_that_nothing_is_recorded_while_the_store_hangs(talk: Talk, hanging: HangingStore) -> None:
+    talk.open()
+    talk.turn("one")
+    hanging.hangs.set()
+    talk.turn("two")
+    result = talk.ask("session/list", {})["result"]
+    assert result["_meta"] == {"acp-proxy": {"recording": False}}
+    assert [one["sessionId"] for one in result["sessions"]] == ["s"]
+
+
+class SlowToSync(Store):
+    """A disk that accepts writes, and hangs when they are forced to it."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.back = threading.Event()
+
+    def sync(self, agent: str, session: str) -> bool:
+        return self.back.wait()
+
+
+def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.run.store_requests._ANSWER_SECONDS", 0.05)
+    store = SlowToSync(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.turn("one")
+    assert talk.ask("session/list", {})["error"] == {
+        "code": -32603,
+        "message": "Session history cannot be read (ETIMEDOUT). Run: acp-proxy doctor",
+    }
+    monkeypatch.setattr(
+        "acp_proxy.run.store_requests._ANSWER_SECONDS", 1.0
+    )  # within which every machine removes the file
+    assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
+    assert not list(store.root.glob("transcripts/*/s-*"))
+    store.back.set()
+    talk.end()
+    said = b"".join(talk.editor.lines)
+    assert (said.count(b"ETIMEDOUT"), said.count(b'"sessions"'), said.count(b'"result":{}')) == (1, 0, 1)
+
+
+def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
+    store = SlowToSync(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.turn("one")
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})
+    talk.editor.say({"jsonrpc": "2.0", "method": "_after"})
+    talk.agent.hear(method="_after")
+    talk.relay.finish_work(0.01)
+    said = list(talk.editor.lines)
+    store.back.set()
+    for thread in threading.enumerate():
+        if thread.name in ("store", "post"):
+            thread.join(SECONDS)
+    talk.end()
+    assert talk.editor.lines == said
+
+
+def test_a_load_from_a_hanging_store_is_refused_and_the_conversation_continues(
+    talk: Talk, hanging: HangingStore
+) -> None:
+    talk.open()
+    talk.turn("one")
+    hanging.hangs.set()
+    place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+    answer = talk.ask("session/load", place)
+    assert answer["error"] == {
+        "code": -32603,
+        "message": "Session history cannot be read (ETIMEDOUT). Run: acp-proxy doctor",
+    }
+    talk.turn("two")
+    assert not any(b"session/resume" in line for line in talk.agent.lines)
+
+
+def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.run.store_requests._QUESTIONS", 1)
+    store = SlowToSync(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.turn("one")
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})
+    assert "ETIMEDOUT" in talk.ask("session/list", {})["error"]["message"]
+    store.back.set()
+    assert talk.editor.hear(id=1)["result"]["sessions"]
+    assert talk.ask("session/list", {})["result"]["sessions"]
+    talk.end()
