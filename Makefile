@@ -15,7 +15,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test test-windows check coverage format docs pictures agents adopting editors bench bench-quick peers torture fuzz simulate model test-s3 release conductor clean real-agents browser
+.PHONY: demo test test-windows check coverage format docs pictures agents adopting editors bench bench-quick peers torture fuzz simulate golden model test-s3 release conductor clean real-agents browser
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -87,6 +87,10 @@ fuzz: $(FUZZ)
 simulate: $(VENV)
 	@.venv/bin/python -m simulation $(if $(SEED),--seed $(SEED)) $(if $(PLANS),--plans $(PLANS)) $(if $(PLAN),--plan $(PLAN)) \
 		$(if $(PROCESSES),--processes)
+
+# Writes anew what tests/golden expects, after a change that is meant to be seen
+golden: $(VENV)
+	@.venv/bin/python -m tests.golden
 
 # Holds random conversations to the promise, for minutes: make model [EXAMPLES=2000]
 model: $(VENV)

@@ -153,6 +153,7 @@ class Window:
         self.link = link
         self._note = note
         self._next = 0
+        self._synced = 0
         self._asked: dict[Any, str] = {}
         self.answers: dict[Any, list[Message]] = {}
         self._holds: list[Any] = []
@@ -173,8 +174,8 @@ class Window:
 
     def sync(self, **control: Any) -> Message:
         """Let the agent take what was sent, and do what ``control`` says; everything that it says then has come."""
-        self._next += 1
-        id = f"sync-{self._next}"
+        self._synced += 1  # apart from the requests, whose ids are recorded: how often this happens depends on threads
+        id = f"sync-{self._synced}"
         self.link.send({"jsonrpc": "2.0", "id": id, "method": SYNC, "params": control})
         while True:
             message = self.link.receive()

@@ -16,7 +16,7 @@ from typing import Any
 from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.replay.replayer import TOOL_LIMIT
+from acp_proxy.replay.replayer import TOOL_LIMIT, Mode
 from acp_proxy.run.relay import Relay, ReplayOptions
 from acp_proxy.store.store import Store
 from simulation.agent import Agent, Message, line_of
@@ -87,7 +87,7 @@ class _Patient(Recorder):
 class Proxied(Link):
     """The client and the agent at the ends of acp-proxy's pumps, on the caller's thread."""
 
-    def __init__(self, store: Store, agent: Agent, options: dict[str, Any]) -> None:
+    def __init__(self, store: Store, agent: Agent, options: dict[str, Any], replay: Mode = "compact") -> None:
         self._agent = agent
         self.warnings: list[str] = []
         self.recorder = _Patient(store, COMMAND, None, "never", self.warnings.append)
@@ -106,7 +106,7 @@ class Proxied(Link):
             from_agent=self._from_agent,
             to_agent=self._to_agent,
             warn=self.warnings.append,
-            replay=ReplayOptions("compact", TOOL_LIMIT),
+            replay=ReplayOptions(replay, TOOL_LIMIT),
         )
         self._relay.start()
 
