@@ -14,16 +14,20 @@ test calls ``finds``. The test drives a replay with ``tells`` and ``replay_ends`
 import contextlib
 import copy
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Self, assert_never
 
+from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule, verdict
 from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.transcript_text import TextBuilder
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, framing, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy import session_list
 from acp_proxy.proxy.capabilities import Modes, Settings
@@ -71,6 +75,7 @@ from acp_proxy.proxy.events import (
     ReplayEnded,
     SessionFound,
 )
+from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 
@@ -296,6 +301,25 @@ class _Replay:
         return self.wanted is not None
 
 
+def _state_of(value: object, seen: frozenset[int] = frozenset()) -> object:
+    """The values of an object's attributes, and of theirs, to compare two objects.
+
+    Fast paths count as no state, nor does which message a ``LateUpdates`` took last, without letters of it.
+    """
+    if id(value) in seen or callable(value) or isinstance(value, PassThrough):
+        return None
+    seen |= {id(value)}
+    if isinstance(value, LateUpdates) and not value._letters:
+        return _state_of(vars(value) | {"_run": None}, seen)
+    if isinstance(value, Mapping):
+        return [(_state_of(key, seen), _state_of(each, seen)) for key, each in value.items()]
+    if isinstance(value, list | tuple | deque):
+        return [_state_of(each, seen) for each in value]
+    if isinstance(value, Struct):
+        return structs.asdict(value)
+    return _state_of(vars(value), seen) if hasattr(value, "__dict__") and not isinstance(value, Enum) else value
+
+
 class Talk:
     def __init__(
         self, *, records: bool = True, serves: bool = True, modes: Modes = AS_USUAL, recall: tuple[str, ...] = ()
@@ -348,18 +372,35 @@ class Talk:
         """One read from the agent. Lines that may pass without a decision have to be passed by one."""
         lines = self._said(said)
         data = b"".join(lines)
-        passes = self.core.passes(data) if data.endswith(b"\n") else None
+        passes = self.core.pass_through.session_of(data) if data.endswith(b"\n") else None
+        if passes is not None:
+            self._check_parsed(passes, data)
         step = self._passed(Peer.AGENT, lines) or self._step(LinesRead(Peer.AGENT, lines))
         if passes is not None:
             assert step.done == [Forward(Peer.CLIENT, data, first=True)]
             assert step.kept == _kept(RecordUpdates(passes, data))
         return step
 
+    def _check_parsed(self, session: str, data: bytes) -> None:
+        """Parsed, these updates have the same effects as unparsed, and none on the state. ``first`` may differ: that is
+        about time."""
+        parsed = copy.deepcopy(self.core)
+        vars(parsed.pass_through)["session_of"] = lambda lines: None
+        effects = parsed.handle(LinesRead(Peer.AGENT, framing.cut(data)))
+        forwards = [effect for effect in effects if isinstance(effect, Forward)]
+        assert all(
+            replace(forward, first=True) == Forward(Peer.CLIENT, forward.data, first=True) for forward in forwards
+        )
+        assert b"".join(forward.data for forward in forwards) == data
+        entries = [effect for effect in effects if not isinstance(effect, Forward)]
+        assert entries == _kept(RecordUpdates(session, data))
+        assert _state_of(parsed) == _state_of(self.core)
+
     def _passed(self, sender: Peer, lines: list[bytes]) -> Step | None:
         """The step of lines that pass without a decision. The conversation goes on as the shell has it: without one."""
         data = b"".join(lines)
         decided = copy.deepcopy(self.core)
-        if not (data.endswith(b"\n") and self.core.let_pass(data, sender)):
+        if not (data.endswith(b"\n") and self.core.pass_through.remember_only(data, sender)):
             return None
         undecided, self.core = self.core, decided
         step = self._step(LinesRead(sender, lines))
@@ -674,8 +715,9 @@ class _Rules:
                 one for one in reversed(self.said) if effect.raw in one or effect.raw in _about(effect.session, one)
             )
             # Of a chunk with known and new words, the new ones. Echoes of a handover's record are not kept: such a
-            # message keeps only its other words.
+            # message keeps only its other words; and no title made from one is.
             is_users = b'"user_message' in effect.raw and effect.session in self._handed_over
-            assert is_users or any(said) or any(_is_rest(effect.raw, one) for one in self.said), (
+            is_title = b'"session_info_update"' in effect.raw
+            assert is_users or is_title or any(said) or any(_is_rest(effect.raw, one) for one in self.said), (
                 "an entry is a message as it came, except for the session id"
             )

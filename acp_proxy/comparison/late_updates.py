@@ -165,8 +165,8 @@ class LateUpdates:
 
     @property
     def may_be_replay(self) -> bool:
-        """In the turn: whether other updates than user messages may belong to a replay."""
-        return self._may_continue or bool(self._undecided)
+        """In the turn: whether other updates than user messages may belong to a replay, or end a message that may."""
+        return self._may_continue or bool(self._undecided) or bool(self._letters)
 
     def add_in_turn(self, line: bytes, update: object, prompts: list[str]) -> list[SortedLine]:
         """Take an update of a turn: its line, and its parsed ``params.update``.

@@ -6,7 +6,7 @@ whatever a peer sends. It does no I/O and asks for no time. ``run`` calls it und
 
 from msgspec.structs import replace
 
-from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, versions
+from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
 from acp_proxy.proxy import capabilities, handover, session_index, session_list
 from acp_proxy.proxy.aliases import Aliases, ShownIds
@@ -20,6 +20,7 @@ from acp_proxy.proxy.effects import (
     Forward,
     ListSessions,
     RecordGap,
+    RecordUpdates,
     Warn,
     WriteToStderr,
 )
@@ -35,19 +36,18 @@ from acp_proxy.proxy.events import (
     SessionFound,
 )
 from acp_proxy.proxy.filing import Filing
-from acp_proxy.proxy.handover import SESSION_INFO, Handovers
+from acp_proxy.proxy.handover import Handovers
 from acp_proxy.proxy.load.lookups import Lookups
 from acp_proxy.proxy.load.machine import LoadMachine
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
+from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.scribe import Scribe
 from acp_proxy.proxy.session_list import refusal
 from acp_proxy.proxy.session_log import STRANGERS, SessionLog
 from acp_proxy.proxy.unstable_methods import UnstableMethods
 from acp_proxy.transcript.titles import RECORD_MARK
 
-_LINE_END = b"}}}\n"
-"""The end of an update's line: the braces of the update, the parameters and the message. Other lines are parsed."""
 _SETTLING = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
 """Client requests that settle what the agent sent about their session before them."""
 
@@ -68,12 +68,21 @@ class Connection:
         self._scribe = Scribe(self._ledger, self._notebook, self._loads.open_loads.is_in_question)
         self._lookups = Lookups(self._service, self._ledger, self._notebook, self._loads, self._names, self._shown_ids)
         self._drafts = UnstableMethods(self._service, self._ledger, self._notebook, self._loads, self._names)
-        self._passing: tuple[str, bytes] | None = None
-        """The session updated last, and the beginning of its updates."""
-        self._is_checked = False
-        """Whether its updates pass: nothing has happened since the last one that could concern them."""
+        self._said_crowded = False
         self._said_crowded = False
         self._negotiation = Negotiation(settings, self._service, self._notebook, self._filing, self._loads)
+        self.pass_through = PassThrough(
+            self._notebook,
+            self._ledger,
+            self._scribe,
+            self._loads,
+            self._handovers,
+            self._filing,
+            self._names,
+            self._shown_ids,
+            self._lookups.shown,
+        )
+        """Lets lines pass without ``handle``."""
 
     @property
     def holds_too_much(self) -> bool:
@@ -85,47 +94,18 @@ class Connection:
         before it passes ``ended`` to ``handle``."""
         return ended.is_unread and self._loads.open_loads.is_replayed_again(ended.request)
 
-    def passes(self, lines: bytes) -> str | None:
-        """Whether these whole lines from the agent can go to the client and into a transcript without ``handle``.
-
-        That holds for updates of the session updated last, unless a load or a handover concerns them, or a terminal is
-        open that they may show. Returns that session's id, else None.
-        """
-        if self._passing is None:
-            return None
-        session, beginning = self._passing
-        if not lines.startswith(beginning) or lines.rfind(SESSION_INFO) >= 0:  # faster than ``in``
-            return None
-        if not lines.endswith(_LINE_END) or self._tells_state(lines):
-            return None
-        if lines.find(b"\n") + 1 < len(lines):
-            count = len(framing.cut(lines))  # a third of the time that counting the newlines takes
-            if lines.count(_LINE_END + beginning) != count - 1:
-                return None
-        self._is_checked = self._is_checked or self._may_pass(session)
-        return session if self._is_checked else None
-
-    def _may_pass(self, session: str) -> bool:
-        """Whether updates of this session pass unparsed into its transcript, since nothing depends on them."""
-        if self._renames or not (self._filing.is_named and self._notebook.records):
-            return False
-        return self._is_plain(session) and not self._loads.open_loads.is_in_question(session)
-
-    def let_pass(self, lines: bytes, sender: Peer) -> bool:
-        """Let these whole lines pass without ``handle`` if their only effect is that a request is remembered or
-        answered, and do that. Returns whether they pass. Nothing of a load under way passes from the agent.
-        """
-        if self._renames or (sender is Peer.AGENT and self._loads.open_loads):
-            return False
-        return self._scribe.let_pass(lines, sender)
-
-    @property
-    def _renames(self) -> bool:
-        """Whether lines may need another session id, so that each must be read."""
-        return bool(self._names or self._shown_ids)
-
     def handle(self, event: Event) -> list[Effect]:
-        """Decide what to do about an event. Never raises on anything that a peer sends."""
+        """Decide what to do about an event. Never raises on anything that a peer sends.
+
+        The conversation must not end because acp-proxy does not understand a line: whatever cannot be read passes as it
+        is. For a bug of ours, ``run`` does the same: it warns, and forwards the event's lines without recording them.
+        """
+        try:
+            return self._decide(event)
+        finally:
+            self.pass_through.forget()
+
+    def _decide(self, event: Event) -> list[Effect]:
         effects: list[Effect] = []
         match event:
             case LinesRead(peer, lines):
@@ -133,7 +113,6 @@ class Connection:
             case LineTooLong(peer, beginning):
                 effects = self._line_too_long(peer, beginning)
             case SessionFound():
-                self._is_checked = False
                 effects = self._lookups.take_found(event)
             case ReplayEnded():
                 effects = self._loads.take_replay_end(event)
@@ -176,8 +155,6 @@ class Connection:
             line, message = self._negotiation.read(line)
             if self._shown_ids:
                 line, message = self._negotiation.read(self._shown_ids.from_client(line, message))
-            if not isinstance(message, Notification):
-                self._is_checked = False
             if unread := self._unread(message):
                 return [*effects, *unread, DecideLater(Peer.CLIENT, lines[at - 1 :])]
             effects += self._filing.filed(self._from_client(line, message))
@@ -267,57 +244,22 @@ class Connection:
             lines = [left for line in lines if (left := handover.without_title(line)) is not None]
         at, count = 0, len(lines)
         while at < count:
-            line = lines[at]
-            if self._names:
-                line = lines[at] = self._names.to_client(line, jsonrpc.read_message(line))
-            id = acp.plain_update_session(line)
-            is_plain = id is not None and line.endswith(_LINE_END) and not self._tells_state(line)
-            session = self._plain_session(id, line) if id is not None and is_plain else None
-            if session is None or id is None:
-                self._is_checked = False
-                effects += self._filing.filed(self._from_agent(line, jsonrpc.read_message(line)))
-                at += 1
-                if effects and isinstance(next := effects[-1], DecideLater):
-                    return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, *lines[at:]])]
+            line, at = lines[at], at + 1
+            session = self.pass_through.session_of(line)
+            if session is not None:  # one write for several
+                first = at - 1
+                while at < count and self.pass_through.session_of(lines[at]) == session:
+                    at += 1
+                data = b"".join(lines[first:at])
+                effects += [Forward(Peer.CLIENT, data, first=True), RecordUpdates(session, data)]
                 continue
-            prefix, is_watched = acp.UPDATE_PREFIX + id + b'"', self._loads.open_loads.is_in_question(session)
-            end = at + 1
-            while end < count and not (self._names or is_watched) and lines[end].startswith(prefix):
-                if not lines[end].endswith(_LINE_END) or self._tells_state(lines[end]):
-                    break
-                end += 1
-            data = line if end == at + 1 else b"".join(lines[at:end])
-            at = end
-            if self._filing.is_named and self._notebook.records and not (self._renames or is_watched):
-                self._passing, self._is_checked = (session, prefix), True
-            effects.append(Forward(Peer.CLIENT, data, first=True))
-            if self._notebook.records:
-                effects += self._filing.filed([self._notebook.updates(session, data)])
-                if SESSION_INFO in data:
-                    self._title_told(session, data)
-                    effects += self._filing.filed([EndTurn(session)])
+            if self._names:
+                line = self._names.to_client(line, jsonrpc.read_message(line))
+            effects += self._filing.filed(self._from_agent(line, jsonrpc.read_message(line)))
+            self.pass_through.forget()
+            if effects and isinstance(next := effects[-1], DecideLater):
+                return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, *lines[at:]])]
         return effects
-
-    def _tells_state(self, lines: bytes) -> bool:
-        """Whether one of these lines may say that a turn begins or ends."""
-        mark = self._negotiation.dialect.state_mark
-        return mark is not None and lines.rfind(mark) >= 0  # faster than ``in``
-
-    def _plain_session(self, id: bytes, data: bytes) -> str | None:
-        """The session id, if this session's updates can pass without being parsed; else None.
-
-        ``id``: the raw bytes of the id. ``data``: the line.
-        """
-        try:
-            session = id.decode()
-        except UnicodeDecodeError:
-            return None
-        if not self._notebook.records:
-            return session
-        return session if self._is_plain(session) and self._loads.is_plain(session, data) else None
-
-    def _is_plain(self, session: str) -> bool:
-        return self._notebook.is_plain(session) and not self._handovers.is_briefed(session)
 
     def _from_agent(self, line: bytes, message: Message) -> list[Effect]:
         effects = self._begun_before(message) if self._handovers.has_begun else []
@@ -373,12 +315,6 @@ class Connection:
                 return effects + self._loads.send(session, line)
             case Batch() | Opaque():
                 return [*self._scribe.recorded(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
-
-    def _title_told(self, session: str, data: bytes) -> None:
-        for line in data.split(b"\n"):
-            message = jsonrpc.read_message(line) if SESSION_INFO in line else None
-            if isinstance(message, Notification):
-                self._notebook.title_told(session, acp.member(message.params, "update"))
 
     def _title_line(self, session: str) -> list[bytes]:
         """An update with the title made from the prompts, if the list has that too, so that both show the same."""

@@ -5,26 +5,11 @@ Does not decide where lines go.
 
 from collections.abc import Callable
 
-from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request, Response
 from acp_proxy.proxy.effects import Recording
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.session_log import SessionLog
-
-_TOLD = acp.CANCEL, acp.CANCEL_REQUEST
-"""Client notifications that mean something here."""
-_HEEDED_OF_CLIENT = acp.EXTENSIONS | {*_TOLD, acp.INITIALIZE}
-"""Client requests and notifications that mean something here, beside those in ``_OWN``."""
-_SESSION_METHOD = b'"session/'
-"""Bytes in nearly every line that means something here, to recognise such a line without parsing it."""
-_LONG = 1024 * 1024
-"""Bytes. A line is parsed here and, if it has a meaning, once more: too much for a longer one."""
-_HEEDED = acp.RECORDED_REQUESTS | acp.TERMINALS
-"""Agent requests that mean something here."""
-_OWN = acp.SESSION_METHODS, "terminal/"
-"""The beginnings of nearly all methods that mean something here."""
-_POLLED = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
-"""Agent requests whose answers are only remembered until the turn ends."""
 
 
 class Scribe:
@@ -35,19 +20,6 @@ class Scribe:
         self._ledger = ledger
         self._notebook = notebook
         self._is_in_question = is_in_question
-
-    def let_pass(self, lines: bytes, sender: Peer) -> bool:
-        """Let these whole lines pass if their only effect here is that a request is remembered or answered, and do
-        that. Returns whether they pass; if not, nothing has changed, and they must be decided on.
-
-        Several lines at once must mean nothing here at all.
-        """
-        if len(lines) > _LONG or lines.rfind(_SESSION_METHOD) >= 0:  # faster than ``in``
-            return False
-        if lines.find(b"\n") + 1 < len(lines):
-            return all(self._means_nothing(jsonrpc.read_message(line), sender) for line in framing.cut(lines))
-        message = jsonrpc.read_message(lines)
-        return self._means_nothing(message, sender) or self._remember_only(message, sender)
 
     def recorded(self, sender: Peer, message: Message) -> list[Recording]:
         """The recording effects of a message or a batch. Enters requests into the ledger, and closes answered ones."""
@@ -110,34 +82,6 @@ class Scribe:
         """Record the updates that waited for an answer to name their session, unless such a request is still open."""
         return [] if self._ledger.is_open(Peer.CLIENT, *acp.OPENING) else self._notebook.nothing_opens()
 
-    def _means_nothing(self, message: Message, sender: Peer) -> bool:
-        """Whether a message is without a meaning here: from the client a notification, or an answer to a request that
-        is not remembered; from the agent a request, such as for a file."""
-        if sender is Peer.AGENT:
-            return isinstance(message, Request) and message.method not in _HEEDED
-        if isinstance(message, Notification):
-            return message.method not in _TOLD
-        return isinstance(message, Response) and self._ledger.first(Peer.AGENT, message.id) is None
-
-    def _remember_only(self, message: Message, sender: Peer) -> bool:
-        """Remember a request that has no other effect, or close one that is answered: a client's that means nothing
-        here, or the agent's for a terminal's output. Returns whether the message is one of these."""
-        if isinstance(message, Request):
-            if not _is_only_remembered(message.method, sender):
-                return False
-            self._ledger.add(sender, message, acp.session_id(message.params))
-            return True
-        found = self._ledger.first(sender.other, message.id) if isinstance(message, Response) else None
-        if found is None or not _is_only_remembered(found.request.method, sender.other):
-            return False
-        self.recorded(sender, message)
-        return True
-
     def _is_past(self, session: str, update: object) -> bool:
         """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""
         return self._is_in_question(session) and update_kinds.is_conversation(acp.update_kind(update))
-
-
-def _is_only_remembered(method: str, asked: Peer) -> bool:
-    """Whether such requests of ``asked``, and their answers, have no effect but that they are remembered."""
-    return method in _POLLED if asked is Peer.AGENT else not (method in _HEEDED_OF_CLIENT or method.startswith(_OWN))

@@ -18,7 +18,6 @@ from acp_proxy.proxy.effects import (
     Recording,
     RecordLine,
     RecordNote,
-    RecordUpdates,
 )
 from acp_proxy.proxy.terminals import SessionTerminals, Terminals
 from acp_proxy.transcript import file_format
@@ -251,10 +250,6 @@ class SessionLog:
             else:
                 self._no_longer_waiting(session)
         return begun
-
-    def updates(self, session: str, data: bytes) -> Recording:
-        """Record whole lines of updates of a session for which ``is_plain`` holds."""
-        return RecordUpdates(session, data)
 
     def update(self, session: str, raw: bytes, update: object, *, opening: bool) -> list[Recording]:
         """Record an update. ``raw``: its line without the newline. ``opening``: an open request may be what opens this

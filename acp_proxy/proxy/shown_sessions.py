@@ -28,6 +28,10 @@ class ShownSessions:
         """The client opens a session that has no copy yet."""
         self._held.setdefault(session, [])
 
+    def holds(self, session: str) -> bool:
+        """Whether the session was opened here and not prompted since."""
+        return session in self._held
+
     def held(self, effects: list[Effect]) -> list[Effect]:
         """The effects without what is held, and with what is released."""
         return [each for effect in effects for each in self._decided(effect)] if self._held else effects

@@ -214,7 +214,7 @@ class Relay:
         """Forward an agent's lines if they are only updates, which are recorded, and nothing depends on them, or if
         nothing has to be decided about them; returns whether it did."""
         with self._core:
-            session = self._interceptor.passes(lines)
+            session = self._interceptor.pass_through.session_of(lines)
             if session is None:
                 if not self._let_pass(Peer.AGENT, lines):
                     return False
@@ -229,7 +229,7 @@ class Relay:
 
     def _let_pass(self, peer: Peer, lines: bytes) -> bool:
         try:
-            return self._interceptor.let_pass(lines, peer)
+            return self._interceptor.pass_through.remember_only(lines, peer)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error, lines are handled one by one: {type(bug).__name__}: {bug}")
             return False

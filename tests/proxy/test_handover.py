@@ -264,7 +264,9 @@ def test_ids_are_rewritten_both_ways() -> None:
 
 def test_client_lines_are_decided_on_after_a_handover() -> None:
     talk = handed_over()
-    assert not talk.core.let_pass(line(notification("_editor/focus", {"sessionId": "s"})), Peer.CLIENT)
+    assert not talk.core.pass_through.remember_only(
+        line(notification("_editor/focus", {"sessionId": "s"})), Peer.CLIENT
+    )
 
 
 def test_the_record_precedes_the_users_blocks_in_the_first_prompt_only() -> None:

@@ -47,8 +47,6 @@ from acp_proxy.proxy.session_log import SessionLog
 
 _FORK = LoadPlan(acp.FORK, passes=True)
 _TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
-_USER = b'"user_message'
-"""How the kinds of a user's messages begin, chunks or whole, as JSON."""
 
 
 class LoadMachine:
@@ -521,17 +519,14 @@ class LoadMachine:
 
     # --- what the agent sends
 
-    def is_plain(self, session: str, data: bytes) -> bool:
-        """Whether these updates of a session can pass unparsed: no load concerns them, or only one in whose turn no
-        replay is running. ``data``: lines, or the first bytes of one."""
-        if not self.open_loads:
-            return True
-        load = self.open_loads.current(session)
+    def may_be_past(self, session: str) -> bool:
+        """Whether other updates of a session than user messages may be of the past: a load concerns them. Not in the
+        turn after it, unless a replay still runs."""
+        load = self.open_loads.current(session) if self.open_loads else None
         if load is None:
-            return True
+            return False
         late = load.late_in_turn
-        may_be_replay = late is not None and late.may_be_replay
-        return load.state is LoadState.TURN and not may_be_replay and _USER not in data
+        return load.state is not LoadState.TURN or (late is not None and late.may_be_replay)
 
     def take_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """An update of a session whose load is not settled. ``message``: the same line, parsed."""

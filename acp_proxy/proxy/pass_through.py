@@ -1,0 +1,180 @@
+"""Decides which lines pass unparsed: the one place that says when nothing but forwarding and recording follows.
+
+Nine reads in ten are updates of the session that was updated last. Parsing one costs more than forwarding and recording
+it. Whatever is not recognised here goes to ``Connection.handle``, which would do the same with it, only later.
+"""
+
+from acp_proxy.protocol import acp, framing, jsonrpc
+from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Response
+from acp_proxy.proxy.aliases import Aliases, ShownIds
+from acp_proxy.proxy.filing import Filing
+from acp_proxy.proxy.handover import SESSION_INFO, Handovers
+from acp_proxy.proxy.load.machine import LoadMachine
+from acp_proxy.proxy.open_requests import OpenRequests
+from acp_proxy.proxy.scribe import Scribe
+from acp_proxy.proxy.session_log import SessionLog
+from acp_proxy.proxy.shown_sessions import ShownSessions
+
+_UPDATE_END = b"}}}\n"
+"""The end of an update's line: the braces of the update, the parameters and the message."""
+_USER_MESSAGE = b'"user_message'
+"""How the kinds of a user's messages begin, chunks or whole, as JSON."""
+_SESSION_METHOD = b'"session/'
+"""Bytes in nearly every line that means something here."""
+_READ_TWICE = 1024 * 1024
+"""Bytes. ``remember_only`` parses a line and, if it has a meaning, ``handle`` does again: too much for a longer one."""
+_CLIENT_NOTIFICATIONS = acp.CANCEL, acp.CANCEL_REQUEST
+"""Client notifications that mean something here."""
+_CLIENT_METHODS = acp.EXTENSIONS | {*_CLIENT_NOTIFICATIONS, acp.INITIALIZE}
+"""Client methods that mean something here, beside those that begin like ``_CLIENT_PREFIXES``."""
+_CLIENT_PREFIXES = acp.SESSION_METHODS, "terminal/"
+_AGENT_REQUESTS = acp.RECORDED_REQUESTS | acp.TERMINALS
+"""Agent requests that mean something here."""
+_POLLED = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
+"""Agent requests whose answers are only remembered until the turn ends. Some agents send ten a second."""
+
+
+class PassThrough:
+    """Recognises the lines that pass unparsed."""
+
+    def __init__(
+        self,
+        log: SessionLog,
+        open_requests: OpenRequests,
+        scribe: Scribe,
+        machine: LoadMachine,
+        handovers: Handovers,
+        filing: Filing,
+        aliases: Aliases,
+        shown_ids: ShownIds,
+        shown: ShownSessions,
+    ) -> None:
+        self._log = log
+        self._open_requests = open_requests
+        self._scribe = scribe
+        self._machine = machine
+        self._handovers = handovers
+        self._filing = filing
+        self._aliases = aliases
+        self._shown_ids = shown_ids
+        self._shown = shown
+        self._session = ""
+        """The session updated last."""
+        self._prefix = acp.UPDATE_PREFIX + b'"'
+        """How its updates begin."""
+        self._marks: tuple[bytes, ...] = ()
+        """Bytes of those of its updates that must be parsed."""
+        self._is_allowed = False
+        """Whether its other updates pass. False also if that is not known."""
+
+    def session_of(self, lines: bytes) -> str | None:
+        """The session whose updates all these whole lines of the agent are, if they may pass unparsed; else None.
+
+        They then go to the client, and into that session's transcript.
+        """
+        if not lines.startswith(self._prefix) and not self._begins_update(lines):
+            return None
+        if not self._is_allowed and not self._find_allowed():
+            return None
+        for mark in self._marks:
+            if lines.rfind(mark) >= 0:  # faster than ``in``
+                return None
+        if not lines.endswith(_UPDATE_END):
+            return None
+        if lines.find(b"\n") + 1 < len(lines):
+            count = len(framing.cut(lines))  # a third of the time that counting the newlines takes
+            if lines.count(_UPDATE_END + self._prefix) != count - 1:
+                return None
+        return self._session
+
+    def remember_only(self, lines: bytes, peer: Peer) -> bool:
+        """Remember or close requests, if that is all that these whole lines of ``peer`` ask for, and let them pass.
+
+        Returns whether they pass. If not, nothing has changed, and they must be decided on. Several lines at once pass
+        only if they mean nothing here at all, since each may depend on the one before.
+        """
+        # Lines whose ids the other side knows by another name are rewritten, so they are parsed.
+        if self._aliases or self._shown_ids:
+            return False
+        # What the agent sends while a session is opened may have to wait behind that.
+        if peer is Peer.AGENT and self._machine.open_loads:
+            return False
+        if len(lines) > _READ_TWICE or lines.rfind(_SESSION_METHOD) >= 0:
+            return False
+        if lines.find(b"\n") + 1 < len(lines):
+            return all(self._means_nothing(jsonrpc.read_message(line), peer) for line in framing.cut(lines))
+        message = jsonrpc.read_message(lines)
+        return self._means_nothing(message, peer) or self._remember(message, peer)
+
+    def forget(self) -> None:
+        """Check again before the next update passes: something has happened that could concern it."""
+        self._is_allowed = False
+
+    def _begins_update(self, lines: bytes) -> bool:
+        """Whether the lines begin with an update of another session, which counts as updated last from now on."""
+        id = acp.plain_update_session(lines)
+        if id is None:
+            return False
+        try:
+            self._session = id.decode()
+        except UnicodeDecodeError:  # the parser decides what that is
+            return False
+        self._prefix = acp.UPDATE_PREFIX + id + b'"'
+        self._is_allowed = False
+        return True
+
+    def _find_allowed(self) -> bool:
+        """Find out whether nothing but forwarding and recording follows from this session's updates, and which must be
+        parsed nevertheless. Kept until ``forget``."""
+        session, machine = self._session, self._machine
+        self._is_allowed = (
+            self._log.records  # else there is no transcript for them
+            and self._filing.is_named  # else entries wait, since the agent's name chooses their folder
+            # Known here and not deleted, else its transcript is begun first, or not at all. And no terminal is open:
+            # a tool call may show one, and then its output is noted.
+            and self._log.is_plain(session)
+            and self._aliases.client_of(session) is None  # else the client knows it by another id
+            and self._shown_ids.shown(session) is None
+            and not self._shown.holds(session)  # another agent's, which gets a transcript when it is prompted
+            and not self._handovers.is_briefed(session)  # it may repeat the record, which the client must not see
+            # Until the first turn after a load, an update may be of the past, and is compared first. In that turn it
+            # is new, unless a replay still runs.
+            and not machine.may_be_past(session)
+        )
+        # The user's title is shown in place of the agent's, and a title is brought into the index at once.
+        self._marks = (SESSION_INFO,)
+        if machine.dialect.state_mark is not None:  # version 2: may begin or end a turn
+            self._marks += (machine.dialect.state_mark,)
+        if machine.open_loads.is_in_question(session):  # in the turn after a load, it may begin a replay
+            self._marks += (_USER_MESSAGE,)
+        return self._is_allowed
+
+    def _means_nothing(self, message: Message, peer: Peer) -> bool:
+        """Whether a message has no meaning here: from the client a notification, or an answer to a request that is not
+        remembered; from the agent a request, such as for a file."""
+        if peer is Peer.AGENT:
+            return isinstance(message, Request) and message.method not in _AGENT_REQUESTS
+        if isinstance(message, Notification):
+            return message.method not in _CLIENT_NOTIFICATIONS
+        return isinstance(message, Response) and self._open_requests.first(Peer.AGENT, message.id) is None
+
+    def _remember(self, message: Message, peer: Peer) -> bool:
+        """Remember a request that has no other effect, or close one that is answered: a client's without a meaning
+        here, or the agent's for a terminal's output. Returns whether the message is one of these."""
+        if isinstance(message, Request):
+            if not _is_only_remembered(message.method, peer):
+                return False
+            self._open_requests.add(peer, message, acp.session_id(message.params))
+            return True
+        found = self._open_requests.first(peer.other, message.id) if isinstance(message, Response) else None
+        if found is None or not _is_only_remembered(found.request.method, peer.other):
+            return False
+        self._scribe.recorded(peer, message)
+        return True
+
+
+def _is_only_remembered(method: str, asked: Peer) -> bool:
+    """Whether such requests of ``asked``, and their answers, have no effect but that they are remembered."""
+    if asked is Peer.AGENT:
+        return method in _POLLED
+    return method not in _CLIENT_METHODS and not method.startswith(_CLIENT_PREFIXES)
