@@ -70,7 +70,7 @@ class FoldedCall:
         """Fold a statement about the call into what is known."""
         self._is_empty = False
         if call.is_start:
-            self._state_anew(call.fields)
+            self._restart(call.fields)
         for name in call.fields:
             self._left_out.pop(name, None)
             if name in self._fields:
@@ -83,7 +83,7 @@ class FoldedCall:
 
     def cut(self) -> None:
         """Cut the fields to the limit. Until this is called, the last line is held uncut."""
-        if not self._limit or self._finds_room():
+        if not self._limit or self._has_room():
             return
         self._left_behind.clear()
         cut = truncate.cut(self._fields, self._limit)
@@ -103,36 +103,36 @@ class FoldedCall:
             else:
                 self._left_out[_BESIDE] = self._left_out.get(_BESIDE, 0) + len(raw)
 
-    def _finds_room(self) -> bool:
+    def _has_room(self) -> bool:
         if len(self._around) > _NAMES or len(self._left_behind) > _NAMES:
             return False
         return _size(self._fields) + _size(self._around) + _size(self._left_behind) <= self._limit
 
-    def told(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
+    def encode(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         """The call's lines. ``failed``: it was never finished, so its status is ``failed``."""
         if self._behind is None:
-            return self._folded(terminals, failed=failed)
-        before = self._folded(terminals, failed=False) if not self._is_empty else []
-        return before + self._behind.told(terminals, failed=failed)
+            return self._encode_folded(terminals, failed=failed)
+        before = self._encode_folded(terminals, failed=False) if not self._is_empty else []
+        return before + self._behind.encode(terminals, failed=failed)
 
-    def _folded(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
+    def _encode_folded(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         self.cut()
         fields, left_out = self._shown_fields(terminals)
         if failed:
             fields["status"] = tool_calls.FAILED
         if left_out:
-            self._say(fields, truncate.notice(self._session, left_out))
+            self._add_notice(fields, truncate.notice(self._session, left_out))
         behind = {name: raw for name, raw in self._left_behind.items() if name not in self._fields}
-        told = [self._line(behind, is_start=self._is_new)] if behind else []
+        ready = [self._line(behind, is_start=self._is_new)] if behind else []
         if self._is_whole or fields or self._around:
-            told.append(self._line(fields, is_start=self._is_whole))
-        return told
+            ready.append(self._line(fields, is_start=self._is_whole))
+        return ready
 
     def _line(self, fields: Members, *, is_start: bool) -> bytes:
-        tell = tool_calls.started if is_start else tool_calls.updated
-        return tell(self._session, self.id, fields, self._around)
+        encode = tool_calls.started if is_start else tool_calls.updated
+        return encode(self._session, self.id, fields, self._around)
 
-    def _state_anew(self, fields: Mapping[str, bytes]) -> None:
+    def _restart(self, fields: Mapping[str, bytes]) -> None:
         self._left_behind |= {name: raw for name, raw in self._fields.items() if name not in fields.keys() | _STATED}
         self._fields, self._left_out, self._is_whole = {}, {}, True
 
@@ -140,13 +140,13 @@ class FoldedCall:
         """The fields to send, and how many bytes are left out of them."""
         fields, left_out = dict(self._fields), sum(self._left_out.values())
         if (shown := self._shown) is not None:
-            fields["content"], missing = terminals.resolved(shown, own=self._is_own)
+            fields["content"], missing = terminals.resolve(shown, own=self._is_own)
             left_out += missing
             if self._limit:
                 left_out += sum(truncate.cut(fields, self._limit).values())
         return fields, left_out
 
-    def _say(self, fields: Members, notice: str) -> None:
+    def _add_notice(self, fields: Members, notice: str) -> None:
         """Add the notice to the content; or, if that would replace what an earlier turn sent, put it in place of a
         value that was left out."""
         if self._is_whole or "content" in fields or "content" in self._left_out:
@@ -187,21 +187,23 @@ class _OneByOne:
         self._beyond += size
         self._rest.add(call)
 
-    def told(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
-        told, is_new = [], self._is_new
+    def encode(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
+        ready, is_new = [], self._is_new
         for call in self._kept:
-            line = tool_calls.told(self._session, call, is_start=call.is_start or is_new)
+            line = tool_calls.encode_call(self._session, call, is_start=call.is_start or is_new)
             is_new = False
             if line is not None:
-                told.append(terminals.in_line(line, call.run, own=True) if call.shows_terminal else line)
+                ready.append(terminals.fill_line(line, call.run, own=True) if call.shows_terminal else line)
         if self._rest is not None:
-            told += self._told_beyond(self._rest.told(terminals, failed=False), terminals)
+            ready += self._encode_beyond(self._rest.encode(terminals, failed=False), terminals)
         return (
-            [*told, tool_calls.updated(self._session, self._id, {"status": tool_calls.FAILED}, {})] if failed else told
+            [*ready, tool_calls.updated(self._session, self._id, {"status": tool_calls.FAILED}, {})]
+            if failed
+            else ready
         )
 
-    def _told_beyond(self, rest: list[bytes], terminals: ReplayedTerminals) -> list[bytes]:
-        content, _ = terminals.resolved(self._content, own=True)
+    def _encode_beyond(self, rest: list[bytes], terminals: ReplayedTerminals) -> list[bytes]:
+        content, _ = terminals.resolve(self._content, own=True)
         notice = truncate.notice(self._session, max(self._beyond - sum(map(len, rest)), 0))
         said = update_lines.array([*truncate.fewer(content, self._limit), update_lines.text_item(notice)])
         return [*rest, tool_calls.updated(self._session, self._id, {"content": said}, {})]

@@ -53,7 +53,7 @@ class RecordItem:
     def text(self) -> str:
         return "".join(self.pieces)
 
-    def told(self, detail: Detail = Detail.SAID) -> str:
+    def render(self, detail: Detail = Detail.SAID) -> str:
         text = self.text if detail is not Detail.GIST else middle(self.text, GIST)
         out = f"{self.label}\n{quoted(text)}"
         if self.output and detail < Detail.SAID:
@@ -97,21 +97,21 @@ class RecordTurn:
         while self.put_out > limit and len(self._outputs) > 1:
             self._shorten(self._outputs.pop(0))
 
-    def told(self, detail: Detail) -> str:
+    def render(self, detail: Detail) -> str:
         items = self.items if detail is not Detail.GIST else _gist(self.items)
-        return "\n\n".join(item.told(detail) for item in items)
+        return "\n\n".join(item.render(detail) for item in items)
 
     def cut_to(self, size: int) -> str:
         """The user's words, at most a quarter, and the newest of what follows."""
         first, *rest = self.items
-        begun = first.told()
+        begun = first.render()
         if _size(begun) > size // 4 and rest:
             begun = f"{first.label}\n{quoted(middle(first.text, size // 16))}"
         if not rest:
             return first.end_of(size)
         room, kept = size - _size(begun) - 2, list[str]()
         for item in reversed(rest):
-            told = item.told()
+            told = item.render()
             if _size(told) + 2 > room:
                 kept.append(item.end_of(room - 2))
                 break
@@ -383,7 +383,7 @@ class HandoverRecord:
         while sections and sum(map(_size, sections)) + 2 * len(sections) > room // 4:
             sections.pop(0)
         behind = [*sections, *attached]
-        whole = self._joined([*(turn.told(Detail.WHOLE) for turn in self._turns), *behind])
+        whole = self._joined([*(turn.render(Detail.WHOLE) for turn in self._turns), *behind])
         if not self._lost and _size(whole) <= self._limit:
             return whole
         room -= sum(_size(each) + 2 for each in sections)
@@ -489,7 +489,7 @@ def brief(lines: Iterable[bytes], limit: int = LIMIT) -> str:
 def _fitting(turn: RecordTurn, share: int, room: int, *, gist: bool) -> str:
     """A turn in the most detail that fits into its share, or as a gist into the whole room; empty if nothing fits."""
     for detail in (Detail.WHOLE, Detail.SHORT, Detail.SAID):
-        if _size(words := turn.told(detail)) <= share:
+        if _size(words := turn.render(detail)) <= share:
             return words
-    words = turn.told(Detail.GIST) if gist else ""
+    words = turn.render(Detail.GIST) if gist else ""
     return words if _size(words) <= room else ""

@@ -29,12 +29,12 @@ class Prompt:
         self.letters = letters("".join(text for text in texts if text is not None))
         self.is_only_text = None not in texts
 
-    def echoed(self, message_id: str | None) -> None:
+    def note_echo(self, message_id: str | None) -> None:
         """The agent has echoed the prompt. ``message_id``: the echo's, if it has one."""
         self.is_echoed = self.is_certain = True
         self._message_id = message_id if message_id is not None else self._message_id
 
-    def told(self) -> list[bytes]:
+    def take_chunks(self) -> list[bytes]:
         """The lines of the chunks. Empty when called again."""
         blocks, self._blocks = self._blocks, []
         return [acp.user_chunk(self._session, raw, self._message_id) for _, raw in blocks]
@@ -90,7 +90,7 @@ class Echoes:
 
     def __init__(self) -> None:
         self._open: list[Prompt] = []
-        self._heard: list[Update] = []
+        self._held_chunks: list[Update] = []
         self._quiet: set[str] = set()
         """The runs in whose turn nothing has come yet except user messages."""
         self._first: str | None = None
@@ -101,7 +101,7 @@ class Echoes:
 
     def begin(self, prompt: Prompt) -> list[Update]:
         """The client has sent a prompt."""
-        told = [] if prompt.run in self._quiet else self.settle()
+        ready = [] if prompt.run in self._quiet else self.settle()
         if prompt.run not in self.runs():
             self._quiet.add(prompt.run)
         for other in self._open:
@@ -111,35 +111,35 @@ class Echoes:
         self._open.append(prompt)
         if len(self._open) > QUEUE:
             self._close(self._open[:1])
-        return told
+        return ready
 
-    def hear(self, update: Update) -> bool:
+    def hold(self, update: Update) -> bool:
         """The agent has sent a user chunk. Returns whether it waits, since it or a chunk before it may be an echo."""
-        if update.run not in self.runs() and not self._heard:
+        if update.run not in self.runs() and not self._held_chunks:
             return False
-        self._heard.append(update)
+        self._held_chunks.append(update)
         return True
 
-    def told(self, run: str) -> list[Update]:
+    def end_echoes(self, run: str) -> list[Update]:
         """The agent has sent something else, so an echo can no longer give the current prompt its id."""
-        if not self._open and not self._heard:
+        if not self._open and not self._held_chunks:
             return []
-        told = self.settle()
+        ready = self.settle()
         self._quiet.discard(run)
         if (current := next(self._of(run), None)) is not None:
             current.is_certain = True
-        return told
+        return ready
 
     def answer(self, run: str, id: bytes) -> list[Update]:
         """The agent has answered a prompt. ``id``: the JSON text of the request's id."""
         prompt = next((prompt for prompt in self._of(run) if prompt.id == id), None)
         if prompt is None:
             return []
-        told = self.settle()
+        ready = self.settle()
         if next(self._of(run)) is prompt:
             self._quiet.add(run)  # the next prompt's turn begins
         self._close([prompt])
-        return told
+        return ready
 
     def cancel(self, run: str) -> None:
         """The client has cancelled the turn of a run."""
@@ -149,35 +149,35 @@ class Echoes:
     def give_up(self, run: str, *, only_cancelled: bool) -> list[Update]:
         """The prompts of a run, or only the cancelled ones, will get no answer."""
         gone = [prompt for prompt in self._of(run) if prompt.is_cancelled or not only_cancelled]
-        told = self.settle() if gone else []
+        ready = self.settle() if gone else []
         self._close(gone)
-        return told
+        return ready
 
-    def certain(self) -> None:
+    def stop_waiting(self) -> None:
         """Stop waiting for echoes: all prompts are replayed as they are known now."""
         for prompt in self._open:
             prompt.is_certain = True
 
     def settle(self) -> list[Update]:
         """Decide which of the waiting chunks are echoes."""
-        if not self._heard:
+        if not self._held_chunks:
             return []
-        heard, self._heard = self._heard, []
+        held, self._held_chunks = self._held_chunks, []
         rest: Messages = []
-        for message in _messages(heard):
+        for message in _messages(held):
             rest += self._without_echoes(message)
         begins_again = False
-        told: list[Update] = []
+        ready: list[Update] = []
         for message in rest:
             waiting = self._waiting(message[0].run) if message[0].run in self._quiet else []
             said = _letters(message)[:_BEGINNING]
             is_echo = bool(waiting) and said == waiting[0].letters[:_BEGINNING]  # mentions may be written out after it
             begins_again |= bool(self._first) and said == self._first and not is_echo
             if waiting and not begins_again:
-                waiting[0].echoed(_message_id(message[0]))
+                waiting[0].note_echo(_message_id(message[0]))
             else:
-                told += message
-        return told
+                ready += message
+        return ready
 
     def _without_echoes(self, message: list[Update]) -> Messages:
         """The rest of a message after the texts of prompts with which it begins."""
@@ -185,7 +185,7 @@ class Echoes:
             prompt, count = _echo(message, self._waiting(message[0].run))
             if prompt is None:
                 return [message]
-            prompt.echoed(_message_id(message[0]))
+            prompt.note_echo(_message_id(message[0]))
             message = message[count:]
         return []
 
@@ -202,8 +202,8 @@ class Echoes:
         self._quiet &= self.runs()
 
 
-def _messages(heard: list[Update]) -> Messages:
-    return [list(chunks) for _, chunks in groupby(heard, lambda update: (update.run, _message_id(update)))]
+def _messages(held: list[Update]) -> Messages:
+    return [list(chunks) for _, chunks in groupby(held, lambda update: (update.run, _message_id(update)))]
 
 
 def _echo(message: list[Update], prompts: list[Prompt]) -> tuple[Prompt | None, int]:

@@ -71,8 +71,8 @@ class Replayer:
         self._left_out = update_kinds.OPTIONAL - kinds
         self._at_once = at_once
         self._ids_of_users = ids or {}
-        self._standing = UnfinishedCalls()
-        self._segment = self._begun()
+        self._unfinished = UnfinishedCalls()
+        self._segment = self._begin_segment()
         self._echoes = Echoes()
         self._held: deque[Prompt | bytes] = deque()
         self._held_size = 0
@@ -82,40 +82,40 @@ class Replayer:
 
     def add(self, number: int, entry: Entry) -> list[bytes]:
         """Add the next entry. ``number``: its line in the transcript."""
-        told = self._added(number, entry)
+        ready = self._add(number, entry)
         if self._page and entry.raw is not None:
-            told = told + self._turned(len(entry.raw))
-        out = self._out(told)
+            ready = ready + self._count_page(len(entry.raw))
+        out = self._release(ready)
         self._held += self._prompts
         self._prompts.clear()
         return out
 
-    def _added(self, number: int, entry: Entry) -> list[bytes]:
+    def _add(self, number: int, entry: Entry) -> list[bytes]:
         self._may_go_on = False
         if entry.note is not None:
-            return self._note(entry.run, entry.note)
+            return self._add_note(entry.run, entry.note)
         if entry.raw is None or b"\n" in entry.raw:
             return []
         method = acp.text(entry.value, "method")
         if entry.peer is Peer.CLIENT:
-            return self._said(number, entry, method)
-        told = self._answered(entry) if entry.of == acp.PROMPT else []
+            return self._add_from_client(number, entry, method)
+        ready = self._end_prompt(entry) if entry.of == acp.PROMPT else []
         if method == acp.REQUEST_PERMISSION:
-            return told + self._asked(entry)
+            return ready + self._add_permission(entry)
         update = updates.read(entry, self._session, self._ids) if method == acp.UPDATE else None
         if update is None:
-            return told
+            return ready
         self._may_go_on = (
             update.kind in (update_kinds.AGENT_CHUNK, update_kinds.THOUGHT_CHUNK) and update.raw is entry.raw
         )
-        return told + self._updated(update)
+        return ready + self._add_update(update)
 
     def add_chunks(self, number: int, stream: AlikeChunks) -> list[bytes]:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
-        told = self._segment.add_chunks(stream) if self._may_go_on else None
-        if told is None:
+        ready = self._segment.add_chunks(stream) if self._may_go_on else None
+        if ready is None:
             return [line for entry in stream.entries() for line in self.add(number, entry)]
-        return self._out(told + self._turned(stream.size) if self._page else told)
+        return self._release(ready + self._count_page(stream.size) if self._page else ready)
 
     def end(self, *, live: bool | None = None) -> list[bytes]:
         """End the replay.
@@ -123,27 +123,27 @@ class Replayer:
         ``live``: whether open turns may go on. None: those of ``run`` go on unless they were cancelled, since a load
         ends a cancelled turn.
         """
-        told = self._heard(self._echoes.settle() + self._echoes.give_up(self._run, only_cancelled=True))
+        ready = self._replay_users(self._echoes.settle() + self._echoes.give_up(self._run, only_cancelled=True))
         under_way = self._echoes.runs() & {self._run} if live is None else frozenset()
-        told += self._segment.end([] if live else self._standing.given_up(under_way))
-        self._standing.given_up(())  # forget what is unfinished, since nothing more is replayed
-        self._echoes.certain()
-        told = self._out(told)
-        self._segment, self._echoes = self._begun(), Echoes()
-        return told
+        ready += self._segment.end([] if live else self._unfinished.take_given_up(under_way))
+        self._unfinished.take_given_up(())  # forget what is unfinished, since nothing more is replayed
+        self._echoes.stop_waiting()
+        ready = self._release(ready)
+        self._segment, self._echoes = self._begin_segment(), Echoes()
+        return ready
 
     def states(self) -> list[bytes]:
         """The lines of the latest commands and usage, to send after the answer."""
         return [self._latest[kind.name] for kind in KINDS if kind.name in self._latest]
 
-    def _out(self, told: list[bytes]) -> list[bytes]:
+    def _release(self, ready: list[bytes]) -> list[bytes]:
         """Remove and return the lines that are certain now."""
         if not self._held:
-            return told
-        self._held += told
-        self._held_size += sum(map(len, told))
+            return ready
+        self._held += ready
+        self._held_size += sum(map(len, ready))
         if self._held_size > HELD:
-            self._echoes.certain()
+            self._echoes.stop_waiting()
         out: list[bytes] = []
         while self._held:
             first = self._held[0]
@@ -151,97 +151,99 @@ class Replayer:
                 out.append(first)
                 self._held_size -= len(first)
             elif first.is_certain:
-                out += first.told()
+                out += first.take_chunks()
             else:
                 break
             self._held.popleft()
         return out
 
-    def _begun(self) -> Segment:
+    def _begin_segment(self) -> Segment:
         if self._mode == "full":
-            return FullSegment(self._session, self._standing, self._terminals)
-        return CompactSegment(self._session, self._standing, self._terminals, self._limit)
+            return FullSegment(self._session, self._unfinished, self._terminals)
+        return CompactSegment(self._session, self._unfinished, self._terminals, self._limit)
 
-    def _turned(self, size: int) -> list[bytes]:
+    def _count_page(self, size: int) -> list[bytes]:
         """Count bytes of a segment, and end it if they fill a page."""
         self._taken += size
         if self._taken < self._page:
             return []
-        told = self._segment.end([])
-        self._segment, self._taken, self._may_go_on = self._begun(), 0, False
-        return told
+        ready = self._segment.end([])
+        self._segment, self._taken, self._may_go_on = self._begin_segment(), 0, False
+        return ready
 
-    def _said(self, number: int, entry: Entry, method: str | None) -> list[bytes]:
+    def _add_from_client(self, number: int, entry: Entry, method: str | None) -> list[bytes]:
         """A message from the client."""
         if method == acp.CANCEL:
             self._echoes.cancel(entry.run)
         if method == acp.STEERING:
-            return self._steered(number, entry)
-        return self._prompted(number, entry) if method == acp.PROMPT else []
+            return self._add_steering(number, entry)
+        return self._begin_turn(number, entry) if method == acp.PROMPT else []
 
-    def _prompt(self, number: int, entry: Entry) -> Prompt:
+    def _make_prompt(self, number: int, entry: Entry) -> Prompt:
         return Prompt(self._session, number, entry, self._ids_of_users.get(rewinds.request_key(entry)))
 
-    def _steered(self, number: int, entry: Entry) -> list[bytes]:
+    def _add_steering(self, number: int, entry: Entry) -> list[bytes]:
         """The user's words into a running turn: a user message in their place, since agents do not repeat them."""
-        lines = self._prompt(number, entry).told()
+        lines = self._make_prompt(number, entry).take_chunks()
         said = [update for line in lines if (update := updates.of_line(line, entry.run)) is not None]
-        return self._heard(self._echoes.told(entry.run)) + self._heard(said)
+        return self._replay_users(self._echoes.end_echoes(entry.run)) + self._replay_users(said)
 
-    def _prompted(self, number: int, entry: Entry) -> list[bytes]:
+    def _begin_turn(self, number: int, entry: Entry) -> list[bytes]:
         """A prompt, which begins a segment. Unfinished calls go on if their turn, of the same run, has no answer."""
-        prompt = self._prompt(number, entry)
+        prompt = self._make_prompt(number, entry)
         under_way = self._echoes.runs() & {entry.run}
         if self._at_once:
-            self._echoes.certain()
-        told = self._heard(self._echoes.begin(prompt))
-        told += self._segment.end(self._standing.given_up(under_way))
-        self._segment, self._taken = self._begun(), 0
+            self._echoes.stop_waiting()
+        ready = self._replay_users(self._echoes.begin(prompt))
+        ready += self._segment.end(self._unfinished.take_given_up(under_way))
+        self._segment, self._taken = self._begin_segment(), 0
         self._prompts.append(prompt)
-        return told
+        return ready
 
-    def _answered(self, entry: Entry) -> list[bytes]:
-        return self._heard(self._echoes.answer(entry.run, jsonrpc.dump(acp.member(entry.value, "id"))))
+    def _end_prompt(self, entry: Entry) -> list[bytes]:
+        return self._replay_users(self._echoes.answer(entry.run, jsonrpc.dump(acp.member(entry.value, "id"))))
 
-    def _note(self, run: str, note: Mapping[str, object]) -> list[bytes]:
+    def _add_note(self, run: str, note: Mapping[str, object]) -> list[bytes]:
         match note.get("type"):
             case file_format.FAILED:
-                return self._heard(self._echoes.give_up(run, only_cancelled=False))
+                return self._replay_users(self._echoes.give_up(run, only_cancelled=False))
             case file_format.OPENED if note.get("method") == acp.FORK:  # open prompts are answered in the parent
-                return self._heard(self._echoes.give_up(run, only_cancelled=False))
+                return self._replay_users(self._echoes.give_up(run, only_cancelled=False))
             case file_format.OPENED if note.get("method") == acp.LOAD:
-                return self._heard(self._echoes.give_up(run, only_cancelled=True))
+                return self._replay_users(self._echoes.give_up(run, only_cancelled=True))
             case file_format.TERMINAL:
-                told: list[bytes] = []
+                ready: list[bytes] = []
                 for id, shown in self._terminals.note(run, note).items():
-                    told += self._segment.call(
+                    ready += self._segment.call(
                         ReplayedCall(id, shown.run, False, {"content": shown.content}, {}, shows_terminal=True)
                     )
-                return told
+                return ready
             case _:
                 return []
 
-    def _updated(self, update: Update) -> list[bytes]:
+    def _add_update(self, update: Update) -> list[bytes]:
         if not update_kinds.is_conversation(update.kind):
             if update_kinds.find(update.kind).v1 is Replay.LAST:
                 self._latest[update.kind] = update.line
             return []
         if update.kind == update_kinds.USER_CHUNK:
-            return [] if self._echoes.hear(update) else self._segment.add(update)
+            return [] if self._echoes.hold(update) else self._segment.add(update)
         if update.kind in update_kinds.CALLS:
-            return self._called(tool_calls.from_update(update))
-        told = self._heard(self._echoes.told(update.run))
-        return told if update.kind in self._left_out else told + self._segment.add(update)
+            return self._add_call(tool_calls.from_update(update))
+        ready = self._replay_users(self._echoes.end_echoes(update.run))
+        return ready if update.kind in self._left_out else ready + self._segment.add(update)
 
-    def _asked(self, entry: Entry) -> list[bytes]:
+    def _add_permission(self, entry: Entry) -> list[bytes]:
         raw = updates.own_line(entry, self._session, self._ids)
         if raw is None:
             return []
-        return self._called(tool_calls.from_permission(raw, acp.member(entry.value, "params"), entry.run))
+        return self._add_call(tool_calls.from_permission(raw, acp.member(entry.value, "params"), entry.run))
 
-    def _called(self, call: ReplayedCall | None) -> list[bytes]:
-        return self._heard(self._echoes.told(call.run)) + self._segment.call(call) if call is not None else []
+    def _add_call(self, call: ReplayedCall | None) -> list[bytes]:
+        return (
+            self._replay_users(self._echoes.end_echoes(call.run)) + self._segment.call(call) if call is not None else []
+        )
 
-    def _heard(self, own: list[Update]) -> list[bytes]:
+    def _replay_users(self, own: list[Update]) -> list[bytes]:
         """Replay user messages that are not echoes."""
         return [line for update in own for line in self._segment.add(update)]

@@ -134,36 +134,36 @@ class ReplayedTerminals:
         id = acp.text(note, "terminalId")
         if id is None:
             return {}
-        before, told = self._noted.get((run, id)), _told(note, self._limit)
-        told = before.followed_by(told) if before is not None else told
-        self._noted.put((run, id), told, len(told.text))
-        if told.text == (before.text if before is not None else PLACEHOLDER):
+        before, output = self._noted.get((run, id)), _read_output(note, self._limit)
+        output = before.followed_by(output) if before is not None else output
+        self._noted.put((run, id), output, len(output.text))
+        if output.text == (before.text if before is not None else PLACEHOLDER):
             return {}
         calls = ((call, self._waiting.get(call)) for call in self._awaited.get((run, id), ()))
         return {call: shown for call, shown in calls if shown is not None and _refers(shown, run, id)}
 
-    def resolved(self, shown: TerminalContent, *, own: bool = False) -> tuple[bytes, int]:
+    def resolve(self, shown: TerminalContent, *, own: bool = False) -> tuple[bytes, int]:
         """The content with outputs in place of terminals (JSON text), and how many bytes of output are left out.
 
         ``own``: terminals without a note are the agent's own, and stay.
         """
-        told, left_out = [], 0
+        items, left_out = [], 0
         for raw in update_lines.items(shown.content):
             item = update_lines.value(raw)
             id = shown.run, acp.text(item, "terminalId") or ""
             if acp.text(item, "type") == "terminal" and not (own and id not in self._noted):
                 noted = self._noted.get(id) or _Noted(None)
                 raw, left_out = update_lines.text_item(noted.text), left_out + noted.left_out
-            told.append(raw)
-        return update_lines.array(told), left_out
+            items.append(raw)
+        return update_lines.array(items), left_out
 
-    def in_line(self, line: bytes, run: str, *, own: bool) -> bytes:
+    def fill_line(self, line: bytes, run: str, *, own: bool) -> bytes:
         """An update's line with outputs in place of terminals; every other byte stays. ``own``: as in ``resolved``."""
         raw = line.removesuffix(b"\n")
         try:
             content = update_lines.content_of(raw)
-            told = self.resolved(TerminalContent(run, content), own=own)[0]
-            return update_lines.with_content(raw, told) + b"\n" if told != content else line
+            new = self.resolve(TerminalContent(run, content), own=own)[0]
+            return update_lines.with_content(raw, new) + b"\n" if new != content else line
         except (ValueError, KeyError):
             return line
 
@@ -171,14 +171,14 @@ class ReplayedTerminals:
         """A call's content has changed, so it no longer waits for an output."""
         self._waiting.pop(call)
 
-    def end_of_turn(self, told: Mapping[str, TerminalContent]) -> None:
+    def end_turn(self, shown: Mapping[str, TerminalContent]) -> None:
         """A turn has ended: remember which calls wait for an output, and forget what is beyond the limit.
 
-        ``told``: the contents that refer to terminals, by call id.
+        ``shown``: the contents that refer to terminals, by call id.
         """
-        waiting = [(call, shown) for call, shown in told.items() if self._may_change(shown)]
-        for call, shown in waiting:
-            self._waiting.put(call, shown, len(shown.content))
+        waiting = [(call, content) for call, content in shown.items() if self._may_change(content)]
+        for call, content in waiting:
+            self._waiting.put(call, content, len(content.content))
         self._await(waiting)
         self._waiting.trim()
         if len(self._awaited) > 2 * len(self._waiting) + _NO_LONGER_AWAITED:
@@ -212,7 +212,7 @@ def _refers(shown: TerminalContent, run: str, id: str) -> bool:
     return shown.run == run and id in _shown_in(shown)
 
 
-def _told(note: Mapping[str, object], limit: int) -> _Noted:
+def _read_output(note: Mapping[str, object], limit: int) -> _Noted:
     """What a note says about a terminal."""
     output, ending, final = acp.text(note, "output"), _ending(note.get("exitStatus")), note.get("final")
     is_final = final if isinstance(final, bool) else output is not None and ending is not None  # older notes lack it

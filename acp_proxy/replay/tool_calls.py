@@ -103,7 +103,7 @@ def from_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None
     return replace(found, is_asked=True) if found is not None else None
 
 
-def told(session: str, call: ReplayedCall, *, is_start: bool) -> bytes | None:
+def encode_call(session: str, call: ReplayedCall, *, is_start: bool) -> bytes | None:
     """The line of a statement, unchanged if possible. ``is_start``: write it as a ``tool_call``.
 
     None: it would be an update without fields.
@@ -136,7 +136,7 @@ def _read(
         id=id,
         run=run,
         is_start=is_start,
-        fields={name: raw for name, raw in members.items() if _says(name, value.get(name))},
+        fields={name: raw for name, raw in members.items() if _is_stated(name, value.get(name))},
         around={name: raw for name, raw in around.items() if raw != b"null"},
         status=acp.text(value, "status"),
         shows_terminal=_shows_terminal(value.get("content")),
@@ -145,7 +145,7 @@ def _read(
     )
 
 
-def _says(name: str, value: object) -> bool:
+def _is_stated(name: str, value: object) -> bool:
     return name not in _NAMES and value is not None and isinstance(value, _TYPES.get(name, object))
 
 

@@ -54,9 +54,9 @@ class _Held(Struct):
 class FullSegment:
     """Sends every update as it comes."""
 
-    def __init__(self, session: str, standing: UnfinishedCalls, terminals: ReplayedTerminals) -> None:
+    def __init__(self, session: str, calls: UnfinishedCalls, terminals: ReplayedTerminals) -> None:
         self._session = session
-        self._standing = standing
+        self._calls = calls
         self._terminals = terminals
         self._shown: dict[str, TerminalContent] = {}
         self._held: deque[_Held] = deque()
@@ -65,60 +65,60 @@ class FullSegment:
 
     def add(self, update: Update) -> list[bytes]:
         if update_kinds.find(update.kind).role is Role.COMPACTION:
-            unfinished.note(update, self._standing)
-        return self._out(_Held(update.line))
+            unfinished.note(update, self._calls)
+        return self._put(_Held(update.line))
 
     def add_chunks(self, stream: AlikeChunks) -> list[bytes]:
-        return self._out(_Held(stream.messages))
+        return self._put(_Held(stream.messages))
 
     def call(self, call: ReplayedCall) -> list[bytes]:
-        is_new = call.id not in self._standing.known
-        told = self._standing.take(call)
-        if not told and call.id not in self._asked:
+        is_new = call.id not in self._calls.known
+        ready = self._calls.take(call)
+        if not ready and call.id not in self._asked:
             self._asked[call.id] = _Held(b"", is_awaited=True)
-            return self._out(self._asked[call.id])
+            return self._put(self._asked[call.id])
         out: list[bytes] = []
-        for each in told:
+        for each in ready:
             self._note_terminals(each)
-            line = tool_calls.told(self._session, each, is_start=each.is_start or is_new)
+            line = tool_calls.encode_call(self._session, each, is_start=each.is_start or is_new)
             is_new = False
             if line is not None:
-                out += self._put(each, line)
+                out += self._put_call(each, line)
         return out
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
-        told = [self._final(held) for held in self._held if not held.is_awaited]
+        ready = [self._finish_line(held) for held in self._held if not held.is_awaited]
         self._held.clear()
         self._asked.clear()
-        own = self._standing.own
-        self._terminals.end_of_turn({id: shown for id, shown in self._shown.items() if id not in own})
-        return [*told, *(_failed(self._session, key) for key in failed)]
+        own = self._calls.own
+        self._terminals.end_turn({id: shown for id, shown in self._shown.items() if id not in own})
+        return [*ready, *(_failed(self._session, key) for key in failed)]
 
-    def _put(self, call: ReplayedCall, line: bytes) -> list[bytes]:
+    def _put_call(self, call: ReplayedCall, line: bytes) -> list[bytes]:
         run = call.run if call.shows_terminal else None
         held = self._asked.pop(call.id, None)
         if held is None:
-            return self._out(_Held(line, run, call.id))
+            return self._put(_Held(line, run, call.id))
         held.line, held.run, held.call, held.is_awaited = line, run, call.id, False
-        return self._certain()
+        return self._release()
 
-    def _out(self, held: _Held) -> list[bytes]:
+    def _put(self, held: _Held) -> list[bytes]:
         if not self._held and held.run is None and not held.is_awaited:
             return [held.line]
         self._held.append(held)
         return []
 
-    def _certain(self) -> list[bytes]:
+    def _release(self) -> list[bytes]:
         """Remove and return the first lines that wait for nothing."""
-        told = []
+        ready = []
         while self._held and self._held[0].run is None and not self._held[0].is_awaited:
-            told.append(self._held.popleft().line)
-        return told
+            ready.append(self._held.popleft().line)
+        return ready
 
-    def _final(self, held: _Held) -> bytes:
+    def _finish_line(self, held: _Held) -> bytes:
         if held.run is None:
             return held.line
-        return self._terminals.in_line(held.line, held.run, own=held.call in self._standing.own)
+        return self._terminals.fill_line(held.line, held.run, own=held.call in self._calls.own)
 
     def _note_terminals(self, call: ReplayedCall) -> None:
         if call.sets_content:
@@ -131,10 +131,10 @@ class FullSegment:
 class CompactSegment:
     """Sends everything when the segment ends, in as few lines as possible."""
 
-    def __init__(self, session: str, standing: UnfinishedCalls, terminals: ReplayedTerminals, limit: int) -> None:
+    def __init__(self, session: str, calls: UnfinishedCalls, terminals: ReplayedTerminals, limit: int) -> None:
         """``limit``: the most bytes of one call; 0 for no limit."""
         self._session = session
-        self._standing = standing
+        self._calls = calls
         self._terminals = terminals
         self._limit = limit
         self._places: list[Chunks | FoldedCall | Compaction | bytes] = []
@@ -165,33 +165,33 @@ class CompactSegment:
 
     def call(self, call: ReplayedCall) -> list[bytes]:
         if (fold := self._folds.get(call.id)) is None:
-            fold = FoldedCall(self._session, call.id, self._limit, is_whole=call.id not in self._standing.known)
+            fold = FoldedCall(self._session, call.id, self._limit, is_whole=call.id not in self._calls.known)
             self._folds[call.id] = fold
             self._places.append(fold)
-        for each in self._standing.take(call):
+        for each in self._calls.take(call):
             if each.sets_content:
                 self._terminals.changed(each.id)
             if self._touched is not None and self._touched is not fold:
                 self._touched.cut()
             self._touched = fold
-            fold.take(each, one_by_one=each.id in self._standing.own)
+            fold.take(each, one_by_one=each.id in self._calls.own)
         return []
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
-        told = list(self._told(set(failed)))
-        told += [_failed(self._session, key) for key in failed if not self._is_here(key)]
-        self._terminals.end_of_turn({id: fold.shown for id, fold in self._folds.items() if fold.shown is not None})
-        return told
+        ready = list(self._encode_all(set(failed)))
+        ready += [_failed(self._session, key) for key in failed if not self._is_here(key)]
+        self._terminals.end_turn({id: fold.shown for id, fold in self._folds.items() if fold.shown is not None})
+        return ready
 
-    def _told(self, failed: Collection[Key]) -> Iterator[bytes]:
+    def _encode_all(self, failed: Collection[Key]) -> Iterator[bytes]:
         for place in self._places:
             match place:
                 case Chunks():
-                    yield place.told()
-                case FoldedCall() if place.id in self._standing.known:
-                    yield from place.told(self._terminals, failed=(TOOL_CALL, place.id) in failed)
+                    yield place.encode()
+                case FoldedCall() if place.id in self._calls.known:
+                    yield from place.encode(self._terminals, failed=(TOOL_CALL, place.id) in failed)
                 case Compaction():
-                    yield place.told(failed=(COMPACTION, place.id) in failed)
+                    yield place.encode(failed=(COMPACTION, place.id) in failed)
                 case bytes():
                     yield place
 
@@ -209,7 +209,7 @@ class CompactSegment:
     def _compaction(self, update: Update) -> None:
         """Fold all updates of a compaction into its first place. Updates in later segments pass unchanged."""
         id = unfinished.id_of(update)
-        is_new = unfinished.note(update, self._standing)
+        is_new = unfinished.note(update, self._calls)
         if is_new:
             self._compactions[id] = Compaction(self._session, id)
             self._places.append(self._compactions[id])

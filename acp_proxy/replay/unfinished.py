@@ -44,12 +44,12 @@ class UnfinishedCalls:
             self._ask(call)
             return []
         asked = self._asked.pop(call.id)
-        told = [call] if asked is None else [asked, call]
-        for each in told:
+        ready = [call] if asked is None else [asked, call]
+        for each in ready:
             self._note(each, call.run)
-        return told
+        return ready
 
-    def compacts(self, id: str, status: str | None, run: str) -> None:
+    def note_compaction(self, id: str, status: str | None, run: str) -> None:
         """Note an update of a compaction. ``status``: None for a chunk of its summary."""
         is_new = id not in self.compactions
         self.compactions.add(id)
@@ -58,7 +58,7 @@ class UnfinishedCalls:
         elif status is not None:
             self._finish((update_kinds.COMPACTION, id))
 
-    def given_up(self, live: Collection[str]) -> list[Key]:
+    def take_given_up(self, live: Collection[str]) -> list[Key]:
         """Everything that will never be finished; returned once. ``live``: the runs in which a turn goes on."""
         given_up = [key for run, keys in self._unfinished.items() if run not in live for key in keys]
         for key in given_up:
@@ -133,7 +133,7 @@ class Compaction:
         said = {name: raw for name, raw in members.items() if name not in (*_NAMES, _SUMMARY)}
         self._fields = {name: raw for name, raw in (self._fields | said).items() if raw != _NULL}
 
-    def told(self, *, failed: bool) -> bytes:
+    def encode(self, *, failed: bool) -> bytes:
         """The update's line. ``failed``: it was never finished, so its status is ``failed``."""
         summary = {_SUMMARY: update_lines.array(self._summary)} if self._summary else {}
         return _line(self._session, self.id, self._fields | summary | ({_STATUS: _FAILED} if failed else {}))
@@ -144,11 +144,11 @@ def id_of(update: Update) -> str:
     return acp.text(update.value, "compactionId") or ""
 
 
-def note(update: Update, standing: UnfinishedCalls) -> bool:
+def note(update: Update, calls: UnfinishedCalls) -> bool:
     """Note the status of a compaction. Returns whether it is new."""
     id = id_of(update)
-    is_new = id not in standing.compactions
-    standing.compacts(
+    is_new = id not in calls.compactions
+    calls.note_compaction(
         id, acp.text(update.value, _STATUS) if update.kind == update_kinds.COMPACTION else None, update.run
     )
     return is_new

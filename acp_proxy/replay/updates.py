@@ -141,7 +141,7 @@ class Chunks:
         self._begin()
         self._text += other._text if other._line is None else _written(other._first)
 
-    def told(self) -> bytes:
+    def encode(self) -> bytes:
         """The message's line."""
         if self._line is not None or self.key is None:
             return self._line or b""

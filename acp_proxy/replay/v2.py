@@ -75,7 +75,7 @@ class V2Replayer:
         """Add the next entry. ``number``: its line in the transcript."""
         self._may_go_on = False
         if entry.note is not None:
-            return self._noted(entry.run, entry.note)
+            return self._add_note(entry.run, entry.note)
         if entry.raw is None or b"\n" in entry.raw:
             return []
         method = acp.text(entry.value, "method")
@@ -84,13 +84,13 @@ class V2Replayer:
                 self._waiting.append(_UnrepeatedPrompt(entry, number))
             return []
         if entry.of == acp.PROMPT:
-            self._answered(entry)
+            self._end_prompt(entry)
         elif method == acp.REQUEST_PERMISSION:
-            self._permission(entry)
+            self._add_permission(entry)
         update = updates.read(entry, self._session, self._ids) if method == acp.UPDATE else None
         if update is None or not update_kinds.is_conversation(update.kind):
             return []
-        return self._updated(update, entry)
+        return self._add_update(update, entry)
 
     def add_chunks(self, number: int, stream: AlikeChunks) -> list[bytes]:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
@@ -101,37 +101,41 @@ class V2Replayer:
     def end(self, *, live: bool | None = None, sends_again: str | None = None) -> list[bytes]:
         """End the replay. ``live``: open turns may go on. ``sends_again``: the run that sends its open prompts again
         in a new session, so that they are repeated there."""
-        told = self._said([said for said in self._waiting if said.run != sends_again or said.message is not None])
+        ready = self._replay_prompts(
+            [prompt for prompt in self._waiting if prompt.run != sends_again or prompt.message is not None]
+        )
         unfinished, self._open = ([] if live else list(self._open)), {}
         self._ended |= set(unfinished)
-        return told + [_failed(self._session, kind, id) for kind, id in unfinished]
+        return ready + [_failed(self._session, kind, id) for kind, id in unfinished]
 
     def states(self) -> list[bytes]:
         """Nothing: the agent itself has sent its state before its answer."""
         return []
 
-    def _updated(self, update: Update, entry: Entry) -> list[bytes]:
+    def _add_update(self, update: Update, entry: Entry) -> list[bytes]:
         if update.kind in _USERS:
-            return self._user(update)
+            return self._add_user(update)
         self._may_go_on = update.raw is entry.raw
-        told = self._said([said for said in self._waiting if said.run == update.run and said.message is not None])
+        ready = self._replay_prompts(
+            [prompt for prompt in self._waiting if prompt.run == update.run and prompt.message is not None]
+        )
         if update.kind in _CALLS and (id := acp.text(update.value, "toolCallId")) is not None:
             if (asked := self._asked.pop(id)) is not None:
-                told.append(update_lines.update(self._session, update_kinds.TOOL_CALL_UPDATE, asked))
-            self._stands(update_kinds.TOOL_CALL_UPDATE, id, update)
+                ready.append(update_lines.update(self._session, update_kinds.TOOL_CALL_UPDATE, asked))
+            self._note_status(update_kinds.TOOL_CALL_UPDATE, id, update)
         elif update.kind == update_kinds.COMPACTION and (id := acp.text(update.value, "compactionId")) is not None:
-            self._stands(update_kinds.COMPACTION, id, update)
-        return [*told, update.line]
+            self._note_status(update_kinds.COMPACTION, id, update)
+        return [*ready, update.line]
 
-    def _user(self, update: Update) -> list[bytes]:
+    def _add_user(self, update: Update) -> list[bytes]:
         key = update.run, acp.text(update.value, "messageId")
         if key in self._own:
             return []
         self._repeated.add(key)
-        self._waiting = [said for said in self._waiting if (said.run, said.message) != key]
+        self._waiting = [prompt for prompt in self._waiting if (prompt.run, prompt.message) != key]
         return [update.line]
 
-    def _stands(self, kind: str, id: str, update: Update) -> None:
+    def _note_status(self, kind: str, id: str, update: Update) -> None:
         """Note whether a call or compaction has ended. One that never had a status has not."""
         if "status" in update.value:
             if acp.text(update.value, "status") in _FINAL:
@@ -142,17 +146,17 @@ class V2Replayer:
         elif (kind, id) not in self._ended:
             self._open[kind, id] = None
 
-    def _answered(self, entry: Entry) -> None:
+    def _end_prompt(self, entry: Entry) -> None:
         """The agent has accepted a prompt, or refused it; then it is not part of the conversation."""
         id = acp.member(entry.value, "id")
-        said = next((each for each in self._waiting if (each.run, each.id) == (entry.run, id)), None)
-        if said is None:
+        prompt = next((each for each in self._waiting if (each.run, each.id) == (entry.run, id)), None)
+        if prompt is None:
             return
-        said.message = acp.text(acp.member(entry.value, "result"), "messageId")
-        if said.message is None or (said.run, said.message) in self._repeated:
-            self._waiting.remove(said)
+        prompt.message = acp.text(acp.member(entry.value, "result"), "messageId")
+        if prompt.message is None or (prompt.run, prompt.message) in self._repeated:
+            self._waiting.remove(prompt)
 
-    def _permission(self, entry: Entry) -> None:
+    def _add_permission(self, entry: Entry) -> None:
         subject = acp.member(acp.member(entry.value, "params"), "subject")
         id = acp.text(acp.member(subject, "toolCall"), "toolCallId")
         raw = updates.own_line(entry, self._session, self._ids)
@@ -169,24 +173,24 @@ class V2Replayer:
         self._asked.trim()  # before the newest is added, which is kept whatever its size: its call comes next
         self._asked.put(id, asked, size)
 
-    def _noted(self, run: str, note: Mapping[str, object]) -> list[bytes]:
+    def _add_note(self, run: str, note: Mapping[str, object]) -> list[bytes]:
         """A turn has failed, or the session was opened again: what was said until then was never repeated."""
         if note.get("type") not in (file_format.FAILED, file_format.OPENED):
             return []
         is_failure = note.get("type") == file_format.FAILED
-        over = [said for said in self._waiting if (said.run == run) == is_failure]
-        return self._said(over)
+        over = [prompt for prompt in self._waiting if (prompt.run == run) == is_failure]
+        return self._replay_prompts(over)
 
-    def _said(self, waiting: list[_UnrepeatedPrompt]) -> list[bytes]:
+    def _replay_prompts(self, waiting: list[_UnrepeatedPrompt]) -> list[bytes]:
         """Replay prompts that the agent did not repeat."""
-        told: list[bytes] = []
-        for said in waiting:
-            id = said.message if said.message is not None else said.own
-            members = {"messageId": jsonrpc.dump(id), "content": jsonrpc.dump(said.blocks)}
-            told.append(update_lines.update(self._session, update_kinds.USER_MESSAGE, members))
-            self._own.add((said.run, id))
-        self._waiting = [said for said in self._waiting if said not in waiting]
-        return told
+        ready: list[bytes] = []
+        for prompt in waiting:
+            id = prompt.message if prompt.message is not None else prompt.own
+            members = {"messageId": jsonrpc.dump(id), "content": jsonrpc.dump(prompt.blocks)}
+            ready.append(update_lines.update(self._session, update_kinds.USER_MESSAGE, members))
+            self._own.add((prompt.run, id))
+        self._waiting = [prompt for prompt in self._waiting if prompt not in waiting]
+        return ready
 
 
 def _size_of(members: Members) -> int:
@@ -267,23 +271,28 @@ class V2Folder:
         for item in lines:
             for line in framing.cut(item):
                 self._add(line)
-        return self._full(sum(map(len, lines)))
+        return self._count_page(sum(map(len, lines)))
 
     def add_chunks(self, stream: AlikeChunks) -> list[bytes] | None:
         """Add more chunks like the last line. None: they must be added one by one."""
         if self._last is None:
             return None
         self._last.texts.append(stream.text)
-        return self._full(stream.size)
+        return self._count_page(stream.size)
 
     def end_turn(self) -> list[bytes]:
         """The lines of everything that was not returned yet. What follows is another turn."""
-        told = [line for place in self._places.values() for piece in place.pieces for line in self._told(place, piece)]
+        ready = [
+            line
+            for place in self._places.values()
+            for piece in place.pieces
+            for line in self._encode_piece(place, piece)
+        ]
         self._places.clear()
         self._last, self._taken = None, 0
-        return told
+        return ready
 
-    def _full(self, size: int) -> list[bytes]:
+    def _count_page(self, size: int) -> list[bytes]:
         """Count bytes of a turn, and end a piece of it if they fill a page."""
         self._taken += size
         return self.end_turn() if self._page and self._taken >= self._page else []
@@ -299,7 +308,7 @@ class V2Folder:
         is_plain = not around and "_meta" not in members
         message, call, terminal = (acp.text(update, name) for name in ("messageId", "toolCallId", "terminalId"))
         if (kind in update_kinds.CHUNKS or kind in update_kinds.CHUNK_OF) and message is not None:
-            self._said(kind, message, update, line, is_plain=is_plain and members.keys() <= _MESSAGE)
+            self._add_message(kind, message, update, line, is_plain=is_plain and members.keys() <= _MESSAGE)
         elif kind in (update_kinds.TOOL_CALL_UPDATE, update_kinds.TOOL_CALL_CHUNK) and call is not None:
             appended = members.get("content") if kind == update_kinds.TOOL_CALL_CHUNK else None
             self._merge((_CALL, call), members, appended, "content", line, is_plain=is_plain)
@@ -319,7 +328,7 @@ class V2Folder:
                 self._named.add(key)
         return place
 
-    def _said(self, kind: str, id: str, update: object, line: bytes, *, is_plain: bool) -> None:
+    def _add_message(self, kind: str, id: str, update: object, line: bytes, *, is_plain: bool) -> None:
         pieces = self._place((update_kinds.CHUNK_OF.get(kind, kind), id)).pieces
         content = acp.member(update, "content")
         if kind in update_kinds.CHUNK_OF:
@@ -355,7 +364,7 @@ class V2Folder:
             merged.appended.clear()
         merged.members |= {name: raw for name, raw in members.items() if name not in _LEADING}
 
-    def _told(self, place: _FoldedPlace, piece: "_JoinedChunks | _MergedUpdates | bytes") -> Iterator[bytes]:
+    def _encode_piece(self, place: _FoldedPlace, piece: "_JoinedChunks | _MergedUpdates | bytes") -> Iterator[bytes]:
         if isinstance(piece, bytes):
             yield piece
         elif isinstance(piece, _JoinedChunks):
@@ -363,11 +372,11 @@ class V2Folder:
             yield self._line(piece.kind, {"messageId": jsonrpc.dump(place.key[1]), "content": content})
         elif place.key[0] == _CALL:
             is_first = place.is_new and piece is place.pieces[0]
-            yield from self._called(place.key[1], piece, is_whole=is_first or "content" in piece.members)
+            yield from self._encode_call(place.key[1], piece, is_whole=is_first or "content" in piece.members)
         else:
-            yield from self._shown(place.key[1], piece)
+            yield from self._encode_terminal(place.key[1], piece)
 
-    def _called(self, id: str, merged: _MergedUpdates, *, is_whole: bool) -> Iterator[bytes]:
+    def _encode_call(self, id: str, merged: _MergedUpdates, *, is_whole: bool) -> Iterator[bytes]:
         fields, appended = dict(merged.members), merged.appended
         if is_whole and appended:
             before = fields.get("content", b"[]")
@@ -379,14 +388,14 @@ class V2Folder:
             notice = update_lines.text_item(truncate.notice(self._session, left_out))
             fields["content"] = update_lines.array([*said, notice])
         elif self._limit and appended:
-            appended = self._shortened(appended)
+            appended = self._shorten(appended)
         named = {"toolCallId": jsonrpc.dump(id)}
         if fields or is_whole:
             yield self._line(update_kinds.TOOL_CALL_UPDATE, {**named, **fields})
         for item in appended:
             yield self._line(update_kinds.TOOL_CALL_CHUNK, {**named, "content": item})
 
-    def _shortened(self, appended: list[bytes]) -> list[bytes]:
+    def _shorten(self, appended: list[bytes]) -> list[bytes]:
         """What chunks add to the content of a call that was named before, cut to the limit."""
         whole = update_lines.array(appended)
         if len(whole) <= self._limit:
@@ -395,7 +404,7 @@ class V2Folder:
         left_out = len(whole) - len(update_lines.array(kept))
         return [*kept, update_lines.text_item(truncate.notice(self._session, left_out))]
 
-    def _shown(self, id: str, merged: _MergedUpdates) -> Iterator[bytes]:
+    def _encode_terminal(self, id: str, merged: _MergedUpdates) -> Iterator[bytes]:
         named = {"terminalId": jsonrpc.dump(id)}
         if merged.members:
             yield self._line(update_kinds.TERMINAL, {**named, **merged.members})
@@ -442,24 +451,24 @@ class V1AsV2:
         """The kind of the last update, if that was a chunk without an id."""
         self._named = 0
 
-    def all(self, lines: list[bytes]) -> list[bytes]:
+    def convert(self, lines: list[bytes]) -> list[bytes]:
         """Restate these items, each of which is one or more lines."""
-        return [b"".join(map(self._one, framing.cut(item))) for item in lines]
+        return [b"".join(map(self._convert, framing.cut(item))) for item in lines]
 
-    def _one(self, line: bytes) -> bytes:
+    def _convert(self, line: bytes) -> bytes:
         update = acp.update_of(line)
         kind = acp.update_kind(update) or ""
         before, self._speaker = self._speaker, None
         try:
             if kind in update_kinds.CHUNKS:
-                return self._chunk(line, kind, acp.text(update, "messageId"), before)
+                return self._convert_chunk(line, kind, acp.text(update, "messageId"), before)
             if kind in update_kinds.CALLS:
-                return self._call(line, kind, acp.text(update, "toolCallId") or "")
-            return self._plan(line) if kind == update_kinds.PLAN else line
+                return self._convert_call(line, kind, acp.text(update, "toolCallId") or "")
+            return self._convert_plan(line) if kind == update_kinds.PLAN else line
         except (ValueError, KeyError):
             return line
 
-    def _chunk(self, line: bytes, kind: str, message: str | None, before: str | None) -> bytes:
+    def _convert_chunk(self, line: bytes, kind: str, message: str | None, before: str | None) -> bytes:
         if message is not None and self._kinds.setdefault(message, kind) == kind:
             return line
         if message is not None:
@@ -467,34 +476,34 @@ class V1AsV2:
         else:
             self._named += before != kind
             self._speaker, id = kind, f"acp-proxy-{self._named}"
-        return self._changed(line, kind, lambda members: {**members, "messageId": jsonrpc.dump(id)})
+        return self._change(line, kind, lambda members: {**members, "messageId": jsonrpc.dump(id)})
 
-    def _call(self, line: bytes, kind: str, id: str) -> bytes:
+    def _convert_call(self, line: bytes, kind: str, id: str) -> bytes:
         begins_again = kind == update_kinds.TOOL_CALL and id in self._calls
         self._calls.add(id)
 
-        def restated(members: Members) -> Members:
+        def changed(members: Members) -> Members:
             said = {name: raw for name, raw in members.items() if raw != b"null"}  # in version 2, null clears
             if "content" in said:
-                said["content"] = update_lines.array(map(_item, update_lines.items(said["content"])))
+                said["content"] = update_lines.array(map(_convert_item, update_lines.items(said["content"])))
             return {**said, **{name: b"null" for name in _CLEARED if begins_again and name not in said}}
 
-        return self._changed(line, update_kinds.TOOL_CALL_UPDATE, restated)
+        return self._change(line, update_kinds.TOOL_CALL_UPDATE, changed)
 
-    def _plan(self, line: bytes) -> bytes:
-        def restated(members: Members) -> Members:
+    def _convert_plan(self, line: bytes) -> bytes:
+        def changed(members: Members) -> Members:
             entries = members.pop("entries")
             return {"plan": b'{"type":"items","planId":%b,"entries":%b}' % (_PLAN_ID, entries), **members}
 
-        return self._changed(line, update_kinds.PLAN_UPDATE, restated)
+        return self._change(line, update_kinds.PLAN_UPDATE, changed)
 
-    def _changed(self, line: bytes, kind: str, change: Callable[[Members], Members]) -> bytes:
+    def _change(self, line: bytes, kind: str, change: Callable[[Members], Members]) -> bytes:
         members, around = update_lines.taken_apart(line.removesuffix(b"\n"))
         del members["sessionUpdate"]
         return update_lines.update(self._session, kind, change(members), around)
 
 
-def _item(raw: bytes) -> bytes:
+def _convert_item(raw: bytes) -> bytes:
     """An item of a call's content."""
     value = update_lines.value(raw)
     path, new = acp.text(value, "path"), acp.text(value, "newText")
@@ -545,23 +554,23 @@ _INSIDE = ("plan", "content")
 """The members of an update that may have ids inside."""
 
 
-def renamed(lines: list[bytes], prefix: str) -> list[bytes]:
+def prefix_ids(lines: list[bytes], prefix: str) -> list[bytes]:
     """Items of a replay, each of which is one or more lines, with this prefix to every id. Other bytes stay."""
-    return [b"".join(_one(line, prefix) for line in framing.cut(item)) for item in lines]
+    return [b"".join(_prefix_ids_of(line, prefix) for line in framing.cut(item)) for item in lines]
 
 
-def _one(line: bytes, prefix: str) -> bytes:
+def _prefix_ids_of(line: bytes, prefix: str) -> bytes:
     update = acp.update_of(line)
     text = json_splice.decode(line)
     try:
         params = json_splice.members(text, json_splice.whole(text)[0])["params"]
         start = json_splice.members(text, params[0])["update"][0]
-        return json_splice.encode(json_splice.replaced(text, list(_changes(text, start, update, prefix))))
+        return json_splice.encode(json_splice.replaced(text, list(_find_ids(text, start, update, prefix))))
     except (ValueError, KeyError):
         return line
 
 
-def _changes(text: str, start: int, value: object, prefix: str) -> Iterator[tuple[json_splice.Span, str]]:
+def _find_ids(text: str, start: int, value: object, prefix: str) -> Iterator[tuple[json_splice.Span, str]]:
     """The new ids of an object that begins at ``start``. Raises ValueError."""
     if not isinstance(value, Mapping) or not any(name in value for name in (*_ID_NAMES, *_INSIDE)):
         return
@@ -573,46 +582,46 @@ def _changes(text: str, start: int, value: object, prefix: str) -> Iterator[tupl
         inner = value.get(name)
         if isinstance(inner, list):
             for (at, _), item in zip(json_splice.elements(text, spans[name][0]), inner, strict=True):
-                yield from _changes(text, at, item, prefix)
+                yield from _find_ids(text, at, item, prefix)
         elif isinstance(inner, Mapping):
-            yield from _changes(text, spans[name][0], inner, prefix)
+            yield from _find_ids(text, spans[name][0], inner, prefix)
 
 
 class V2ClientReplayer:
     """One replay. The methods are those of ``Replayer``."""
 
-    def __init__(self, session: str, first: Replayer, verbatim: V2Replayer, folding: V2Folder | None = None) -> None:
-        """``first``, ``verbatim``: of the same session, and new. ``folding``: folds parts of version 2."""
+    def __init__(self, session: str, v1: Replayer, v2: V2Replayer, folding: V2Folder | None = None) -> None:
+        """``v1``, ``v2``: of the same session, and new. ``folding``: folds parts of version 2."""
         self._folding = folding
-        self._first = first
-        self._second = verbatim
-        self._restating = V1AsV2(session)
-        self._is_first = False
+        self._v1 = v1
+        self._v2 = v2
+        self._v1_as_v2 = V1AsV2(session)
+        self._is_v1 = False
         self._handovers = 0
         self.handovers = 0
         """How many handovers the session has had, this one included."""
 
     def add(self, number: int, entry: Entry) -> list[bytes]:
         """Add the next entry. ``number``: its line in the transcript."""
-        told: list[bytes] = []
-        is_first = entry.protocol == V1 if entry.peer is not None else self._is_first
+        ready: list[bytes] = []
+        is_v1 = entry.protocol == V1 if entry.peer is not None else self._is_v1
         begins_anew = _begins_anew(entry)
-        if is_first != self._is_first or begins_anew:
-            told = self._end(entry.run if begins_anew else None)
-            self._is_first = is_first
+        if is_v1 != self._is_v1 or begins_anew:
+            ready = self._end(entry.run if begins_anew else None)
+            self._is_v1 = is_v1
             self._handovers += begins_anew
-        if is_first:
-            return told + self._told(self._first.add(number, entry))
+        if is_v1:
+            return ready + self._finish_lines(self._v1.add(number, entry))
         if acp.text(entry.value, "method") == acp.PROMPT:
-            told += self._told(self._folded())
-        return told + self._told(self._fold(self._second.add(number, entry)))
+            ready += self._finish_lines(self._end_turn())
+        return ready + self._finish_lines(self._fold(self._v2.add(number, entry)))
 
     def add_chunks(self, number: int, stream: AlikeChunks) -> list[bytes]:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
-        if self._is_first:
-            return self._told(self._first.add_chunks(number, stream))
-        told = self._folding.add_chunks(stream) if self._folding is not None else None
-        return self._told(self._fold(self._second.add_chunks(number, stream)) if told is None else told)
+        if self._is_v1:
+            return self._finish_lines(self._v1.add_chunks(number, stream))
+        ready = self._folding.add_chunks(stream) if self._folding is not None else None
+        return self._finish_lines(self._fold(self._v2.add_chunks(number, stream)) if ready is None else ready)
 
     def end(self) -> list[bytes]:
         """End the replay."""
@@ -620,9 +629,9 @@ class V2ClientReplayer:
 
     def _end(self, sends_again: str | None) -> list[bytes]:
         """End the replay, or a part of it. ``sends_again``: the run whose open prompts belong to the next part."""
-        if self._is_first:
-            return self._told(self._first.end())
-        return self._told([*self._fold(self._second.end(sends_again=sends_again)), *self._folded()])
+        if self._is_v1:
+            return self._finish_lines(self._v1.end())
+        return self._finish_lines([*self._fold(self._v2.end(sends_again=sends_again)), *self._end_turn()])
 
     def states(self) -> list[bytes]:
         """Nothing: in version 2 the agent itself has sent its state before its answer."""
@@ -632,15 +641,15 @@ class V2ClientReplayer:
         """Fold these lines of a turn, or return them if nothing is folded."""
         return self._folding.add(lines) if self._folding is not None else lines
 
-    def _folded(self) -> list[bytes]:
+    def _end_turn(self) -> list[bytes]:
         return self._folding.end_turn() if self._folding is not None else []
 
-    def _told(self, lines: list[bytes]) -> list[bytes]:
-        told = self._restating.all(lines) if self._is_first else lines
-        return renamed(told, f"acp-proxy-{self._handovers}-") if self._handovers < self.handovers else told
+    def _finish_lines(self, lines: list[bytes]) -> list[bytes]:
+        ready = self._v1_as_v2.convert(lines) if self._is_v1 else lines
+        return prefix_ids(ready, f"acp-proxy-{self._handovers}-") if self._handovers < self.handovers else ready
 
 
-def handovers(entries: Iterable[Entry | None]) -> int:
+def count_handovers(entries: Iterable[Entry | None]) -> int:
     """How many handovers these entries have begun."""
     return sum(1 for entry in entries if entry is not None and _begins_anew(entry))
 

@@ -23,7 +23,7 @@ from acp_proxy.proxy.effects import StartReplay
 from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.replay.handover_record import INTRODUCTION, LACKING, LIMIT, HandoverRecord
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v2 import V2ClientReplayer, handovers
+from acp_proxy.replay.v2 import V2ClientReplayer, count_handovers
 from acp_proxy.run.output import WIDE, Output
 from acp_proxy.store.store import AlikeLines, Line, Reading, Summary, drop_rewound, read_as_v1
 from acp_proxy.transcript.file_format import V1, Entry, Header
@@ -144,7 +144,7 @@ class Replay:
     def _told(self, telling: Replayer | V2ClientReplayer, summary: Summary) -> bool:
         """Send the transcript. Returns whether all of it was sent."""
         if isinstance(telling, V2ClientReplayer) and self._wanted.rule is Rule.HANDED_OVER:
-            begun = handovers(line.entry for line in self._lines() if isinstance(line, Line))
+            begun = count_handovers(line.entry for line in self._lines() if isinstance(line, Line))
             telling.handovers = begun + self._wanted.record
         lines = self._lines()
         if self._reading.size > WIDE:

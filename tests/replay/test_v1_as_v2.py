@@ -29,7 +29,7 @@ PATCH = """diff --git a/w/a b/w/a
 
 def restated(*updates: dict[str, Any]) -> list[dict[str, Any]]:
     restating = V1AsV2("s")
-    [item] = restating.all([b"".join(map(line, updates))])
+    [item] = restating.convert([b"".join(map(line, updates))])
     return [json.loads(one)["params"]["update"] for one in item.splitlines()]
 
 
@@ -64,8 +64,8 @@ def test_an_id_that_another_kind_of_message_has_is_changed() -> None:
 def test_other_lines_and_numbers_keep_their_bytes() -> None:
     restating = V1AsV2("s")
     odd = line(update("s", "_odd", x=1.0)).replace(b":", b" : ")
-    assert restating.all([odd, line(said("a", messageId="m"))]) == [odd, line(said("a", messageId="m"))]
-    [told] = restating.all([line(call(rawInput={"x": 10**30, "y": 1.0}))])
+    assert restating.convert([odd, line(said("a", messageId="m"))]) == [odd, line(said("a", messageId="m"))]
+    [told] = restating.convert([line(call(rawInput={"x": 10**30, "y": 1.0}))])
     assert b'"rawInput":{"x":1000000000000000000000000000000,"y":1.0}' in told
 
 
@@ -106,7 +106,7 @@ def test_the_plan_gets_an_id() -> None:
 
 @pytest.mark.parametrize("broken", [call(content=7), update("s", "plan"), {"x": 1}])
 def test_what_makes_no_sense_stays(broken: Any) -> None:
-    assert len(V1AsV2("s").all([line(broken)])) == 1
+    assert len(V1AsV2("s").convert([line(broken)])) == 1
 
 
 def test_parts_of_both_versions_are_replayed_in_order() -> None:

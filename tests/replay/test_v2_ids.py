@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v2 import V2ClientReplayer, V2Replayer, handovers, renamed
+from acp_proxy.replay.v2 import V2ClientReplayer, V2Replayer, count_handovers, prefix_ids
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import line, update
@@ -12,7 +12,7 @@ from tests.transcript.test_v2_as_v1 import AT, RUN, accepted, asked, chunk, entr
 
 
 def one(sort: str, **more: Any) -> dict[str, Any]:
-    [said] = renamed([line(update("s", sort, **more))], "old-")
+    [said] = prefix_ids([line(update("s", sort, **more))], "old-")
     found: dict[str, Any] = json.loads(said)["params"]["update"]
     return found
 
@@ -37,7 +37,7 @@ def test_every_id_in_an_update_is_changed() -> None:
 
 def test_other_bytes_stay_and_what_makes_no_sense_too() -> None:
     spaced = b'{"params": {"update" :{"messageId" : 7, "content": null, "x":1.0}}}\n'
-    assert renamed([spaced + b"odd\n", b'{"params":[]}\n'], "old-") == [spaced + b"odd\n", b'{"params":[]}\n']
+    assert prefix_ids([spaced + b"odd\n", b'{"params":[]}\n'], "old-") == [spaced + b"odd\n", b'{"params":[]}\n']
 
 
 def anew() -> Entry:
@@ -49,7 +49,7 @@ def test_ids_from_before_the_last_handover_are_changed() -> None:
     opened = Entry(AT, RUN, None, note={"type": file_format.OPENED})
     old = entry(update("s", "agent_message_chunk", content=text("one")), version=1)
     entries = [old, *turn, opened, *turn, anew(), *turn, anew(), *turn]
-    assert handovers(entries) == 2
+    assert count_handovers(entries) == 2
 
     def ids(wanted: int) -> list[str]:
         either = V2ClientReplayer("s", Replayer("s", run="own"), V2Replayer("s", run="own"))

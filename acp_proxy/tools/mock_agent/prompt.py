@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
-from acp_proxy.replay.v2 import V1AsV2, renamed
+from acp_proxy.replay.v2 import V1AsV2, prefix_ids
 from acp_proxy.tools.mock_agent.connection import Connection
 from acp_proxy.tools.mock_agent.sessions import RUN, PlayedSession
 from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Keep, RecordedTurn, Send
@@ -148,7 +148,7 @@ class PlayingSecond(Playing):
 
     def __init__(self, connection: Connection, session: PlayedSession, request: Request, speed: float) -> None:
         super().__init__(connection, session, request, speed)
-        self._restating = V1AsV2(session.id)
+        self._v1_as_v2 = V1AsV2(session.id)
         self._name = ""
 
     def _begin(self, at: str) -> None:
@@ -166,8 +166,8 @@ class PlayingSecond(Playing):
     def _retell(self, entry: Entry, line: bytes | None) -> None:
         if line is None or acp.update_kind(acp.update_of(line)) == update_kinds.CURRENT_MODE:
             return
-        lines = [line] if entry.protocol == V2 else self._restating.all([line])
-        [said] = renamed(lines, f"{self._name}-")
+        lines = [line] if entry.protocol == V2 else self._v1_as_v2.convert([line])
+        [said] = prefix_ids(lines, f"{self._name}-")
         self._out.append((said, retold(replace(entry, protocol=V2), said)))
 
     def _send(self, line: bytes, at: str, of: str | None = None) -> None:
@@ -192,7 +192,7 @@ class PlayingSecond(Playing):
 
     def _called(self, call: dict[str, object], *, is_first: bool) -> object:
         line = self._update({"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, **call})
-        [said] = renamed(V1AsV2(self.session.id).all([line]) if is_first else [line], f"{self._name}-")
+        [said] = prefix_ids(V1AsV2(self.session.id).convert([line]) if is_first else [line], f"{self._name}-")
         told = acp.update_of(said)
         return (
             {name: value for name, value in told.items() if name != "sessionUpdate"} if isinstance(told, dict) else {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v2 import V2ClientReplayer, V2Replayer, handovers
+from acp_proxy.replay.v2 import V2ClientReplayer, V2Replayer, count_handovers
 from acp_proxy.store.sessions import Summary
 from acp_proxy.tools.mock_agent.state import PlayedState
 from acp_proxy.tools.mock_agent.steps import RecordedTurn, cut, is_prompt
@@ -67,7 +67,7 @@ class PlayedSession:
         also = frozenset(self.header.forked_from)
         first = Replayer(self.id, run=RUN, also=also, kinds=update_kinds.OPTIONAL)
         telling = V2ClientReplayer(self.id, first, V2Replayer(self.id, run=RUN, also=also))
-        telling.handovers = handovers(self.entries)
+        telling.handovers = count_handovers(self.entries)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
         return [*lines, *telling.end(), versions.V2.idle(self.id) or b""], self._named()
 
