@@ -58,6 +58,7 @@ class FoldedCall:
 
     def take(self, call: ReplayedCall, *, one_by_one: bool) -> None:
         """Add a statement about the call. ``one_by_one``: from here on, keep statements apart."""
+        # Output in ``_meta`` is added to what came before, so folding, where the last value counts, loses the rest.
         if one_by_one and self._behind is None:
             self._is_own = True
             self._behind = _OneByOne(self._session, self.id, self._limit, is_new=self._is_new and self._is_empty)
@@ -70,6 +71,8 @@ class FoldedCall:
         """Fold a statement about the call into what is known."""
         self._is_empty = False
         if call.is_start:
+            # The schema says only that a ``tool_call`` begins a call, not what a second one with its id does. Every
+            # client takes the fields of ``_STATED`` from it alone. So none of the first one's may be left in the fold.
             self._restart(call.fields)
         for name in call.fields:
             self._left_out.pop(name, None)
@@ -133,6 +136,8 @@ class FoldedCall:
         return encode(self._session, self.id, fields, self._around)
 
     def _restart(self, fields: Mapping[str, bytes]) -> None:
+        # Some clients keep a call's other fields, some clear them. A line of its own, before the restart, leaves each
+        # client in the state that it would have live.
         self._left_behind |= {name: raw for name, raw in self._fields.items() if name not in fields.keys() | _STATED}
         self._fields, self._left_out, self._is_whole = {}, {}, True
 

@@ -115,7 +115,8 @@ class V2Replayer:
     def _add_update(self, update: Update, entry: Entry) -> list[bytes]:
         if update.kind in _USERS:
             return self._add_user(update)
-        self._may_go_on = update.raw is entry.raw
+        self._may_go_on = update.raw is entry.raw  # else each line needs another session id
+        # The agent has accepted these prompts and goes on without repeating them, so they must come before its answer.
         ready = self._replay_prompts(
             [prompt for prompt in self._waiting if prompt.run == update.run and prompt.message is not None]
         )
@@ -130,7 +131,7 @@ class V2Replayer:
     def _add_user(self, update: Update) -> list[bytes]:
         key = update.run, acp.text(update.value, "messageId")
         if key in self._own:
-            return []
+            return []  # the repetition came after the agent's first words: the client has it already
         self._repeated.add(key)
         self._waiting = [prompt for prompt in self._waiting if (prompt.run, prompt.message) != key]
         return [update.line]

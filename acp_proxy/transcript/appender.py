@@ -59,8 +59,12 @@ class Transcript:
 
         Raises OSError. What was written by then stays, and the next append closes the torn line with a newline.
         """
+        # The kernel puts a write with O_APPEND behind whatever other processes have written, so entries need no lock.
+        # Only a write that ends early (full disk, kill) leaves a torn line. A newline before the next entry keeps that
+        # one whole; the torn one is read as damage, since nobody can know whether the rest was ever written.
         if self._torn:
             parts = (b"\n", *parts)
+        # Set before the write: if it raises, nobody knows how much of it is in the file.
         self._torn = self._is_written = True
         append_parts(self._fd, parts)
         self._torn = False
@@ -119,6 +123,10 @@ class Transcript:
 
         If the file is empty and ``header`` is given, one process writes it under the exclusive lock.
         """
+        # Two processes may create the file at the same moment, and both find it empty. Whoever gets the exclusive lock
+        # writes the header (``_begin`` looks again, now under the lock); the other one gets the shared lock when that
+        # is done. It waits, too, if it got the shared lock first: a file without a header must not get entries, and the
+        # process that created it may have died before it wrote one. So the loop tries again from the start.
         for _ in range(_TRIES):
             if header is not None and not os.fstat(self._fd).st_size:
                 with contextlib.suppress(BlockingIOError):
@@ -138,7 +146,10 @@ class Transcript:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(self.path))
 
     def _ends_torn(self) -> bool:
-        """Whether the file ends without a newline, for longer than another process's write takes."""
+        """Whether the file ends without a newline, for longer than another process's write takes.
+
+        A long write may be visible in parts. Taken for a torn line, it would get a newline in its middle.
+        """
         for _ in range(_WRITES):
             size = os.fstat(self._fd).st_size
             if not size or read_at(self._fd, 1, size - 1) == b"\n":

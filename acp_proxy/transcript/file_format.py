@@ -21,6 +21,9 @@ V1 = 1
 """The protocol's version of a line whose entry names none."""
 RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
+# Frozen: these words are in every store, and older versions read it at the same time. A note of a new type is no
+# problem for them, since they ignore it; a word never changes or gets another meaning. The numbers in a ``replay`` note
+# are those of ``Rule`` (comparison/choose_replay.py), and frozen too.
 OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "terminal"
 HANDOVER, ALIAS, REPLAY, COPIED, CONTINUED = "handover", "alias", "replay", "copied", "continued"
 ADOPTED, CAUGHT_UP = "adopted", "caught-up"
