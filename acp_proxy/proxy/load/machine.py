@@ -359,7 +359,8 @@ class LoadMachine:
         lines, states = [line for line, _ in order_replay(load.replay.items, load.earlier_replay)], list[bytes]()
         rule: Rule | None = None
         if isinstance(ended, ReplayEnded):
-            load.replay.take()
+            if load.comparison is None or not load.is_outdated:
+                load.replay.take()
             rule, states = ended.rule, ended.states
             if rule.is_ours:
                 is_compared = load.late is not None and ended.comparison is not None
@@ -383,12 +384,14 @@ class LoadMachine:
     def compare_first(self, session: str | None) -> list[Effect]:
         """The ``ReadPast`` that a prompt, a close or another request for this session must wait for, if any."""
         load = self.open_loads.in_question.get(session) if session is not None else None
-        if load is None or load.comparison is not None or not load.replay or load.state is not LoadState.OPEN:
+        if load is None or not load.replay or load.state is not LoadState.OPEN:
             return []
-        _, is_late = load.replay.items[-1]
-        if load.imports and not is_late:  # all of it is recorded already
-            return []
-        return [self._read_past(load)]
+        if load.comparison is not None:  # with the transcript as it was then: another load may have recorded the same
+            is_needed = bool(load.comparison.find_new(is_open_elsewhere=load.is_open_elsewhere))
+        else:
+            _, is_late = load.replay.items[-1]
+            is_needed = is_late or not load.imports  # else all of it is recorded already
+        return [self._read_past(load)] if is_needed else []
 
     def _read_past(self, load: Load) -> Effect:
         """Have ``run`` compare what the agent sent with the transcript."""
@@ -397,9 +400,13 @@ class LoadMachine:
     def take_comparison(self, read: PastRead) -> list[Effect]:
         """``run`` has compared what the agent sent about a session."""
         for load in [*self.open_loads.in_question.values(), *self.open_loads.all()]:
-            if (load.request.id, load.session) == (read.request, read.session) and load.comparison is None:
+            if (load.request.id, load.session) == (read.request, read.session):
+                if load.comparison is not None and not load.replay:
+                    return []  # two requests waited for it
                 load.replay.take()
-                if read.comparison is None:
+                if load.comparison is not None:  # again; what is late was sorted with the first one
+                    load.comparison, load.is_outdated = read.comparison or load.comparison, False
+                elif read.comparison is None:
                     load.has_transcript = False  # do not read it again
                 else:
                     self._keep_comparison(load, read.comparison)
@@ -453,15 +460,12 @@ class LoadMachine:
         lines = drop_repetition(lines) if comparison.text.is_empty else lines
         new = [line.removesuffix(b"\n") for line in lines]
         for raw in new:
-            if raw in load.recorded_since:
-                load.recorded_since.remove(raw)
-                continue
             message = jsonrpc.read_message(raw)
             effects += self._log.update(load.session, raw, _update(message), opening=False)
-        for other in self.open_loads.of_session(load.session):
-            other.recorded_since += new
         if new:
             effects.append(EndTurn(load.session))
+            for other in self.open_loads.of_session(load.session):
+                other.is_outdated = True
         load.late.begin_turn(shows_transcript=load.shows_transcript)
         return effects
 
@@ -569,11 +573,16 @@ class LoadMachine:
     def _take_late(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update behind the client's answer, before the next prompt."""
         if load.late is not None:
-            return [Forward(Peer.CLIENT, each) for each in load.late.add(line, update)]
+            return [Forward(Peer.CLIENT, each) for each in self._sort_late(load, load.late, line, update)]
         if load.shows_transcript and load.has_transcript and not load.is_handed_over:  # shown without comparing
             return [self._read_past(load), DecideLater(Peer.AGENT, [line])]
         self._remember(load, line, late=True)
         return [Forward(Peer.CLIENT, line, first=True)]
+
+    def _sort_late(self, load: Load, late: LateUpdates, line: bytes, update: object) -> list[bytes]:
+        if load.is_outdated:
+            self._remember(load, line, late=True)
+        return late.add(line, update)
 
     def _take_in_turn(self, load: Load, line: bytes, raw: bytes, update: object) -> list[Effect]:
         """An update during a turn: new, unless it belongs to a replay that is still running or begins now."""
@@ -680,7 +689,7 @@ class LoadMachine:
                 if update is None:
                     out.append(line)
                 elif load.late is not None:
-                    out += load.late.add(line, update)
+                    out += self._sort_late(load, load.late, line, update)
                 else:
                     self._remember(load, line, late=True)
                     out.append(line)

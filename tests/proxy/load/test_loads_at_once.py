@@ -192,6 +192,29 @@ def test_three_loads_of_a_session_are_replayed_one_after_another() -> None:
     assert talk.all.to_client.endswith(line(result(2, {}), result(1, {}), result(3, {})))
 
 
+def test_the_end_of_a_turn_that_two_loads_replay_under_other_ids_is_recorded_once() -> None:
+    cut, user = prompt(90, "s", "mend it"), TURN_ONE[0]
+    first, second = (update("s", "tool_call", toolCallId=id, title="Read") for id in ("a", "b"))
+    talk = about_to_load(Stored(says=(cut,), open=False), LOADS)
+    talk.client(load(1, "s"), load(2, "s"))
+    talk.agent(user, first, result(1, {}), user, second, result(2, {}))
+    assert kept_lines(talk.replay_ends(1)) == [agent_kept("s", first)]
+    talk.replay_ends(2)  # compared with the transcript as it was when it was looked up
+    talk.stored["s"] = Stored(says=(cut, first))
+    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+
+
+def test_what_another_process_has_recorded_since_a_load_is_not_recorded_again() -> None:
+    words = chunk("s", "It is mended now.")
+    talk = about_to_load(Stored(says=(prompt(90, "s", "mend it"),), open=True), LOADS)
+    talk.client(load(1, "s"))
+    talk.agent(TURN_ONE[0], result(1, {}))
+    talk.replay_ends(1)
+    assert talk.agent(words).to_client == line(words)
+    talk.stored["s"] = Stored(says=(prompt(90, "s", "mend it"), words))
+    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+
+
 def test_what_follows_the_answers_to_two_loads_belongs_to_the_last_one_whatever_was_asked_first() -> None:
     talk = about_to_load(Stored(says=PAST, complete=False))
     talk.client(load(1, "s"), load(2, "s"))
