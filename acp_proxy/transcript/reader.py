@@ -61,7 +61,7 @@ class AgentSession:
         self._moved: Mapping[str, object] | None = None
         """The last note that names the agent's new id of the session, or ends such a name: a copy has no session of the
         agent yet, and a fork one of its own."""
-        self._briefed_at = self._told_at = 0
+        self._record_at = self._elsewhere_at = 0
         self.reads_all = bool(self._elsewhere)
         """Whether parts of the transcript without a note matter too, since turns were recorded on other machines."""
 
@@ -73,7 +73,7 @@ class AgentSession:
         if kind in _GIVEN:
             self.was_handed_over = True
         if kind in _GIVEN or kind == file_format.CAUGHT_UP:
-            self._briefed_at = max(self._briefed_at, at)
+            self._record_at = max(self._record_at, at)
         if kind in NEW_ID or kind == file_format.CONTINUED or note.get("method") == acp.FORK:
             self._moved = note
 
@@ -86,7 +86,7 @@ class AgentSession:
         while found >= 0 and not self.is_elsewhere(at + found):
             found = data.rfind(_PROMPT, 0, found)
         if found >= 0:
-            self.was_handed_over, self._told_at = True, max(self._told_at, at + found)
+            self.was_handed_over, self._elsewhere_at = True, max(self._elsewhere_at, at + found)
 
     @property
     def alias(self) -> str | None:
@@ -107,16 +107,16 @@ class AgentSession:
     @property
     def is_behind(self) -> bool:
         """Whether the agent's session lacks turns that were recorded on other machines."""
-        return self._told_at > self._briefed_at and not self.is_none
+        return self._elsewhere_at > self._record_at and not self.is_none
 
     @property
     def lacks_from(self) -> int:
         """The offset of the first turn that the agent's session lacks, since it was recorded on another machine."""
-        return next((start for start, end, _ in self._elsewhere if end > self._briefed_at), 0)
+        return next((start for start, end, _ in self._elsewhere if end > self._record_at), 0)
 
     def lacks(self, at: int) -> bool:
         """Whether the agent's session lacks what is at this offset."""
-        return at > self._briefed_at and self.is_elsewhere(at)
+        return at > self._record_at and self.is_elsewhere(at)
 
     def is_elsewhere(self, at: int) -> bool:
         """Whether what is at this offset was recorded on another machine."""
@@ -254,7 +254,7 @@ class Reading:
     def lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
         """The entries from offset ``start`` on, which is line ``number``; without the header and blank lines."""
         for end, line in cut(self._read, start, self.size):
-            yield from self._said(number, end, line)
+            yield from self._read_line(number, end, line)
             number += 1
 
     def read_alike(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | AlikeLines]:
@@ -276,7 +276,7 @@ class Reading:
                     continue
                 line = lines[next]
                 next, number, end = next + 1, number + 1, end + len(line)
-                found = list(self._said(number - 1, end, line))
+                found = list(self._read_line(number - 1, end, line))
                 known.last = line, found[0].entry if len(found) == 1 else None
                 yield from found
             if short and framer.waiting > LONG:
@@ -286,11 +286,11 @@ class Reading:
                 if entry is not None:
                     yield Line(number - 1, end, whole, entry)
                 else:
-                    yield from self._said(number - 1, end, self._read(end - start, start))
+                    yield from self._read_line(number - 1, end, self._read(end - start, start))
         if rest := framer.rest():
-            yield from self._said(number, end + len(rest), rest)
+            yield from self._read_line(number, end + len(rest), rest)
 
-    def _said(self, number: int, end: int, line: bytes) -> Iterator[Line]:
+    def _read_line(self, number: int, end: int, line: bytes) -> Iterator[Line]:
         """The entries of one line; one ``Line`` with no entry if nothing in it is intact."""
         if number == 0:
             line = line[self.header_size :]

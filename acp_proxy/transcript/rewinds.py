@@ -106,7 +106,7 @@ def is_rewind(entry: Entry) -> bool:
         result = acp.member(entry.value, "result")
         if entry.of == acp.REWIND:
             return acp.member(entry.value, "error") is None
-        return any(acp.member(told, "rewound") is True for told in (result, acp.member(result, "conversation")))
+        return any(acp.member(each, "rewound") is True for each in (result, acp.member(result, "conversation")))
     return _truncation(entry) is not None
 
 
@@ -159,11 +159,11 @@ class Messages:
             self._known |= {id: self._prompts[prompt] for prompt, id in given.items() if prompt in self._prompts}
         elif entry.peer is Peer.CLIENT:
             if method in (acp.PROMPT, acp.STEERING):
-                self._said(number, start, end, entry, params, begins=method == acp.PROMPT)
+                self._add_prompt(number, start, end, entry, params, begins=method == acp.PROMPT)
         elif entry.of == acp.PROMPT:
-            self._answered(end, entry)
+            self._add_answer(end, entry)
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
-            self._updated(start, end, acp.member(params, "update"))
+            self._add_update(start, end, acp.member(params, "update"))
 
     def add_chunks(self, end: int) -> None:
         """Add more chunks of the message that was added last, up to this offset."""
@@ -171,7 +171,7 @@ class Messages:
         if self._last is not None:
             self._last.end = end
 
-    def place(self, point: Point) -> int | None:
+    def find_offset(self, point: Point) -> int | None:
         """The offset of a point; None if there is no such message."""
         found = self._find(point)
         if found is None:
@@ -192,7 +192,7 @@ class Messages:
     def _find(self, point: Point) -> _Message | None:
         return self._known.get(point.message) or self._known.get(_SEGMENT.sub("", point.message))
 
-    def _said(self, number: int, start: int, end: int, entry: Entry, params: object, *, begins: bool) -> None:
+    def _add_prompt(self, number: int, start: int, end: int, entry: Entry, params: object, *, begins: bool) -> None:
         self._turn = _Turn(end) if begins else self._turn
         self._turn.end = end
         self._last = said = _Message(start, end, self._turn)
@@ -202,7 +202,7 @@ class Messages:
         self._prompts[request_key(entry)] = said
         self._unrepeated = said if begins else self._unrepeated
 
-    def _answered(self, end: int, entry: Entry) -> None:
+    def _add_answer(self, end: int, entry: Entry) -> None:
         said = self._prompts.get(request_key(entry))
         result = acp.member(entry.value, "result")
         for key in ("messageId", "userMessageId"):
@@ -216,7 +216,7 @@ class Messages:
         if self._last is not None:
             self._last.end, self._last = end, None
 
-    def _updated(self, start: int, end: int, update: object) -> None:
+    def _add_update(self, start: int, end: int, update: object) -> None:
         kind, id = acp.update_kind(update), acp.text(update, "messageId")
         if kind == update_kinds.STATE and versions.V2.state(update) != versions.BUSY:
             self._end_turn(end)
@@ -272,7 +272,7 @@ class Rewinds:
         """Whether it is known of anything that it was taken back."""
         return bool(self._spans)
 
-    def took_back(self, end: int, entry: Entry | None) -> bool:
+    def has_taken_back(self, end: int, entry: Entry | None) -> bool:
         """Whether the line that ends at this offset was taken back, or says so itself. ``entry``: its entry; None: it
         is a chunk of a message.
 
@@ -290,7 +290,7 @@ class Rewinds:
 
     def _take_back(self, point: Point, until: int, start: int, end: int) -> None:
         """Take back what stands between a point and ``until``. ``start``, ``end``: of the line that says so."""
-        at = self._messages.place(point)
+        at = self._messages.find_offset(point)
         if at is not None:
             self._spans += [(at, until), (start, end)]
             self._messages.forget(at)

@@ -17,13 +17,13 @@ _PLAIN = re.compile(r"[\w.:-]+", re.ASCII)
 
 def drop_rewound(reading: Reading, lines: Iterable[Line | AlikeLines] | None = None) -> Iterator[Line | AlikeLines]:
     """The lines of a transcript without what was taken back. ``lines``: some of them; None: all. Raises OSError."""
-    rewinds = _rewinds(reading) if _may_be_rewound(reading) else Rewinds()
-    said = reading.read_alike() if lines is None else lines
+    rewinds = _read_rewinds(reading) if _may_be_rewound(reading) else Rewinds()
+    chosen = reading.read_alike() if lines is None else lines
     if not rewinds.are_any:
-        yield from said
+        yield from chosen
         return
-    for line in said:
-        if not rewinds.took_back(line.end, line.entry if isinstance(line, Line) else None):
+    for line in chosen:
+        if not rewinds.has_taken_back(line.end, line.entry if isinstance(line, Line) else None):
             yield line
 
 
@@ -36,7 +36,7 @@ def _may_be_rewound(reading: Reading) -> bool:
     return False
 
 
-def _rewinds(reading: Reading) -> Rewinds:
+def _read_rewinds(reading: Reading) -> Rewinds:
     rewinds, at = Rewinds(), reading.entries_at
     for line in reading.read_alike():
         if isinstance(line, AlikeLines):
@@ -63,7 +63,7 @@ def fork_end(reading: Reading, point: Point) -> int | None:
                 number, at = number + 1, at + len(line)
         else:
             number, at = number + lines.count(b"\n"), at + len(lines)
-    return messages.place(point)
+    return messages.find_offset(point)
 
 
 def _blocks(reading: Reading) -> Iterator[bytes]:

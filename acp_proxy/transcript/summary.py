@@ -111,13 +111,13 @@ class Summary(Struct):
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
             failed = acp.member(entry.value, "error") is not None
             if failed or entry.protocol == file_format.V1:
-                self._answered(entry)
+                self._end_prompt(entry)
             self.use.answered(entry, acp.member(entry.value, "result"))
             self.failed |= failed
         elif entry.peer is Peer.AGENT and acp.text(entry.value, "method") == acp.UPDATE:
             update = acp.member(acp.member(entry.value, "params"), "update")
             if isinstance(update, Mapping):
-                self._update(entry, update)
+                self._add_update(entry, update)
 
     def add_chunks(self, stream: AlikeChunks) -> None:
         """Add entries that differ from the last one only in time and text."""
@@ -130,7 +130,7 @@ class Summary(Struct):
             self.cwd = cwd if cwd and cwd not in self.foreign_directories else self.cwd
             self.directories = acp.strings(note, "additionalDirectories")
         elif kind == file_format.FAILED:
-            self._answered(entry)
+            self._end_prompt(entry)
             self.failed = True
         elif kind == file_format.GAP:
             self.gaps += 1
@@ -153,30 +153,30 @@ class Summary(Struct):
             self.prompts, self.is_prompted, self.spoke = self.prompts + 1, True, False
             self.titles.consider(acp.member(acp.member(entry.value, "params"), "prompt"))
 
-    def _answered(self, entry: Entry) -> None:
+    def _end_prompt(self, entry: Entry) -> None:
         self.last = entry.at
         count = self.open.pop(entry.run, 0) - 1
         if count > 0:
             self.open[entry.run] = count
 
-    def _update(self, entry: Entry, update: Mapping[str, object]) -> None:
-        told = update if entry.protocol == file_format.V1 else v2_updates.compared(update)
-        kind = acp.update_kind(told)
+    def _add_update(self, entry: Entry, update: Mapping[str, object]) -> None:
+        as_v1 = update if entry.protocol == file_format.V1 else v2_updates.compared(update)
+        kind = acp.update_kind(as_v1)
         if kind == update_kinds.SESSION_INFO:
-            self._info(update)
+            self._add_info(update)
         elif kind == update_kinds.USAGE:
             self.use.updated(entry, update)
         elif kind == update_kinds.STATE:
-            self._stated(entry, update)
+            self._add_state(entry, update)
         elif update_kinds.is_conversation(kind):
             self.last = entry.at
             if not self.is_prompted and self.cwd is not None:
-                self._told(kind, told)
+                self._count_replayed(kind, as_v1)
             if kind != update_kinds.USER_CHUNK and not self.spoke:
                 self.spoke = True
                 self.replies += 1
 
-    def _stated(self, entry: Entry, update: Mapping[str, object]) -> None:
+    def _add_state(self, entry: Entry, update: Mapping[str, object]) -> None:
         """The agent's state, which ends all turns of its run in version 2."""
         if entry.protocol != file_format.V1 and versions.V2.state(update) == versions.IDLE and entry.run in self.open:
             del self.open[entry.run]
@@ -184,7 +184,7 @@ class Summary(Struct):
             self.use.answered(entry, update)
             self.failed |= acp.text(update, "stopReason") == "error"
 
-    def _told(self, kind: str | None, update: object) -> None:
+    def _count_replayed(self, kind: str | None, update: object) -> None:
         """Count turns in what an agent replayed of a session that was opened here but prompted elsewhere.
 
         A user message begins a turn. An imported session may have only the agent's messages: they count as a turn too.
@@ -196,7 +196,7 @@ class Summary(Struct):
         if is_users:
             self.titles.consider([acp.member(update, "content")])
 
-    def _info(self, update: Mapping[str, object]) -> None:
+    def _add_info(self, update: Mapping[str, object]) -> None:
         if "title" in update and isinstance(update["title"], str | None):
             title = from_agent(update["title"])
             self.agent_title = title if title is not None or update["title"] is None else self.agent_title

@@ -1,11 +1,11 @@
 """Reads entries of protocol version 2 as entries of version 1, so that everything that reads a transcript reads both.
 
 Version 2 sends messages, calls, terminals and plans by id: chunks add to them, updates replace parts of them, null
-clears. So what a turn says is kept until it ends (or ``LIMIT`` bytes were kept), and told in its last state, each in
-its first place. A turn ends with the agent's ``idle``, which becomes the answer to the turn's prompts; the answers by
-which the agent accepted them are left out. Entries of version 1 pass as they are.
+clears. So what a turn says is kept until it ends (or ``LIMIT`` bytes were kept), and returned in its last state, each
+in its first place. A turn ends with the agent's ``idle``, which becomes the answer to the turn's prompts; the answers
+by which the agent accepted them are left out. Entries of version 1 pass as they are.
 
-With ``at_once``, everything is told as it comes, and a message whose words were replaced is told again.
+With ``at_once``, everything is returned as it comes, and a message whose words were replaced is returned again.
 
 Pure. Never raises on foreign input.
 """
@@ -22,7 +22,7 @@ from acp_proxy.transcript.reader import AlikeLines, Line
 # --- What protocol version 2 sends by id: messages, calls, plans and terminals. Chunks add to them, updates replace
 # what they name, null clears it.
 #
-# Each tells itself in updates of version 1: what has changed since it did so last. Accepts any value, never raises.
+# ``take_changes`` returns updates of version 1: what has changed since it did so last. Accepts any value, never raises.
 
 
 _OUTPUT_LIMIT = 1024 * 1024
@@ -39,11 +39,11 @@ class V2Message:
         self.kind = kind
         self.id = id
         self.blocks: list[object] = []
-        self.told = 0
+        self.sent = 0
         self.is_placed = False
 
     def add(self, block: object) -> None:
-        last = self.blocks[-1] if len(self.blocks) > self.told else None
+        last = self.blocks[-1] if len(self.blocks) > self.sent else None
         if _is_text(block) and isinstance(last, _JoinedText):
             last.pieces.append(acp.text(block, "text") or "")
         else:
@@ -53,26 +53,26 @@ class V2Message:
         self.add({"type": "text", "text": text})
 
     def replace(self, content: object) -> None:
-        """Replace all blocks. What was told already is told again only if it is not how the new content begins."""
-        told, self.blocks, self.told = _words(self.blocks[: self.told]), [], 0
+        """Replace all blocks. What was sent already is sent again only if it is not how the new content begins."""
+        sent, self.blocks, self.sent = _words(self.blocks[: self.sent]), [], 0
         new: list[object] = [block for block in _items(content) if isinstance(block, dict)]
-        if told and not _words(new).startswith(told):
+        if sent and not _words(new).startswith(sent):
             self.id = None  # other words begin a new message, since nothing can take back the first ones
-        elif told:
+        elif sent:
             words = _words(new)
-            self.blocks, self.told = [_JoinedText(told)], 1
+            self.blocks, self.sent = [_JoinedText(sent)], 1
             new = [block for block in new if not _is_text(block)]
-            if words != told:
-                self.blocks.append(_JoinedText(words[len(told) :]))
+            if words != sent:
+                self.blocks.append(_JoinedText(words[len(sent) :]))
         for block in new:
             self.add(block)
 
-    def tell(self) -> Iterator[Mapping[str, object]]:
+    def take_changes(self) -> Iterator[Mapping[str, object]]:
         more = {} if self.id is None else {"messageId": self.id}
-        for block in self.blocks[self.told :]:
+        for block in self.blocks[self.sent :]:
             value = {"type": "text", "text": block.text} if isinstance(block, _JoinedText) else block
             yield {"sessionUpdate": self.kind, "content": value, **more}
-        self.told = len(self.blocks)
+        self.sent = len(self.blocks)
 
 
 class _JoinedText:
@@ -94,7 +94,7 @@ class V2Call:
         self.id = id
         self.fields: dict[str, object] = {}
         self.content: list[object] = []
-        self.has_content = self.was_told = self.is_placed = False
+        self.has_content = self.was_sent = self.is_placed = False
         self.is_changed = True
 
     def update(self, update: Mapping[str, object]) -> None:
@@ -122,15 +122,15 @@ class V2Call:
     def is_over(self) -> bool:
         return acp.text(self.fields, "status") in _FINAL
 
-    def tell(self, terminals: "AgentTerminals") -> Iterator[Mapping[str, object]]:
+    def take_changes(self, terminals: "AgentTerminals") -> Iterator[Mapping[str, object]]:
         if not self.is_changed:
             return
         shown = [v2_updates.item(item, terminals.text(acp.text(item, "terminalId"))) for item in self.content]
-        kind = update_kinds.TOOL_CALL_UPDATE if self.was_told else update_kinds.TOOL_CALL
-        fields = {"title": self.id, **self.fields} if not self.was_told else self.fields
+        kind = update_kinds.TOOL_CALL_UPDATE if self.was_sent else update_kinds.TOOL_CALL
+        fields = {"title": self.id, **self.fields} if not self.was_sent else self.fields
         content = {"content": shown} if self.has_content else {}
         yield {"sessionUpdate": kind, "toolCallId": self.id, **fields, **content}
-        self.was_told, self.is_changed = True, False
+        self.was_sent, self.is_changed = True, False
 
 
 class V2Plans:
@@ -141,7 +141,7 @@ class V2Plans:
         self.plans: dict[str | None, object] = {}
         self.is_placed, self.is_changed = False, True
 
-    def tell(self) -> Iterator[Mapping[str, object]]:
+    def take_changes(self) -> Iterator[Mapping[str, object]]:
         entries = [each for plan in self.plans.values() for each in _items(acp.member(plan, "entries"))]
         if self.is_changed:
             yield {"sessionUpdate": update_kinds.PLAN, "entries": entries}
@@ -201,7 +201,7 @@ def _items(value: object) -> list[object]:
 
 
 LIMIT = 4 * 1024 * 1024
-"""The most bytes that are kept of a turn; beyond that, what came so far is told."""
+"""The most bytes that are kept of a turn; beyond that, what came so far is returned."""
 
 
 class _Prompt:
@@ -217,7 +217,7 @@ _Place = V2Message | V2Call | V2Plans | Entry
 
 
 class V2AsV1:
-    """The retelling of one transcript."""
+    """The reader of one transcript."""
 
     def __init__(self, *, at_once: bool = False) -> None:
         self._at_once = at_once
@@ -227,8 +227,8 @@ class V2AsV1:
         self._plans: V2Plans | None = None
         self._terminals = AgentTerminals()
         self._prompts: list[_Prompt] = []
-        self._told: set[str] = set()
-        """The ids of calls that were told."""
+        self._sent: set[str] = set()
+        """The ids of calls that were sent."""
         self._last: V2Message | None = None
         self._size = 0
 
@@ -241,18 +241,18 @@ class V2AsV1:
         """Add an entry. Returns the entries that are certain now; if ``entry`` is among them, it is the last one."""
         self._last = None
         if entry.peer is Peer.AGENT and entry.protocol == versions.V2.version:
-            told = self._from_agent(entry)
+            ready = self._add_from_agent(entry)
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") != acp.PROMPT:
-            told = [entry]
+            ready = [entry]
         else:
-            told = [*self._end(), entry]
+            ready = [*self._take_turn(), entry]
             if entry.note is not None:
-                self._noted(entry.run, entry.note)
+                self._add_note(entry.run, entry.note)
             elif entry.protocol == versions.V2.version:
                 self._prompts.append(_Prompt(entry.run, acp.member(entry.value, "id")))
         if self._at_once:
-            return [*told, *self._certain()]
-        return [*told, *self._end()] if self._size > LIMIT else told
+            return [*ready, *self._take_all()]
+        return [*ready, *self._take_turn()] if self._size > LIMIT else ready
 
     def add_chunks(self, stream: AlikeChunks) -> bool:
         """Add more chunks like the last entry. False: they are of version 1, and pass as they are."""
@@ -263,55 +263,55 @@ class V2AsV1:
         return True
 
     def end(self) -> list[Entry]:
-        """The entries that were not told yet, since nothing follows."""
-        return self._end()
+        """The entries that were not returned yet, since nothing follows."""
+        return self._take_turn()
 
-    def _noted(self, run: str, note: Mapping[str, object]) -> None:
+    def _add_note(self, run: str, note: Mapping[str, object]) -> None:
         """The prompts of a run have failed, or those of another one will never be answered."""
         if note.get("type") == file_format.FAILED:
             self._prompts = [prompt for prompt in self._prompts if prompt.run != run]
         elif note.get("type") == file_format.OPENED:
             self._prompts = [prompt for prompt in self._prompts if prompt.run == run]
 
-    def _from_agent(self, entry: Entry) -> list[Entry]:
+    def _add_from_agent(self, entry: Entry) -> list[Entry]:
         method = acp.text(entry.value, "method")
         params = acp.member(entry.value, "params")
         if entry.of == acp.PROMPT:
-            return self._answered(entry)
+            return self._end_prompt(entry)
         if method == acp.REQUEST_PERMISSION:
             subject = acp.member(params, "subject")
-            self._take(entry, update_kinds.TOOL_CALL_UPDATE, acp.member(subject, "toolCall"))
-            return [*(self._certain() if self._at_once else ()), _question(entry, params)]
+            self._add_update(entry, update_kinds.TOOL_CALL_UPDATE, acp.member(subject, "toolCall"))
+            return [*(self._take_all() if self._at_once else ()), _question(entry, params)]
         update = acp.member(params, "update")
         kind = acp.update_kind(update)
         if method != acp.UPDATE or kind is None:
             return [entry]
         if kind == update_kinds.STATE:
-            return self._stated(entry, update)
+            return self._add_state(entry, update)
         if not update_kinds.is_conversation(kind):
             return [entry]
         self._size += len(entry.raw or b"")
-        self._take(entry, kind, update)
+        self._add_update(entry, kind, update)
         return []
 
-    def _take(self, entry: Entry, kind: str, update: object) -> None:
+    def _add_update(self, entry: Entry, kind: str, update: object) -> None:
         """Add an update of the conversation to what is kept."""
         if not isinstance(update, Mapping):
             return
         if kind in update_kinds.CHUNK_OF or kind in update_kinds.CHUNKS:
-            self._said(entry, kind, update)
+            self._add_message(entry, kind, update)
         elif kind in (update_kinds.TOOL_CALL_UPDATE, update_kinds.TOOL_CALL_CHUNK):
             if (id := acp.text(update, "toolCallId")) is not None:
-                call = self._call(entry, id)
+                call = self._find_call(entry, id)
                 if kind == update_kinds.TOOL_CALL_CHUNK:
                     call.add(acp.member(update, "content"))
                 else:
                     call.update(update)
         elif kind in (update_kinds.TERMINAL, update_kinds.TERMINAL_CHUNK):
             if (id := acp.text(update, "terminalId")) is not None:
-                self._shown(entry, id, kind, update)
+                self._add_terminal(entry, id, kind, update)
         elif kind == update_kinds.PLAN_REMOVED or acp.text(acp.member(update, "plan"), "type") == "items":
-            self._planned(entry, kind, update)
+            self._add_plan(entry, kind, update)
         else:
             self._places.append(entry)
 
@@ -320,39 +320,39 @@ class V2AsV1:
             place.is_placed = True
             self._places.append(place)
 
-    def _said(self, entry: Entry, kind: str, update: Mapping[str, object]) -> None:
+    def _add_message(self, entry: Entry, kind: str, update: Mapping[str, object]) -> None:
         id = acp.text(update, "messageId")
-        spoken = update_kinds.CHUNK_OF.get(kind, kind)
-        message = self._messages.get((spoken, id))
+        chunk_kind = update_kinds.CHUNK_OF.get(kind, kind)
+        message = self._messages.get((chunk_kind, id))
         if message is None:
-            message = self._messages[spoken, id] = V2Message(entry, spoken, id)
+            message = self._messages[chunk_kind, id] = V2Message(entry, chunk_kind, id)
         self._place(message)
-        if kind == spoken:
+        if kind == chunk_kind:
             message.add(acp.member(update, "content"))
             self._last = message
         elif "content" in update:
             message.replace(update["content"])
 
-    def _call(self, entry: Entry, id: str) -> V2Call:
+    def _find_call(self, entry: Entry, id: str) -> V2Call:
         call = self._calls.get(id)
         if call is None:
             call = self._calls[id] = V2Call(entry, id)
-            call.was_told = id in self._told
+            call.was_sent = id in self._sent
         if not call.is_placed:
             call.entry = entry
             self._place(call)
         return call
 
-    def _shown(self, entry: Entry, id: str, kind: str, update: Mapping[str, object]) -> None:
+    def _add_terminal(self, entry: Entry, id: str, kind: str, update: Mapping[str, object]) -> None:
         if kind == update_kinds.TERMINAL:
             self._terminals.update(id, update)
         else:
             self._terminals.add(id, v2_updates.output(update) or b"")
         for call in list(self._calls.values()):
             if id in call.terminals:
-                self._call(entry, call.id).is_changed = True
+                self._find_call(entry, call.id).is_changed = True
 
-    def _planned(self, entry: Entry, kind: str, update: Mapping[str, object]) -> None:
+    def _add_plan(self, entry: Entry, kind: str, update: Mapping[str, object]) -> None:
         if self._plans is None:
             self._plans = V2Plans(entry)
         self._place(self._plans)
@@ -364,29 +364,31 @@ class V2AsV1:
         else:
             self._plans.plans[id] = plan
 
-    def _answered(self, entry: Entry) -> list[Entry]:
+    def _end_prompt(self, entry: Entry) -> list[Entry]:
         """An answer to a prompt: a refusal, or it only accepts the prompt."""
         id = acp.member(entry.value, "id")
         prompt = next((each for each in self._prompts if (each.run, each.id) == (entry.run, id)), None)
+        # An answer without an open prompt (its run has failed, or was read before) ends no turn.
         if acp.member(entry.value, "error") is not None or prompt is None:
             self._prompts = [each for each in self._prompts if each is not prompt]
-            return [*self._end(), entry] if acp.member(entry.value, "error") is not None else []
+            return [*self._take_turn(), entry] if acp.member(entry.value, "error") is not None else []
         prompt.accepted = True
-        return self._turn_ends(entry, {}, [prompt]) if prompt.is_over else []
+        return self._end_turn(entry, {}, [prompt]) if prompt.is_over else []
 
-    def _stated(self, entry: Entry, update: object) -> list[Entry]:
+    def _add_state(self, entry: Entry, update: object) -> list[Entry]:
         own = [prompt for prompt in self._prompts if prompt.run == entry.run]
         if versions.V2.state(update) == versions.BUSY:
             for prompt in own:
                 prompt.was_busy, prompt.is_over = True, False
             return []
+        # ``idle`` may overtake the answer that accepts the prompt. Before ``busy``, it is older than the turn.
         for prompt in own:
             prompt.is_over = prompt.was_busy
-        return self._turn_ends(entry, update, [prompt for prompt in own if prompt.accepted])
+        return self._end_turn(entry, update, [prompt for prompt in own if prompt.accepted])
 
-    def _turn_ends(self, entry: Entry, update: object, prompts: list[_Prompt]) -> list[Entry]:
+    def _end_turn(self, entry: Entry, update: object, prompts: list[_Prompt]) -> list[Entry]:
         self._prompts = [prompt for prompt in self._prompts if prompt not in prompts]
-        told = self._end()
+        ready = self._take_turn()
         for prompt in prompts:
             said: dict[str, object] = {"result": {"stopReason": acp.text(update, "stopReason")}}
             if acp.text(update, "stopReason") == "error":
@@ -395,31 +397,31 @@ class V2AsV1:
             elif (usage := acp.member(update, "usage")) is not None:
                 said = {"result": {"stopReason": acp.text(update, "stopReason"), "usage": usage}}
             value = {"jsonrpc": "2.0", "id": prompt.id, **said}
-            told.append(Entry(entry.at, prompt.run, Peer.AGENT, acp.PROMPT, jsonrpc.dump(value), value))
-        return told
+            ready.append(Entry(entry.at, prompt.run, Peer.AGENT, acp.PROMPT, jsonrpc.dump(value), value))
+        return ready
 
-    def _end(self) -> list[Entry]:
-        """Tell everything, and forget what cannot change any more."""
-        told = list(self._certain())
-        self._told |= {id for id, call in self._calls.items() if call.was_told}
+    def _take_turn(self) -> list[Entry]:
+        """Return everything, and forget what cannot change any more."""
+        ready = list(self._take_all())
+        self._sent |= {id for id, call in self._calls.items() if call.was_sent}
         self._calls = {id: call for id, call in self._calls.items() if self._may_change(call)}
         self._terminals.forget({id for call in self._calls.values() for id in call.terminals})
         if not self._prompts:
             self._messages.clear()
         self._plans, self._last, self._size = None, None, 0
-        return told
+        return ready
 
     def _may_change(self, call: V2Call) -> bool:
         return not call.is_over or any(map(self._terminals.is_running, call.terminals))
 
-    def _certain(self) -> Iterator[Entry]:
+    def _take_all(self) -> Iterator[Entry]:
         places, self._places = self._places, []
         for place in places:
             if isinstance(place, Entry):
                 yield place
                 continue
             place.is_placed = False
-            for update in place.tell(self._terminals) if isinstance(place, V2Call) else place.tell():
+            for update in place.take_changes(self._terminals) if isinstance(place, V2Call) else place.take_changes():
                 yield _entry(place.entry, update)
 
 
@@ -447,16 +449,16 @@ def read_as_v1(lines: Iterable[Line | AlikeLines]) -> Iterator[Line | AlikeLines
 
     Each entry made of others has the number and the end of the last line that was read for it.
     """
-    retelling, number, end, whole = V2AsV1(), 0, 0, True
+    reader, number, end, whole = V2AsV1(), 0, 0, True
     for line in lines:
         if isinstance(line, AlikeLines):
-            if not retelling.add_chunks(line.chunks):
+            if not reader.add_chunks(line.chunks):
                 yield line
-        elif line.entry is None or (line.entry.protocol == V1 and retelling.is_idle):
+        elif line.entry is None or (line.entry.protocol == V1 and reader.is_idle):
             yield line
         else:
-            for entry in retelling.add(line.entry):
+            for entry in reader.add(line.entry):
                 yield line if entry is line.entry else Line(number, end, True, entry)
         number, end, whole = line.number, line.end, not isinstance(line, Line) or line.whole
-    for entry in retelling.end():
+    for entry in reader.end():
         yield Line(number, end, whole, entry)

@@ -57,34 +57,34 @@ def standing(*entries: Entry) -> list[int]:
     rewinds = Rewinds()
     for number, each in enumerate(entries, 1):
         rewinds.add(number, 10 * number - 10, 10 * number, each)
-    return [number for number, each in enumerate(entries, 1) if not rewinds.took_back(10 * number, each)]
+    return [number for number, each in enumerate(entries, 1) if not rewinds.has_taken_back(10 * number, each)]
 
 
 # Where a message ends.
 
 
 def test_a_message_ends_behind_its_last_chunk() -> None:
-    assert laid(prompt(), said("m"), said("m"), said("n")).place(Point("m")) == 30
+    assert laid(prompt(), said("m"), said("m"), said("n")).find_offset(Point("m")) == 30
 
 
 def test_the_end_of_its_turn_belongs_to_the_last_message_of_it() -> None:
-    assert laid(prompt(), said("m"), USAGE, answer(), USAGE, prompt(2)).place(Point("m")) == 40
-    assert laid(prompt(), said("m"), CALL, answer()).place(Point("m")) == 20
-    assert laid(prompt(), said("m"), said(), answer()).place(Point("m")) == 20
+    assert laid(prompt(), said("m"), USAGE, answer(), USAGE, prompt(2)).find_offset(Point("m")) == 40
+    assert laid(prompt(), said("m"), CALL, answer()).find_offset(Point("m")) == 20
+    assert laid(prompt(), said("m"), said(), answer()).find_offset(Point("m")) == 20
 
 
 def test_a_whole_turn_ends_with_its_answer() -> None:
     messages = laid(prompt(), said("m"), CALL, said("n"), answer(), prompt(2), said("o"), answer(2))
-    assert messages.place(Point("m", whole_turn=True)) == 50
+    assert messages.find_offset(Point("m", whole_turn=True)) == 50
 
 
 def test_an_id_that_comes_again_in_a_later_turn_is_another_message() -> None:
-    assert laid(prompt(), said("m"), answer(), prompt(2), said("m"), answer(2)).place(Point("m")) == 60
+    assert laid(prompt(), said("m"), answer(), prompt(2), said("m"), answer(2)).find_offset(Point("m")) == 60
 
 
 def test_an_id_with_a_segment_is_the_message_unless_it_is_one_of_its_own() -> None:
-    assert laid(prompt(), said("m"), said("n")).place(Point("m:segment:2")) == 20
-    assert laid(prompt(), said("m"), said("m:segment:2"), said("n")).place(Point("m:segment:2")) == 30
+    assert laid(prompt(), said("m"), said("n")).find_offset(Point("m:segment:2")) == 20
+    assert laid(prompt(), said("m"), said("m:segment:2"), said("n")).find_offset(Point("m:segment:2")) == 30
 
 
 @pytest.mark.parametrize(
@@ -98,20 +98,20 @@ def test_an_id_with_a_segment_is_the_message_unless_it_is_one_of_its_own() -> No
     ],
 )
 def test_a_prompt_has_the_ids_of_its_echo_its_answer_and_our_replay(id: str, turn: list[Entry]) -> None:
-    assert laid(*turn).place(Point(id, stays=False)) == 0
+    assert laid(*turn).find_offset(Point(id, stays=False)) == 0
 
 
 def test_what_the_user_says_later_in_a_turn_is_a_message_of_its_own() -> None:
     steered = request(7, "_session/steering", prompt=[])
     messages = laid(prompt(), said("m"), said("u", "user_message_chunk"), steered, said("n"))
-    assert messages.place(Point("u", stays=False)) == 20
-    assert messages.place(Point(f"acp-proxy-{RUN}-4", stays=False)) == 30
+    assert messages.find_offset(Point("u", stays=False)) == 20
+    assert messages.find_offset(Point(f"acp-proxy-{RUN}-4", stays=False)) == 30
 
 
 def test_in_version_2_a_turn_ends_when_nothing_is_under_way() -> None:
     idle = update("state_update", 2, state="idle", stopReason="end_turn")
     accepted = answer(messageId="u", protocol=2)
-    assert laid(prompt(), accepted, said("m", protocol=2), idle).place(Point("m")) == 40
+    assert laid(prompt(), accepted, said("m", protocol=2), idle).find_offset(Point("m")) == 40
 
 
 # What was taken back.
