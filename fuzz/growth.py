@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from acp_proxy.comparison.choose_replay import verdict
+from acp_proxy.comparison.choose_replay import choose_replay
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.transcript_text import TextBuilder
@@ -356,7 +356,7 @@ def _compared(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
             for line, update in told:
                 if update_kinds.is_conversation(acp.update_kind(update)):
                     late.add(line, update)
-            verdict(comparison)
+            choose_replay(comparison)
             comparison.find_new()
 
         return work

@@ -23,7 +23,7 @@ from typing import Any, Self, assert_never
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from acp_proxy.comparison.choose_replay import Rule, verdict
+from acp_proxy.comparison.choose_replay import Rule, choose_replay
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.transcript_text import TextBuilder
@@ -438,12 +438,13 @@ class Talk:
         assert replay.wanted is not None, f"nobody asked to replay {id}"
         wanted = replay.wanted
         comparison = self.stored.get(replay.session, Stored()).compared(wanted.told)
-        decided = verdict(comparison) if wanted.compares else Rule.LESS
-        rule, told = rule or wanted.rule or decided, [line(state) for state in states]
-        unread = ReplayEnded(id, rule, None, told, brief, attached, is_unread=True)
+        compared = comparison if wanted.compares else None
+        decision = choose_replay(compared, rule=rule or wanted.rule, shows=wanted.shows)
+        told = [line(state) for state in states]
+        unread = ReplayEnded(id, decision, None, told, brief, attached, is_unread=True)
         if not wanted.compares and not self.core.is_told_again(unread):
             return self._step(unread)
-        return self._step(ReplayEnded(id, rule, comparison, told, brief, attached))
+        return self._step(ReplayEnded(id, decision, comparison, told, brief, attached))
 
     def output_is_free(self) -> Step:
         """Everything that waited for the client's output gets it, in order."""

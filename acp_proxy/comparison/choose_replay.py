@@ -1,53 +1,133 @@
-"""Decides whose replay a load shows: the agent's or the transcript's. docs/transparency.md has the five rules."""
+"""Decides whose replay the client sees for a load: the agent's, the transcript's or none. docs/transparency.md has the
+rules for users, under "Past or new".
+
+``choose_replay`` is the only place that decides this. Everybody else keeps its ``Decision`` and asks that.
+"""
 
 import enum
 from bisect import bisect_right
 from operator import itemgetter
 
+from msgspec import Struct
+
 from acp_proxy.comparison.compare import Comparison, Span
 from acp_proxy.comparison.transcript_text import TranscriptText
 
 
-class Rule(enum.Enum):
-    """The rule that decided. Its value: its number, which transcripts record, and the reason that the doctor shows."""
+class Shown(enum.Enum):
+    """What the client sees of a session's past."""
 
-    HANDED_OVER = (1, "the session was handed over")
-    MORE = (2, "the agent's replay has something that the transcript lacks")
-    TAKEN_BACK = (3, "the agent's replay lacks a turn, for a known reason")
-    LESS = (4, "the agent's replay lacks something")
-    SAME = (5, "the agent's replay lacks nothing")
-    UNDECIDED = (0, "the comparison would have taken too long")
-    ASKED_FOR = (6, "an option asks for the transcript's replay")
+    AGENT = "the agent's"
+    TRANSCRIPT = "the transcript's"
+    NOTHING = "none"
+
+
+class Rule(enum.Enum):
+    """Why a replay is shown: the rule's number in transcripts, whose replay it shows, and the reason in words.
+
+    The numbers are frozen: transcripts have them, and older versions read those. A new rule gets a new number, or None:
+    then no transcript notes it.
+    """
+
+    ALREADY_SENT = (None, Shown.AGENT, "what the agent sent went to the client before the agent answered")
+    CANCELLED = (None, Shown.NOTHING, "the client cancelled the load")
+    NOT_RECORDED = (None, Shown.AGENT, "the session was not recorded here")
+    HANDED_OVER = (1, Shown.TRANSCRIPT, "the session was handed over")
+    ASKED_FOR = (6, Shown.TRANSCRIPT, "an option asks for the transcript's replay")
+    UNDECIDED = (0, Shown.AGENT, "the comparison would have taken too long")
+    UNREADABLE = (0, Shown.AGENT, "the transcript could not be read")
+    MORE = (2, Shown.AGENT, "the agent's replay has something that the transcript lacks")
+    TAKEN_BACK = (3, Shown.AGENT, "the agent's replay lacks a turn, for a known reason")
+    LESS = (4, Shown.TRANSCRIPT, "the agent's replay lacks something")
+    NOTHING_REPLAYED = (4, Shown.TRANSCRIPT, "the agent resumed the session and replayed nothing")
+    SAME = (5, Shown.AGENT, "the agent's replay lacks nothing")
+
+    def __init__(self, number: int | None, shows: Shown, reason: str) -> None:
+        self.number = number
+        self.shows = shows
+        self.reason = reason
 
     @classmethod
-    def numbered(cls, number: object) -> "Rule | None":
-        """The rule with this number, or None."""
-        return next((rule for rule in cls if rule.value[0] == number), None)
+    def find(cls, number: object) -> "Rule | None":
+        """The first rule with this number in transcripts, or None."""
+        return next((rule for rule in cls if rule.number == number), None) if number is not None else None
+
+
+class Decision(Struct, frozen=True):
+    """What a load shows, and the rule that decided."""
+
+    shows: Shown
+    rule: Rule
 
     @property
-    def is_ours(self) -> bool:
-        """Whether the client sees the transcript's replay rather than the agent's."""
-        return self in (Rule.HANDED_OVER, Rule.LESS, Rule.ASKED_FOR)
+    def has_shown_transcript(self) -> bool:
+        """Whether the client has the past as the transcript has it. It counts as that for a client that gets no replay,
+        too: who resumes has it on the screen, and who cancels wants nothing of it."""
+        return self.shows is not Shown.AGENT
 
 
-def verdict(comparison: Comparison) -> Rule:
-    """The first rule that fits, for a session that was not handed over. Ends the comparison's open message."""
-    comparison.end_message()
-    text = comparison.text
+def choose_replay(
+    comparison: Comparison | None,
+    *,
+    rule: Rule | None = None,
+    shows: bool = True,
+    already_sent: bool = False,
+    cancelled: bool = False,
+    has_transcript: bool = True,
+    unreadable: bool = False,
+) -> Decision:
+    """Decide whose replay the client sees, and why. Ends the comparison's open message.
+
+    ``comparison``: None if there is nothing to compare, since the agent resumes and replays nothing.
+    ``rule``: the one that was known before the agent answered: handed over, or asked for.
+    ``shows``: False for a resume, after which the client gets no replay.
+    ``already_sent``: the client got what the agent sent before its answer: the plan says so (a fork, a load in a turn),
+    too much waited, or a prompt came. ``cancelled``: the client has cancelled the load.
+    ``has_transcript``: False if the store has none. ``unreadable``: it has one, but that cannot be read.
+    """
+    if comparison is not None:
+        comparison.end_message()  # what comes after the agent's answer is another message
+    if already_sent:  # it cannot be taken back, whatever was planned
+        found = Rule.ALREADY_SENT
+    elif cancelled:
+        found = Rule.CANCELLED
+    elif not has_transcript:
+        found = Rule.NOT_RECORDED
+    elif rule is not None:
+        found = rule
+    elif unreadable:
+        found = Rule.UNREADABLE
+    elif comparison is None:
+        found = Rule.NOTHING_REPLAYED
+    else:
+        found = _compare(comparison)
+    return Decision(found.shows if shows else Shown.NOTHING, found)
+
+
+def _compare(comparison: Comparison) -> Rule:
+    """The first rule that fits.
+
+    The agent's replay is the default: where nothing can be decided, nobody may see a worse history than without
+    acp-proxy. The transcript's is shown only where it provably has more.
+    """
     if comparison.is_undecided:
         return Rule.UNDECIDED
+    # Before any rule about what is missing: an agent that has more than the transcript went on elsewhere, or has
+    # rewritten its history, and then what it lacks may be gone on purpose. The transcript would hide what it has.
     if comparison.has_new_before_tail or comparison.has_unknown_kind or comparison.continues_last:
         return Rule.MORE
-    covered = comparison.known_spans
-    missing = [turn for turn in _turns(text) if _lacks_some(comparison, covered, turn)]
-    lost = [turn for turn in missing if _lacks_all(comparison, covered, turn)]
-    if any(_is_explained(comparison, turn) for turn in lost) or _was_forked_before(text, lost):
+    text, known = comparison.text, comparison.known_spans
+    incomplete = [turn for turn in _turns(text) if _is_part_missing(comparison, known, turn)]
+    missing = [turn for turn in incomplete if _is_all_missing(comparison, known, turn)]
+    if any(_is_explained(comparison, turn) for turn in missing) or _was_forked_before(text, missing):
         return Rule.TAKEN_BACK
-    spoken = sum(1 for user in text.users if not user.takes_back)
-    told = comparison.user_count
-    if told < spoken and any(_is_explained_without_answer(comparison, turn) for turn in range(1, len(text.users) + 1)):
+    # Agents do not replay commands of their own, so these messages need not be among them.
+    lacks_users = comparison.user_count < sum(1 for user in text.users if not user.takes_back)
+    turns = range(1, len(text.users) + 1)
+    if lacks_users and any(_is_explained_without_answer(comparison, turn) for turn in turns):
         return Rule.TAKEN_BACK
-    if missing or told < spoken or comparison.repeats or (text.thoughts and not comparison.has_thoughts):
+    lacks_thoughts = bool(text.thoughts) and not comparison.has_thoughts
+    if incomplete or lacks_users or lacks_thoughts or comparison.repeats:
         return Rule.LESS
     return Rule.SAME
 
@@ -57,20 +137,38 @@ def _turns(text: TranscriptText) -> list[int]:
     return [turn for turn, user in enumerate(text.users, 1) if not user.takes_back and text.has_answer(turn)]
 
 
-def _lacks_some(comparison: Comparison, covered: list[Span], turn: int) -> bool:
+def _is_part_missing(comparison: Comparison, known: list[Span], turn: int) -> bool:
+    """Whether any of a turn's words or calls is missing. ``known``: the known letters, in order."""
     start, end = comparison.text.span_of(turn)
     if any(number not in comparison.known_calls for number in comparison.text.calls_of(turn)):
         return True
-    around = _before(covered, start)
+    around = _find_before(known, start)
     return start < end and (around is None or around[1] < end)
 
 
-def _lacks_all(comparison: Comparison, covered: list[Span], turn: int) -> bool:
+def _is_all_missing(comparison: Comparison, known: list[Span], turn: int) -> bool:
+    """Whether all of a turn's words and calls are missing."""
     start, end = comparison.text.span_of(turn)
     if any(number in comparison.known_calls for number in comparison.text.calls_of(turn)):
         return False
-    last = _before(covered, end - 1)
+    last = _find_before(known, end - 1)
     return last is None or last[1] <= start
+
+
+def _find_before(spans: list[Span], at: int) -> Span | None:
+    """The last of the ordered spans that begins at or before an offset."""
+    place = bisect_right(spans, at, key=itemgetter(0))
+    return spans[place - 1] if place else None
+
+
+def _is_explained(comparison: Comparison, turn: int) -> bool:
+    """Whether something explains a missing turn: a later command or compaction, or a later turn made elsewhere, where
+    something may have been taken back. The latter does not explain an empty replay."""
+    text = comparison.text
+    later = enumerate(text.users[turn - 1 :], turn)
+    is_elsewhere = any(user.is_elsewhere and text.has_answer(number) for number, user in later)
+    went_on = comparison.has_updates and (is_elsewhere or comparison.has_turn_elsewhere)
+    return text.taken_back_at >= turn or went_on
 
 
 def _is_explained_without_answer(comparison: Comparison, turn: int) -> bool:
@@ -83,24 +181,8 @@ def _is_explained_without_answer(comparison: Comparison, turn: int) -> bool:
     return turn < text.taken_back_at or (turn == text.taken_back_at and not is_command)
 
 
-def _was_forked_before(text: TranscriptText, lost: list[int]) -> bool:
+def _was_forked_before(text: TranscriptText, missing: list[int]) -> bool:
     """Whether the last of a fork's copied turns are missing, but not all of them: it was made at an earlier point."""
     copied = [turn for turn in _turns(text) if turn <= text.forked_at]
-    gone = [turn for turn in copied if turn in lost]
+    gone = [turn for turn in copied if turn in missing]
     return bool(gone) and len(gone) < len(copied) and gone == copied[-len(gone) :]
-
-
-def _before(covered: list[Span], at: int) -> Span | None:
-    """The last of the ordered spans that begins at or before an offset."""
-    place = bisect_right(covered, at, key=itemgetter(0))
-    return covered[place - 1] if place else None
-
-
-def _is_explained(comparison: Comparison, turn: int) -> bool:
-    """Whether something explains a missing turn: a later command or compaction, or a later turn made elsewhere, where
-    something may have been taken back. The latter does not explain an empty replay."""
-    text = comparison.text
-    later = enumerate(text.users[turn - 1 :], turn)
-    elsewhere = any(user.is_elsewhere and text.has_answer(number) for number, user in later)
-    went_on = comparison.has_updates and (elsewhere or comparison.has_turn_elsewhere)
-    return text.taken_back_at >= turn or went_on

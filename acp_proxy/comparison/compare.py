@@ -299,7 +299,7 @@ _HALF_SHORT = SHORT // 2
 
 
 class Comparison:
-    """One comparison: feed it with ``add``, then ask ``verdict``, ``find_new`` or ``split_tail``."""
+    """One comparison: feed it with ``add``, then ask ``choose_replay``, ``find_new`` or ``split_tail``."""
 
     def __init__(self, text: TranscriptText, mask: Callable[[bytes], bytes] | None = None) -> None:
         """``mask``: masks secrets in JSON, as they are masked in the transcript; None: none are."""

@@ -279,7 +279,7 @@ class StartReplay(Struct, frozen=True):
 
     ``told``: lines of conversation updates, each with whether it came after an answer of the agent.
     ``compares``: compare them with the transcript, even if there are none.
-    ``rule``: the rule, if it is decided already. If it is not, and nothing is compared, the transcript is shown.
+    ``rule``: the rule, if it is decided already; else ``choose_replay`` decides.
     ``shows``: False if the client gets no replay at all.
     ``record``: make the record of a handover, of everything up to the prompt ``before``.
     ``lacking``: only of what the agent's session lacks, since other machines recorded it.

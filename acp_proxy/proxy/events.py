@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.choose_replay import Decision
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy.effects import AmendList
@@ -56,13 +56,13 @@ class SessionFound(Struct, frozen=True):
 class ReplayEnded(Struct, frozen=True):
     """A replay has ended: if the transcript is shown, the client has it.
 
-    ``rule``: the rule that decided. ``comparison``: None if the transcript could not be read, or was replayed without
-    a comparison (``is_unread``). ``states``: lines with the latest recorded state. ``record``: the record for the
-    agent, if it was asked for. ``attached``: content blocks that follow it, as JSON.
+    ``decision``: whose replay is shown, and why. ``comparison``: None if the transcript could not be read, or was
+    replayed without a comparison (``is_unread``). ``states``: lines with the latest recorded state. ``record``: the
+    record for the agent, if it was asked for. ``attached``: content blocks that follow it, as JSON.
     """
 
     request: RequestId
-    rule: Rule
+    decision: Decision
     comparison: Comparison | None
     states: list[bytes]
     record: str = ""

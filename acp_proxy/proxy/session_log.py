@@ -7,7 +7,7 @@ of memory. docs/transcript-format.md says what is recorded.
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
-from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.choose_replay import Decision
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy.effects import (
@@ -156,14 +156,14 @@ class SessionLog:
         return self._noted(session, {"type": file_format.ALIAS, "to": new})
 
     def replayed(
-        self, session: str, rule: Rule | None, ids: Mapping[tuple[str, bytes], str] | None = None
+        self, session: str, decision: Decision | None, ids: Mapping[tuple[str, bytes], str] | None = None
     ) -> list[Recording]:
         """Note whose replay a load has shown, and which rule decided. ``ids``: those of the user's messages in the
         agent's replay, by ``rewinds.request_key``, if the transcript does not note them yet."""
-        if rule is None:
+        if decision is None or decision.rule.number is None:
             return []
-        shown = "transcript" if rule.is_ours else "agent"
-        note = {"type": file_format.REPLAY, "shown": shown, "rule": rule.value[0]}
+        shown = "transcript" if decision.has_shown_transcript else "agent"
+        note = {"type": file_format.REPLAY, "shown": shown, "rule": decision.rule.number}
         return self._noted(session, note | ({"users": encode_ids(ids)} if ids else {}))
 
     def told_before(self, session: str) -> list[bytes]:

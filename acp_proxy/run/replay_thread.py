@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from acp_proxy.comparison.choose_replay import Rule, verdict
+from acp_proxy.comparison.choose_replay import Rule, Shown, choose_replay
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.errors import errno_name
@@ -99,7 +99,8 @@ class Replay:
         self._thread.join()
 
     def _run(self) -> None:
-        wanted, rule = self._wanted, self._wanted.rule or Rule.UNDECIDED
+        wanted = self._wanted
+        decision = choose_replay(None, rule=wanted.rule, shows=wanted.shows, unreadable=True)
         telling = self._begin_telling(wanted, None)
         summary = Summary.begun(self._reading.header or Header(self._session, None, "", ""))
         comparison: Comparison | None = None
@@ -107,8 +108,8 @@ class Replay:
         try:
             comparison = self._compared() if wanted.compares else None
             telling = self._begin_telling(wanted, comparison)
-            rule = wanted.rule or (verdict(comparison) if comparison is not None else Rule.LESS)
-            if rule.is_ours and (wanted.shows or self._tells_record):
+            decision = choose_replay(comparison, rule=wanted.rule, shows=wanted.shows)
+            if decision.shows is Shown.TRANSCRIPT or self._tells_record:
                 is_told = self._told(telling, summary)
             if wanted.protocol != V1 or wanted.lacking:
                 self._record()
@@ -118,9 +119,9 @@ class Replay:
             self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
         brief = self._brief if self._brief is not None and not self._brief.is_empty else None
         record, attached = (brief.text(), brief.attached) if brief is not None else ("", ())
-        states = self._states(telling, summary) if rule.is_ours and wanted.shows else []
+        states = self._states(telling, summary) if decision.shows is Shown.TRANSCRIPT else []
         is_unread = is_told and comparison is None
-        self._ends(ReplayEnded(wanted.request, rule, comparison, states, record, attached, is_unread))
+        self._ends(ReplayEnded(wanted.request, decision, comparison, states, record, attached, is_unread))
 
     def _ends(self, ended: ReplayEnded) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""

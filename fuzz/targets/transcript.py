@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from acp_proxy.comparison.choose_replay import verdict
+from acp_proxy.comparison.choose_replay import choose_replay
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.replay.handover_record import HandoverRecord
@@ -87,7 +87,7 @@ def retold(lines: list[Line], header: Header | None) -> None:
         told = [said for said in one if update_kinds.is_conversation(acp.update_kind(acp.update_of(said)))]
         comparison = compare(lines, ((said, number % 2 == 1) for number, said in enumerate(told)))
         assert comparison is not None
-        verdict(comparison)
+        choose_replay(comparison)
         assert set(comparison.find_new()) <= set(one), "only what was told can be new"
 
 

@@ -1,7 +1,7 @@
 """Short forms for transcripts and for an agent's replays of them.
 
 past = laid("> mend it", "It is mended.", "> thanks", "You are welcome.")
-rule = verdict(told(past, "> mend it", "It is mended."))
+decision = choose_replay(told(past, "> mend it", "It is mended."))
 """
 
 import json

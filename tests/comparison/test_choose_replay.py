@@ -1,8 +1,12 @@
-"""Whose replay the client sees: the first of five rules that applies."""
+"""Whose replay the client sees: one row for each way in which a load can go, then the rules about a comparison."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Rule, verdict
+from acp_proxy.comparison.choose_replay import Decision, Rule, Shown, choose_replay
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT
 from tests.comparison.telling import Update, agent, call, laid, told, told_by, user
 
@@ -11,11 +15,74 @@ ONE, TWO = TALK[:2], TALK[2:]
 COMPACTED = {"sessionUpdate": "compaction_update", "status": "completed"}
 
 
-def test_some_rules_show_the_transcript_and_the_others_the_agents_replay() -> None:
-    ours = [rule for rule in Rule if rule.is_ours]
-    assert ours == [Rule.HANDED_OVER, Rule.LESS, Rule.ASKED_FOR]
-    numbers = [rule.value[0] for rule in (Rule.HANDED_OVER, Rule.MORE, Rule.TAKEN_BACK, Rule.LESS, Rule.SAME)]
-    assert numbers == [1, 2, 3, 4, 5]
+AGENT, TRANSCRIPT, NOTHING = Shown
+
+PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]] = {
+    "a load that replays nothing that is missing": (TALK, {}, Decision(AGENT, Rule.SAME)),
+    "a load that lacks a turn": (ONE, {}, Decision(TRANSCRIPT, Rule.LESS)),
+    "a load that has more": ([*TALK, COMPACTED], {}, Decision(AGENT, Rule.MORE)),
+    "a load after a command took a turn back": (ONE, {"past": [*TALK, "> /undo"]}, Decision(AGENT, Rule.TAKEN_BACK)),
+    "a load that takes too long": (ONE, {"past": ["> a", "x" * (LETTERS_LIMIT + 1)]}, Decision(AGENT, Rule.UNDECIDED)),
+    "a load whose transcript cannot be read": (None, {"unreadable": True}, Decision(AGENT, Rule.UNREADABLE)),
+    "a load without a transcript": (None, {"has_transcript": False}, Decision(AGENT, Rule.NOT_RECORDED)),
+    "a load served by a resume": (None, {}, Decision(TRANSCRIPT, Rule.NOTHING_REPLAYED)),
+    "a load with --load store": (ONE, {"rule": Rule.ASKED_FOR}, Decision(TRANSCRIPT, Rule.ASKED_FOR)),
+    "a load after a handover": (ONE, {"rule": Rule.HANDED_OVER}, Decision(TRANSCRIPT, Rule.HANDED_OVER)),
+    "a handover whose transcript cannot be read": (
+        None,
+        {"rule": Rule.HANDED_OVER, "unreadable": True},
+        Decision(TRANSCRIPT, Rule.HANDED_OVER),
+    ),
+    "a prompt that is sent again in a new session": (
+        None,
+        {"rule": Rule.HANDED_OVER, "shows": False},
+        Decision(NOTHING, Rule.HANDED_OVER),
+    ),
+    "a resume served by a load": (ONE, {"rule": Rule.ASKED_FOR, "shows": False}, Decision(NOTHING, Rule.ASKED_FOR)),
+    "a resume that catches up": (None, {"shows": False}, Decision(NOTHING, Rule.NOTHING_REPLAYED)),
+    "a resume that catches up and replays": (ONE, {"shows": False}, Decision(NOTHING, Rule.LESS)),
+    "a resume without a transcript": (
+        None,
+        {"has_transcript": False, "rule": Rule.ASKED_FOR, "shows": False},
+        Decision(NOTHING, Rule.NOT_RECORDED),
+    ),
+    "a flood, a prompt before the answer, a fork": (None, {"already_sent": True}, Decision(AGENT, Rule.ALREADY_SENT)),
+    "a prompt before the answer, after a handover": (
+        None,
+        {"already_sent": True, "rule": Rule.HANDED_OVER},
+        Decision(AGENT, Rule.ALREADY_SENT),
+    ),
+    "a load that the client cancelled": (None, {"cancelled": True}, Decision(NOTHING, Rule.CANCELLED)),
+}
+"""By what happens: what the agent replays (None: nothing that is compared), what else is known, and the decision."""
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_each_path_of_a_load_has_one_decision(path: str) -> None:
+    said, known, decision = PATHS[path]
+    past = laid(*known.get("past", TALK))
+    known = {name: value for name, value in known.items() if name != "past"}
+    assert choose_replay(told(past, *said) if said is not None else None, **known) == decision
+
+
+def test_every_rule_decides_on_some_path() -> None:
+    assert {decision.rule for _, _, decision in PATHS.values()} == set(Rule)
+
+
+def test_the_numbers_in_transcripts_never_change() -> None:
+    numbers = {rule.name: rule.number for rule in Rule if rule.number is not None}
+    assert numbers == {
+        "UNDECIDED": 0,
+        "UNREADABLE": 0,
+        "HANDED_OVER": 1,
+        "MORE": 2,
+        "TAKEN_BACK": 3,
+        "LESS": 4,
+        "NOTHING_REPLAYED": 4,
+        "SAME": 5,
+        "ASKED_FOR": 6,
+    }
+    assert [Rule.find(number) for number in (4, 0, 7, None)] == [Rule.LESS, Rule.UNDECIDED, None, None]
 
 
 # The agent's replay has more.
@@ -31,24 +98,24 @@ def test_some_rules_show_the_transcript_and_the_others_the_agents_replay() -> No
     ],
 )
 def test_a_replay_with_something_that_the_transcript_lacks_is_more(said: list[str | Update]) -> None:
-    assert verdict(told(laid(*TALK), *said)) is Rule.MORE
+    assert choose_replay(told(laid(*TALK), *said)).rule is Rule.MORE
 
 
 def test_a_replay_that_continues_our_last_words_is_more_unless_these_were_cut() -> None:
     said = [*ONE, "> thanks", "You are wel"]
-    assert verdict(told(laid(*said), *TALK)) is Rule.MORE
-    assert verdict(told(laid(*said, answered=False), *TALK)) is Rule.SAME
-    assert verdict(told(laid(*said), *said)) is Rule.SAME
+    assert choose_replay(told(laid(*said), *TALK)).rule is Rule.MORE
+    assert choose_replay(told(laid(*said, answered=False), *TALK)).rule is Rule.SAME
+    assert choose_replay(told(laid(*said), *said)).rule is Rule.SAME
 
 
 def test_the_end_of_a_call_that_we_lack_is_more() -> None:
     past = laid(*ONE, "> look", call("1", "look", "pending"), answered=False)
-    assert verdict(told(past, *ONE, "> look", call("1", "look"))) is Rule.MORE
+    assert choose_replay(told(past, *ONE, "> look", call("1", "look"))).rule is Rule.MORE
 
 
 def test_more_takes_precedence_over_less() -> None:
-    assert verdict(told(laid(*TALK), "> mend it", "Something else.", *TWO)) is Rule.MORE
-    assert verdict(told(laid(*TALK, "> /clear"), *TWO, COMPACTED)) is Rule.MORE
+    assert choose_replay(told(laid(*TALK), "> mend it", "Something else.", *TWO)).rule is Rule.MORE
+    assert choose_replay(told(laid(*TALK, "> /clear"), *TWO, COMPACTED)).rule is Rule.MORE
 
 
 @pytest.mark.parametrize(
@@ -60,7 +127,7 @@ def test_more_takes_precedence_over_less() -> None:
     ],
 )
 def test_a_greeting_or_a_tail_is_not_more(said: list[str | Update]) -> None:
-    assert verdict(told(laid(*TALK), *said)) is Rule.SAME
+    assert choose_replay(told(laid(*TALK), *said)).rule is Rule.SAME
 
 
 # Something was taken back.
@@ -70,49 +137,49 @@ def test_a_greeting_or_a_tail_is_not_more(said: list[str | Update]) -> None:
 def test_whole_turns_that_a_command_took_back_are_not_shown(command: str) -> None:
     past = laid(*TALK, f"> {command}", "Done with that.")
     for said in (ONE, TWO, [], [*ONE, f"> {command}", "Done with that."]):
-        assert verdict(told(past, *said)) is Rule.TAKEN_BACK
-    assert verdict(told(past, *TALK)) is Rule.SAME
+        assert choose_replay(told(past, *said)).rule is Rule.TAKEN_BACK
+    assert choose_replay(told(past, *TALK)).rule is Rule.SAME
 
 
 def test_turns_without_an_answer_that_a_command_took_back_are_not_shown() -> None:
     past = laid("> mend it", "> thanks", "> /clear")
-    assert verdict(told(past, "> /clear")) is Rule.TAKEN_BACK
+    assert choose_replay(told(past, "> /clear")).rule is Rule.TAKEN_BACK
     whole = [user(said, messageId=said) for said in ("mend it", "thanks", "/clear")]
-    assert verdict(told(past, *whole)) is Rule.SAME
-    assert verdict(told(laid("> /clear", "> mend it"))) is Rule.LESS
+    assert choose_replay(told(past, *whole)).rule is Rule.SAME
+    assert choose_replay(told(laid("> /clear", "> mend it"))).rule is Rule.LESS
 
 
 def test_a_compaction_that_a_later_one_took_back_is_not_shown() -> None:
     compaction = {"sessionUpdate": "compaction_update", "compactionId": "1"}
     past = laid("> /compact", compaction, "> /compact", compaction | {"compactionId": "2"}, "> thanks")
-    assert verdict(told(past)) is Rule.TAKEN_BACK
+    assert choose_replay(told(past)).rule is Rule.TAKEN_BACK
     past = laid("> /compact", compaction, "> thanks")
-    assert verdict(told(past)) is Rule.LESS
+    assert choose_replay(told(past)).rule is Rule.LESS
 
 
 def test_a_command_explains_only_what_is_missing_before_it() -> None:
     past = laid(*ONE, "> /undo", "Undone.", *TWO)
-    assert verdict(told(past, *TWO)) is Rule.TAKEN_BACK
-    assert verdict(told(past, *ONE)) is Rule.LESS
+    assert choose_replay(told(past, *TWO)).rule is Rule.TAKEN_BACK
+    assert choose_replay(told(past, *ONE)).rule is Rule.LESS
 
 
 def test_a_partly_missing_turn_is_not_explained() -> None:
     past = laid("> a", "The first half.", call("1", "look"), *TWO, "> /undo", "Undone.")
-    assert verdict(told(past, "> a", "The first half.", *TWO)) is Rule.LESS
+    assert choose_replay(told(past, "> a", "The first half.", *TWO)).rule is Rule.LESS
 
 
 def test_a_compaction_explains_only_what_is_missing_before_it() -> None:
     past = laid(*ONE, COMPACTED, *TWO)
-    assert verdict(told(past, COMPACTED, *TWO)) is Rule.TAKEN_BACK
-    assert verdict(told(past, *ONE, COMPACTED)) is Rule.LESS
+    assert choose_replay(told(past, COMPACTED, *TWO)).rule is Rule.TAKEN_BACK
+    assert choose_replay(told(past, *ONE, COMPACTED)).rule is Rule.LESS
 
 
 def test_a_turn_made_elsewhere_explains_what_is_missing_before_it() -> None:
     past = laid(*ONE, user("made elsewhere"), "With an answer.")
-    assert verdict(told(past, *ONE)) is Rule.LESS, "the prompt has not been answered: the message steers it"
+    assert choose_replay(told(past, *ONE)).rule is Rule.LESS, "the prompt has not been answered: the message steers it"
     elsewhere = ["> elsewhere", "With an answer."]
-    assert verdict(told(laid(*TALK), *ONE, *elsewhere)) is Rule.TAKEN_BACK
-    assert verdict(told(laid(*TALK), *ONE, "> elsewhere")) is Rule.LESS
+    assert choose_replay(told(laid(*TALK), *ONE, *elsewhere)).rule is Rule.TAKEN_BACK
+    assert choose_replay(told(laid(*TALK), *ONE, "> elsewhere")).rule is Rule.LESS
 
 
 # The agent's replay has less.
@@ -120,58 +187,57 @@ def test_a_turn_made_elsewhere_explains_what_is_missing_before_it() -> None:
 
 @pytest.mark.parametrize("said", [[], ONE, TWO, [*ONE, "> thanks"], [*ONE, "> thanks", "You are welcome"]])
 def test_a_replay_without_some_words_is_less(said: list[str | Update]) -> None:
-    assert verdict(told(laid(*TALK), *said)) is Rule.LESS
+    assert choose_replay(told(laid(*TALK), *said)).rule is Rule.LESS
 
 
 def test_a_message_without_its_middle_is_less() -> None:
     past = laid("> a", "The first part of it.", "And the second part.", "The last part of it.")
-    assert verdict(told(past, "> a", "The first part of it.", "The last part of it.")) is Rule.LESS
+    assert choose_replay(told(past, "> a", "The first part of it.", "The last part of it.")).rule is Rule.LESS
 
 
 def test_a_replay_without_a_call_is_less() -> None:
     past = laid("> a", call("1", "look"), call("2", "look"), "Done with it.")
-    assert verdict(told(past, "> a", call("1", "look"), "Done with it.")) is Rule.LESS
+    assert choose_replay(told(past, "> a", call("1", "look"), "Done with it.")).rule is Rule.LESS
 
 
 def test_fewer_user_messages_than_prompts_are_less() -> None:
-    assert verdict(told(laid(*TALK), "> mend it", TALK[1], TALK[3])) is Rule.LESS
-    assert verdict(told(laid(*TALK), "> in other words", TALK[1], "> context", TALK[3])) is Rule.SAME
+    assert choose_replay(told(laid(*TALK), "> mend it", TALK[1], TALK[3])).rule is Rule.LESS
+    assert choose_replay(told(laid(*TALK), "> in other words", TALK[1], "> context", TALK[3])).rule is Rule.SAME
 
 
 def test_missing_thoughts_are_less_and_other_thoughts_are_not() -> None:
     past = laid("> a", "~ hm", "The answer to it.")
-    assert verdict(told(past, "> a", "The answer to it.")) is Rule.LESS
-    assert verdict(told(past, "> a", "~ well", "The answer to it.")) is Rule.SAME
+    assert choose_replay(told(past, "> a", "The answer to it.")).rule is Rule.LESS
+    assert choose_replay(told(past, "> a", "~ well", "The answer to it.")).rule is Rule.SAME
 
 
 def test_a_history_replayed_twice_is_less() -> None:
-    assert verdict(told(laid(*TALK), *TALK, *TALK)) is Rule.LESS
+    assert choose_replay(told(laid(*TALK), *TALK, *TALK)).rule is Rule.LESS
 
 
 def test_text_before_the_first_prompt_and_the_turn_of_a_compaction_do_not_count() -> None:
-    assert verdict(told(laid("A warning of the model.", *TALK), *TALK)) is Rule.SAME
-    assert verdict(told(laid(*TALK, "> /compact", "Compacted."), *TALK)) is Rule.SAME
-    assert verdict(told(laid(*TALK, "> /model", "Another one."), *TALK)) is Rule.LESS
+    assert choose_replay(told(laid("A warning of the model.", *TALK), *TALK)).rule is Rule.SAME
+    assert choose_replay(told(laid(*TALK, "> /compact", "Compacted."), *TALK)).rule is Rule.SAME
+    assert choose_replay(told(laid(*TALK, "> /model", "Another one."), *TALK)).rule is Rule.LESS
 
 
 # Otherwise.
 
 
 def test_a_replay_that_lacks_nothing_is_shown() -> None:
-    assert verdict(told(laid(*TALK), *TALK)) is Rule.SAME
-    assert verdict(told(laid())) is Rule.SAME
-    assert verdict(told(laid(), *TALK)) is Rule.SAME
+    assert choose_replay(told(laid(*TALK), *TALK)).rule is Rule.SAME
+    assert choose_replay(told(laid())).rule is Rule.SAME
+    assert choose_replay(told(laid(), *TALK)).rule is Rule.SAME
 
 
 def test_a_transcript_that_is_too_long_is_undecided() -> None:
     past = laid("> a", "x" * (LETTERS_LIMIT + 1))
-    assert verdict(told(past, "> a", "y")) is Rule.UNDECIDED
-    assert not Rule.UNDECIDED.is_ours
+    assert choose_replay(told(past, "> a", "y")).rule is Rule.UNDECIDED
 
 
-def test_the_verdict_stays_the_same_when_asked_again() -> None:
+def test_the_decision_stays_the_same_when_asked_again() -> None:
     comparison = told(laid(*TALK), *ONE)
-    assert [verdict(comparison), verdict(comparison)] == [Rule.LESS, Rule.LESS]
+    assert [choose_replay(comparison).rule, choose_replay(comparison).rule] == [Rule.LESS, Rule.LESS]
     comparison.add(b"{}\n", told_by("> thanks"), late=True)
     assert comparison.find_new() == []
 
@@ -187,13 +253,21 @@ def test_the_mixed_replays_of_two_loads_are_not_shown(message: str | None) -> No
         user("hi", **ids),
         agent("Hello.", **ids),
     ]
-    assert verdict(told(past, *(each for each in one for _ in range(2)))) is Rule.LESS
-    assert verdict(told(past, *one)) is Rule.SAME
+    assert choose_replay(told(past, *(each for each in one for _ in range(2)))).rule is Rule.LESS
+    assert choose_replay(told(past, *one)).rule is Rule.SAME
 
 
 def test_mixed_replays_without_user_messages_are_not_shown_after_the_transcript() -> None:
     past = laid("> mend it", "It is mended, all of it.", "> hi", "Good morning to you, too.")
     told_twice = [each for each in ("It is mended, all of it.", "Good morning to you, too.") for _ in range(2)]
     comparison = told(past, *told_twice)
-    assert verdict(comparison) is Rule.LESS
+    assert choose_replay(comparison).rule is Rule.LESS
     assert comparison.split_tail() == ([], [])
+
+
+def test_the_documentation_has_the_table_of_rules() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "transparency.md").read_text(encoding="utf-8")
+    _, _, table = page.partition("|rule|number|you see|because|\n|-|-|-|-|\n")
+    rows = [(f"`{rule.name}`", rule.number, rule.shows.value, rule.reason) for rule in Rule]
+    expected = [f"|{name}|{'' if number is None else number}|{shown}|{reason}|" for name, number, shown, reason in rows]
+    assert table.partition("\n\n")[0].splitlines() == expected

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.comparison import compare
-from acp_proxy.comparison.choose_replay import Rule, verdict
+from acp_proxy.comparison.choose_replay import Rule, choose_replay
 from acp_proxy.comparison.compare import TAIL_LIMIT, Comparison, merged
 from acp_proxy.comparison.transcript_text import TextBuilder
 from tests.comparison.telling import (
@@ -84,7 +84,7 @@ def test_text_after_a_known_message_without_an_id_is_compared_separately() -> No
     for pieces in (TALK[3:], ["You are ", "welcome, any time."]):
         comparison = told(laid(*TALK), *TALK[:3], *pieces, GREETING)
         assert tail(comparison) == [GREETING]
-        assert verdict(comparison) is Rule.SAME
+        assert choose_replay(comparison).rule is Rule.SAME
 
 
 def test_an_answer_may_end_behind_the_prompt_that_was_queued_during_it() -> None:
@@ -94,7 +94,7 @@ def test_an_answer_may_end_behind_the_prompt_that_was_queued_during_it() -> None
         builder.add(entry)
     comparison = told(builder.finish(), "> a", "It is", "mended.", "> b", "Yes.", "> c", "No.")
     assert (comparison.repeats, comparison.has_new_before_tail, tail(comparison)) == (False, False, [])
-    assert verdict(comparison) is Rule.SAME
+    assert choose_replay(comparison).rule is Rule.SAME
 
 
 def test_a_part_of_a_message_covers_that_part() -> None:
@@ -194,10 +194,10 @@ def test_some_agents_repeat_call_ids_in_each_turn() -> None:
     for update in (call("1", "look"), image):
         said = ["> a", update, "> b", update]
         assert told(laid(*said), *said).known_calls == {0, 1}
-        assert verdict(told(laid(*said), *said)) is Rule.SAME
-        assert verdict(told(laid(*said), *said[:3])) is Rule.LESS
+        assert choose_replay(told(laid(*said), *said)).rule is Rule.SAME
+        assert choose_replay(told(laid(*said), *said[:3])).rule is Rule.LESS
     said = ["> a", call("1", "look"), "> b", call("1", kind="tool_call_update"), "c"]
-    assert verdict(told(laid(*said), *said)) is Rule.SAME
+    assert choose_replay(told(laid(*said), *said)).rule is Rule.SAME
 
 
 def test_a_call_that_the_transcript_lacks_is_unknown() -> None:
@@ -305,14 +305,14 @@ def test_repetitive_chunks_are_compared_with_a_limited_number_of_searched_letter
     comparison = told(past, "> a", *pieces)
     longest = len(past.words) + len(piece) + 1
     assert spent(comparison) <= compare._BUDGET + longest
-    assert verdict(comparison) in (Rule.SAME, Rule.MORE, Rule.UNDECIDED)
+    assert choose_replay(comparison).rule in (Rule.SAME, Rule.MORE, Rule.UNDECIDED)
 
 
 def test_repetitive_chunks_in_order_are_found_without_searching() -> None:
     past = laid("> a", *["ab "] * REPETITIVE)
     comparison = told(past, "> a", *["ab "] * REPETITIVE)
     assert spent(comparison) == 0
-    assert verdict(comparison) is Rule.SAME
+    assert choose_replay(comparison).rule is Rule.SAME
 
 
 def test_thoughts_have_a_search_limit_of_their_own() -> None:
@@ -321,13 +321,13 @@ def test_thoughts_have_a_search_limit_of_their_own() -> None:
     comparison = told(past, "> a", *said, "The answer to it.")
     assert compare._BUDGET - comparison._search._thought_budget <= compare._BUDGET + len(past.thoughts) + 2
     assert spent(comparison) == 0
-    assert verdict(comparison) is Rule.SAME
+    assert choose_replay(comparison).rule is Rule.SAME
 
 
 def test_a_comparison_over_its_search_limit_is_undecided_and_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "_BUDGET", 10)
     comparison = told(laid(*TALK), "> x", "y" * 20, "> z", "w" * 20)
-    assert verdict(comparison) is Rule.UNDECIDED
+    assert choose_replay(comparison).rule is Rule.UNDECIDED
     assert new(comparison) == []
 
 
@@ -360,17 +360,17 @@ def test_a_transcript_equals_its_own_replay(said: list[str | Update], answered: 
     updates = [told_by(each) | {"messageId": str(number)} for number, each in enumerate(said)]
     comparison = told(laid(*said, answered=answered), *updates)
     assert (tail(comparison), comparison.has_new_before_tail) == ([], False)
-    assert verdict(comparison) is Rule.SAME
+    assert choose_replay(comparison).rule is Rule.SAME
     assert new(comparison) == []
 
 
 def test_two_short_user_messages_in_one_are_known_if_nothing_is_between_them() -> None:
-    assert verdict(told(laid("> go", "> on", "Done."), "> go on", "Done.")) is Rule.SAME
-    assert verdict(told(laid("> go", "Gone.", "> on", "Done."), "> go on", "Gone.", "Done.")) is Rule.LESS
+    assert choose_replay(told(laid("> go", "> on", "Done."), "> go on", "Done.")).rule is Rule.SAME
+    assert choose_replay(told(laid("> go", "Gone.", "> on", "Done."), "> go on", "Gone.", "Done.")).rule is Rule.LESS
 
 
 @given(TALKS, st.randoms(use_true_random=False))
-def test_how_messages_are_cut_does_not_change_the_verdict(said: list[str | Update], random: random.Random) -> None:
+def test_how_messages_are_cut_does_not_change_the_rule(said: list[str | Update], random: random.Random) -> None:
     past = laid(*said)
     kept = [each for each in whole(said) if random.random() < 0.8]
     cut: list[Update] = []
@@ -380,7 +380,7 @@ def test_how_messages_are_cut_does_not_change_the_verdict(said: list[str | Updat
         at = sorted(random.choices(range(len(text) + 1), k=2))
         pieces = [text[: at[0]], text[at[0] : at[1]], text[at[1] :]]
         cut += [update | {"content": {"type": "text", "text": each}} for each in pieces] if text else [update]
-    assert verdict(told(past, *cut)) is verdict(told(past, *kept))
+    assert choose_replay(told(past, *cut)).rule is choose_replay(told(past, *kept)).rule
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 10)).map(lambda pair: (pair[0], sum(pair)))))
@@ -396,7 +396,7 @@ def test_updates_of_any_shape_can_be_compared(said: list[str | Update], odd: lis
     comparison = Comparison(laid(*said))
     for update in odd:
         comparison.add(b"{}\n", update, late=True)
-    assert verdict(comparison) in Rule
+    assert choose_replay(comparison).rule in Rule
     assert len(comparison.find_new()) <= len(odd)
 
 
@@ -420,7 +420,7 @@ def test_the_rest_of_a_turn_that_was_cut_is_new(said: list[str | Update], rest: 
     replay = [*CUT[:-1], *said]
     comparison = told(laid(*CUT, answered=False), *([] if late else replay), late=replay if late else [])
     assert new(comparison, is_open_elsewhere=False) == list(map(told_by, rest))
-    assert verdict(comparison) is Rule.SAME
+    assert choose_replay(comparison).rule is Rule.SAME
     assert new(told(laid(*CUT, *rest, answered=False), *replay), is_open_elsewhere=False) == []
 
 
@@ -433,7 +433,7 @@ def test_the_rest_of_a_turn_that_was_cut_is_new_whatever_the_replay_leaves_out(l
 
 def test_the_rest_of_a_turn_of_calls_is_new_if_the_replay_leaves_the_calls_out() -> None:
     comparison = told(laid("> a", call("1", "look"), answered=False), "> a", "Done.")
-    assert (verdict(comparison), tail(comparison)) == (Rule.LESS, [agent("Done.")])
+    assert (choose_replay(comparison).rule, tail(comparison)) == (Rule.LESS, [agent("Done.")])
     assert new(comparison, is_open_elsewhere=False) == [agent("Done.")]
 
 
@@ -510,7 +510,7 @@ IN_ONE_MESSAGE = ("ans", "wer", "-1", "ans", "wer", "-2", "ans", "wer", "-3")
 
 def test_known_words_on_both_sides_of_unknown_ones_are_known_in_a_replay_without_users() -> None:
     comparison = told(PAST, *IN_ONE_MESSAGE)
-    assert verdict(comparison) is Rule.MORE
+    assert choose_replay(comparison).rule is Rule.MORE
     assert new(comparison) == []
 
 

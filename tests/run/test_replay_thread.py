@@ -94,7 +94,7 @@ def compared_with(theirs: list[bytes]) -> StartReplay:
 def test_every_update_is_replayed_with_its_own_bytes(path: Path) -> None:
     heard, ended = replayed(path, [talk.prompt("q"), *ANSWER, talk.answer()], "full")
     assert heard[1:] == messages(ANSWER)
-    assert ended.rule is Rule.LESS
+    assert ended.decision.rule is Rule.NOTHING_REPLAYED
 
 
 @pytest.mark.parametrize("before", [[], [TERMINAL]], ids=["at once", "held back for a terminal"])
@@ -103,12 +103,12 @@ def test_the_agents_replay_in_pieces_is_found_in_the_transcript(path: Path, mode
     ours = [talk.prompt("q"), *before, *ANSWER, talk.answer()]
     heard, _ = replayed(path, ours, mode)
     again, ended = replayed(path, ours, mode, compared_with(messages(ANSWER[3:30])))
-    assert (again, ended.rule) == (heard, Rule.LESS)
+    assert (again, ended.decision.rule) == (heard, Rule.LESS)
     theirs = messages([talk.update("user_message_chunk", content={"type": "text", "text": "q"}), *before, *ANSWER])
     again, ended = replayed(path, ours, mode, compared_with(theirs))
-    assert (again, ended.rule) == ([], Rule.SAME)
+    assert (again, ended.decision.rule) == ([], Rule.SAME)
     again, ended = replayed(path, ours, mode, compared_with(messages([LACKED, *ANSWER])))
-    assert (again, ended.rule) == ([], Rule.MORE)
+    assert (again, ended.decision.rule) == ([], Rule.MORE)
 
 
 @pytest.mark.parametrize("is_told_again", [False, True])
@@ -116,7 +116,7 @@ def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(path: P
     ours = [talk.prompt("q"), *ANSWER, talk.answer()]
     heard, ended = replayed(path, ours, "full", is_told_again=is_told_again)
     assert heard[1:] == messages(ANSWER)
-    assert (ended.rule, ended.is_unread) == (Rule.LESS, not is_told_again)
+    assert (ended.decision.rule, ended.is_unread) == (Rule.NOTHING_REPLAYED, not is_told_again)
     assert (ended.comparison is not None) is is_told_again
 
 
@@ -124,7 +124,7 @@ def test_a_given_rule_is_not_decided_again(path: Path) -> None:
     ours = [talk.prompt("q"), *ANSWER, talk.answer()]
     wanted = replace(compared_with(messages([LACKED, *ANSWER])), rule=Rule.ASKED_FOR)
     heard, ended = replayed(path, ours, "full", wanted)
-    assert (heard[1:], ended.rule) == (messages(ANSWER), Rule.ASKED_FOR)
+    assert (heard[1:], ended.decision.rule) == (messages(ANSWER), Rule.ASKED_FOR)
 
 
 @pytest.mark.parametrize("mode", ["full", "compact"])

@@ -6,7 +6,7 @@ does what ``states.TRANSITIONS`` says. No other class changes a load.
 
 from typing import assert_never
 
-from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.choose_replay import Shown, choose_replay
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates, SortedLine
 from acp_proxy.comparison.once import drop_repetition, find_last_replay, order_replay
@@ -93,6 +93,7 @@ class LoadMachine:
             case Do.TAKE_OUTPUT:
                 return [TakeOutput(load.request.id)]
             case Do.PASS_ON:
+                load.decision = choose_replay(None, already_sent=True)
                 lines = load.replay.lines if load.plan.shows else []
                 return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
             case Do.LET_GO:
@@ -114,7 +115,7 @@ class LoadMachine:
             case Do.ANSWER_REPLAYED:
                 return self._end_replay(load, message)
             case Do.SAY_CANCELLED:
-                load.shows_transcript |= load.has_transcript  # the client wants nothing more of the past
+                load.decision = choose_replay(None, cancelled=True)
                 return [refusal(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Do.OPEN_ANEW:
                 load.behind_response.take()
@@ -318,6 +319,7 @@ class LoadMachine:
     def _start_replay(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and replay; without a transcript, end with what the agent sent."""
         if not load.has_transcript:
+            load.decision = choose_replay(None, shows=load.plan.shows, has_transcript=False)
             name = jsonrpc.printable(load.session)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.replay else [warning]), *self._move(load, LoadEvent.REPLAYED)]
@@ -348,7 +350,7 @@ class LoadMachine:
                 if cancelled.request.id == ended.request:
                     self._keep_record(cancelled, ended)
             return []
-        load.shows_transcript = ended.rule.is_ours
+        load.decision = ended.decision
         if ended.comparison is not None and not load.is_handed_over:
             self._keep_comparison(load, ended.comparison)
         self._keep_record(load, ended)
@@ -356,23 +358,22 @@ class LoadMachine:
 
     def _end_replay(self, load: Load, ended: object) -> list[Effect]:
         """Send the agent's replay or the transcript's tail, then the answer and the states."""
-        lines, states = [line for line, _ in order_replay(load.replay.items, load.earlier_replay)], list[bytes]()
-        rule: Rule | None = None
+        lines, states = list[bytes](), list[bytes]()
+        shows = load.decision.shows if load.decision is not None else Shown.AGENT
+        if shows is Shown.AGENT:
+            lines = [line for line, _ in order_replay(load.replay.items, load.earlier_replay)]
+        elif shows is Shown.TRANSCRIPT and load.comparison is not None:  # ``run`` has sent it; the tail follows
+            lines, _ = load.comparison.split_tail()
         if isinstance(ended, ReplayEnded):
             if load.comparison is None or not load.is_outdated:
                 load.replay.take()
-            rule, states = ended.rule, ended.states
-            if rule.is_ours:
-                is_compared = load.late is not None and ended.comparison is not None
-                lines = ended.comparison.split_tail()[0] if is_compared and ended.comparison is not None else []
-        if not load.plan.shows:  # a resume returns no messages
-            lines.clear()
+            states = ended.states
         if self._handovers.has_record(load.session) and load.is_handed_over:
             lines.append(handover.notice(load.session))
         lines += [line for line, _ in load.before_response.take()]
         known = load.comparison
         ids = {key: id for key, id in known.ids.items() if known.text.ids.get(key) != id} if known is not None else {}
-        effects: list[Effect] = [*self._log.replayed(load.session, rule, ids)]
+        effects: list[Effect] = [*self._log.replayed(load.session, load.decision, ids)]
         resent = self._resent.pop(load.request.id, None)
         if resent is None:
             return [*effects, Forward(Peer.CLIENT, b"".join((*lines, load.response, *states)))]
@@ -411,7 +412,7 @@ class LoadMachine:
                 else:
                     self._keep_comparison(load, read.comparison)
                     if load.late is not None and self._log.is_live(load.session):
-                        load.late.begin_turn(shows_transcript=load.shows_transcript)
+                        load.late.begin_turn(shows_transcript=load.has_shown_transcript)
                         queued = [user.forms[0] for user in read.comparison.text.queued]
                         load.unechoed_prompts = queued or load.unechoed_prompts
                 return self._go_on(load)
@@ -420,7 +421,7 @@ class LoadMachine:
     @staticmethod
     def _keep_comparison(load: Load, comparison: Comparison) -> None:
         load.comparison = comparison
-        load.late = LateUpdates(comparison, shows_transcript=load.shows_transcript, shows_replay=load.plan.shows)
+        load.late = LateUpdates(comparison, shows_transcript=load.has_shown_transcript, shows_replay=load.plan.shows)
 
     # --- an open session
 
@@ -466,7 +467,7 @@ class LoadMachine:
             effects.append(EndTurn(load.session))
             for other in self.open_loads.of_session(load.session):
                 other.is_outdated = True
-        load.late.begin_turn(shows_transcript=load.shows_transcript)
+        load.late.begin_turn(shows_transcript=load.has_shown_transcript)
         return effects
 
     def close(self, session: str | None) -> list[Effect]:
@@ -574,7 +575,7 @@ class LoadMachine:
         """An update behind the client's answer, before the next prompt."""
         if load.late is not None:
             return [Forward(Peer.CLIENT, each) for each in self._sort_late(load, load.late, line, update)]
-        if load.shows_transcript and load.has_transcript and not load.is_handed_over:  # shown without comparing
+        if load.has_shown_transcript and load.has_transcript and not load.is_handed_over:  # shown without comparing
             return [self._read_past(load), DecideLater(Peer.AGENT, [line])]
         self._remember(load, line, late=True)
         return [Forward(Peer.CLIENT, line, first=True)]

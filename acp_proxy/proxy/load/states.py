@@ -26,7 +26,7 @@ An event that a state has no row for changes nothing. The agent's end, for examp
 import enum
 from typing import Generic, NamedTuple, TypeVar
 
-from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.choose_replay import Decision, Rule, choose_replay
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.protocol.jsonrpc import Request
@@ -312,9 +312,9 @@ class Load:
         self.earlier_replay = b""
         """How the replay before this one began, whose rest the agent may send before its answer to this."""
 
+        self.decision: Decision | None = choose_replay(None, already_sent=True) if plan.passes else None
+        """Whose replay the client sees, and why; None: not decided yet."""
         self.comparison: Comparison | None = None
-        self.shows_transcript = False
-        """Whether the client has seen the transcript's replay rather than the agent's."""
         self.late: LateUpdates | None = None
         """What the agent sends after its answer, once the comparison is there."""
         self.unechoed_prompts: list[str] = []
@@ -342,6 +342,11 @@ class Load:
     def size(self) -> int:
         """The bytes that wait."""
         return self.replay.size + self.before_response.size + self.behind_response.size
+
+    @property
+    def has_shown_transcript(self) -> bool:
+        """Whether the client has the past as the transcript has it, rather than as the agent sent it."""
+        return self.decision is not None and self.decision.has_shown_transcript
 
     @property
     def rule(self) -> Rule | None:

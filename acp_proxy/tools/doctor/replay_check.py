@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from acp_proxy.comparison.choose_replay import Rule, verdict
+from acp_proxy.comparison.choose_replay import Rule, choose_replay
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
@@ -52,11 +52,9 @@ def shown_last(store: Sessions, agent: str) -> tuple[LastLoad, ...]:
     for row in islice(rows, _LOOKED_AT):
         with suppress(OSError, AcpProxyError):
             note = _last_replay(store.open_listed(row))
-            rule = Rule.numbered(note.get("rule"))
+            rule = Rule.find(note.get("rule"))
             if rule is not None and len(found) < _TOLD_OF:
-                found.append(
-                    LastLoad(row.session, acp.text(note, "shown") or "", f"rule {rule.value[0]}: {rule.value[1]}")
-                )
+                found.append(LastLoad(row.session, acp.text(note, "shown") or "", f"rule {rule.number}: {rule.reason}"))
     return tuple(found)
 
 
@@ -101,7 +99,7 @@ def _is_suitable(row: ListedSession) -> bool:
 def compare(reading: Reading, told: list[bytes]) -> Compared:
     """Compare the agent's replay, as update lines, with a transcript. Raises OSError."""
     comparison = compared_with(drop_rewound(reading), ((line, False) for line in told))
-    rule = verdict(comparison) if comparison is not None else Rule.UNDECIDED
+    rule = choose_replay(comparison, unreadable=comparison is None).rule
     if comparison is None or rule is not Rule.LESS:
         return Compared(WHOLE if rule is Rule.SAME else OTHER)
     return Compared(LOSES, tuple(_losses(comparison)))

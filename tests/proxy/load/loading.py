@@ -87,4 +87,4 @@ def kept_lines(step: Step) -> list[RecordLine]:
 
 
 def shown(whose: str, rule: Rule) -> RecordNote:
-    return RecordNote("s", {"type": file_format.REPLAY, "shown": whose, "rule": rule.value[0]})
+    return RecordNote("s", {"type": file_format.REPLAY, "shown": whose, "rule": rule.number})

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Rule
+from acp_proxy.comparison.choose_replay import Decision, Rule, Shown
 from acp_proxy.proxy.effects import BeginTurn, EndTurn, StartReplay, StopReplay, TakeOutput
 from acp_proxy.proxy.events import ReplayEnded
 from tests.conversation import (
@@ -130,7 +130,10 @@ def test_the_end_of_a_cancelled_replay_does_not_end_a_new_one_with_the_same_id()
     talk = replaying()
     talk.client(cancel(1))
     talk.client(load(1, "s"))
-    assert talk.core.handle(ReplayEnded(ONE, Rule.LESS, None, [line(commands("s", "x"))])) == []
+    assert (
+        talk.core.handle(ReplayEnded(ONE, Decision(Shown.TRANSCRIPT, Rule.LESS), None, [line(commands("s", "x"))]))
+        == []
+    )
     assert talk.agent(result(1, {})).asked == [StartReplay(ONE)]
     assert talk.replay_ends(1).to_client == line(result(1, {}))
 
