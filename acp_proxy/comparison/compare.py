@@ -340,6 +340,8 @@ class Comparison:
         other words: agents rewrite their history (gemini: ``[Thought: true]I will…``)."""
         self._first_user: int | None = None
         """The index of the user message with which the replay began, if the agent lacks those before it."""
+        self._first_letters = ""
+        """The letters of that message as the agent sent it, with context that it adds."""
         self._last_known_call = -1
         self._call_by_id: dict[str, int | None] = {}
         """By ``toolCallId`` in the replay: the index in ``text.calls``; None: the transcript lacks the call."""
@@ -669,6 +671,8 @@ class Comparison:
         if number is None:
             self._keep_user(*run.updates)
             return False
+        if not self._has_known:
+            self._first_letters = run.text
         self._place(number)
         if (key := self.text.users[number].key) is not None and run.message is not None:
             self.ids[key] = run.message
@@ -746,6 +750,8 @@ class Comparison:
         the agent sent. ``whole``: the message is complete."""
         for number in (0, self._first_user) if self.text.users and self._has_known else ():
             forms = self.text.users[number].forms if number is not None else ()
+            if number is not None and number == self._first_user:
+                forms = (*forms, self._first_letters)
             if any(form == letters if whole else form.startswith(letters) for form in forms):
                 return number
         return None

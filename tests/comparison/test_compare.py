@@ -217,6 +217,15 @@ def test_the_end_of_a_call_unfinished_in_the_transcript_is_new() -> None:
     assert comparison.continues_last
 
 
+@pytest.mark.parametrize("asked", ["mend it", "/status"])
+def test_a_replay_that_comes_twice_with_context_before_the_first_prompt_has_nothing_new(asked: str) -> None:
+    replay: list[str | Update] = [user("<context> "), f"> {asked}", TALK[1], *TALK[2:]]
+    comparison = told(laid(f"> {asked}", *TALK[1:]), *replay, *replay)
+    assert tail(comparison) == []
+    assert new(told(laid(f"> {asked}", *TALK[1:]), late=[*replay, *replay])) == []
+    assert comparison.repeats
+
+
 def test_a_finished_call_is_not_new_again() -> None:
     past = laid("> a", call("1", "look", "failed"), "b")
     assert tail(told(past, "> a", call("1", "look"), "b")) == []
