@@ -15,7 +15,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Generic, TypeVar, assert_never
 
@@ -377,7 +377,7 @@ class Recorder:
                     data += file_format.message_parts(at, self.run, peer, raw, of, plain=plain, protocol=self._protocol)
                 case RecordUpdates(session, lines):
                     if len(lines) < _SMALL and batch and batch[0][0] < seconds + 0.001:
-                        lines = b"".join([lines, *_take_updates(batch, session, at)])
+                        lines = b"".join([lines, *_take_updates(batch, session, seconds)])
                     data += file_format.update_parts(at, self.run, lines, self._protocol)
                     if len(lines) > _SMALL:  # written at once, its memory serves the next ones
                         self._append(session, data, at)
@@ -454,14 +454,17 @@ _NOTHING: Job[object] = Job(_do_nothing)
 """Wakes the writer; never run."""
 
 
-def _take_updates(batch: deque[Timed], session: str, at: str) -> Iterator[bytes]:
+def _take_updates(batch: deque[Timed], session: str, seconds: float) -> list[bytes]:
     """The updates of one session and one millisecond at the start of a batch, which are recorded together."""
-    while batch:
-        seconds, effect = batch[0]
-        if not isinstance(effect, RecordUpdates) or effect.session != session or timestamps.stamp(seconds) != at:
-            return
+    taken: list[bytes] = []
+    until = (int(seconds * 1000) + 1) / 1000
+    while batch and batch[0][0] < until:
+        effect = batch[0][1]
+        if not isinstance(effect, RecordUpdates) or effect.session != session:
+            break
+        taken.append(effect.data)
         batch.popleft()
-        yield effect.data
+    return taken
 
 
 def _size_of(effect: Recording) -> int:
