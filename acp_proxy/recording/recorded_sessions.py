@@ -74,8 +74,9 @@ class RecordedSession(Struct):
     ``until``: bytes to copy of the parent's transcript.
     ``exists``: its file existed once, with this ``identity``. ``gone``: it was deleted, and not prompted since.
     ``transcript``: its file, if open. ``in_turn``: it was prompted, and no turn has ended since.
-    ``mark``: the path of its last mark for the index, if it was marked between turns. ``is_told``: another process has
-    imported it, so it has what comes before the next note. ``is_late``: its file could not be created at first.
+    ``mark``: the path of its last mark for the index, if it was marked between turns. ``is_imported_already``: another
+    process has imported it, so it has what comes before the next note. ``is_late``: its file could not be created at
+    first.
     """
 
     agent: str
@@ -90,7 +91,7 @@ class RecordedSession(Struct):
     transcript: Transcript | None = None
     in_turn: bool = False
     mark: str = ""
-    is_told: bool = False
+    is_imported_already: bool = False
     is_late: bool = False
 
 
@@ -117,17 +118,17 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     # --- one session
 
-    def begin(self, begin: BeginTranscript, told: dict[str, object], at: str) -> None:
+    def begin(self, begin: BeginTranscript, info: dict[str, object], at: str) -> None:
         """Begin to record a session.
 
-        ``told``: the name and version that the agent reported. ``at``: the time.
+        ``info``: the name and version that the agent reported. ``at``: the time.
         """
         known = self.get(begin.session)
         fresh = begin.origin == file_format.RECORDED
         if known is not None and not known.gone and not fresh:
             return
-        header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {**told})
-        point = forked_by(begin.point, told.get("name")) if begin.point is not None else None
+        header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {**info})
+        point = forked_by(begin.point, info.get("name")) if begin.point is not None else None
         self[begin.session] = RecordedSession("", header, fresh, begin.parent, point)
         if known is not None:
             self.close(known)
@@ -144,16 +145,16 @@ class RecordedSessions(dict[str, RecordedSession]):
                 known.gone = True  # what comes late is not recorded before its next prompt
             else:
                 transcript = self.open_transcript(known)
-                known.is_told = begin.origin == file_format.IMPORTED and not transcript.is_begun
+                known.is_imported_already = begin.origin == file_format.IMPORTED and not transcript.is_begun
 
         self.attempt(begin.session, at, open)
 
-    def is_told(self, session: str, *, ends: bool = False) -> bool:
+    def is_imported_already(self, session: str, *, ends: bool = False) -> bool:
         """Whether a line belongs to an import that another process has made. ``ends``: the import ends here."""
         known = self.get(session)
-        if known is None or not known.is_told:
+        if known is None or not known.is_imported_already:
             return False
-        known.is_told = not ends
+        known.is_imported_already = not ends
         return True
 
     def begin_turn(self, session: str, at: str) -> None:
@@ -229,7 +230,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             self._store.delete(agent, session, soft=soft)
         except OSError as problem:
             if known is not None:  # until its next prompt, nothing is recorded, as if it were deleted
-                self.lose(session, timestamps.stamp(time.time()), errno_name(problem))
+                self.note_loss(session, timestamps.stamp(time.time()), errno_name(problem))
             raise
         if known is not None:
             known.gone = True
@@ -317,13 +318,13 @@ class RecordedSessions(dict[str, RecordedSession]):
         if isinstance(problem, Deleted):
             known.gone = True  # not recorded until the next prompt
         else:
-            gap = self.lose(known.header.session, at, errno_name(problem))
+            gap = self.note_loss(known.header.session, at, errno_name(problem))
             gap.retry_at = time.monotonic() + _RETRY_SECONDS
             known.is_late = True
             self.warn_suspended(errno_name(problem))
         self.close(known)
 
-    def lose(self, session: str, since: str, reason: str) -> Gap:
+    def note_loss(self, session: str, since: str, reason: str) -> Gap:
         """Note that something is missing from ``since`` on; an earlier gap stays as it is."""
         return self.gaps.setdefault(session, Gap(since, reason))
 
@@ -369,7 +370,7 @@ class RecordedSessions(dict[str, RecordedSession]):
     def _note_failed_close(self, known: RecordedSession, problem: OSError) -> None:
         """A file could not be closed."""
         if self.get(known.header.session) is known and not known.gone:
-            self.lose(known.header.session, timestamps.stamp(time.time()), errno_name(problem))
+            self.note_loss(known.header.session, timestamps.stamp(time.time()), errno_name(problem))
             self.warn_unsure(errno_name(problem))
 
     def _warn_once(self, text: str) -> None:

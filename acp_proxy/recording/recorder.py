@@ -134,7 +134,7 @@ class Recorder:
         self._given = agent
         self._agent = ""
         self._identity: IdentifyAgent | None = None
-        self._told: dict[str, object] = {}
+        self._agent_info: dict[str, object] = {}
         self._protocol = file_format.V1
         self.mask = mask
         self._deletes_softly = deletes_softly
@@ -187,9 +187,9 @@ class Recorder:
     @property
     def agent(self) -> str:
         """The agent's folder; empty before the agent has said who it is. Raises OSError while the store cannot say."""
-        if not self._agent and (told := self._identity) is not None:
+        if not self._agent and (info := self._identity) is not None:
             self._agent = self.store.choose_agent(
-                self._given, told.name, self._command, may_run_others=self._may_run_others
+                self._given, info.name, self._command, may_run_others=self._may_run_others
             )
         return self._agent
 
@@ -262,7 +262,7 @@ class Recorder:
             raise Stalled
         return job.result()
 
-    def settled(self, lock: threading.Lock, look: Callable[[], None], action: Callable[[], T]) -> T:
+    def run_when_written(self, lock: threading.Lock, look: Callable[[], None], action: Callable[[], T]) -> T:
         """Run ``look`` and then, under the core's lock, ``action``, at a moment when all decided entries are written.
 
         Both run on the writer; only ``look`` may use the store. Raises Stalled, and what ``look`` raises.
@@ -303,11 +303,11 @@ class Recorder:
         found = (folder for name in self._also for folder in self.store.list_agents("" if name == ALL else name))
         return [folder for folder in dict.fromkeys(found) if folder != self.agent]
 
-    def lacks(self, session: str) -> bool:
+    def has_gap(self, session: str) -> bool:
         """Whether something is missing in a session that its transcript does not note yet."""
         return session in self._gaps
 
-    def lose(self, session: str, problem: OSError) -> None:
+    def note_loss(self, session: str, problem: OSError) -> None:
         """Note that the disk may have lost what was recorded of a session, and warn."""
         self._sessions.warn_unsure(errno_name(problem))
         self.add(RecordGap(session, errno_name(problem)))
@@ -370,7 +370,7 @@ class Recorder:
                 self._append(session, data, at)
                 data = file_format.Parts()
             match effect:
-                case RecordLine(session) if self._sessions.is_told(session):
+                case RecordLine(session) if self._sessions.is_imported_already(session):
                     pass
                 case RecordLine(session, peer, raw, of):
                     plain = jsonrpc.is_plain(raw)
@@ -383,14 +383,14 @@ class Recorder:
                         self._append(session, data, at)
                         data = file_format.Parts()
                 case RecordNote(session, note):
-                    self._sessions.is_told(session, ends=True)
+                    self._sessions.is_imported_already(session, ends=True)
                     data.append(file_format.encode_note(at, self.run, note))
                 case IdentifyAgent():
                     self._identify(effect)
                 case ProtocolVersion(version):
                     self._protocol = version
                 case BeginTranscript():
-                    self._sessions.begin(effect, self._told, at)
+                    self._sessions.begin(effect, self._agent_info, at)
                 case BeginTurn():
                     self._sessions.begin_turn(effect.session, at)
                 case EndTurn():
@@ -399,7 +399,7 @@ class Recorder:
                 case RecordGap(reason=reason) if reason != _TOO_MANY and effect.session not in self._sessions:
                     pass  # it was closed since, or never recorded: only the warning says it
                 case RecordGap():
-                    self._sessions.lose(effect.session, at, effect.reason)
+                    self._sessions.note_loss(effect.session, at, effect.reason)
                 case ForgetSession():
                     self._sessions.forget(effect.session, at)
                 case _:
@@ -408,10 +408,10 @@ class Recorder:
         if self._unmarked:
             self._sessions.mark()
 
-    def _identify(self, told: IdentifyAgent) -> None:
+    def _identify(self, info: IdentifyAgent) -> None:
         self._progress.move()
-        self._told = {"name": _short(told.name), "version": _short(told.version)}
-        self._identity, self._agent = told, ""
+        self._agent_info = {"name": _short(info.name), "version": _short(info.version)}
+        self._identity, self._agent = info, ""
         with suppress(OSError):  # tried again with each session
             self.agent  # noqa: B018
 

@@ -91,7 +91,7 @@ class Relay:
 
     def __init__(
         self,
-        interceptor: Connection,
+        connection: Connection,
         recorder: Recorder | None,
         *,
         from_client: int,
@@ -109,7 +109,7 @@ class Relay:
         """
         self.notify: Callable[[], None] = lambda: None
         """Set once the agent has sent something, or a side has ended."""
-        self._interceptor = interceptor
+        self._connection = connection
         self._recorder = recorder
         self._warn = warn
         self._replay = replay
@@ -119,7 +119,7 @@ class Relay:
         self.client = Pump(Peer.CLIENT, from_client, self, self._notify)
         self.agent = Pump(Peer.AGENT, from_agent, self, self._notify)
         self._hung_up = False
-        self._serving = StoreRequests(recorder, self._to_client, warn) if recorder is not None else None
+        self._store_requests = StoreRequests(recorder, self._to_client, warn) if recorder is not None else None
         self.is_full = False
         self._room = threading.Event()
         self._room.set()
@@ -134,15 +134,15 @@ class Relay:
             self._recorder.start()
         self.client.start()
         self.agent.start()
-        if self._serving is not None:
-            self._serving.start()
+        if self._store_requests is not None:
+            self._store_requests.start()
         if self._idle is not None:
             self._idle.start()
 
     def synchronize(self) -> None:
         """Exchange sessions with other machines, if the user has set up sync."""
-        if self._serving is not None:
-            self._serving.synchronize()
+        if self._store_requests is not None:
+            self._store_requests.synchronize()
 
     @property
     def client_is_gone(self) -> bool:
@@ -186,8 +186,8 @@ class Relay:
 
     def finish_work(self, seconds: float) -> None:
         """Let the store's remaining work run, for at most ``seconds``."""
-        if self._serving is not None:
-            self._serving.finish(seconds)
+        if self._store_requests is not None:
+            self._store_requests.finish(seconds)
             self._to_client.is_delivered(seconds)
         if self._recorder is not None:
             self._recorder.end(seconds)
@@ -214,7 +214,7 @@ class Relay:
         """Forward an agent's lines if they are only updates, which are recorded, and nothing depends on them, or if
         nothing has to be decided about them; returns whether it did."""
         with self._core:
-            session = self._interceptor.pass_through.session_of(lines)
+            session = self._connection.pass_through.session_of(lines)
             if session is None:
                 if not self._let_pass(Peer.AGENT, lines):
                     return False
@@ -229,7 +229,7 @@ class Relay:
 
     def _let_pass(self, peer: Peer, lines: bytes) -> bool:
         try:
-            return self._interceptor.pass_through.remember_only(lines, peer)
+            return self._connection.pass_through.remember_only(lines, peer)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error, lines are handled one by one: {type(bug).__name__}: {bug}")
             return False
@@ -276,7 +276,7 @@ class Relay:
             case Forward():
                 out = self._output(effect.to)
                 if effect.own:
-                    self._say(effect)
+                    self._send_own(effect)
                 else:
                     out.write(effect.data)
             case WriteToStderr(data):
@@ -284,20 +284,20 @@ class Relay:
             case Warn(text):
                 self._warn(text)
             case ListSessions():
-                self._the_serving().list_sessions(effect)
+                self._require_store_requests().list_sessions(effect)
             case AmendList():
-                amended = self._the_serving().amended_list(effect)
+                amended = self._require_store_requests().amended_list(effect)
                 return amended if isinstance(amended, list) else self._decide(amended)
             case AmendTitles():
-                return [Forward(Peer.CLIENT, self._the_serving().amended_titles(effect))]
+                return [Forward(Peer.CLIENT, self._require_store_requests().amended_titles(effect))]
             case SetTitle() | SetArchived() | TellStatus():
-                self._the_serving().change(effect)
+                self._require_store_requests().change(effect)
             case FollowAgent():
-                return self._the_serving().follow(effect)
+                return self._require_store_requests().follow(effect)
             case DeleteSession(session, request):
-                self._the_serving().delete(session, request)
+                self._require_store_requests().delete(session, request)
             case NoteAlias(session, alias):
-                self._the_serving().add_alias(session, alias)
+                self._require_store_requests().add_alias(session, alias)
             case FindSession():
                 return self._find(effect)
             case DecideLater(peer, lines):
@@ -333,7 +333,7 @@ class Relay:
             case _:
                 return []
 
-    def _say(self, effect: Forward) -> None:
+    def _send_own(self, effect: Forward) -> None:
         """Write a message of our own.
 
         The pump that reads from its receiver must not wait for it: the receiver may read nothing until it has written.
@@ -354,11 +354,11 @@ class Relay:
 
     def _decide_locked(self, event: Event) -> list[Acting]:
         try:
-            effects = self._interceptor.handle(event)
+            effects = self._connection.handle(event)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error, the lines pass unchanged: {type(bug).__name__}: {bug}")
             return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, LinesRead) else []
-        if self._interceptor.holds_too_much:
+        if self._connection.holds_too_much:
             self._room.clear()
             self.is_full = True
         return self._acting(effects)
@@ -383,8 +383,8 @@ class Relay:
         from acp_proxy.run.replay_thread import Replay
         from acp_proxy.run.store_requests import look_up
 
-        recorder, request, shown = self._the_recorder(), wanted.request, wanted.shown or wanted.session
-        opened = look_up(recorder, wanted, self._the_serving().trouble_of_missing)
+        recorder, request, shown = self._require_recorder(), wanted.request, wanted.shown or wanted.session
+        opened = look_up(recorder, wanted, self._require_store_requests().trouble_of_missing)
         if isinstance(opened, SessionFound):
             return self._decide(opened)
 
@@ -422,7 +422,7 @@ class Relay:
             return self._decide_locked(opened.found(request, complete=complete))
 
         try:
-            return opened.settled(self._core, found)
+            return opened.run_when_written(self._core, found)
         except OSError as problem:
             return self._decide(SessionFound(request, trouble=errno_name(problem)))
 
@@ -431,7 +431,7 @@ class Relay:
         from acp_proxy.run.replay_thread import compare
         from acp_proxy.store.store import drop_rewound
 
-        recorder, comparison = self._the_recorder(), None
+        recorder, comparison = self._require_recorder(), None
         try:
             reading = recorder.at_store(lambda: recorder.store.read(recorder.agent, wanted.session), Reading.close)
             try:
@@ -449,7 +449,7 @@ class Relay:
         Returns False if there are updates that must be compared first; then the replay is not over.
         """
         with self._core:
-            if self._interceptor.is_told_again(ended):
+            if self._connection.is_told_again(ended):
                 return False
             effects = self._decide_locked(ended)
         self._replays.pop(ended.request, None)
@@ -483,15 +483,15 @@ class Relay:
     def _output(self, peer: Peer) -> Output:
         return self._to_client if peer is Peer.CLIENT else self._to_agent
 
-    def _the_recorder(self) -> Recorder:
+    def _require_recorder(self) -> Recorder:
         if self._recorder is None:
             raise RuntimeError("nothing is recorded, so nothing is served")
         return self._recorder
 
-    def _the_serving(self) -> StoreRequests:
-        if self._serving is None:
+    def _require_store_requests(self) -> StoreRequests:
+        if self._store_requests is None:
             raise RuntimeError("nothing is recorded, so nothing is served")
-        return self._serving
+        return self._store_requests
 
     def _hang_up(self) -> None:
         self._hung_up = True

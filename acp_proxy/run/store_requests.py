@@ -406,7 +406,7 @@ class StoreRequests:
             except FileNotFoundError:  # it was deleted
                 continue
             except OSError as problem:
-                self._recorder.lose(ended[1], problem)
+                self._recorder.note_loss(ended[1], problem)
         self._start_exchange()
 
     def _settle(self) -> None:
@@ -539,7 +539,7 @@ class OpenedTranscript:
             is_open=self._is_open,
         )
 
-    def settled(self, core: threading.Lock, act: Callable[[bool], list[Acting]]) -> list[Acting]:
+    def run_when_written(self, core: threading.Lock, act: Callable[[bool], list[Acting]]) -> list[Acting]:
         """Run ``act`` under the core's lock once all decided entries are in the transcript, and fix its size there.
 
         ``act`` gets whether the transcript is complete. Raises OSError; then the transcript is closed.
@@ -549,12 +549,12 @@ class OpenedTranscript:
         def grown() -> None:
             nonlocal complete
             self.reading.measure()
-            complete = self.reading.is_still_complete and not self._recorder.lacks(self._session)
+            complete = self.reading.is_still_complete and not self._recorder.has_gap(self._session)
 
         try:
             while self._recorder.at_store(self.reading.search):
                 pass  # step by step, so that a long transcript does not count as a hang
-            return self._recorder.settled(core, grown, lambda: act(complete))
+            return self._recorder.run_when_written(core, grown, lambda: act(complete))
         except OSError:
             self._recorder.submit(self.reading.close)  # behind what may still use it there
             raise

@@ -76,7 +76,7 @@ def test_too_many_entries_while_the_store_hangs_become_a_gap_in_their_place(
     recording.put(said("x" * WAITING_BYTES, "s"))
     recording.put(said("kept again"))
     with pytest.raises(Stalled):
-        recording.recorder.settled(threading.Lock(), lambda: None, lambda: None)
+        recording.recorder.run_when_written(threading.Lock(), lambda: None, lambda: None)
     with pytest.raises(Stalled):
         recording.delete("s")
     come_back(recording.recorder, hanging)
@@ -184,7 +184,7 @@ def test_what_comes_too_late_is_discarded(recording: Notes, hanging: HangingStor
 def test_nothing_is_decided_after_a_look_up_was_refused(recording: Notes, hanging: HangingStore) -> None:
     hanging.hangs.set()
     with pytest.raises(Stalled):
-        recording.recorder.settled(threading.Lock(), hanging.wait, lambda: pytest.fail("too late"))
+        recording.recorder.run_when_written(threading.Lock(), hanging.wait, lambda: pytest.fail("too late"))
     come_back(recording.recorder, hanging)
 
 

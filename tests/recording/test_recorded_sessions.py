@@ -202,7 +202,7 @@ def test_unread_updates_are_a_gap_while_the_disk_is_full(notes: Notes, monkeypat
         notes.put(RecordUpdates("s", update("1") + b"\n"))
         notes.put(RecordUpdates("s", update("2") + b"\n"))
     assert len(notes.warnings) == 1
-    assert notes.recorder.lacks("s")
+    assert notes.recorder.has_gap("s")
     clock.seconds += 10
     notes.put(RecordUpdates("s", update("3") + b"\n"))
     assert notes.said() == ["0", "gap", "3"]
@@ -287,7 +287,7 @@ def test_a_gap_is_noted_with_the_next_entry_of_any_session(notes: Notes, monkeyp
         now.seconds += 10
         notes.put(said("2", "b"))
         assert not notes.is_recording()
-        assert notes.recorder.lacks("a")
+        assert notes.recorder.has_gap("a")
     now.seconds += 10
     notes.put(said("3", "b"))
     assert notes.is_recording()

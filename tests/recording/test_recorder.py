@@ -149,7 +149,7 @@ def test_settled_acts_once_everything_added_is_in_the_files(notes: Notes) -> Non
     notes.recorder.add(said("1"))
     looked: list[bool] = []
     look = lambda: looked.append(lock.locked())  # noqa: E731
-    assert notes.recorder.settled(lock, look, lambda: (lock.locked(), notes.said())) == (True, ["1"])
+    assert notes.recorder.run_when_written(lock, look, lambda: (lock.locked(), notes.said())) == (True, ["1"])
     assert looked == [False]  # the store may hang, and deciding must not wait for it
 
 

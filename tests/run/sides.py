@@ -90,7 +90,7 @@ class Talk:
     def __init__(
         self,
         store: Store,
-        interceptor: Connection | None = None,
+        connection: Connection | None = None,
         fsync: str = "turn",
         idle_seconds: float | None = None,
     ) -> None:
@@ -99,7 +99,7 @@ class Talk:
         self.store = store
         self.recorder = Recorder(store, ["agent"], None, fsync, self.warnings.append)
         self.relay = Relay(
-            interceptor or Connection(SETTINGS),
+            connection or Connection(SETTINGS),
             self.recorder,
             from_client=self.editor.heard_from,
             to_client=self.editor.told_by,
