@@ -93,7 +93,7 @@ class ShownIds(Aliases):
         shown = self._agents.get(session)
         return shown if shown != session else None
 
-    def to_be_shown(self, effects: list[Effect]) -> list[Effect]:
+    def rename_effects(self, effects: list[Effect]) -> list[Effect]:
         """The effects, with the client's ids in what is sent to it."""
         return [self._with_shown(effect) for effect in effects] if self else effects
 

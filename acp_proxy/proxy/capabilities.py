@@ -170,7 +170,7 @@ def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
     if LOAD in offer.native and RESUME not in offer.native and modes.resume == STORE:
         served.append(RESUME)
     if modes.unstable:
-        served += _drafts(offer.native, frozenset(served), modes)
+        served += _unstable_methods(offer.native, frozenset(served), modes)
     return tuple(served)
 
 
@@ -190,7 +190,7 @@ def served(line: bytes, offer: Offer, settings: Settings) -> tuple[bytes, tuple[
         return line, ()
 
 
-def _drafts(native: frozenset[str], served: frozenset[str], modes: Modes) -> list[str]:
+def _unstable_methods(native: frozenset[str], served: frozenset[str], modes: Modes) -> list[str]:
     """The drafts that acp-proxy serves.
 
     Titles and archived sessions must be right in the list, so acp-proxy must serve that or may amend it. With

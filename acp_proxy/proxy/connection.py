@@ -35,16 +35,14 @@ from acp_proxy.proxy.events import (
     ReplayEnded,
     SessionFound,
 )
-from acp_proxy.proxy.filing import Filing
 from acp_proxy.proxy.handover import Handovers
 from acp_proxy.proxy.load.lookups import Lookups
 from acp_proxy.proxy.load.machine import LoadMachine
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
-from acp_proxy.proxy.scribe import Scribe
 from acp_proxy.proxy.session_list import refusal
-from acp_proxy.proxy.session_log import STRANGERS, SessionLog
+from acp_proxy.proxy.session_log import STRANGERS, HeldEntries, MessageLog, SessionLog
 from acp_proxy.proxy.unstable_methods import UnstableMethods
 from acp_proxy.transcript.titles import RECORD_MARK
 
@@ -57,28 +55,32 @@ class Connection:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._ledger = OpenRequests()
-        self._notebook = SessionLog(records=settings.records)
+        self._open_requests = OpenRequests()
+        self._log = SessionLog(records=settings.records)
         self._service = Service(settings.modes, is_wanted=settings.records and settings.serves)
-        self._filing = Filing()
-        self._names = Aliases()
+        self._held_entries = HeldEntries()
+        self._aliases = Aliases()
         self._shown_ids = ShownIds()
         self._handovers = Handovers()
-        self._loads = LoadMachine(self._notebook, self._names, self._handovers)
-        self._scribe = Scribe(self._ledger, self._notebook, self._loads.open_loads.is_in_question)
-        self._lookups = Lookups(self._service, self._ledger, self._notebook, self._loads, self._names, self._shown_ids)
-        self._drafts = UnstableMethods(self._service, self._ledger, self._notebook, self._loads, self._names)
+        self._machine = LoadMachine(self._log, self._aliases, self._handovers)
+        self._message_log = MessageLog(self._open_requests, self._log, self._machine.open_loads.is_in_question)
+        self._lookups = Lookups(
+            self._service, self._open_requests, self._log, self._machine, self._aliases, self._shown_ids
+        )
+        self._unstable_methods = UnstableMethods(
+            self._service, self._open_requests, self._log, self._machine, self._aliases
+        )
         self._said_crowded = False
         self._said_crowded = False
-        self._negotiation = Negotiation(settings, self._service, self._notebook, self._filing, self._loads)
+        self._negotiation = Negotiation(settings, self._service, self._log, self._held_entries, self._machine)
         self.pass_through = PassThrough(
-            self._notebook,
-            self._ledger,
-            self._scribe,
-            self._loads,
+            self._log,
+            self._open_requests,
+            self._message_log,
+            self._machine,
             self._handovers,
-            self._filing,
-            self._names,
+            self._held_entries,
+            self._aliases,
             self._shown_ids,
             self._lookups.shown,
         )
@@ -87,12 +89,12 @@ class Connection:
     @property
     def holds_too_much(self) -> bool:
         """Whether so much waits that the agent must not be read until a replay has ended."""
-        return self._loads.open_loads.holds_too_much
+        return self._machine.open_loads.holds_too_much
 
     def is_told_again(self, ended: ReplayEnded) -> bool:
         """Whether updates wait that may repeat what was replayed without a comparison. Then ``run`` must compare
         before it passes ``ended`` to ``handle``."""
-        return ended.is_unread and self._loads.open_loads.is_replayed_again(ended.request)
+        return ended.is_unread and self._machine.open_loads.is_replayed_again(ended.request)
 
     def handle(self, event: Event) -> list[Effect]:
         """Decide what to do about an event. Never raises on anything that a peer sends.
@@ -111,23 +113,23 @@ class Connection:
             case LinesRead(peer, lines):
                 effects = self._client_lines(lines) if peer is Peer.CLIENT else self._agent_lines(lines)
             case LineTooLong(peer, beginning):
-                effects = self._line_too_long(peer, beginning)
+                effects = self._note_gap(peer, beginning)
             case SessionFound():
                 effects = self._lookups.take_found(event)
             case ReplayEnded():
-                effects = self._loads.take_replay_end(event)
+                effects = self._machine.take_replay_end(event)
             case PastRead():
-                effects = self._loads.take_comparison(event)
+                effects = self._machine.take_comparison(event)
             case OutputTaken(request):
-                effects = self._loads.take_output(request)
+                effects = self._machine.take_output(request)
             case PageEmptied():
-                effects = self._drafts.page_emptied(event)
+                effects = self._unstable_methods.ask_next_page(event)
             case AgentEnded(how):
-                effects = self._agent_ended(how)
-        if not self._filing.is_named:
-            effects = self._filing.filed(effects)
-        effects = self._shown_ids.to_be_shown(self._lookups.shown.held(self._drafts.titled(effects)))
-        if self._notebook.is_crowded and not self._said_crowded:
+                effects = self._end(how)
+        if not self._held_entries.is_named:
+            effects = self._held_entries.hold_unnamed(effects)
+        effects = self._shown_ids.rename_effects(self._lookups.shown.hold(self._unstable_methods.amend_titles(effects)))
+        if self._log.is_crowded and not self._said_crowded:
             self._said_crowded = True
             effects.append(
                 Warn(
@@ -137,14 +139,14 @@ class Connection:
             )
         return effects
 
-    def _line_too_long(self, peer: Peer, beginning: bytes) -> list[Effect]:
+    def _note_gap(self, peer: Peer, beginning: bytes) -> list[Effect]:
         """A line of which no more is read: its bytes pass, and its session's transcript lacks it."""
         effects: list[Effect] = [
             Warn(f"a line of the {peer.value} is too long to be read. It passes unchanged, and is not recorded.")
         ]
         session = acp.session_in(beginning)
-        if session is not None and self._notebook.records:
-            effects += self._filing.filed([RecordGap(session, "EMSGSIZE")])
+        if session is not None and self._log.records:
+            effects += self._held_entries.hold_unnamed([RecordGap(session, "EMSGSIZE")])
         return effects
 
     # --- from the client
@@ -155,49 +157,49 @@ class Connection:
             line, message = self._negotiation.read(line)
             if self._shown_ids:
                 line, message = self._negotiation.read(self._shown_ids.from_client(line, message))
-            if unread := self._unread(message):
+            if unread := self._compare_first(message):
                 return [*effects, *unread, DecideLater(Peer.CLIENT, lines[at - 1 :])]
-            effects += self._filing.filed(self._from_client(line, message))
+            effects += self._held_entries.hold_unnamed(self._decide_client_message(line, message))
             if isinstance(effects[-1], FindSession) and at < len(lines):
                 return [*effects, DecideLater(Peer.CLIENT, lines[at:])]
         return effects
 
-    def _unread(self, message: Message) -> list[Effect]:
+    def _compare_first(self, message: Message) -> list[Effect]:
         """The comparison that a request must wait for, if what the agent sent about its session may be new."""
         if not isinstance(message, Request):
             return []
-        if message.method not in _SETTLING and not self._drafts.settles(message.method):
+        if message.method not in _SETTLING and not self._unstable_methods.is_settling(message.method):
             return []
-        return self._loads.compare_first(acp.session_id(message.params))
+        return self._machine.compare_first(acp.session_id(message.params))
 
-    def _from_client(self, line: bytes, message: Message) -> list[Effect]:
-        if isinstance(message, Request) and (ours := self._answered_here(line, message)) is not None:
+    def _decide_client_message(self, line: bytes, message: Message) -> list[Effect]:
+        if isinstance(message, Request) and (ours := self._answer_here(line, message)) is not None:
             return ours
-        effects = self._settled(message)
+        effects = self._settle(message)
         if isinstance(message, Request) and message.method == acp.INITIALIZE:
-            self._negotiation.asked(message.params)
-        effects += [*self._scribe.recorded(Peer.CLIENT, message), Forward(Peer.AGENT, self._outward(line, message))]
+            self._negotiation.take_request(message.params)
+        effects += [*self._message_log.record(Peer.CLIENT, message), Forward(Peer.AGENT, self._to_agent(line, message))]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
-            effects += self._loads.cancel(message)
+            effects += self._machine.cancel(message)
         return effects
 
-    def _settled(self, message: Message) -> list[Effect]:
+    def _settle(self, message: Message) -> list[Effect]:
         """Settle what the agent sent about a session before the client's prompt, rewind or close, or its words into a
         turn: without a turn, they begin one that has no end."""
         session = acp.session_id(message.params) if isinstance(message, Request) else None
         if not isinstance(message, Request) or session is None:
             return []
         if message.method == acp.PROMPT:
-            return self._loads.prompt(session, message)
-        begins_turn = message.method == acp.STEERING and not self._notebook.is_live(session)
+            return self._machine.prompt(session, message)
+        begins_turn = message.method == acp.STEERING and not self._log.is_live(session)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
-        return self._loads.close(session) if ends else []
+        return self._machine.close(session) if ends else []
 
-    def _answered_here(self, line: bytes, request: Request) -> list[Effect] | None:
+    def _answer_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that is not simply forwarded; None for all other requests."""
         ours = self._service.ours
         if request.method in (acp.LOAD, acp.RESUME):
-            if not self._notebook.records:
+            if not self._log.records:
                 return None
             try:
                 session = acp.required_text(request.params, "sessionId")
@@ -210,37 +212,37 @@ class Connection:
         if (looked_up := self._lookups.look_up_first(line, request)) is not None:
             return looked_up
         try:
-            if (served := self._drafts.answered(line, request)) is not None:
+            if (served := self._unstable_methods.serve(line, request)) is not None:
                 return served
             if request.method == acp.LIST and capabilities.LIST in ours:
                 cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
                 if cwd is not None and not acp.is_absolute(cwd):
                     raise acp.InvalidParams("cwd must be an absolute path")
-                archived, service = self._drafts.archive_filter(request.params), self._service
+                archived, service = self._unstable_methods.archive_filter(request.params), self._service
                 return [ListSessions(request.id, cwd, cursor, service.directories, archived, service.continues)]
             if request.method == acp.DELETE and self._service.deletes(request.params):
                 session = acp.required_text(request.params, "sessionId")
-                forgotten = self._notebook.deleted(session)
-                return [*forgotten, *self._loads.forget_session(session), DeleteSession(session, request.id)]
-            if request.method == acp.DELETE and self._notebook.records and self._service.is_known:
+                forgotten = self._log.delete(session)
+                return [*forgotten, *self._machine.forget_session(session), DeleteSession(session, request.id)]
+            if request.method == acp.DELETE and self._log.records and self._service.is_known:
                 return self._lookups.look_up_to_delete(line, request)
         except acp.InvalidParams as problem:
             return [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
         return None
 
-    def _outward(self, line: bytes, message: Message) -> bytes:
+    def _to_agent(self, line: bytes, message: Message) -> bytes:
         """A line from the client as the agent gets it: unchanged, unless the agent has another id of the session."""
-        if not self._names:
+        if not self._aliases:
             return line
         if isinstance(message, Request) and message.method == acp.PROMPT:
-            line = self._handovers.carried(line, message, acp.session_id(message.params) or "")
-        return self._names.to_agent(line, message)
+            line = self._handovers.add_record(line, message, acp.session_id(message.params) or "")
+        return self._aliases.to_agent(line, message)
 
     # --- from the agent
 
     def _agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
-        if self._notebook.records and any(RECORD_MARK in line for line in lines):
+        if self._log.records and any(RECORD_MARK in line for line in lines):
             lines = [left for line in lines if (left := handover.without_title(line)) is not None]
         at, count = 0, len(lines)
         while at < count:
@@ -253,218 +255,222 @@ class Connection:
                 data = b"".join(lines[first:at])
                 effects += [Forward(Peer.CLIENT, data, first=True), RecordUpdates(session, data)]
                 continue
-            if self._names:
-                line = self._names.to_client(line, jsonrpc.read_message(line))
-            effects += self._filing.filed(self._from_agent(line, jsonrpc.read_message(line)))
+            if self._aliases:
+                line = self._aliases.to_client(line, jsonrpc.read_message(line))
+            effects += self._held_entries.hold_unnamed(self._take_agent_line(line, jsonrpc.read_message(line)))
             self.pass_through.forget()
             if effects and isinstance(next := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, *lines[at:]])]
         return effects
 
-    def _from_agent(self, line: bytes, message: Message) -> list[Effect]:
-        effects = self._begun_before(message) if self._handovers.has_begun else []
+    def _take_agent_line(self, line: bytes, message: Message) -> list[Effect]:
+        effects = self._release_held(message) if self._handovers.is_holding else []
         if effects and isinstance(next := effects[-1], DecideLater):
             return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, line])]
-        return [*effects, *self._decided(line, message)]
+        return [*effects, *self._decide_agent_message(line, message)]
 
-    def _begun_before(self, message: Message) -> list[Effect]:
+    def _release_held(self, message: Message) -> list[Effect]:
         """Send and record what only began like a record, if this message shows that: it is about the same session."""
         session = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
-        if isinstance(message, Response) and (found := self._ledger.first(Peer.CLIENT, message.id)) is not None:
+        if isinstance(message, Response) and (found := self._open_requests.find(Peer.CLIENT, message.id)) is not None:
             session = found.session
         if session is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
             return []  # ``without_record`` decides on an update
-        return self._said(self._handovers.begun(session))
+        return self._decide_released(self._handovers.release_held(session))
 
-    def _said(self, lines: list[bytes]) -> list[Effect]:
+    def _decide_released(self, lines: list[bytes]) -> list[Effect]:
         """Updates of which it is known that they are no record's. If one is decided on later, so are the rest: until
         then they wait once more."""
         effects: list[Effect] = []
         for at, line in enumerate(lines, 1):
             message = jsonrpc.read_message(line)
             if isinstance(message, Notification):
-                effects += self._known(acp.session_id(message.params), line, message)
+                effects += self._take_known_update(acp.session_id(message.params), line, message)
             if effects and isinstance(next := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, *lines[at:]])]
         return effects
 
-    def _decided(self, line: bytes, message: Message) -> list[Effect]:
+    def _decide_agent_message(self, line: bytes, message: Message) -> list[Effect]:
         match message:
             case Opaque(is_json=False):
                 return [WriteToStderr(line)]
             case Notification(method=acp.UPDATE, params=params):
-                return self._update(line, message, acp.session_id(params))
+                return self._take_update(line, message, acp.session_id(params))
             case Response():
-                return self._response(line, message)
+                return self._take_response(line, message)
             case Request(params=params):
                 session = acp.session_id(params)
                 effects: list[Effect] = [
-                    *self._loads.send_waiting(session),
-                    *self._scribe.recorded(Peer.AGENT, message),
+                    *self._machine.send_waiting(session),
+                    *self._message_log.record(Peer.AGENT, message),
                 ]
-                return effects + self._loads.send_request(session, line)
-            case Notification(method=method) if (rows := self._rows(method, line)) is not None:
+                return effects + self._machine.send_request(session, line)
+            case Notification(method=method) if (rows := self._amend_rows(method, line)) is not None:
                 return [rows]
             case Notification(method=method, params=params):
                 session = (
-                    self._loads.open_loads.find_held_request(params)
+                    self._machine.open_loads.find_held_request(params)
                     if method == acp.CANCEL_REQUEST
                     else acp.session_id(params)
                 )
-                effects = [*self._loads.send_waiting(session), *self._scribe.recorded(Peer.AGENT, message)]
-                return effects + self._loads.send(session, line)
+                effects = [*self._machine.send_waiting(session), *self._message_log.record(Peer.AGENT, message)]
+                return effects + self._machine.send(session, line)
             case Batch() | Opaque():
-                return [*self._scribe.recorded(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
+                return [*self._message_log.record(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
     def _title_line(self, session: str) -> list[bytes]:
         """An update with the title made from the prompts, if the list has that too, so that both show the same."""
-        title = self._notebook.title(session) if self._service.titles else None
+        title = self._log.take_title(session) if self._service.titles else None
         return (
             [session_list.update(session, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})]
             if title is not None
             else []
         )
 
-    def _titled(self, session: str) -> list[Effect]:
+    def _send_title(self, session: str) -> list[Effect]:
         """Send the title made from the prompts, as ``_title_line`` has it."""
-        return [effect for line in self._title_line(session) for effect in self._loads.send(session, line)]
+        return [effect for line in self._title_line(session) for effect in self._machine.send(session, line)]
 
-    def _update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
+    def _take_update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
         if session is not None and self._may_be_opened_for_us(session):
-            is_clients = self._ledger.is_open(Peer.CLIENT, acp.NEW, acp.FORK)  # it may be; then the update passes
-            let_go = self._handovers.unnamed.wait(line, is_with_client=is_clients)
+            is_clients = self._open_requests.is_open(
+                Peer.CLIENT, acp.NEW, acp.FORK
+            )  # it may be; then the update passes
+            let_go = self._handovers.unnamed.hold(line, is_with_client=is_clients)
             if not is_clients:
                 return [Forward(Peer.CLIENT, let_go)] if let_go else []
         if session in self._handovers.unwanted:
             return []
-        if session is not None and self._handovers.is_briefed(session):
-            said = self._handovers.without_record(session, line, message)
+        if session is not None and self._handovers.may_repeat_record(session):
+            said = self._handovers.cut_record(session, line, message)
             if said != [line]:
-                return self._said(said)
-        return self._known(session, line, message)
+                return self._decide_released(said)
+        return self._take_known_update(session, line, message)
 
-    def _known(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
+    def _take_known_update(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
         """An update of which it is known that it is no record's."""
         state = self._negotiation.dialect.state(acp.member(message.params, "update"))
         if session is not None and state is not None:
-            return self._state_told(session, state, line, message)
-        return self._told(session, line, message)
+            return self._take_state(session, state, line, message)
+        return self._send_update(session, line, message)
 
-    def _told(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
-        load = self._loads.open_loads.current(session) if session is not None else None
+    def _send_update(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
+        load = self._machine.open_loads.current(session) if session is not None else None
         if load is not None:
-            return self._loads.take_update(load, line, message)
-        return [Forward(Peer.CLIENT, line, first=True), *self._scribe.recorded(Peer.AGENT, message)]
+            return self._machine.take_update(load, line, message)
+        return [Forward(Peer.CLIENT, line, first=True), *self._message_log.record(Peer.AGENT, message)]
 
-    def _state_told(self, session: str, state: str, line: bytes, message: Notification) -> list[Effect]:
+    def _take_state(self, session: str, state: str, line: bytes, message: Notification) -> list[Effect]:
         """The agent says that it works on a session, or that nothing is under way, which ends turns."""
         if state == versions.BUSY:
-            self._notebook.busy(session)
-            return self._told(session, line, message)
-        was_live = self._notebook.is_live(session)
-        waited = self._loads.send_waiting_in_turn(session) if was_live else []
-        ended = self._notebook.idle(session)
-        titled = self._titled(session) if ended else []
-        delivered = self._loads.complete_handover(session, None, succeeded=state == versions.IDLE) if ended else []
-        told = [*waited, *titled, *self._told(session, line, message), *ended, *delivered]
-        return [*told, *self._loads.end_turn(session)] if was_live else told
+            self._log.begin_work(session)
+            return self._send_update(session, line, message)
+        was_live = self._log.is_live(session)
+        waited = self._machine.send_waiting_in_turn(session) if was_live else []
+        ended = self._log.end_work(session)
+        titled = self._send_title(session) if ended else []
+        delivered = self._machine.complete_handover(session, None, succeeded=state == versions.IDLE) if ended else []
+        told = [*waited, *titled, *self._send_update(session, line, message), *ended, *delivered]
+        return [*told, *self._machine.end_turn(session)] if was_live else told
 
     def _may_be_opened_for_us(self, session: str) -> bool:
         if not self._handovers.is_asking:
             return False
-        return session not in self._notebook.sessions and not self._loads.open_loads.is_in_question(session)
+        return session not in self._log.sessions and not self._machine.open_loads.is_in_question(session)
 
-    def _named(self) -> list[Effect]:
+    def _release_unnamed(self) -> list[Effect]:
         """Decide on the updates that waited for the id of a session opened for acp-proxy."""
-        return self._agent_lines(self._handovers.unnamed.named(self._names))
+        return self._agent_lines(self._handovers.unnamed.release(self._aliases))
 
-    def _response(self, line: bytes, message: Response) -> list[Effect]:
-        if (load := self._handovers.asked_by_us(message.id)) is not None:
-            return [*self._loads.take_new_session(load, line, message), *self._named()]
-        if (ours := self._drafts.response(line, message)) is not None:
+    def _take_response(self, line: bytes, message: Response) -> list[Effect]:
+        if (load := self._handovers.take_asked(message.id)) is not None:
+            return [*self._machine.take_new_session(load, line, message), *self._release_unnamed()]
+        if (ours := self._unstable_methods.take_response(line, message)) is not None:
             return ours
-        found = self._ledger.take(Peer.CLIENT, message.id)
+        found = self._open_requests.take(Peer.CLIENT, message.id)
         if found is None:
             return [Forward(Peer.CLIENT, line)]
-        if (load := self._loads.open_loads.of(found.request)) is not None:
-            return [*self._loads.take_answer(load, line, message), *self._scribe.nothing_opens()]
+        if (load := self._machine.open_loads.of(found.request)) is not None:
+            return [*self._machine.take_answer(load, line, message), *self._message_log.release_waiting()]
         if found.request.method == acp.PROMPT and found.session is not None:
-            return self._prompt_answered(found, found.session, line, message)
+            return self._take_prompt_answer(found, found.session, line, message)
         fork = acp.session_id(message.result) if found.request.method == acp.FORK else None
-        told = self._notebook.told_before(fork) if fork is not None else []
-        effects: list[Effect] = [*self._scribe.answered(found, message)]
+        told = self._log.take_waiting(fork) if fork is not None else []
+        effects: list[Effect] = [*self._message_log.record_answer(found, message)]
         service = self._service
-        is_amended = service.amends and self._notebook.records
+        is_amended = service.amends and self._log.records
         match found.request.method:
             case acp.INITIALIZE:
-                return effects + self._negotiation.answered(line, message)
-            case acp.FORK if fork is not None and self._notebook.records:
-                self._loads.add_fork(found.request, fork, told)
+                return effects + self._negotiation.take_answer(line, message)
+            case acp.FORK if fork is not None and self._log.records:
+                self._machine.add_fork(found.request, fork, told)
             case acp.LIST if capabilities.LIST not in self._service.ours and is_amended and message.error is None:
-                return [*effects, self._drafts.listed(line, found.request, message.result)]
+                return [*effects, self._unstable_methods.amend_page(line, found.request, message.result)]
             case acp.STEERING if found.session is not None and acp.is_steered(message.result):
                 if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
-                    effects += self._notebook.steered(found.session, found.request.raw)
-            case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
-                effects += self._notebook.deleted(found.session)
-                effects += [*self._loads.forget_session(found.session), DeleteSession(found.session)]
-            case method if method in session_index.METHODS and message.error is None and self._notebook.records:
-                return [*effects, *self._index_answered(line, found, message)]
+                    effects += self._log.record_steering(found.session, found.request.raw)
+            case acp.DELETE if found.session is not None and message.error is None and self._log.records:
+                effects += self._log.delete(found.session)
+                effects += [*self._machine.forget_session(found.session), DeleteSession(found.session)]
+            case method if method in session_index.METHODS and message.error is None and self._log.records:
+                return [*effects, *self._take_index_answer(line, found, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
 
-    def _index_answered(self, line: bytes, found: OpenRequest, message: Response) -> list[Effect]:
+    def _take_index_answer(self, line: bytes, found: OpenRequest, message: Response) -> list[Effect]:
         """An answer that may be about the agent's index of sessions."""
         offers = self._service.native | self._service.index
         if found.session is not None:
             followed = session_index.followed(found.request, found.session, message.result, offers)
             return [*([followed] if followed is not None else []), Forward(Peer.CLIENT, line)]
-        return [self._rows(found.request.method, line, found.request.params) or Forward(Peer.CLIENT, line)]
+        return [self._amend_rows(found.request.method, line, found.request.params) or Forward(Peer.CLIENT, line)]
 
-    def _rows(self, method: str, line: bytes, asked: object = None) -> Effect | None:
+    def _amend_rows(self, method: str, line: bytes, asked: object = None) -> Effect | None:
         """What to do with a line that has rows of the agent's index of sessions; None if that is not one. ``asked``:
         the parameters of the request that it answers."""
-        if not (self._service.index and self._service.amends and self._notebook.records):
+        if not (self._service.index and self._service.amends and self._log.records):
             return None
-        renamed = self._ledger.sessions(Peer.CLIENT, acp.RENAMES)
+        renamed = self._open_requests.sessions(Peer.CLIENT, acp.RENAMES)
         service = self._service
         page = session_index.rows(method, line, service.index, titles=service.titles, renamed=renamed, asked=asked)
         if page is None:
             return None
         return replace(page, ours=self._shown_ids.ours, directories=service.directories, continues=service.continues)
 
-    def _prompt_answered(self, found: OpenRequest, session: str, line: bytes, message: Response) -> list[Effect]:
+    def _take_prompt_answer(self, found: OpenRequest, session: str, line: bytes, message: Response) -> list[Effect]:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
         id = found.request.id
         if self._negotiation.dialect.accepts(message):
-            accepted = self._notebook.prompt_accepted(session, message.raw, id)
+            accepted = self._log.accept_prompt(session, message.raw, id)
             is_over = EndTurn(session) in accepted  # its turn has ended before
             over = (
-                [*self._titled(session), *self._loads.complete_handover(session, id, succeeded=True)] if is_over else []
+                [*self._send_title(session), *self._machine.complete_handover(session, id, succeeded=True)]
+                if is_over
+                else []
             )
-            return [*accepted, *self._loads.end_turn(session), *over, *self._loads.send(session, line)]
-        first = self._handovers.refused_first(session, id, message.error)
+            return [*accepted, *self._machine.end_turn(session), *over, *self._machine.send(session, line)]
+        first = self._handovers.take_refused_prompt(session, id, message.error)
         if first is not None and self._service.modes.handover != capabilities.NEVER:
             load, prompt = first
-            self._ledger.add(Peer.CLIENT, prompt, session)
+            self._open_requests.add(Peer.CLIENT, prompt, session)
             return self._lookups.ask_again(load, prompt, line)
-        effects = self._loads.send_waiting_in_turn(session)
-        effects += self._loads.complete_handover(session, id, succeeded=message.error is None)
-        effects += [*self._scribe.answered(found, message), *self._loads.end_turn(session)]
-        return [*effects, *self._titled(session), *self._loads.send(session, line)]
+        effects = self._machine.send_waiting_in_turn(session)
+        effects += self._machine.complete_handover(session, id, succeeded=message.error is None)
+        effects += [*self._message_log.record_answer(found, message), *self._machine.end_turn(session)]
+        return [*effects, *self._send_title(session), *self._machine.send(session, line)]
 
-    def _agent_ended(self, how: str) -> list[Effect]:
-        effects = self._said(self._handovers.agent_ended())
-        for session, id in self._notebook.accepted():
-            effects += self._loads.send_waiting_in_turn(session)
-            effects += self._notebook.prompt_failed(session, how, id)
-        for found in list(self._ledger.of(Peer.CLIENT)):
+    def _end(self, how: str) -> list[Effect]:
+        effects = self._decide_released(self._handovers.release_all())
+        for session, id in self._log.find_accepted():
+            effects += self._machine.send_waiting_in_turn(session)
+            effects += self._log.fail_prompt(session, how, id)
+        for found in list(self._open_requests.find_all(Peer.CLIENT)):
             request = found.request
             if request.method == acp.PROMPT and found.session is not None:
-                effects += self._loads.send_waiting_in_turn(found.session)
-                effects += self._notebook.prompt_failed(found.session, how, request.id)
-            if self._loads.open_loads.of(request) is None:
+                effects += self._machine.send_waiting_in_turn(found.session)
+                effects += self._log.fail_prompt(found.session, how, request.id)
+            if self._machine.open_loads.of(request) is None:
                 effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, how))
-        effects += [*self._loads.end(how), *self._named(), *self._lookups.fail(how)]
-        effects += [*self._drafts.failed(how), *self._notebook.agent_ended()]
-        self._ledger.clear()
-        return [*effects, *self._scribe.nothing_opens()]
+        effects += [*self._machine.end(how), *self._release_unnamed(), *self._lookups.fail(how)]
+        effects += [*self._unstable_methods.end(how), *self._log.end()]
+        self._open_requests.clear()
+        return [*effects, *self._message_log.release_waiting()]

@@ -93,8 +93,8 @@ def notice(session: str) -> bytes:
     return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": update})
 
 
-def with_brief(line: bytes, brief: str, attached: Sequence[bytes] = ()) -> bytes:
-    """A prompt with the record (``brief``) and what is attached to it as blocks before the user's.
+def with_record(line: bytes, record: str, attached: Sequence[bytes] = ()) -> bytes:
+    """A prompt with the record (``record``) and what is attached to it as blocks before the user's.
 
     Raises ValueError, KeyError.
     """
@@ -102,7 +102,7 @@ def with_brief(line: bytes, brief: str, attached: Sequence[bytes] = ()) -> bytes
     params = json_splice.members(text, json_splice.whole(text)[0])["params"]
     start, _ = json_splice.members(text, params[0])["prompt"]
     blocks = json_splice.elements(text, start)
-    new = ",".join(each.decode() for each in (jsonrpc.dump({"type": "text", "text": brief}), *attached))
+    new = ",".join(each.decode() for each in (jsonrpc.dump({"type": "text", "text": record}), *attached))
     at = blocks[0][0] if blocks else start + 1
     return json_splice.encode(json_splice.replaced(text, [((at, at), f"{new}," if blocks else new)]))
 
@@ -123,7 +123,7 @@ def without_title(line: bytes) -> bytes | None:
         return line
 
 
-def without_record(line: bytes, briefed: "RepeatedRecord") -> bytes | None:
+def without_record(line: bytes, repeated: "RepeatedRecord") -> bytes | None:
     """A whole user message without the record; None if it has nothing else. Raises ValueError, KeyError."""
     text = json_splice.decode(line)
     start = json_splice.whole(text)[0]
@@ -131,17 +131,17 @@ def without_record(line: bytes, briefed: "RepeatedRecord") -> bytes | None:
         start = json_splice.members(text, start)[key][0]
     content = json_splice.members(text, start)["content"]
     blocks = [text[start:end] for start, end in json_splice.elements(text, content[0])]
-    left = [kept for block in blocks if (kept := _block_without_record(block, briefed)) is not None]
+    left = [kept for block in blocks if (kept := _block_without_record(block, repeated)) is not None]
     if left == blocks:
         return line
     return json_splice.encode(json_splice.replaced(text, [(content, f"[{','.join(left)}]")])) if left else None
 
 
-def _block_without_record(block: str, briefed: "RepeatedRecord") -> str | None:
-    if briefed.is_attached(jsonrpc.look(json_splice.encode(block))):
+def _block_without_record(block: str, repeated: "RepeatedRecord") -> str | None:
+    if repeated.is_attached(jsonrpc.look(json_splice.encode(block))):
         return None
     said = acp.text(jsonrpc.look(json_splice.encode(block)), "text") or ""
-    left = briefed.message(said)
+    left = repeated.cut_message(said)
     if left == said:
         return block
     span = json_splice.members(block)["text"]
@@ -151,8 +151,8 @@ def _block_without_record(block: str, briefed: "RepeatedRecord") -> str | None:
 class RepeatedRecord:
     """Finds what an agent repeats of the record that it was given, since clients must not see it."""
 
-    def __init__(self, brief: str, attached: Sequence[bytes] = ()) -> None:
-        self._brief = self._left = brief
+    def __init__(self, record: str, attached: Sequence[bytes] = ()) -> None:
+        self._record = self._left = record
         self._attached = [_content(jsonrpc.parse(block)) for block in attached]
         self._expected: list[tuple[object, ...]] = []
         """What is attached and may follow, since the record was repeated."""
@@ -161,7 +161,7 @@ class RepeatedRecord:
         """Whether the text of a user chunk goes on with the record, after the chunks that were given to ``words``."""
         return self._left.startswith(text) or text.startswith(self._left)
 
-    def words(self, text: str) -> str | None:
+    def cut(self, text: str) -> str | None:
         """The text of a user chunk without the record; None: all of it is the record's if the rest of that follows.
 
         Agents echo prompts whole or in chunks; call it in order.
@@ -170,23 +170,23 @@ class RepeatedRecord:
             self._left = self._left[len(text) :]
             return None
         if not text.startswith(self._left):
-            self.begin_again()
+            self.start_over()
             return text
         rest = text[len(self._left) :].lstrip()
-        self.begin_again()
+        self.start_over()
         self._expected = self._attached.copy()
         return rest
 
-    def begin_again(self) -> None:
+    def start_over(self) -> None:
         """What was heard only began like the record. It may still come."""
-        self._left = self._brief
+        self._left = self._record
 
-    def message(self, text: str) -> str:
+    def cut_message(self, text: str) -> str:
         """The text of a whole user message, or of its first text block, without the record."""
-        if not text.startswith(self._brief):
+        if not text.startswith(self._record):
             return text
         self._expected = self._attached.copy()
-        return text[len(self._brief) :].lstrip()
+        return text[len(self._record) :].lstrip()
 
     def is_attached(self, block: object) -> bool:
         """Whether the content of a user chunk repeats what was attached to the record, behind that. Each is repeated
@@ -226,7 +226,7 @@ class Unnamed:
         self._lines: list[tuple[bytes, bool]] = []
         self._size = 0
 
-    def wait(self, line: bytes, *, is_with_client: bool) -> bytes:
+    def hold(self, line: bytes, *, is_with_client: bool) -> bytes:
         """Hold one more update. Returns what the client must get now: nothing, or everything if too much waits.
 
         ``is_with_client``: the client gets this update anyway, since it may have opened the session itself.
@@ -240,11 +240,11 @@ class Unnamed:
         lines, self._lines, self._size = self._lines, [], 0
         return b"".join(waited for waited, is_there in [*lines, (line, is_with_client)] if not is_there)
 
-    def named(self, names: Aliases) -> list[bytes]:
+    def release(self, aliases: Aliases) -> list[bytes]:
         """The updates still to decide on, after the agent's answer: all but those that the client has, unless they
         belong to the session opened for acp-proxy."""
         lines, self._lines, self._size = self._lines, [], 0
-        return [line for line, is_there in lines if not is_there or names.knows(line)]
+        return [line for line, is_there in lines if not is_there or aliases.knows(line)]
 
 
 class Handovers:
@@ -258,11 +258,11 @@ class Handovers:
         """By session: the record that its next prompt carries, and the blocks attached to it."""
         self._carried: dict[RequestId, str] = {}
         """By prompt: the session whose record it carries. Only unanswered prompts."""
-        self._briefed: dict[str, RepeatedRecord] = {}
+        self._repeated: dict[str, RepeatedRecord] = {}
         """By session: the record that the agent was given."""
-        self._begun: dict[str, list[bytes]] = {}
+        self._held: dict[str, list[bytes]] = {}
         """By session: the agent's last lines, if together they are a beginning of the record."""
-        self._begun_size = 0
+        self._held_size = 0
         self._opened: dict[str, str] = {}
         """By session: the agent's id of the new one, until the record is delivered; empty if it only catches up."""
         self._asked_for: dict[RequestId, Load] = {}
@@ -290,25 +290,25 @@ class Handovers:
         self._asked_for[id] = load
         return Forward(Peer.AGENT, line, own=True)
 
-    def asked_by_us(self, id: RequestId | None) -> Load | None:
+    def take_asked(self, id: RequestId | None) -> Load | None:
         """The load for which acp-proxy sent this request, or None. The request counts as answered from now on."""
         return self._asked_for.pop(id, None) if id is not None else None
 
-    def nobody_answers(self) -> None:
+    def forget_asked(self) -> None:
         """The agent has ended, and its answers will not come."""
         self._asked_for.clear()
 
-    def agent_ended(self) -> list[bytes]:
+    def release_all(self) -> list[bytes]:
         """Remove and return the lines that only began like a record. None waits from now on."""
-        self._briefed.clear()
-        return [line for session in list(self._begun) for line in self.begun(session)]
+        self._repeated.clear()
+        return [line for session in list(self._held) for line in self.release_held(session)]
 
-    def opened(self, session: str, agents: str) -> None:
+    def note_opened(self, session: str, agents: str) -> None:
         """The agent has opened a new session, which has got no record yet. ``agents``: its id."""
         self._opened[session] = agents
         self._carried = {prompt: each for prompt, each in self._carried.items() if each != session}
 
-    def catches_up(self, session: str) -> None:
+    def note_catching_up(self, session: str) -> None:
         """The agent's own session will get a record of what other machines recorded."""
         self._opened[session] = ""
 
@@ -318,7 +318,7 @@ class Handovers:
         """Whether the agent's session has not got its record yet."""
         return session in self._opened
 
-    def keep(self, session: str, record: str, attached: Sequence[bytes] = ()) -> None:
+    def keep_record(self, session: str, record: str, attached: Sequence[bytes] = ()) -> None:
         """Keep the record for the session's next prompt. Empty: nothing was said, so the prompt goes out unchanged.
 
         ``attached``: blocks that follow it. If too many bytes of them wait, those of the oldest record are dropped.
@@ -337,13 +337,13 @@ class Handovers:
         """Whether a record that says something waits for the session's next prompt."""
         return bool(self._records.get(session, ("", ()))[0])
 
-    def drop(self, session: str) -> None:
+    def forget_session(self, session: str) -> None:
         """Forget a session, since it was deleted."""
-        self.begun(session)
-        for kept in (self._records, self._briefed, self._opened, self._first):
+        self.release_held(session)
+        for kept in (self._records, self._repeated, self._opened, self._first):
             kept.pop(session, None)
 
-    def carried(self, line: bytes, prompt: Request, session: str) -> bytes:
+    def add_record(self, line: bytes, prompt: Request, session: str) -> bytes:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
         waits. ``prompt``: the same line, parsed."""
         record, attached = self._records.get(session, (None, ()))
@@ -355,12 +355,12 @@ class Handovers:
         if is_command(acp.member(prompt.params, "prompt")):
             return line
         with contextlib.suppress(ValueError, KeyError):  # not a valid prompt: the agent will refuse it
-            line = with_brief(line, record, attached)
+            line = with_record(line, record, attached)
             self._carried[prompt.id] = session
-            self._briefed[session] = RepeatedRecord(record, attached)
+            self._repeated[session] = RepeatedRecord(record, attached)
         return line
 
-    def delivered(self, prompt: RequestId, *, succeeded: bool) -> tuple[str, str] | None:
+    def take_delivered(self, prompt: RequestId, *, succeeded: bool) -> tuple[str, str] | None:
         """A prompt was answered. If that completes a handover, returns the session and the agent's new id of it; the
         id is empty if the agent's own session has caught up."""
         session = self._carried.pop(prompt, None)
@@ -370,62 +370,62 @@ class Handovers:
         agents = self._opened.pop(session, None)
         return (session, agents) if agents is not None else None
 
-    def turn_ended(self, session: str, *, succeeded: bool) -> tuple[str, str] | None:
+    def end_turn(self, session: str, *, succeeded: bool) -> tuple[str, str] | None:
         """The turn of the session's oldest prompts has ended, not with an answer. Returns what ``delivered`` does."""
         prompt = next((id for id, carried in self._carried.items() if carried == session), None)
-        return self.delivered(prompt, succeeded=succeeded) if prompt is not None else None
+        return self.take_delivered(prompt, succeeded=succeeded) if prompt is not None else None
 
-    def is_briefed(self, session: str) -> bool:
+    def may_repeat_record(self, session: str) -> bool:
         """Whether the agent was given a record of this session, so that its updates may repeat it."""
-        return session in self._briefed
+        return session in self._repeated
 
     @property
-    def has_begun(self) -> bool:
+    def is_holding(self) -> bool:
         """Whether lines wait since they may begin a record."""
-        return bool(self._begun)
+        return bool(self._held)
 
-    def begun(self, session: str) -> list[bytes]:
+    def release_held(self, session: str) -> list[bytes]:
         """Remove and return the agent's lines that only began like the session's record."""
-        lines = self._begun.pop(session, [])
-        self._begun_size -= sum(map(len, lines))
+        lines = self._held.pop(session, [])
+        self._held_size -= sum(map(len, lines))
         return lines
 
-    def without_record(self, session: str, line: bytes, message: Notification) -> list[bytes]:
+    def cut_record(self, session: str, line: bytes, message: Notification) -> list[bytes]:
         """An update without what it repeats of the record, after lines that only began like that.
 
         While the agent's user chunks are a beginning of the record, they wait: ``begun`` has them.
         """
-        briefed = self._briefed[session]
+        repeated = self._repeated[session]
         update = acp.member(message.params, "update")
         kind, content = acp.update_kind(update), acp.member(update, "content")
         text = acp.text(content, "text") if kind == update_kinds.USER_CHUNK else None
         begun: list[bytes] = []
-        if text is None or not briefed.goes_on(text):
-            briefed.begin_again()
-            begun = self.begun(session)
+        if text is None or not repeated.goes_on(text):
+            repeated.start_over()
+            begun = self.release_held(session)
         if text is None:
-            is_left_out = kind == update_kinds.USER_CHUNK and briefed.is_attached(content)
-            return begun if is_left_out else [*begun, *_whole_without_record(line, kind, briefed)]
-        if (words := briefed.words(text)) == text:
+            is_left_out = kind == update_kinds.USER_CHUNK and repeated.is_attached(content)
+            return begun if is_left_out else [*begun, *_whole_without_record(line, kind, repeated)]
+        if (words := repeated.cut(text)) == text:
             return [*begun, line]
         if words is not None:
-            self.begun(session)  # the record
+            self.release_held(session)  # the record
             return [*begun, *_with_words(line, words)]
-        self._begun.setdefault(session, []).append(line)
-        self._begun_size += len(line)
-        if self._begun_size > HELD_LIMIT:
-            briefed.begin_again()
-            begun += self.begun(session)
+        self._held.setdefault(session, []).append(line)
+        self._held_size += len(line)
+        if self._held_size > HELD_LIMIT:
+            repeated.start_over()
+            begun += self.release_held(session)
         return begun
 
     # --- a prompt sent again
 
-    def prompted_first(self, load: Load, prompt: Request) -> None:
+    def keep_first_prompt(self, load: Load, prompt: Request) -> None:
         """Remember the first prompt after a load, to send it again if the agent does not know the session."""
         if load.has_transcript and not load.is_handed_over and len(prompt.raw) <= RESENT_LIMIT:
             self._first[load.session] = load, prompt
 
-    def refused_first(self, session: str, prompt: RequestId, error: object) -> tuple[Load, Request] | None:
+    def take_refused_prompt(self, session: str, prompt: RequestId, error: object) -> tuple[Load, Request] | None:
         """The load and the prompt to send again; None if this answer does not say that the session is unknown.
 
         ``error``: of the prompt's answer. Forgets the prompt.
@@ -437,12 +437,12 @@ class Handovers:
         return found
 
 
-def _whole_without_record(line: bytes, kind: str | None, briefed: RepeatedRecord) -> list[bytes]:
+def _whole_without_record(line: bytes, kind: str | None, repeated: RepeatedRecord) -> list[bytes]:
     """An update that is no text chunk of the user, without the record if it is a whole message; none if that is all."""
     if kind != update_kinds.USER_MESSAGE:
         return [line]
     try:
-        left = without_record(line, briefed)
+        left = without_record(line, repeated)
     except (ValueError, KeyError):
         return [line]
     return [left] if left is not None else []

@@ -6,23 +6,22 @@ from acp_proxy.protocol.versions import Dialect
 from acp_proxy.proxy import capabilities, session_index
 from acp_proxy.proxy.capabilities import Service, Settings
 from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, Warn
-from acp_proxy.proxy.filing import Filing
 from acp_proxy.proxy.load.machine import LoadMachine
-from acp_proxy.proxy.session_log import SessionLog
+from acp_proxy.proxy.session_log import HeldEntries, SessionLog
 
 
 class Negotiation:
     """What the client and the agent have agreed on. ``dialect``: of the version that they speak."""
 
     def __init__(
-        self, settings: Settings, service: Service, notebook: SessionLog, filing: Filing, loads: LoadMachine
+        self, settings: Settings, service: Service, log: SessionLog, held_entries: HeldEntries, machine: LoadMachine
     ) -> None:
         self.dialect = versions.V1
         self._settings = settings
         self._service = service
-        self._notebook = notebook
-        self._filing = filing
-        self._loads = loads
+        self._log = log
+        self._held_entries = held_entries
+        self._machine = machine
         self._initialize: object = None
         """The parameters of the client's ``initialize``."""
         self._recall: tuple[str, ...] = ()
@@ -35,54 +34,54 @@ class Negotiation:
             return line, message
         return given, self.dialect.meant(jsonrpc.read_message(given))
 
-    def asked(self, params: object) -> None:
+    def take_request(self, params: object) -> None:
         """The client has sent ``initialize`` with these parameters."""
         self._initialize = params
 
-    def answered(self, line: bytes, message: Response) -> list[Effect]:
+    def take_answer(self, line: bytes, message: Response) -> list[Effect]:
         """The agent has answered it."""
         if message.error is not None:
             return [Forward(Peer.CLIENT, line)]
         offer = capabilities.read_offer(message.result)
         service = self._service
         service.native, service.directories = offer.native, offer.directories
-        self._loads.takes = offer.takes
+        self._machine.takes = offer.takes
         service.is_known = service.titles = False
         service.index = frozenset()
         self._recall = ()
         if offer.dialect is None:
             # Lines of another version may mean something else, so nothing is recorded and nothing is served.
             said = jsonrpc.printable(jsonrpc.dump(offer.version).decode()) if offer.version is not None else "none"
-            return self._stood_aside(
+            return self._stand_aside(
                 line, f"the agent's protocolVersion is {said}, and acp-proxy records versions 1 and 2"
             )
         if offer.has_store(self._settings.store):
-            return self._stood_aside(line, "another acp-proxy, nearer to the agent, has the same store. Remove one.")
+            return self._stand_aside(line, "another acp-proxy, nearer to the agent, has the same store. Remove one.")
         self._recall = self._settings.recall if offer.starts_servers else ()
         if self._settings.records:
-            self._notebook.start()
-        effects: list[Effect] = self._speaks(offer.dialect)
-        if not self._filing.is_named:
-            effects += self._filing.named(IdentifyAgent(offer.name, offer.release))
+            self._log.start()
+        effects: list[Effect] = self._speak(offer.dialect)
+        if not self._held_entries.is_named:
+            effects += self._held_entries.name_agent(IdentifyAgent(offer.name, offer.release))
         line, service.ours = capabilities.served(line, offer, self._settings)
         service.is_known = service.is_wanted and offer.has_sessions
         service.index = session_index.offered(self._initialize, message.result)
-        self._loads.titles = capabilities.LIST in service.ours
-        self._loads.agent_lists = capabilities.LIST in offer.native
+        self._machine.titles = capabilities.LIST in service.ours
+        self._machine.agent_lists = capabilities.LIST in offer.native
         in_theirs = service.is_wanted and offer.dialect.fills_titles and service.modes.list != capabilities.AGENT
         service.titles = in_theirs or capabilities.LIST in service.ours
         return [*effects, Forward(Peer.CLIENT, line)]
 
-    def _speaks(self, spoken: Dialect) -> list[Effect]:
+    def _speak(self, spoken: Dialect) -> list[Effect]:
         """From here on, lines are of this version."""
         before, self.dialect = self.dialect, spoken
-        self._loads.kinds, self._loads.dialect = spoken.kinds(self._initialize), spoken
+        self._machine.kinds, self._machine.dialect = spoken.kinds(self._initialize), spoken
         return [ProtocolVersion(spoken.version)] if spoken is not before else []
 
-    def _stood_aside(self, line: bytes, why: str) -> list[Effect]:
+    def _stand_aside(self, line: bytes, why: str) -> list[Effect]:
         """Record nothing and serve nothing. ``line``: the answer to ``initialize``."""
-        self._notebook.stop()
-        self._filing.drop()
+        self._log.stop()
+        self._held_entries.drop()
         self._service.ours = ()
         warning = [Warn(f"nothing is recorded: {why}")] if self._settings.records else []
         return [*warning, Forward(Peer.CLIENT, line)]

@@ -67,12 +67,12 @@ class OpenRequests:
 
         ``asked``: who asked. ``id``: the answer's id.
         """
-        found = self.first(asked, id)
+        found = self.find(asked, id)
         if found is not None:
             self._close(found)
         return found
 
-    def first(self, asked: Peer, id: RequestId | None) -> OpenRequest | None:
+    def find(self, asked: Peer, id: RequestId | None) -> OpenRequest | None:
         """The request that ``take`` would return; it stays open."""
         waiting = self._open.get((asked, id)) if id is not None else None
         return waiting[0] if waiting is not None else None
@@ -81,7 +81,7 @@ class OpenRequests:
         """Whether this peer has an open request with this id."""
         return (asked, id) in self._open
 
-    def of(self, asked: Peer) -> Iterator[OpenRequest]:
+    def find_all(self, asked: Peer) -> Iterator[OpenRequest]:
         """This peer's open requests. Those with the same id come oldest first."""
         for (who, _), waiting in self._open.items():
             if who is asked:

@@ -7,13 +7,10 @@ it. Whatever is not recognised here goes to ``Connection.handle``, which would d
 from acp_proxy.protocol import acp, framing, jsonrpc
 from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Response
 from acp_proxy.proxy.aliases import Aliases, ShownIds
-from acp_proxy.proxy.filing import Filing
 from acp_proxy.proxy.handover import SESSION_INFO, Handovers
 from acp_proxy.proxy.load.machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.scribe import Scribe
-from acp_proxy.proxy.session_log import SessionLog
-from acp_proxy.proxy.shown_sessions import ShownSessions
+from acp_proxy.proxy.session_log import HeldEntries, MessageLog, SessionLog, ShownSessions
 
 _UPDATE_END = b"}}}\n"
 """The end of an update's line: the braces of the update, the parameters and the message."""
@@ -41,20 +38,20 @@ class PassThrough:
         self,
         log: SessionLog,
         open_requests: OpenRequests,
-        scribe: Scribe,
+        message_log: MessageLog,
         machine: LoadMachine,
         handovers: Handovers,
-        filing: Filing,
+        held_entries: HeldEntries,
         aliases: Aliases,
         shown_ids: ShownIds,
         shown: ShownSessions,
     ) -> None:
         self._log = log
         self._open_requests = open_requests
-        self._scribe = scribe
+        self._message_log = message_log
         self._machine = machine
         self._handovers = handovers
-        self._filing = filing
+        self._held_entries = held_entries
         self._aliases = aliases
         self._shown_ids = shown_ids
         self._shown = shown
@@ -129,14 +126,16 @@ class PassThrough:
         session, machine = self._session, self._machine
         self._is_allowed = (
             self._log.records  # else there is no transcript for them
-            and self._filing.is_named  # else entries wait, since the agent's name chooses their folder
+            and self._held_entries.is_named  # else entries wait, since the agent's name chooses their folder
             # Known here and not deleted, else its transcript is begun first, or not at all. And no terminal is open:
             # a tool call may show one, and then its output is noted.
-            and self._log.is_plain(session)
+            and self._log.needs_no_parsing(session)
             and self._aliases.client_of(session) is None  # else the client knows it by another id
             and self._shown_ids.shown(session) is None
             and not self._shown.holds(session)  # another agent's, which gets a transcript when it is prompted
-            and not self._handovers.is_briefed(session)  # it may repeat the record, which the client must not see
+            and not self._handovers.may_repeat_record(
+                session
+            )  # it may repeat the record, which the client must not see
             # Until the first turn after a load, an update may be of the past, and is compared first. In that turn it
             # is new, unless a replay still runs.
             and not machine.may_be_past(session)
@@ -156,7 +155,7 @@ class PassThrough:
             return isinstance(message, Request) and message.method not in _AGENT_REQUESTS
         if isinstance(message, Notification):
             return message.method not in _CLIENT_NOTIFICATIONS
-        return isinstance(message, Response) and self._open_requests.first(Peer.AGENT, message.id) is None
+        return isinstance(message, Response) and self._open_requests.find(Peer.AGENT, message.id) is None
 
     def _remember(self, message: Message, peer: Peer) -> bool:
         """Remember a request that has no other effect, or close one that is answered: a client's without a meaning
@@ -166,10 +165,10 @@ class PassThrough:
                 return False
             self._open_requests.add(peer, message, acp.session_id(message.params))
             return True
-        found = self._open_requests.first(peer.other, message.id) if isinstance(message, Response) else None
+        found = self._open_requests.find(peer.other, message.id) if isinstance(message, Response) else None
         if found is None or not _is_only_remembered(found.request.method, peer.other):
             return False
-        self._scribe.recorded(peer, message)
+        self._message_log.record(peer, message)
         return True
 
 

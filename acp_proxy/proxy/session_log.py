@@ -5,20 +5,30 @@ of memory. docs/transcript-format.md says what is recorded.
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Decision
-from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.protocol.jsonrpc import Peer, RequestId
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
+from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
+    DeleteSession,
+    Effect,
     EndTurn,
     ForgetSession,
+    ForTranscript,
+    IdentifyAgent,
+    ProtocolVersion,
+    RecordGap,
     Recording,
     RecordLine,
     RecordNote,
+    RecordUpdates,
 )
+from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.terminals import SessionTerminals, Terminals
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.rewinds import Point, encode_ids, fork_point
@@ -32,6 +42,8 @@ number of sessions; one that works with sub-agents all day names some hundreds."
 KNOWN_LIMIT = 4 * 1024 * 1024
 """The bytes for what is remembered of sessions, here and in the recorder: about two thousand sessions. Beyond that, the
 one that was used longest ago is forgotten, and begun again if a message names it."""
+HELD_ENTRIES = 200
+"""The most entries held of one session: the notes of a few loads, and the states after them."""
 _SESSION = 2048  # bytes that a session takes here and in the recorder, beside its texts
 _SECOND_CHANCES = 64  # sessions in a turn that are skipped when one must be forgotten
 
@@ -95,7 +107,7 @@ class SessionLog:
             known.prompts = [prompt for prompt in known.prompts if not prompt.cancelled]
         return self.is_live(session)
 
-    def cancelled(self, session: str | None) -> None:
+    def cancel(self, session: str | None) -> None:
         """The client cancels the session's turn."""
         known = self.sessions.get(session) if session is not None else None
         for prompt in known.prompts if known is not None else ():
@@ -117,14 +129,12 @@ class SessionLog:
         """Whether the session is open here."""
         return self.knows(session) and self.sessions[session].is_open
 
-    def is_plain(self, session: str) -> bool:
+    def needs_no_parsing(self, session: str) -> bool:
         """Whether the session's updates can be recorded without parsing them."""
         found = self.sessions.get(session)
         return found is not None and not found.deleted and not found.terminals.open
 
-    def opened(
-        self, session: str, method: str, params: object, result: object, *, anew: bool = False
-    ) -> list[Recording]:
+    def open(self, session: str, method: str, params: object, result: object, *, anew: bool = False) -> list[Recording]:
         """The agent has opened a session. Updates that came before its answer follow the note of that.
 
         ``method``, ``params``: of the request. ``result``: of the answer. ``anew``: it opened a new one instead.
@@ -132,9 +142,9 @@ class SessionLog:
         parent = acp.session_id(params) if method == acp.FORK else None
         point = fork_point(params) if method == acp.FORK else None
         origin = file_format.RECORDED if method == acp.NEW else file_format.PARTIAL
-        return self._opened(session, method, params, result, origin, parent=parent, point=point, anew=anew)
+        return self._open(session, method, params, result, origin, parent=parent, point=point, anew=anew)
 
-    def imported(
+    def begin_imported(
         self, session: str, params: object, result: object, told: list[bytes], states: list[bytes]
     ) -> list[Recording]:
         """The agent has loaded a session without a transcript: its replay begins one.
@@ -142,20 +152,20 @@ class SessionLog:
         ``told``, ``states``: lines of conversation and of state that came before its answer, without newlines.
         """
         kept = [RecordLine(session, Peer.AGENT, raw) for raw in (*told, *states)]
-        return self._opened(session, acp.LOAD, params, result, file_format.IMPORTED, before=kept)
+        return self._open(session, acp.LOAD, params, result, file_format.IMPORTED, before=kept)
 
-    def handed_over(self, session: str, new: str) -> list[Recording]:
+    def note_handover(self, session: str, new: str) -> list[Recording]:
         """The agent has got the record. ``new``: its id of the new session in which this one continues; empty if its
         own has caught up with other machines."""
-        return self._noted(
+        return self._note(
             session, {"type": file_format.HANDOVER, "to": new} if new else {"type": file_format.CAUGHT_UP}
         )
 
-    def renamed(self, session: str, new: str) -> list[Recording]:
+    def note_alias(self, session: str, new: str) -> list[Recording]:
         """From now on the agent knows the session by the id ``new``."""
-        return self._noted(session, {"type": file_format.ALIAS, "to": new})
+        return self._note(session, {"type": file_format.ALIAS, "to": new})
 
-    def replayed(
+    def note_replay(
         self, session: str, decision: Decision | None, ids: Mapping[tuple[str, bytes], str] | None = None
     ) -> list[Recording]:
         """Note whose replay a load has shown, and which rule decided. ``ids``: those of the user's messages in the
@@ -164,9 +174,9 @@ class SessionLog:
             return []
         shown = "transcript" if decision.has_shown_transcript else "agent"
         note = {"type": file_format.REPLAY, "shown": shown, "rule": decision.rule.number}
-        return self._noted(session, note | ({"users": encode_ids(ids)} if ids else {}))
+        return self._note(session, note | ({"users": encode_ids(ids)} if ids else {}))
 
-    def told_before(self, session: str) -> list[bytes]:
+    def take_waiting(self, session: str) -> list[bytes]:
         """Remove and return the conversation updates that wait for the answer that names their session."""
         waited = self._waiting.get(session, [])
         told = [(raw, update) for raw, update in waited if update_kinds.is_conversation(acp.update_kind(update))]
@@ -175,14 +185,14 @@ class SessionLog:
             self._waiting[session] = [item for item in waited if item not in told]
         return [raw for raw, _ in told]
 
-    def placed(self, session: str, params: object) -> list[Recording]:
+    def place(self, session: str, params: object) -> list[Recording]:
         """Remember the directory of a deleted session that the client tries to open: a prompt revives it there."""
         cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
-        known, forgotten = self._entered(session, len(cwd or "") + sum(map(len, directories)))
+        known, forgotten = self._enter(session, len(cwd or "") + sum(map(len, directories)))
         known.cwd, known.directories, known.deleted = cwd, directories, True
         return forgotten
 
-    def title(self, session: str) -> str | None:
+    def take_title(self, session: str) -> str | None:
         """The title made from a new session's prompts, if the client has none yet. Returned once."""
         known = self.sessions.get(session)
         if known is None or known.deleted or not known.untold:
@@ -190,12 +200,12 @@ class SessionLog:
         known.untold = False
         return known.titles.best
 
-    def title_told(self, session: str, update: object) -> None:
+    def note_title(self, session: str, update: object) -> None:
         """The agent has sent a ``session_info_update``, which may contain a title."""
         if acp.text(update, "title") is not None and session in self.sessions:
             self.sessions[session].untold = False
 
-    def _opened(
+    def _open(
         self,
         session: str,
         method: str,
@@ -211,7 +221,7 @@ class SessionLog:
         if not self.records:
             return []
         cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
-        known, forgotten = self._entered(session, len(cwd or "") + sum(map(len, directories)))
+        known, forgotten = self._enter(session, len(cwd or "") + sum(map(len, directories)))
         known.cwd, known.directories = cwd, directories
         if method == acp.NEW:
             known.deleted, known.untold, known.titles = False, True, Titles()
@@ -229,7 +239,7 @@ class SessionLog:
         names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
         note["mcpServers"] = [name for name in names if name is not None]
         begin = BeginTranscript(session, cwd, directories, origin, parent, point)
-        return [*forgotten, begin, *before, RecordNote(session, note), *self._no_longer_waiting(session)]
+        return [*forgotten, begin, *before, RecordNote(session, note), *self._take_waiting(session)]
 
     def start(self) -> None:
         """Record again."""
@@ -241,17 +251,17 @@ class SessionLog:
         self.sessions.clear()
         self._waiting.clear()
 
-    def nothing_opens(self) -> list[Recording]:
+    def release_waiting(self) -> list[Recording]:
         """No open request can name the session of the waiting updates, so they begin transcripts of their own."""
         begun: list[Recording] = []
         for session in list(self._waiting):
             if self._takes_in(session):
-                begun += self._begun(session)
+                begun += self._begin(session)
             else:
-                self._no_longer_waiting(session)
+                self._take_waiting(session)
         return begun
 
-    def update(self, session: str, raw: bytes, update: object, *, opening: bool) -> list[Recording]:
+    def record_update(self, session: str, raw: bytes, update: object, *, opening: bool) -> list[Recording]:
         """Record an update. ``raw``: its line without the newline. ``opening``: an open request may be what opens this
         session, so its updates wait for the answer."""
         if not self.records:
@@ -263,121 +273,121 @@ class SessionLog:
         known = self.sessions.get(session)
         if (known is not None and known.deleted) or not self._takes_in(session):
             return []
-        effects = self._begun(session)
+        effects = self._begin(session)
         known = self.sessions[session]
         known.terminals.refer(update)
         effects.append(RecordLine(session, Peer.AGENT, raw))
         if acp.update_kind(update) == update_kinds.SESSION_INFO:
-            self.title_told(session, update)
+            self.note_title(session, update)
             effects.append(EndTurn(session))
         return effects
 
-    def prompt(self, session: str, raw: bytes, blocks: object, id: RequestId | None = None) -> list[Recording]:
+    def record_prompt(self, session: str, raw: bytes, blocks: object, id: RequestId | None = None) -> list[Recording]:
         """Record a prompt, which begins a turn and revives a deleted session. ``blocks``: its content blocks."""
-        begun = self._turn_begun(session, id)
+        begun = self._begin_turn(session, id)
         if begun and (known := self.sessions[session]).untold:
             known.titles.consider(blocks)
         return [*begun, RecordLine(session, Peer.CLIENT, raw)] if begun else []
 
-    def steered(self, session: str, raw: bytes) -> list[Recording]:
+    def record_steering(self, session: str, raw: bytes) -> list[Recording]:
         """Record the user's words into a turn, which the agent has just taken. ``raw``: the line of the request."""
         if not self.records or self.is_deleted(session):
             return []
-        effects = [*self._begun(session), RecordLine(session, Peer.CLIENT, raw)]
+        effects = [*self._begin(session), RecordLine(session, Peer.CLIENT, raw)]
         return effects if self.is_live(session) else [*effects, EndTurn(session)]
 
-    def _turn_begun(self, session: str, id: RequestId | None) -> list[Recording]:
+    def _begin_turn(self, session: str, id: RequestId | None) -> list[Recording]:
         if not self.records:
             return []
-        effects = self._begun(session)
+        effects = self._begin(session)
         self.sessions.move_to_end(session)
         known = self.sessions[session]
         known.prompts.append(OpenPrompt(id))
         known.deleted, known.is_open = False, True
         return [*effects, BeginTurn(session)]
 
-    def prompt_answered(self, session: str, raw: bytes, id: RequestId | None = None) -> list[Recording]:
+    def record_answer(self, session: str, raw: bytes, id: RequestId | None = None) -> list[Recording]:
         """Record the agent's answer to a prompt, which ends the turn."""
         return self._end_turn(session, [RecordLine(session, Peer.AGENT, raw, acp.PROMPT)], id)
 
-    def prompt_accepted(self, session: str, raw: bytes, id: RequestId | None) -> list[Recording]:
+    def accept_prompt(self, session: str, raw: bytes, id: RequestId | None) -> list[Recording]:
         """Record the agent's answer to a prompt that does not end its turn."""
         known = self.sessions.get(session)
         prompt = next((each for each in known.prompts if each.id == id), None) if known is not None else None
         if prompt is not None:
             prompt.accepted = True
-        kept = self.keep(session, Peer.AGENT, raw, acp.PROMPT)
-        return [*kept, *self._ended(session, [prompt])] if prompt is not None and prompt.is_over else kept
+        kept = self.record_line(session, Peer.AGENT, raw, acp.PROMPT)
+        return [*kept, *self._end_prompts(session, [prompt])] if prompt is not None and prompt.is_over else kept
 
-    def busy(self, session: str) -> None:
+    def begin_work(self, session: str) -> None:
         """The agent has begun to work."""
         for prompt in self.sessions[session].prompts if session in self.sessions else ():
             prompt.was_busy, prompt.is_over = True, False
 
-    def idle(self, session: str) -> list[Recording]:
+    def end_work(self, session: str) -> list[Recording]:
         """The agent works no more: that ends the turns of the prompts that it has accepted, or accepts later although
         it has worked since they came."""
         known = self.sessions.get(session)
         for prompt in known.prompts if known is not None else ():
             prompt.is_over = prompt.was_busy
-        return self._ended(
+        return self._end_prompts(
             session, [prompt for prompt in known.prompts if prompt.accepted] if known is not None else []
         )
 
-    def accepted(self) -> list[tuple[str, RequestId | None]]:
+    def find_accepted(self) -> list[tuple[str, RequestId | None]]:
         """The accepted prompts whose turns have not ended, with their sessions."""
         return [(id, prompt.id) for id, known in self.sessions.items() for prompt in known.prompts if prompt.accepted]
 
-    def _ended(self, session: str, prompts: Sequence[OpenPrompt]) -> list[Recording]:
+    def _end_prompts(self, session: str, prompts: Sequence[OpenPrompt]) -> list[Recording]:
         known = self.sessions.get(session)
         if known is None or not prompts:
             return []
         known.prompts = [prompt for prompt in known.prompts if prompt not in prompts]
         return [] if known.deleted else [EndTurn(session)]
 
-    def prompt_failed(self, session: str, how: str, id: RequestId | None = None) -> list[Recording]:
+    def fail_prompt(self, session: str, how: str, id: RequestId | None = None) -> list[Recording]:
         """The agent ended before it answered a prompt. ``how``: what the note says."""
         note = {"type": file_format.FAILED, "method": acp.PROMPT, "message": how}
         return self._end_turn(session, [RecordNote(session, note)], id)
 
-    def keep(self, session: str | None, peer: Peer, raw: bytes, of: str | None = None) -> list[Recording]:
+    def record_line(self, session: str | None, peer: Peer, raw: bytes, of: str | None = None) -> list[Recording]:
         """Record any other line, if its session is recorded. ``of``: the method that a response answers."""
         if session is None or session not in self.sessions or self.sessions[session].deleted:
             return []
         return [RecordLine(session, peer, raw, of)]
 
-    def closed(self, session: str) -> list[Recording]:
+    def close(self, session: str) -> list[Recording]:
         """Note that the agent has closed the session."""
         if session in self.sessions:
             self.sessions[session].is_open = False
         return [
-            *self._terminals_noted(session),
-            *self._noted(session, {"type": file_format.CLOSED, "method": acp.CLOSE}),
+            *self._note_terminals(session),
+            *self._note(session, {"type": file_format.CLOSED, "method": acp.CLOSE}),
         ]
 
-    def _noted(self, session: str, note: Mapping[str, object]) -> list[Recording]:
+    def _note(self, session: str, note: Mapping[str, object]) -> list[Recording]:
         if session not in self.sessions or self.sessions[session].deleted:
             return []
         return [RecordNote(session, note)]
 
-    def deleted(self, session: str) -> list[Recording]:
+    def delete(self, session: str) -> list[Recording]:
         """The session was deleted: record nothing of it until it is prompted again."""
         if not self.records:
             return []
-        self._no_longer_waiting(session)
-        known, forgotten = self._entered(session)
+        self._take_waiting(session)
+        known, forgotten = self._enter(session)
         known.deleted = True
         return forgotten
 
-    def terminal_answered(self, session: str, method: str, params: object, result: object) -> None:
+    def answer_terminal(self, session: str, method: str, params: object, result: object) -> None:
         """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
         if session in self.sessions:
-            self._terminals.answered(self.sessions[session].terminals, method, params, result)
+            self._terminals.take_answer(self.sessions[session].terminals, method, params, result)
 
-    def terminal_released(self, session: str, params: object) -> list[Recording]:
+    def release_terminal(self, session: str, params: object) -> list[Recording]:
         """The agent has released a terminal: note its last state."""
         known = self.sessions.get(session)
-        return self._terminals.released(session, known.terminals, params) if known is not None else []
+        return self._terminals.release(session, known.terminals, params) if known is not None else []
 
     def _end_turn(self, session: str, last: list[Recording], id: RequestId | None) -> list[Recording]:
         known = self.sessions.get(session)
@@ -386,26 +396,26 @@ class SessionLog:
         answered = next((prompt for prompt in known.prompts if prompt.id == id), None)
         if answered is not None:
             known.prompts.remove(answered)
-        notes = self._terminals_noted(session)
+        notes = self._note_terminals(session)
         return [*notes, *last, EndTurn(session)] if not known.deleted else []
 
-    def agent_ended(self) -> list[Recording]:
+    def end(self) -> list[Recording]:
         """The agent has ended: note what became known of terminals since their sessions' last turns."""
-        return [note for session in self.sessions for note in self._terminals_noted(session)]
+        return [note for session in self.sessions for note in self._note_terminals(session)]
 
-    def _terminals_noted(self, session: str) -> list[Recording]:
+    def _note_terminals(self, session: str) -> list[Recording]:
         known = self.sessions.get(session)
-        notes = self._terminals.noted(session, known.terminals) if known is not None else []
+        notes = self._terminals.note(session, known.terminals) if known is not None else []
         return notes if known is not None and not known.deleted else []
 
-    def _begun(self, session: str) -> list[Recording]:
+    def _begin(self, session: str) -> list[Recording]:
         """Begin to record a session that was not opened here, unless that was done."""
-        known, forgotten = self._entered(session)
+        known, forgotten = self._enter(session)
         if known.begun:
             return forgotten
         known.begun = True
         begin = BeginTranscript(session, known.cwd, known.directories, file_format.PARTIAL)
-        return [*forgotten, begin, *self._no_longer_waiting(session)]
+        return [*forgotten, begin, *self._take_waiting(session)]
 
     def _takes_in(self, session: str) -> bool:
         """Whether a session is recorded: every known one, and ``STRANGERS`` others."""
@@ -415,7 +425,7 @@ class SessionLog:
         self._strangers += not self.is_crowded
         return not self.is_crowded
 
-    def _entered(self, session: str, texts: int | None = None) -> tuple[SessionState, list[Recording]]:
+    def _enter(self, session: str, texts: int | None = None) -> tuple[SessionState, list[Recording]]:
         """The session, which is remembered from here on, and the effects of forgetting others.
 
         ``texts``: the size of its new texts in bytes, if they change.
@@ -430,10 +440,10 @@ class SessionLog:
         self._size += known.size
         forgotten: list[Recording] = []
         while self._size > KNOWN_LIMIT and len(self.sessions) > 1:
-            forgotten += self._forgotten(session)
+            forgotten += self._forget_oldest(session)
         return known, forgotten
 
-    def _forgotten(self, needed: str) -> list[Recording]:
+    def _forget_oldest(self, needed: str) -> list[Recording]:
         """Forget the session that was used longest ago. Sessions in a turn are skipped, up to ``_SECOND_CHANCES``."""
         for _ in range(_SECOND_CHANCES):
             oldest = next(iter(self.sessions))
@@ -447,10 +457,199 @@ class SessionLog:
         self._terminals.forget(gone.terminals)
         return [ForgetSession(oldest)] if gone.begun else []
 
-    def _no_longer_waiting(self, session: str) -> list[Recording]:
+    def _take_waiting(self, session: str) -> list[Recording]:
         waited = self._waiting.pop(session, [])
         self._waiting_size -= sum(len(raw) for raw, _ in waited)
         for _, update in waited:
             if acp.update_kind(update) == update_kinds.SESSION_INFO:
-                self.title_told(session, update)
+                self.note_title(session, update)
         return [RecordLine(session, Peer.AGENT, raw) for raw, _ in waited]
+
+
+# --- messages
+
+
+class MessageLog:
+    """Connects the open_requests and the log."""
+
+    def __init__(self, open_requests: OpenRequests, log: SessionLog, is_in_question: Callable[[str], bool]) -> None:
+        """``is_in_question``: whether a session's updates may be its past. Then its load records them."""
+        self._open_requests = open_requests
+        self._log = log
+        self._is_in_question = is_in_question
+
+    def record(self, sender: Peer, message: Message) -> list[Recording]:
+        """The recording effects of a message or a batch. Enters requests as open, and closes answered ones."""
+        match message:
+            case Batch(messages=messages):
+                return [effect for item in messages for effect in self.record(sender, item)]
+            case Request(params=params, method=method):
+                return self._record_request(sender, message, method, acp.session_id(params))
+            case Notification(method=acp.UPDATE, params=params, raw=raw) if sender is Peer.AGENT:
+                session, update = acp.session_id(params), acp.member(params, "update")
+                if session is None or self._is_past(session, update):
+                    return []
+                opening = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
+                return self._log.record_update(session, raw, update, opening=opening)
+            case Notification(method=acp.CANCEL, params=params, raw=raw):
+                if sender is Peer.CLIENT:
+                    self._log.cancel(acp.session_id(params))
+                return self._log.record_line(acp.session_id(params), sender, raw)
+            case Response(id=id) if found := self._open_requests.take(sender.other, id):
+                return self.record_answer(found, message)
+            case _:
+                return []
+
+    def _record_request(self, sender: Peer, request: Request, method: str, session: str | None) -> list[Recording]:
+        if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
+            self._open_requests.add(sender, request, session, whole=method == acp.STEERING)
+        if session is None:
+            return []
+        if method == acp.PROMPT and sender is Peer.CLIENT:
+            return self._log.record_prompt(session, request.raw, acp.member(request.params, "prompt"), request.id)
+        if method == acp.TERMINAL_RELEASE:
+            return self._log.release_terminal(session, request.params)
+        return self._log.record_line(session, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
+
+    def record_answer(self, found: OpenRequest, response: Response) -> list[Recording]:
+        """The recording effects of an answer. ``found``: its request, which the open_requests has closed."""
+        request, session = found.request, found.session
+        method, succeeded = request.method, response.error is None
+        answerer = Peer.CLIENT if method == acp.REQUEST_PERMISSION else Peer.AGENT
+        if method in acp.OPENING:
+            if method in (acp.NEW, acp.FORK):
+                session = acp.session_id(response.result)
+            opened = succeeded and session is not None
+            effects = self._log.open(session or "", method, request.params, response.result) if opened else []
+            return effects + self.release_waiting()
+        if session is None:
+            return []
+        if method == acp.PROMPT:
+            return self._log.record_answer(session, response.raw, request.id)
+        if method == acp.CLOSE and succeeded:
+            return self._log.close(session)
+        if method in acp.TERMINALS:
+            self._log.answer_terminal(session, method, request.params, response.result)
+            return []
+        if method in acp.RECORDED_REQUESTS:
+            return self._log.record_line(session, answerer, response.raw, method)
+        return []
+
+    def release_waiting(self) -> list[Recording]:
+        """Record the updates that waited for an answer to name their session, unless such a request is still open."""
+        return [] if self._open_requests.is_open(Peer.CLIENT, *acp.OPENING) else self._log.release_waiting()
+
+    def _is_past(self, session: str, update: object) -> bool:
+        """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""
+        return self._is_in_question(session) and update_kinds.is_conversation(acp.update_kind(update))
+
+
+# --- what waits before it is recorded
+
+
+class HeldEntries:
+    """Holds recording effects until the agent has named itself, because the name chooses its folder in the store.
+
+    Holds at most about ``WAITING_LIMIT`` bytes, and nothing once a prompt comes. Does not change the order of effects
+    for the transcript.
+    """
+
+    def __init__(self) -> None:
+        self.is_named = False
+        """Whether the folder is known, so that nothing waits any more."""
+        self._waiting: list[Recording] = []
+        self._size = 0
+
+    def name_agent(self, name: IdentifyAgent) -> list[Recording]:
+        """The name is known: returns it and then everything that waited. From here on nothing waits."""
+        self.is_named = True
+        waited, self._waiting = self._waiting, []
+        return [name, *waited]
+
+    def drop(self) -> None:
+        """Discard what waits."""
+        self._waiting.clear()
+
+    def hold_unnamed(self, effects: list[Effect]) -> list[Effect]:
+        """The effects of one line that need not wait. Call it for each line, since a read may bring lines that must
+        wait and the agent's name after them."""
+        return effects if self.is_named else self._hold(effects)
+
+    def _hold(self, effects: list[Effect]) -> list[Effect]:
+        """Like ``filed``. A prompt, or too many bytes, end the waiting without a name."""
+        out: list[Effect] = []
+        for effect in effects:
+            if self.is_named or not isinstance(effect, ForTranscript):
+                out.append(effect)
+                continue
+            self._waiting.append(effect)
+            self._size += _size(effect)
+            if isinstance(effect, BeginTurn) or self._size > WAITING_LIMIT:
+                out += self.name_agent(IdentifyAgent(None, None))
+        return out
+
+
+def _size(effect: Recording) -> int:
+    match effect:
+        case RecordLine(raw=raw):
+            return len(raw)
+        case RecordUpdates(data=data):
+            return len(data)
+        case RecordNote(note=note):
+            return len(jsonrpc.dump(note))
+        case (
+            IdentifyAgent()
+            | ProtocolVersion()
+            | BeginTranscript()
+            | BeginTurn()
+            | EndTurn()
+            | ForgetSession()
+            | RecordGap()
+        ):
+            return 0
+
+
+class ShownSessions:
+    """The sessions of other agents that were opened here and not prompted.
+
+    Holds what would be recorded of them: a prompt makes the copy, and releases it. A session that is never prompted
+    leaves nothing behind.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, list[Effect]] = {}
+
+    def show(self, session: str) -> None:
+        """The client opens a session that has no copy yet."""
+        self._held.setdefault(session, [])
+
+    def holds(self, session: str) -> bool:
+        """Whether the session was opened here and not prompted since."""
+        return session in self._held
+
+    def hold(self, effects: list[Effect]) -> list[Effect]:
+        """The effects without what is held, and with what is released."""
+        return [each for effect in effects for each in self._hold_one(effect)] if self._held else effects
+
+    def _hold_one(self, effect: Effect) -> list[Effect]:
+        session = getattr(effect, "session", None)
+        held = self._held.get(session) if isinstance(session, str) else None
+        if held is None or session is None:
+            return [effect]
+        match effect:
+            case DeleteSession():
+                del self._held[session]
+                return [effect]
+            case BeginTurn():
+                return [*self._held.pop(session), effect]
+            case BeginTranscript():
+                self._held[session] = [replace(effect, parent=session)]
+            case EndTurn() | ForgetSession():
+                pass
+            case ForTranscript() if len(held) < HELD_ENTRIES:
+                held.append(effect)
+            case ForTranscript():
+                pass
+            case _:
+                return [effect]
+        return []

@@ -64,13 +64,13 @@ class Terminals:
     def __init__(self) -> None:
         self._shown_size = 0
 
-    def answered(self, known: SessionTerminals, method: str, params: object, result: object) -> None:
+    def take_answer(self, known: SessionTerminals, method: str, params: object, result: object) -> None:
         """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
         terminals, running = known.open, known.running
         if method == acp.TERMINAL_CREATE:
             if (id := acp.text(result, "terminalId")) is not None and self._has_room(_TERMINAL):
                 for before in (terminals, running):  # clients may use an id again
-                    self._dropped({id: before.pop(id)} if id in before else {})
+                    self._drop({id: before.pop(id)} if id in before else {})
                 terminals[id] = Terminal()
                 self._shown_size += _TERMINAL
             return
@@ -78,12 +78,12 @@ class Terminals:
         if (found := terminals.get(id) or running.get(id)) is None:
             return
         if method == acp.TERMINAL_OUTPUT:
-            self._told(found, result)
+            self._take_output(found, result)
         elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
             found.exit_status = _exit_status({key: result.get(key) for key in ("exitCode", "signal")})
             found.has_news = True
 
-    def _told(self, found: Terminal, result: object) -> None:
+    def _take_output(self, found: Terminal, result: object) -> None:
         if (output := acp.text(result, "output")) is None:
             return
         self._shown_size -= len(found.output or "")
@@ -94,7 +94,7 @@ class Terminals:
         found.is_final = acp.member(result, "exitStatus") is not None
         found.exit_status = _exit_status(acp.member(result, "exitStatus")) or found.exit_status
 
-    def released(self, session: str, known: SessionTerminals, params: object) -> list[Recording]:
+    def release(self, session: str, known: SessionTerminals, params: object) -> list[Recording]:
         """The agent has released a terminal: note its last state, or wait for the turn's end if no call shows it."""
         id = acp.text(params, "terminalId") or ""
         if id in known.open and not known.open[id].shown:
@@ -105,22 +105,22 @@ class Terminals:
                 terminals[id].released = True
         found = known.open.pop(id, None)
         if found is None and (found := known.running.pop(id, None)) is not None and not found.has_news:
-            self._dropped({id: found})
+            self._drop({id: found})
             return []
-        return _terminal_notes(session, self._dropped({id: found})) if found is not None else []
+        return _terminal_notes(session, self._drop({id: found})) if found is not None else []
 
-    def noted(self, session: str, known: SessionTerminals) -> list[Recording]:
+    def note(self, session: str, known: SessionTerminals) -> list[Recording]:
         """The notes at the end of a turn: of the terminals shown in it, and of earlier ones of which more is known."""
         if not (known.open or known.running):  # the usual case
             return []
         shown = {id: found for id, found in known.open.items() if found.shown}
-        self._dropped({id: found for id, found in known.open.items() if found.released and not found.shown})
+        self._drop({id: found for id, found in known.open.items() if found.released and not found.shown})
         known.open = {id: found for id, found in known.open.items() if not (found.shown or found.released)}
         notes = _terminal_notes(session, shown | {id: found for id, found in known.running.items() if found.has_news})
         known.running |= {id: found for id, found in shown.items() if not found.released}
         over = {id: found for id, found in known.running.items() if found.is_final}
         over |= {id: found for id, found in shown.items() if found.released}
-        self._dropped(over)
+        self._drop(over)
         known.running = {id: found for id, found in known.running.items() if id not in over}
         for found in known.running.values():  # what was noted need not stay in memory
             self._shown_size -= len(found.output or "")
@@ -129,12 +129,12 @@ class Terminals:
 
     def forget(self, known: SessionTerminals) -> None:
         """Forget a session's terminals."""
-        self._dropped(known.open | known.running)
+        self._drop(known.open | known.running)
 
     def _has_room(self, size: int) -> bool:
         return self._shown_size + size <= SHOWN_LIMIT
 
-    def _dropped(self, terminals: dict[str, Terminal]) -> dict[str, Terminal]:
+    def _drop(self, terminals: dict[str, Terminal]) -> dict[str, Terminal]:
         """Give back the memory of these terminals, and return them."""
         self._shown_size -= sum(each.size for each in terminals.values())
         return terminals

@@ -40,13 +40,13 @@ class UnstableMethods:
     """The drafts that acp-proxy serves on one connection."""
 
     def __init__(
-        self, service: Service, ledger: OpenRequests, notebook: SessionLog, loads: LoadMachine, names: Aliases
+        self, service: Service, open_requests: OpenRequests, log: SessionLog, machine: LoadMachine, aliases: Aliases
     ) -> None:
         self._service = service
-        self._ledger = ledger
-        self._notebook = notebook
-        self._loads = loads
-        self._names = names
+        self._open_requests = open_requests
+        self._log = log
+        self._machine = machine
+        self._aliases = aliases
         self._asked = 0
         self._pages: dict[RequestId, AmendList] = {}
         """By the id of acp-proxy's own ``session/list``: the emptied page before the one that was asked for."""
@@ -56,11 +56,11 @@ class UnstableMethods:
         """The ids that the agent's list has named, newest last."""
         self._listed_size = 0
 
-    def settles(self, method: str) -> bool:
+    def is_settling(self, method: str) -> bool:
         """Whether a request with this method settles what the agent sent about its session before."""
         return method == acp.ARCHIVE and ARCHIVE in self._service.ours
 
-    def answered(self, line: bytes, request: Request) -> list[Effect] | None:
+    def serve(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that a served draft concerns; None for all other requests. Raises InvalidParams."""
         ours = self._service.ours
         match request.method:
@@ -71,36 +71,36 @@ class UnstableMethods:
                     raise acp.InvalidParams("title is empty")
                 return [SetTitle(request.id, session, self._knows(session), title)]
             case acp.ARCHIVE if ARCHIVE in ours:
-                return self._archived(request.id, acp.required_text(request.params, "sessionId"))
+                return self._archive(request.id, acp.required_text(request.params, "sessionId"))
             case acp.UNARCHIVE if ARCHIVE in ours:
                 session = acp.required_text(request.params, "sessionId")
                 return [SetArchived(request.id, session, self._knows(session), False)]
             case acp.STATUS if STATUS in ours:
                 session = acp.required_text(request.params, "sessionId")
-                return [TellStatus(request.id, session, self._knows(session), self._notebook.is_open(session))]
+                return [TellStatus(request.id, session, self._knows(session), self._log.is_open(session))]
             case acp.LIST if LIST not in ours and (ARCHIVE in ours or self._has_index):
                 self.archive_filter(request.params)
-                self._ledger.add(Peer.CLIENT, request, None, whole=True)
+                self._open_requests.add(Peer.CLIENT, request, None, whole=True)
                 is_draft = ARCHIVE in ours and isinstance(request.params, dict) and "archived" in request.params
                 if is_draft or (self._has_index and session_index.archive_filter(request.params) == ONLY):
                     with suppress(ValueError, KeyError):  # then the line cannot be changed, and passes
                         line = self._list_request(request, request.id)
                 return [Forward(Peer.AGENT, line)]
             case method if method in session_index.METHODS:
-                return self._index_changed(request, session_index.METHODS[method])
+                return self._change_index(request, session_index.METHODS[method])
         return None
 
     @property
     def _has_index(self) -> bool:
         """Whether the agent's list is that of a session index, and is amended."""
-        return session_index.INDEX in self._service.index and self._service.amends and self._notebook.records
+        return session_index.INDEX in self._service.index and self._service.amends and self._log.records
 
-    def _index_changed(self, request: Request, method: session_index.IndexMethod) -> list[Effect] | None:
+    def _change_index(self, request: Request, method: session_index.IndexMethod) -> list[Effect] | None:
         """Serve a change in the agent's index of a session for which the agent has none yet; None for all others."""
         session = acp.session_id(request.params) or ""
         if not (self._has_index and method.part in self._service.index and proxy_ids.is_foreign(session)):
             return None
-        if self._names.agent_of(session) is not None:
+        if self._aliases.agent_of(session) is not None:
             return None
         if method.archives is not None:
             return [SetArchived(request.id, session, self._knows(session), method.archives)]
@@ -119,7 +119,7 @@ class UnstableMethods:
             raise acp.InvalidParams(f"archived must be {EXCLUDE}, {INCLUDE} or {ONLY}")
         return wanted or EXCLUDE
 
-    def listed(self, line: bytes, asked: Request, result: object) -> AmendList:
+    def amend_page(self, line: bytes, asked: Request, result: object) -> AmendList:
         """What to do with the agent's answer to ``session/list``. ``result``: of that answer."""
         self._remember(result)
         service = self._service
@@ -138,7 +138,7 @@ class UnstableMethods:
             return page
         return replace(page, archived=acp.text(asked.params, "archived") or EXCLUDE, asked=asked)
 
-    def page_emptied(self, event: PageEmptied) -> list[Effect]:
+    def ask_next_page(self, event: PageEmptied) -> list[Effect]:
         """Ask the agent for the next page; after many, send the empty one."""
         page = event.page
         if page.asked is None or page.pages >= PAGES or len(self._pages) >= AT_ONCE:
@@ -151,7 +151,7 @@ class UnstableMethods:
         self._pages[id] = page
         return [Forward(Peer.AGENT, line, own=True)]
 
-    def response(self, line: bytes, message: Response) -> list[Effect] | None:
+    def take_response(self, line: bytes, message: Response) -> list[Effect] | None:
         """The effects of the agent's answer to a request of acp-proxy's for a draft; None for all other answers."""
         if message.id is None:
             return None
@@ -165,10 +165,10 @@ class UnstableMethods:
                 replace(page, raw=line, pages=page.pages + 1) if message.error is None else Forward(Peer.CLIENT, line)
             ]
         if (archives := self._closing.pop(message.id, None)) is not None:
-            return [*(self._notebook.closed(archives.session) if message.error is None else []), archives]
+            return [*(self._log.close(archives.session) if message.error is None else []), archives]
         return None
 
-    def failed(self, how: str) -> list[Effect]:
+    def end(self, how: str) -> list[Effect]:
         """The agent has ended, and answers nothing more. ``how``: the text of errors."""
         pages, closing = list(self._pages.values()), list(self._closing.values())
         self._pages.clear()
@@ -176,25 +176,25 @@ class UnstableMethods:
         asked = [page.asked for page in pages if page.asked is not None]
         return [*closing, *(refusal(each.id, jsonrpc.INTERNAL_ERROR, how) for each in asked)]
 
-    def titled(self, effects: list[Effect]) -> list[Effect]:
+    def amend_titles(self, effects: list[Effect]) -> list[Effect]:
         """The effects, with the user's titles in updates for the client."""
         if TITLE not in self._service.ours and not self._has_index:
             return effects
         return [
-            AmendTitles(each.data, self._ledger.sessions(Peer.CLIENT, acp.RENAMES))
+            AmendTitles(each.data, self._open_requests.sessions(Peer.CLIENT, acp.RENAMES))
             if isinstance(each, Forward) and each.to is Peer.CLIENT and _SESSION_INFO in each.data
             else each
             for each in effects
         ]
 
-    def _archived(self, request: RequestId, session: str) -> list[Effect]:
+    def _archive(self, request: RequestId, session: str) -> list[Effect]:
         """Archive a session; cancel and close it first if it is open here."""
         archives = SetArchived(request, session, self._knows(session), True)
-        if not self._notebook.is_open(session):
+        if not self._log.is_open(session):
             return [archives]
-        effects: list[Effect] = [*self._loads.close(session)]
-        if self._notebook.is_live(session):
-            self._notebook.cancelled(session)
+        effects: list[Effect] = [*self._machine.close(session)]
+        if self._log.is_live(session):
+            self._log.cancel(session)
             effects.append(self._to_agent(jsonrpc.notification(acp.CANCEL, {"sessionId": session})))
         if CLOSE not in self._service.native or len(self._closing) >= AT_ONCE:
             return [*effects, archives]
@@ -203,7 +203,7 @@ class UnstableMethods:
         return [*effects, self._to_agent(jsonrpc.request(id, acp.CLOSE, {"sessionId": session}))]
 
     def _to_agent(self, line: bytes) -> Forward:
-        return Forward(Peer.AGENT, self._names.to_agent(line, jsonrpc.read_message(line)), own=True)
+        return Forward(Peer.AGENT, self._aliases.to_agent(line, jsonrpc.read_message(line)), own=True)
 
     def _list_request(self, asked: Request, id: RequestId, cursor: str | None = None) -> bytes:
         line = _list_request(asked, id, cursor)
@@ -217,7 +217,7 @@ class UnstableMethods:
         return RequestId(f'"{OWN_IDS}draft-{self._asked}"')
 
     def _knows(self, session: str) -> bool:
-        return session in self._listed or self._notebook.knows(session)
+        return session in self._listed or self._log.knows(session)
 
     def _remember(self, result: object) -> None:
         """Remember the sessions of a page of the agent's list."""

@@ -189,7 +189,7 @@ def test_the_client_gets_the_id_of_a_session_that_it_used_last() -> None:
         return shown.from_client(said, jsonrpc.read_message(said))
 
     def sent(*said: Said) -> list[Any]:
-        return shown.to_be_shown([Forward(Peer.CLIENT, line(*said)), Forward(Peer.AGENT, line(*said))])
+        return shown.rename_effects([Forward(Peer.CLIENT, line(*said)), Forward(Peer.AGENT, line(*said))])
 
     both = chunk("ours", "a"), chunk("other", "b")
     as_they_came = [Forward(Peer.CLIENT, line(*both)), Forward(Peer.AGENT, line(*both))]

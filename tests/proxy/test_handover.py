@@ -659,6 +659,8 @@ def test_too_much_that_is_attached_is_dropped_with_the_oldest_record_first() -> 
     waiting = Handovers()
     half = b"x" * (ATTACHED_LIMIT // 2)
     for session in ("a", "b", "c"):
-        waiting.keep(session, "record", (half,))
-    sent = {each: waiting.carried(line(prompt(1, each)), Request(b"", requested(each), "", {}), each) for each in "abc"}
+        waiting.keep_record(session, "record", (half,))
+    sent = {
+        each: waiting.add_record(line(prompt(1, each)), Request(b"", requested(each), "", {}), each) for each in "abc"
+    }
     assert [half in sent[each] for each in "abc"] == [False, True, True]

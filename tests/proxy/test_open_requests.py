@@ -60,7 +60,7 @@ def test_an_answer_to_no_request_finds_nothing(id: RequestId | None) -> None:
     ledger.add(Peer.CLIENT, asked(1), None)
     assert ledger.take(Peer.CLIENT, id) is None
     assert ledger.take(Peer.AGENT, RequestId("1")) is None
-    assert [each.request for each in ledger.of(Peer.CLIENT)] == [asked(1)]
+    assert [each.request for each in ledger.find_all(Peer.CLIENT)] == [asked(1)]
 
 
 def test_open_requests_can_be_found_by_method() -> None:
@@ -82,7 +82,7 @@ def test_only_the_parts_of_a_request_that_its_answer_needs_are_kept() -> None:
         ledger.add(Peer.CLIENT, Request(b"long", RequestId(str(number)), method, {"long": True}), "s")
     load = Request(b"long", RequestId("3"), "session/load", {"long": True})
     ledger.add(Peer.CLIENT, load, "s", whole=True)
-    kept = [each.request for each in ledger.of(Peer.CLIENT)]
+    kept = [each.request for each in ledger.find_all(Peer.CLIENT)]
     assert [each.params for each in kept] == [None, {"long": True}, {"long": True}, {"long": True}]
     assert [each.raw for each in kept[:3]] == [b"", b"", b""]
     assert kept[3] is load
@@ -95,7 +95,7 @@ def test_only_the_oldest_requests_of_a_flood_are_forgotten() -> None:
         ledger.add(Peer.CLIENT, asked(number, f"_flood/{number}"), None)
         ledger.add(Peer.AGENT, asked(number, "session/request_permission"), "s")
     assert ledger.is_open(Peer.CLIENT, "session/prompt")
-    left = [*ledger.of(Peer.CLIENT), *ledger.of(Peer.AGENT)]
+    left = [*ledger.find_all(Peer.CLIENT), *ledger.find_all(Peer.AGENT)]
     assert 1000 < len(left) < OPEN_LIMIT / 1024
     assert ledger.take(Peer.CLIENT, RequestId("0")) is None
     assert ledger.take(Peer.CLIENT, RequestId("39999")) is not None
@@ -108,7 +108,7 @@ def test_long_ids_count_towards_the_limit_by_their_length() -> None:
     ledger.add(Peer.CLIENT, asked("honest", "session/prompt"), "s")
     for number in range(100):
         ledger.add(Peer.CLIENT, asked(f"{number}" + "x" * 1024 * 1024, "_flood"), None)
-    assert sum(len(each.request.id) for each in ledger.of(Peer.CLIENT)) < OPEN_LIMIT
+    assert sum(len(each.request.id) for each in ledger.find_all(Peer.CLIENT)) < OPEN_LIMIT
     assert ledger.is_open(Peer.CLIENT, "session/prompt")
 
 
@@ -135,4 +135,4 @@ def test_every_request_is_answered_once_in_any_order(asks: list[tuple[Peer, obje
     assert set(answered.values()) <= {1}
     assert len(answered) == len(asks)
     assert all(numbers == sorted(numbers) for numbers in order.values())
-    assert [*ledger.of(Peer.CLIENT), *ledger.of(Peer.AGENT)] == []
+    assert [*ledger.find_all(Peer.CLIENT), *ledger.find_all(Peer.AGENT)] == []

@@ -21,8 +21,7 @@ from acp_proxy.proxy.load.states import Load
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_index import METHODS
 from acp_proxy.proxy.session_list import refusal, unreadable
-from acp_proxy.proxy.session_log import SessionLog
-from acp_proxy.proxy.shown_sessions import ShownSessions
+from acp_proxy.proxy.session_log import SessionLog, ShownSessions
 
 _NAMING = acp.RECORDED_REQUESTS | acp.RENAMES | {acp.STEERING, acp.CLOSE, acp.FORK, acp.STATUS}
 _NAMING |= acp.ARCHIVES | acp.UNARCHIVES
@@ -43,17 +42,17 @@ class Lookups:
     def __init__(
         self,
         service: Service,
-        ledger: OpenRequests,
-        notebook: SessionLog,
-        loads: LoadMachine,
-        names: Aliases,
+        open_requests: OpenRequests,
+        log: SessionLog,
+        machine: LoadMachine,
+        aliases: Aliases,
         shown_ids: ShownIds,
     ) -> None:
         self._service = service
-        self._ledger = ledger
-        self._notebook = notebook
-        self._loads = loads
-        self._names = names
+        self._open_requests = open_requests
+        self._log = log
+        self._machine = machine
+        self._aliases = aliases
         self._shown_ids = shown_ids
         self.shown = ShownSessions()
         self._finding: dict[RequestId, tuple[Request, bytes]] = {}
@@ -66,17 +65,17 @@ class Lookups:
         """A load or a resume from the client. None: it passes unchanged."""
         method = _short(request.method)
         is_ours = method in self._service.ours
-        if request.id in self._loads.open_loads or request.id in self._finding:
+        if request.id in self._machine.open_loads or request.id in self._finding:
             in_use = refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
             return [in_use] if is_ours else None
         self._finding[request.id] = request, line
         shown = self._shown_ids.shown(session)
-        return [*self._loads.close(session), FindSession(request.id, session, only_here=is_ours, shown=shown)]
+        return [*self._machine.close(session), FindSession(request.id, session, only_here=is_ours, shown=shown)]
 
     def look_up_to_delete(self, line: bytes, request: Request) -> list[Effect] | None:
         """A delete that the agent serves: it may know the session by another id. None: it passes unchanged."""
         session = acp.session_id(request.params)
-        if session is None or request.id in self._finding or request.id in self._loads.open_loads:
+        if session is None or request.id in self._finding or request.id in self._machine.open_loads:
             return None
         self._finding[request.id] = request, line
         return [FindSession(request.id, session, only_here=False)]
@@ -96,9 +95,9 @@ class Lookups:
 
     def is_unknown(self, session: str) -> bool:
         """Whether the store may know another id for a session that was not opened here."""
-        if not (self._service.is_known and self._notebook.records):
+        if not (self._service.is_known and self._log.records):
             return False
-        return not self._notebook.knows(session) and self._names.agent_of(session) is None
+        return not self._log.knows(session) and self._aliases.agent_of(session) is None
 
     def _unarchives(self, request: Request) -> bool:
         """Whether this asks the agent to unarchive a session that its list may show as archived here."""
@@ -110,9 +109,9 @@ class Lookups:
 
         None: it passes unchanged and unnoticed.
         """
-        if request.id in self._loads.open_loads or request.id in self._finding or self._loads.open_loads.are_many:
+        if request.id in self._machine.open_loads or request.id in self._finding or self._machine.open_loads.are_many:
             return None
-        settled = self._loads.close(session)
+        settled = self._machine.close(session)
         planned = LoadPlan(request.method, passes=True, renames=False)
         return [*settled, *self._ask(line, Load(request, session, planned, has_transcript=True))]
 
@@ -132,13 +131,13 @@ class Lookups:
         if request.method in _NAMING:
             return self._found_first(line, request, session, found)
         if found.deleted:  # a prompt would revive it, in the directory that the client names
-            return [*self._notebook.placed(session, request.params), _not_found(request, session)]
+            return [*self._log.place(session, request.params), _not_found(request, session)]
         is_ours = _short(request.method) in self._service.ours
-        live = self._notebook.is_live_when_opened(session)
-        if self._loads.is_handed_over(session):
+        live = self._log.is_live_when_opened(session)
+        if self._machine.is_handed_over(session):
             found = replace(found, moved=True)
         planned = plan(request.method, found, self._service.native, self._service.modes, live=live)
-        if planned is None or (not isinstance(planned, Refusal) and self._loads.open_loads.are_many):
+        if planned is None or (not isinstance(planned, Refusal) and self._machine.open_loads.are_many):
             planned = Refusal.TOO_MANY if is_ours else LoadPlan(request.method, passes=True)
         if found.trouble is not None and is_ours:
             return [unreadable(request.id, found.trouble)]
@@ -150,7 +149,7 @@ class Lookups:
         if found.is_foreign:
             self.shown.show(session)
         unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes else []
-        is_open = None if self._notebook.has_begun(session) else found.is_open
+        is_open = None if self._log.has_begun(session) else found.is_open
         load = Load(request, session, planned, has_transcript=found.has_transcript, is_open_elsewhere=is_open)
         return [*aliased, *unused, *self._ask(line, load)]
 
@@ -158,9 +157,9 @@ class Lookups:
         """From now on, the agent gets the id that it knows."""
         if found.alias is None:
             return []
-        if self._names.client_of(found.alias) is None:
-            self._names.add(session, found.alias)
-        return self._loads.note_alias(session, found.alias)
+        if self._aliases.client_of(found.alias) is None:
+            self._aliases.add(session, found.alias)
+        return self._machine.note_alias(session, found.alias)
 
     def _found_first(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
         """Answer an unarchive of a session that only acp-proxy has archived; decide on all other requests."""
@@ -172,8 +171,8 @@ class Lookups:
 
     def _found_to_delete(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
         """Ask the agent to delete the session, by the id that it knows."""
-        self._ledger.add(Peer.CLIENT, request, session)
-        line = self._names.to_agent(line, request)
+        self._open_requests.add(Peer.CLIENT, request, session)
+        line = self._aliases.to_agent(line, request)
         if found.alias is not None:
             with suppress(ValueError, KeyError):
                 line = acp.with_session(line, found.alias)
@@ -199,20 +198,20 @@ class Lookups:
             return [Forward(Peer.CLIENT, refused)]
         opens = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
         again = Load(opens, load.session, LoadPlan(acp.NEW, rule=Rule.HANDED_OVER), has_transcript=True)
-        return self._loads.ask_for_prompt(again, prompt, refused)
+        return self._machine.ask_for_prompt(again, prompt, refused)
 
     def _ask(self, line: bytes, load: Load) -> list[Effect]:
         """Ask the agent to open a session, or for a new one in its place."""
         request, sends = load.request, load.plan.sends
         if sends == acp.NEW:
-            return self._loads.ask(load)
+            return self._machine.ask(load)
         try:
             if sends != request.method:
                 line = acp.renamed(request.raw, sends) + b"\n"
         except ValueError as problem:
             return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
-        self._ledger.add(Peer.CLIENT, request, load.session, whole=True)
-        return [*self._loads.ask(load), Forward(Peer.AGENT, self._names.to_agent(line, request))]
+        self._open_requests.add(Peer.CLIENT, request, load.session, whole=True)
+        return [*self._machine.ask(load), Forward(Peer.AGENT, self._aliases.to_agent(line, request))]
 
 
 def _short(method: str) -> str:

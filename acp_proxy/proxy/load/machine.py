@@ -52,7 +52,7 @@ _TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. 
 class LoadMachine:
     """All loads of one connection."""
 
-    def __init__(self, log: SessionLog, names: Aliases, handovers: Handovers) -> None:
+    def __init__(self, log: SessionLog, aliases: Aliases, handovers: Handovers) -> None:
         self.titles = True
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
         self.agent_lists = False
@@ -65,7 +65,7 @@ class LoadMachine:
         """The connection's version of the protocol."""
         self.open_loads = OpenLoads()
         self._log = log
-        self._names = names
+        self._aliases = aliases
         self._handovers = handovers
         self._resent: dict[RequestId, tuple[Request, bytes]] = {}
         """By request id: a prompt that is sent again in a new session, and the line of the agent's refusal."""
@@ -225,13 +225,13 @@ class LoadMachine:
         states = [state for state, _ in load.state_updates.items]
         if load.imports:
             lines = [line.removesuffix(b"\n") for line in drop_repetition(load.replay.lines)]
-            return [*self._log.imported(session, request.params, result, lines, states), EndTurn(session)]
+            return [*self._log.begin_imported(session, request.params, result, lines, states), EndTurn(session)]
         anew = load.is_handed_over
-        effects: list[Effect] = [*self._log.opened(session, request.method, request.params, result, anew=anew)]
+        effects: list[Effect] = [*self._log.open(session, request.method, request.params, result, anew=anew)]
         if alias is not None:
-            effects += [*self._log.renamed(session, alias), *self.note_alias(session, alias)]
+            effects += [*self._log.note_alias(session, alias), *self.note_alias(session, alias)]
         for state in states:
-            effects += self._log.keep(session, Peer.AGENT, state)
+            effects += self._log.record_line(session, Peer.AGENT, state)
         return effects
 
     def _rename(self, load: Load, opened: str | None) -> str | None:
@@ -241,8 +241,8 @@ class LoadMachine:
         """
         if opened is None or opened == load.session or not load.plan.renames:
             return None
-        is_known = self._names.client_of(opened) == load.session
-        self._names.add(load.session, opened)
+        is_known = self._aliases.client_of(opened) == load.session
+        self._aliases.add(load.session, opened)
         load.response = aliases.renamed_result(load.response, load.session)
         return opened if not is_known else None
 
@@ -281,8 +281,8 @@ class LoadMachine:
             except (ValueError, KeyError):
                 load.response = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
             return self._move(load, LoadEvent.REFUSED)
-        self._names.add(load.session, opened)
-        self._handovers.opened(load.session, opened)
+        self._aliases.add(load.session, opened)
+        self._handovers.note_opened(load.session, opened)
         load.response = handover.answer(id, message.result)
         if (idle := self.dialect.idle(load.session)) is not None:
             load.before_response.add(idle, None)
@@ -291,20 +291,20 @@ class LoadMachine:
     def complete_handover(self, session: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
         """A turn has ended, which may complete a handover. ``prompt``: the one that was answered, if any."""
         if prompt is not None:
-            delivered = self._handovers.delivered(prompt, succeeded=succeeded)
+            delivered = self._handovers.take_delivered(prompt, succeeded=succeeded)
         else:
-            delivered = self._handovers.turn_ended(session, succeeded=succeeded)
-        return [*self._log.handed_over(*delivered)] if delivered is not None else []
+            delivered = self._handovers.end_turn(session, succeeded=succeeded)
+        return [*self._log.note_handover(*delivered)] if delivered is not None else []
 
     def _keep_record(self, load: Load, ended: ReplayEnded) -> None:
         """Keep the record that the next prompt carries."""
         if self._log.is_deleted(load.session):
             return
         if load.catches_up and ended.record:
-            self._names.keep(load.session)  # from now on, its lines are looked at one by one
-            self._handovers.catches_up(load.session)
+            self._aliases.keep(load.session)  # from now on, its lines are looked at one by one
+            self._handovers.note_catching_up(load.session)
         if load.is_handed_over or ended.record:
-            self._handovers.keep(load.session, ended.record, ended.attached)
+            self._handovers.keep_record(load.session, ended.record, ended.attached)
 
     # --- comparison and replay
 
@@ -373,13 +373,13 @@ class LoadMachine:
         lines += [line for line, _ in load.before_response.take()]
         known = load.comparison
         ids = {key: id for key, id in known.ids.items() if known.text.ids.get(key) != id} if known is not None else {}
-        effects: list[Effect] = [*self._log.replayed(load.session, load.decision, ids)]
+        effects: list[Effect] = [*self._log.note_replay(load.session, load.decision, ids)]
         resent = self._resent.pop(load.request.id, None)
         if resent is None:
             return [*effects, Forward(Peer.CLIENT, b"".join((*lines, load.response, *states)))]
         prompt, _ = resent
-        line = self._handovers.carried(prompt.raw + b"\n", prompt, load.session)
-        again = self._names.to_agent(line, jsonrpc.read_message(line))
+        line = self._handovers.add_record(prompt.raw + b"\n", prompt, load.session)
+        again = self._aliases.to_agent(line, jsonrpc.read_message(line))
         return [*effects, Forward(Peer.CLIENT, b"".join(lines)), Forward(Peer.AGENT, again)]
 
     def compare_first(self, session: str | None) -> list[Effect]:
@@ -462,7 +462,7 @@ class LoadMachine:
         new = [line.removesuffix(b"\n") for line in lines]
         for raw in new:
             message = jsonrpc.read_message(raw)
-            effects += self._log.update(load.session, raw, _update(message), opening=False)
+            effects += self._log.record_update(load.session, raw, _update(message), opening=False)
         if new:
             effects.append(EndTurn(load.session))
             for other in self.open_loads.of_session(load.session):
@@ -487,7 +487,7 @@ class LoadMachine:
             effects += self.send_waiting_in_turn(session)
             _add_unechoed(opened, prompt)
             if prompt is not None and opened.state is LoadState.OPEN:
-                self._handovers.prompted_first(opened, prompt)
+                self._handovers.keep_first_prompt(opened, prompt)
             effects += self._move(opened, LoadEvent.PROMPTED)
         return effects
 
@@ -501,7 +501,7 @@ class LoadMachine:
 
     def forget_session(self, session: str) -> list[Effect]:
         """The session was deleted: stop its replays and forget its load."""
-        self._handovers.drop(session)
+        self._handovers.forget_session(session)
         self.open_loads.in_question.pop(session, None)
         return [StopReplay(load.request.id) for load in self.open_loads.of_session(session)]
 
@@ -515,7 +515,7 @@ class LoadMachine:
                 effects += self._move(load, LoadEvent.ENDED)
         for load in list(self.open_loads.in_question.values()):
             effects += self._go_on(load) or self._move(load, LoadEvent.ENDED)
-        self._handovers.nobody_answers()
+        self._handovers.forget_asked()
         return effects
 
     def _in_question(self, session: str | None) -> Load | None:
@@ -564,7 +564,7 @@ class LoadMachine:
         """A state update: recorded, but one that comes before the agent's answer only after that."""
         effects: list[Effect] = []
         if not load.awaits or self._log.is_live(load.session):
-            effects += self._log.update(load.session, message.raw, _update(message), opening=False)
+            effects += self._log.record_update(load.session, message.raw, _update(message), opening=False)
         elif load.state_updates.size + len(line) <= HELD_LIMIT:
             load.state_updates.add(message.raw, None)
         if self.open_loads.holder(load.session) is None:
@@ -643,7 +643,7 @@ class LoadMachine:
         for each in lines:
             if each.is_recorded:
                 message = jsonrpc.read_message(each.line)
-                effects += self._log.update(load.session, message.raw, _update(message), opening=False)
+                effects += self._log.record_update(load.session, message.raw, _update(message), opening=False)
             effects += self._send_behind(load, each.line) if each.is_sent else []
         return effects
 

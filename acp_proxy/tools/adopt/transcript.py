@@ -49,7 +49,7 @@ def composed(
     at = min(listed.updated or now, now)
     params = {"cwd": listed.cwd, "additionalDirectories": list(listed.directories), "mcpServers": list[object]()}
     lines: list[bytes] = []
-    for effect in SessionLog(records=True).imported(listed.session, params, result, told, states):
+    for effect in SessionLog(records=True).begin_imported(listed.session, params, result, told, states):
         match effect:
             case BeginTranscript(session, cwd, directories, origin):
                 lines.append(file_format.encode_header(Header(session, cwd, origin, at, directories, agent)))

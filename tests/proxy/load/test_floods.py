@@ -54,7 +54,7 @@ def ids(count: int) -> list[str]:
 
 def held_by(talk: Talk) -> int:
     """Bytes of ids that the core remembers."""
-    return sum(map(len, talk.core._notebook.sessions))
+    return sum(map(len, talk.core._log.sessions))
 
 
 def test_only_so_many_unopened_sessions_are_recorded_and_the_user_is_warned_once(few_strangers: int) -> None:
