@@ -69,7 +69,8 @@ class Truth:
         """Sessions that were open in two windows at once."""
         self.loaded: set[int] = set()
         self.diverged: set[int] = set()
-        """Sessions in which something was done alone and could not be done behind acp-proxy, since a turn still ran."""
+        """Sessions in which something was done alone and could not be done behind acp-proxy, since a turn still ran. Or
+        the other way round, with an agent that loses a session by a prompt that it refuses: alone, it still has it."""
         self.raced: set[int] = set()
         """Sessions in which a prompt was sent while a late replay was still coming: nothing proves what is past."""
         self._windows: dict[str, Window] = {}
@@ -158,6 +159,8 @@ def check_step(truth: Truth, bare: World, proxied: World, alone: Outcome, behind
     busy = {number for window in proxied.windows.values() for number in window.turns if window.is_busy(number)}
     if behind.is_skipped and not alone.is_skipped and behind.session is not None:
         truth.diverged.add(behind.session)
+    if alone.is_skipped and not behind.is_skipped and behind.session is not None and proxied.habits.refuses_prompt:
+        truth.diverged.add(behind.session)
     for name, window in proxied.windows.items():
         for session, view in window.views.items():
             other = bare.windows.get(name)
@@ -198,8 +201,8 @@ def check_view(
     seen, without = plain(behind.words()), plain(alone.words()) if alone is not None else []
     where = f"session {session} in window {name}"
     has, has_without = Counter(seen), Counter(without)
-    if behind.since is None:  # a resume returns no messages
-        behind.since = len(said) if behind.opened == "resume" else 0
+    if behind.since is None:  # a resume returns no messages, and what an agent sends nevertheless was said before
+        behind.since = len(said) if behind.opened == "resume" and habits.tells_resumed == "never" else 0
     told = Counter(word for each in said[behind.since :] if not each.is_gone for word in each.words())
     gone = Counter(word for each in said if each.is_gone for word in each.words())
     by_command = Counter(word for each in said if each.is_gone == "command" for word in each.words())

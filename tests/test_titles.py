@@ -2,7 +2,7 @@
 
 import pytest
 
-from acp_proxy.replay.handover_record import INTRODUCTION, LACKING
+from acp_proxy.transcript.record_text import INTRODUCTION, LACKING
 from acp_proxy.transcript.titles import RECORD_BEGINNINGS, from_agent, is_of_record
 
 BEFORE_0_1 = (

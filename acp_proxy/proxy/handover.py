@@ -13,6 +13,7 @@ from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import Effect, Forward
 from acp_proxy.proxy.load.open_loads import HELD_LIMIT
 from acp_proxy.proxy.load.states import Load
+from acp_proxy.transcript.record_text import ExactRecord, FormRecord
 from acp_proxy.transcript.titles import is_of_record
 
 OWN_IDS = "acp-proxy/"
@@ -149,52 +150,77 @@ def _block_without_record(block: str, repeated: "RepeatedRecord") -> str | None:
 
 
 class RepeatedRecord:
-    """Finds what an agent repeats of the record that it was given, since clients must not see it."""
+    """Finds what an agent repeats of a record that it was given, since clients must not see it.
 
-    def __init__(self, record: str, attached: Sequence[bytes] = ()) -> None:
-        self._record = self._left = record
+    A record of this process is known by its text. One of an earlier process is known by its form: every line of it is
+    one that only acp-proxy writes, or a quote, down to the line that ends it. What a user typed is cut only if it is
+    such a text as a whole, in a session that was handed over; it cannot be told from a record, nor was it written by
+    anybody else.
+    """
+
+    def __init__(self, record: str | None, attached: Sequence[bytes] = ()) -> None:
+        """``record``: None: one of an earlier process. ``attached``: the blocks that followed it."""
+        self.is_of_this_process = record is not None
+        self._start: ExactRecord | FormRecord = ExactRecord(record) if record is not None else FormRecord()
+        self._at = self._start
         self._attached = [_content(jsonrpc.parse(block)) for block in attached]
         self._expected: list[tuple[object, ...]] = []
         """What is attached and may follow, since the record was repeated."""
+        self._directly_behind = 0
+        """The same for a record of an earlier process: how many blocks. Nothing may come between."""
+        self._is_behind = False
 
     def goes_on(self, text: str) -> bool:
-        """Whether the text of a user chunk goes on with the record, after the chunks that were given to ``words``."""
-        return self._left.startswith(text) or text.startswith(self._left)
+        """Whether the text of a user chunk goes on with the record, after the chunks that were given to ``cut``."""
+        return self._at.read(text) is not None
 
     def cut(self, text: str) -> str | None:
         """The text of a user chunk without the record; None: all of it is the record's if the rest of that follows.
 
         Agents echo prompts whole or in chunks; call it in order.
         """
-        if len(text) < len(self._left) and self._left.startswith(text):
-            self._left = self._left[len(text) :]
+        if self._is_behind:  # the empty line between the record and the user's words
+            text = text.lstrip("\n")
+        self.end_attached()
+        read = self._at.read(text)
+        if read is not None and read.end is None:
+            self._at = read
             return None
-        if not text.startswith(self._left):
-            self.start_over()
-            return text
-        rest = text[len(self._left) :].lstrip()
         self.start_over()
-        self._expected = self._attached.copy()
-        return rest
+        return self._take_rest(read, text) if read is not None else text
 
     def start_over(self) -> None:
         """What was heard only began like the record. It may still come."""
-        self._left = self._record
+        self._at = self._start
 
     def cut_message(self, text: str) -> str:
         """The text of a whole user message, or of its first text block, without the record."""
-        if not text.startswith(self._record):
-            return text
-        self._expected = self._attached.copy()
-        return text[len(self._record) :].lstrip()
+        self.end_attached()
+        read = self._start.read(text)
+        return self._take_rest(read, text) if read is not None and read.end is not None else text
 
     def is_attached(self, block: object) -> bool:
         """Whether the content of a user chunk repeats what was attached to the record, behind that. Each is repeated
         once."""
+        if self._directly_behind and acp.text(block, "type") != "text":
+            self._directly_behind -= 1
+            return True
         if (content := _content(block)) not in self._expected:
             return False
         self._expected.remove(content)
         return True
+
+    def end_attached(self) -> None:
+        """Something else comes than what is attached to the record of an earlier process."""
+        self._directly_behind, self._is_behind = 0, False
+
+    def _take_rest(self, read: ExactRecord | FormRecord, text: str) -> str:
+        rest = text[read.end :].lstrip()
+        self._expected = self._attached.copy()
+        self._is_behind = not rest
+        if isinstance(read, FormRecord) and not rest:
+            self._directly_behind = read.attached
+        return rest
 
 
 def _content(block: object) -> tuple[object, ...]:
@@ -379,6 +405,16 @@ class Handovers:
         """Whether the agent was given a record of this session, so that its updates may repeat it."""
         return session in self._repeated
 
+    def expect_record(self, session: str) -> None:
+        """An earlier process gave the agent a record of this session, which a replay may contain."""
+        self._repeated.setdefault(session, RepeatedRecord(None))
+
+    def end_replay(self, session: str) -> None:
+        """The agent replays nothing more of this session: a record of an earlier process comes no more."""
+        repeated = self._repeated.get(session)
+        if repeated is not None and not repeated.is_of_this_process and session not in self._held:
+            del self._repeated[session]
+
     @property
     def is_holding(self) -> bool:
         """Whether lines wait since they may begin a record."""
@@ -400,6 +436,8 @@ class Handovers:
         kind, content = acp.update_kind(update), acp.member(update, "content")
         text = acp.text(content, "text") if kind == update_kinds.USER_CHUNK else None
         begun: list[bytes] = []
+        if kind != update_kinds.USER_CHUNK:
+            repeated.end_attached()
         if text is None or not repeated.goes_on(text):
             repeated.start_over()
             begun = self.release_held(session)

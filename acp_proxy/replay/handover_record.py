@@ -13,16 +13,28 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript.titles import RECORD_BEGINNINGS
+from acp_proxy.transcript.record_text import (
+    AGENT,
+    ATTACHED,
+    CHANGED,
+    END,
+    INTRODUCTION,
+    LEFT_OUT,
+    OPEN,
+    OUTPUT,
+    PLAN,
+    QUOTE,
+    READ,
+    SHORTENED,
+    TOOL,
+    USER,
+)
 
 # --- A turn of the record of a handover: what was said and done in it, in as much detail as there is room for.
 
 
-USER, AGENT, TOOL, OUTPUT = "User:", "Agent:", "Tool call:", "Its output:"
-"""The lines before quotes."""
 CUT = "[…]"
 """Stands for what was cut out of a text."""
-_QUOTE = ">"
 LONG_OUTPUT = 16 * 1024
 """Characters of a tool call's output in a whole turn. More is rarely read again; its beginning and end are kept."""
 SHORT_OUTPUT = 400
@@ -64,13 +76,13 @@ class RecordItem:
 
     def end_of(self, size: int) -> str:
         """The end of the message, in at most ``size`` bytes; empty if there is no room for a line of it."""
-        room = size - len(self.label) - _size(f"\n{_QUOTE} {CUT}\n{_QUOTE} ")
+        room = size - len(self.label) - _size(f"\n{QUOTE} {CUT}\n{QUOTE} ")
         lines = quoted(self.text).encode("utf-8", "replace")
         kept = lines[max(len(lines) - room, 0) :].decode("utf-8", "ignore") if room > 0 else ""
         if not kept.strip():
             return ""
         first, newline, rest = kept.partition("\n")  # the first line has lost its quote
-        return f"{self.label}\n{_QUOTE} {CUT}\n{_QUOTE} {first.removeprefix(f'{_QUOTE} ')}{newline}{rest}"
+        return f"{self.label}\n{QUOTE} {CUT}\n{QUOTE} {first.removeprefix(f'{QUOTE} ')}{newline}{rest}"
 
 
 class RecordTurn:
@@ -145,7 +157,7 @@ def _gist(items: list[RecordItem]) -> list[RecordItem]:
 
 def quoted(text: str) -> str:
     """The text with the mark before each line, whatever character ends the line."""
-    return "\n".join(f"{_QUOTE} {line}" for line in text.splitlines()) or _QUOTE
+    return "\n".join(f"{QUOTE} {line}" for line in text.splitlines()) or QUOTE
 
 
 def middle(text: str, length: int) -> str:
@@ -184,8 +196,6 @@ def _size(text: str) -> int:
 # --- What the record of a handover states beside the turns: files, the last plan, open ends, and what is attached.
 
 
-CHANGED, READ = "Files that were changed, the last one last:", "Files that were read, the last one last:"
-PLAN, OPEN = "The agent's last plan:", "Open ends:"
 _CHANGING = frozenset({"edit", "delete", "move"})
 _FILES = 50
 _ENTRIES = 50
@@ -312,21 +322,6 @@ class Attachments:
 LIMIT = 64 * 1024
 """The most bytes of the record: enough for what matters, and little compared with an agent's context window."""
 
-INTRODUCTION = (
-    f"{RECORD_BEGINNINGS[0]}an agent, which continues here with you. "
-    'Everything said in it is quoted, with ">" before each line. '
-    "It is not a request: the user's message follows it."
-)
-LACKING = (
-    f"{RECORD_BEGINNINGS[1]}on another machine, since your last "
-    'turn here. Everything said in it is quoted, with ">" before each line. Files may differ here. '
-    "It is not a request: the user's message follows it."
-)
-"""The introduction for an agent that knows everything before."""
-END = "This is the end of the record. The user's message follows."
-ATTACHED = "Attached after this record: "
-LEFT_OUT = "(Earlier turns are left out.)"
-SHORTENED = "(Earlier turns are shortened.)"
 _HELD = 3
 """How many times the limit is held in memory before older turns are reduced."""
 

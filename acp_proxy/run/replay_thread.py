@@ -21,12 +21,13 @@ from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 from acp_proxy.proxy import session_list
 from acp_proxy.proxy.effects import StartReplay
 from acp_proxy.proxy.events import ReplayEnded
-from acp_proxy.replay.handover_record import INTRODUCTION, LACKING, LIMIT, HandoverRecord
+from acp_proxy.replay.handover_record import LIMIT, HandoverRecord
 from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.v2 import V2ClientReplayer, count_handovers
 from acp_proxy.run.output import WIDE, Output
 from acp_proxy.store.store import AlikeLines, Line, Reading, Summary, drop_rewound, read_as_v1
 from acp_proxy.transcript.file_format import V1, Entry, Header
+from acp_proxy.transcript.record_text import INTRODUCTION, LACKING
 
 TAKE = 64 * 1024
 _PATIENCE = 0.005

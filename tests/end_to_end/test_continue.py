@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.replay.handover_record import ATTACHED, END, INTRODUCTION
 from acp_proxy.store.store import Store
 from acp_proxy.tools.demo.display import ShownItem, tell
+from acp_proxy.transcript.record_text import ATTACHED, END, INTRODUCTION
 from tests.cli.commands import printed
 from tests.end_to_end.proxied import (
     INTERNAL_ERROR,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.replay.handover_record import END, INTRODUCTION
 from acp_proxy.tools.demo.display import ShownItem, tell
+from acp_proxy.transcript.record_text import END, INTRODUCTION
 from tests.end_to_end.proxied import (
     ASK,
     AUTHENTICATION_REQUIRED,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.replay.handover_record import INTRODUCTION, LACKING
+from acp_proxy.transcript.record_text import INTRODUCTION, LACKING
 from tests import forked
 from tests.client import TIMEOUT, until
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, say, texts

@@ -12,6 +12,7 @@ from acp_proxy.proxy.capabilities import ALWAYS, NEVER, Modes
 from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, RecordLine, RecordNote, StartReplay, StopReplay
 from acp_proxy.proxy.handover import ATTACHED_LIMIT, Handovers
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.record_text import ATTACHED, END, INTRODUCTION
 from acp_proxy.transcript.titles import RECORD_BEGINNINGS
 from tests.conversation import (
     AS_USUAL,
@@ -37,6 +38,7 @@ from tests.conversation import (
     request,
     requested,
     result,
+    resume,
     spaced,
     stopped,
     update,
@@ -664,3 +666,83 @@ def test_too_much_that_is_attached_is_dropped_with_the_oldest_record_first() -> 
         each: waiting.add_record(line(prompt(1, each)), Request(b"", requested(each), "", {}), each) for each in "abc"
     }
     assert [half in sent[each] for each in "abc"] == [False, True, True]
+
+
+# a later process, which has not the record's text
+
+OLD_RECORD = f"{INTRODUCTION}\n\nUser:\n> mend it\n\n{{attached}}{END}\n"
+
+
+def reopened(capabilities: Any = LOADS) -> Talk:
+    """A handed-over session, which is loaded or resumed in a later process."""
+    talk = Talk().begins(capabilities)
+    talk.stored["s"] = Stored(says=(prompt(1, "s", "mend it"), stopped(1)), alias="new", moved=True)
+    talk.client(load(2, "s") if capabilities is LOADS else resume(2, "s"))
+    return talk
+
+
+def chunks(text: str, length: int) -> list[dict[str, Any]]:
+    return [user_chunk("new", text[at : at + length]) for at in range(0, len(text), length)]
+
+
+@pytest.mark.parametrize("length", [1000, 40, 7])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_the_record_of_an_earlier_process_is_not_shown_by_a_resume(length: int, is_late: bool) -> None:
+    talk = reopened(RESUMES)
+    told = chunks(OLD_RECORD.format(attached="") + "and test it", length)
+    talk.agent(*([result(2, {}), *told] if is_late else [*told, result(2, {})]))
+    talk.agent(chunk("new", "Done."))
+    shown = [each["params"]["update"]["content"]["text"] for each in heard(talk.all) if "params" in each]
+    assert "".join(shown) == "and test itDone."
+
+
+def test_in_the_turn_after_a_load_the_record_of_an_earlier_process_is_neither_shown_nor_recorded() -> None:
+    talk = reopened()
+    talk.agent(result(2, {}))
+    talk.replay_ends(2)
+    talk.client(prompt(3, "s", "go on"))
+    step = talk.agent(user_chunk("new", OLD_RECORD.format(attached="")), chunk("new", "Going on."))
+    assert step.to_client == line(chunk("s", "Going on."))
+    assert [each.raw for each in step.kept if isinstance(each, RecordLine)] == [raw(chunk("s", "Going on."))]
+
+
+@pytest.mark.parametrize(("named", "left"), [("", 2), (f"{ATTACHED}image 1.\n\n", 1)])
+def test_only_what_an_earlier_record_names_is_left_out_directly_behind_it(named: str, left: int) -> None:
+    talk = reopened(RESUMES)
+    images = [update("new", "user_message_chunk", content=IMAGE)] * 2
+    step = talk.agent(user_chunk("new", OLD_RECORD.format(attached=named)), *images, result(2, {}))
+    assert step.to_client.count(b"aGk=") == left
+
+
+def test_an_image_behind_words_of_the_users_is_theirs() -> None:
+    talk = reopened(RESUMES)
+    said = user_chunk("new", OLD_RECORD.format(attached=f"{ATTACHED}image 1.\n\n")), user_chunk("new", "look")
+    step = talk.agent(*said, update("new", "user_message_chunk", content=IMAGE), result(2, {}))
+    assert step.to_client.count(b"aGk=") == 1
+
+
+@pytest.mark.parametrize("said", [f"{INTRODUCTION} Is that so?", f"{INTRODUCTION}\n\nUser:\n> mend it", "mend it"])
+def test_what_the_user_typed_is_shown_although_it_begins_like_a_record(said: str) -> None:
+    talk = reopened(RESUMES)
+    talk.agent(user_chunk("new", said), chunk("new", "Yes."), result(2, {}))
+    assert line(user_chunk("s", said), chunk("s", "Yes.")) in talk.all.to_client
+
+
+def test_in_a_session_that_was_not_handed_over_a_record_is_the_users_words() -> None:
+    talk = Talk().begins(RESUMES)
+    talk.stored["s"] = Stored()
+    talk.client(resume(2, "s"))
+    said = user_chunk("s", OLD_RECORD.format(attached=""))
+    assert line(said) in talk.agent(said, result(2, {})).to_client
+
+
+def test_after_the_first_turn_updates_pass_unparsed_again() -> None:
+    talk = Talk().begins(LOADS)
+    talk.stored["s"] = Stored(moved=True)
+    talk.client(load(2, "s"))
+    talk.agent(result(2, {}))
+    talk.replay_ends(2)
+    talk.client(prompt(3, "s"))
+    assert talk.core.pass_through.session_of(line(chunk("s", "a"))) is None
+    talk.agent(stopped(3))
+    assert talk.core.pass_through.session_of(line(chunk("s", "a"))) == "s"

@@ -6,7 +6,7 @@ import pytest
 
 from acp_proxy.proxy.capabilities import STORE, Modes
 from acp_proxy.proxy.effects import RecordLine
-from acp_proxy.replay.handover_record import INTRODUCTION
+from acp_proxy.transcript.record_text import INTRODUCTION
 from acp_proxy.transcript.titles import RECORD_BEGINNINGS
 from tests.conversation import (
     Talk,

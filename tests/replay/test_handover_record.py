@@ -8,28 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.handover_record import (
+from acp_proxy.replay.handover_record import ATTACHED_BYTES, CUT, LIMIT, SHORT_OUTPUT, HandoverRecord, brief
+from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.record_text import (
     AGENT,
     ATTACHED,
-    ATTACHED_BYTES,
     CHANGED,
-    CUT,
     END,
     INTRODUCTION,
     LEFT_OUT,
-    LIMIT,
     OPEN,
     OUTPUT,
     PLAN,
     READ,
-    SHORT_OUTPUT,
     SHORTENED,
     TOOL,
     USER,
-    HandoverRecord,
-    brief,
 )
-from acp_proxy.transcript.file_format import Entry
 from tests.replay.test_compact import held_by
 from tests.strategies import messages, one_line, values
 

@@ -134,6 +134,8 @@ class Lookups:
             return [*self._log.place(session, request.params), _not_found(request, session)]
         is_ours = _short(request.method) in self._service.ours
         live = self._log.is_live_when_opened(session)
+        if found.moved and not found.is_copy:
+            self._machine.expect_record(session)
         if self._machine.is_handed_over(session):
             found = replace(found, moved=True)
         planned = plan(request.method, found, self._service.native, self._service.modes, live=live)

@@ -256,6 +256,10 @@ class LoadMachine:
         """Whether this process has handed the session over and not delivered the record yet."""
         return self._handovers.is_undelivered(session)
 
+    def expect_record(self, session: str) -> None:
+        """The session was handed over in an earlier process, so the agent may replay the record that it got there."""
+        self._handovers.expect_record(session)
+
     def _open_anew(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.is_handed_over = True
@@ -497,6 +501,7 @@ class LoadMachine:
             return []
         load = self._in_question(session)
         ended = [*self.open_loads.of_session(session), *([load] if load is not None else [])]
+        self._handovers.end_replay(session)
         return [effect for each in ended for effect in self._move(each, LoadEvent.TURN_ENDED)]
 
     def forget_session(self, session: str) -> list[Effect]:

@@ -1,0 +1,88 @@
+"""The texts of a handover's record that are not quotes, and a reader that finds the end of a record by them.
+
+``replay/handover_record.py`` makes records. An agent keeps the record as the user's words, and a later process, which
+never had its text, must know it again. Only acp-proxy writes lines without a quote into a record, so its form is known
+line by line; a text that leaves this form, or ends before the last line, is no record, whatever it begins with.
+"""
+
+from msgspec import Struct
+
+from acp_proxy.transcript.titles import RECORD_BEGINNINGS
+
+INTRODUCTION = (
+    f"{RECORD_BEGINNINGS[0]}an agent, which continues here with you. "
+    'Everything said in it is quoted, with ">" before each line. '
+    "It is not a request: the user's message follows it."
+)
+LACKING = (
+    f"{RECORD_BEGINNINGS[1]}on another machine, since your last "
+    'turn here. Everything said in it is quoted, with ">" before each line. Files may differ here. '
+    "It is not a request: the user's message follows it."
+)
+"""The introduction for an agent that knows everything before."""
+QUOTE = ">"
+"""The mark before each line of what was said."""
+USER, AGENT, TOOL, OUTPUT = "User:", "Agent:", "Tool call:", "Its output:"
+"""The lines before quotes."""
+CHANGED, READ = "Files that were changed, the last one last:", "Files that were read, the last one last:"
+PLAN, OPEN = "The agent's last plan:", "Open ends:"
+LEFT_OUT = "(Earlier turns are left out.)"
+SHORTENED = "(Earlier turns are shortened.)"
+ATTACHED = "Attached after this record: "
+"""Begins the line that names what follows the record, with commas between."""
+END = "This is the end of the record. The user's message follows."
+
+_FIRST = (INTRODUCTION, LACKING)
+_LABELS = ("", USER, AGENT, TOOL, OUTPUT, CHANGED, READ, PLAN, OPEN, LEFT_OUT, SHORTENED, END)
+"""All whole lines of a record, but the first one, quotes, and the names of what is attached."""
+
+
+class ExactRecord(Struct, frozen=True):
+    """How far a text is that may repeat a record whose text is known. ``left``: what is still to come.
+
+    ``end``: where the record ends in the text read last; None: it goes on.
+    """
+
+    left: str
+    end: int | None = None
+
+    def read(self, text: str) -> "ExactRecord | None":
+        """This and the text behind it; None if together they are neither the record nor its beginning."""
+        if text.startswith(self.left):
+            return ExactRecord("", len(self.left))
+        return ExactRecord(self.left[len(text) :]) if self.left.startswith(text) else None
+
+
+class FormRecord(Struct, frozen=True):
+    """How far a text is that may be a record of any text. ``line``: its last line until now. ``is_begun``: a line came
+    before that. ``attached``: how many blocks follow the record, as it says. ``end``: as in ``ExactRecord``."""
+
+    line: str = ""
+    is_begun: bool = False
+    attached: int = 0
+    end: int | None = None
+
+    def read(self, text: str) -> "FormRecord | None":
+        """As in ``ExactRecord``."""
+        line, is_begun, attached, at = self.line, self.is_begun, self.attached, 0
+        while True:
+            newline = text.find("\n", at)
+            is_whole = newline >= 0
+            line, at = line + text[at : newline if is_whole else None], newline + 1 if is_whole else len(text)
+            if not _may_stand(line, is_whole=is_whole, is_first=not is_begun):
+                return None
+            if line == END and is_begun:
+                return FormRecord(line, is_begun, attached, at)
+            if not is_whole:
+                return FormRecord(line, is_begun, attached)
+            if line.startswith(ATTACHED):
+                attached = line.count(",") + 1
+            line, is_begun = "", True
+
+
+def _may_stand(line: str, *, is_whole: bool, is_first: bool) -> bool:
+    """Whether this is a line of a record, or (unless it is whole) the beginning of one."""
+    allowed = _FIRST if is_first else _LABELS
+    if not is_first and (line.startswith((QUOTE, ATTACHED)) or (not is_whole and ATTACHED.startswith(line))):
+        return True
+    return line in allowed if is_whole else any(each.startswith(line) for each in allowed)
