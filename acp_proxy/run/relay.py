@@ -388,7 +388,7 @@ class Relay:
         if isinstance(opened, SessionFound):
             return self._decide(opened)
 
-        def telling(start: StartReplay, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
+        def begin_replayer(start: StartReplay, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
             first = Replayer(
                 shown,
                 run=recorder.run,
@@ -414,7 +414,7 @@ class Relay:
                 self._end_replay,
                 self._warn,
                 run=recorder.run,
-                telling=telling,
+                begin_replayer=begin_replayer,
                 title=opened.title,
                 record_size=self._replay.record_size,
                 mask=recorder.mask,

@@ -1,9 +1,10 @@
 """One replay, on a thread of its own: compares the agent's replay with the transcript, and sends the transcript's if
 that is the one to show.
 
-It takes the client's output for at most ``TAKE`` bytes of whole lines at a time, so other sessions continue in between.
-``stop`` takes effect between takes: after it returns, a cancelled replay sends nothing more. The last take ends the
-replay (``end``) while still holding the output.
+On its own thread, since a transcript may have gigabytes, and nobody else's session may wait for it. It reserves the
+client's output for at most ``FLUSH_SIZE`` bytes of whole lines at a time, so other sessions' lines leave in between.
+``stop`` takes effect between two of these: after it returns, a cancelled replay sends nothing more. The last one ends
+the replay (``end``) while it still has the output, so nothing comes between the replay and the answer to the load.
 """
 
 import threading
@@ -29,7 +30,7 @@ from acp_proxy.store.store import AlikeLines, Line, Reading, Summary, drop_rewou
 from acp_proxy.transcript.file_format import V1, Entry, Header
 from acp_proxy.transcript.record_text import INTRODUCTION, LACKING
 
-TAKE = 64 * 1024
+FLUSH_SIZE = 64 * 1024
 _PATIENCE = 0.005
 """Seconds that lines wait for more of them, so that the first ones reach the editor at once."""
 
@@ -46,7 +47,7 @@ class Replay:
         warn: Callable[[str], None],
         *,
         run: str,
-        telling: Callable[[StartReplay, Comparison | None], Replayer | V2ClientReplayer],
+        begin_replayer: Callable[[StartReplay, Comparison | None], Replayer | V2ClientReplayer],
         title: str | None = None,
         record_size: int = LIMIT,
         mask: Callable[[bytes], bytes] | None = None,
@@ -54,7 +55,7 @@ class Replay:
         """``session``: the client's id. ``reading``: the transcript; this closes it. ``run``: this connection's.
 
         ``end``: called at the end with the result; returns False if updates arrived that must be compared first.
-        ``telling``: begins the telling of this session. ``title``: the user's title, if there is one.
+        ``begin_replayer``: makes what turns entries into updates. ``title``: the user's title, if there is one.
         ``record_size``: the most bytes of a handover's record. ``mask``: masks secrets in what is recorded.
         """
         self._session = session
@@ -63,23 +64,23 @@ class Replay:
         self._end = end
         self._warn = warn
         self._own_run = run
-        self._begin_telling = telling
+        self._begin_replayer = begin_replayer
         self._title = title
         self._record_size = record_size
         self._mask = mask
         self._wanted = StartReplay(RequestId("null"))
-        self._brief: HandoverRecord | None = None
+        self._record: HandoverRecord | None = None
         self._stopped = False
         self._waiting: list[bytes] = []
         self._size = 0
-        self._taken = 0.0
+        self._flushed_at = 0.0
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
 
     def start(self, wanted: StartReplay) -> None:
         """Start the thread."""
         self._wanted = wanted
         begins = LACKING if wanted.lacking else INTRODUCTION
-        self._brief = HandoverRecord(self._record_size, wanted.takes, begins) if wanted.record else None
+        self._record = HandoverRecord(self._record_size, wanted.takes, begins) if wanted.record else None
         self._thread.start()
 
     def stop(self) -> None:
@@ -101,99 +102,100 @@ class Replay:
 
     def _run(self) -> None:
         wanted = self._wanted
+        # What holds if the transcript cannot be read.
         decision = choose_replay(None, rule=wanted.rule, shows=wanted.shows, unreadable=True)
-        telling = self._begin_telling(wanted, None)
+        replayer = self._begin_replayer(wanted, None)
         summary = Summary.begun(self._reading.header or Header(self._session, None, "", ""))
         comparison: Comparison | None = None
-        is_told = False
+        was_sent = False
         try:
-            comparison = self._compared() if wanted.compares else None
-            telling = self._begin_telling(wanted, comparison)
+            comparison = self._compare() if wanted.compares else None
+            replayer = self._begin_replayer(wanted, comparison)
             decision = choose_replay(comparison, rule=wanted.rule, shows=wanted.shows)
-            if decision.shows is Shown.TRANSCRIPT or self._tells_record:
-                is_told = self._told(telling, summary)
+            if decision.shows is Shown.TRANSCRIPT or self._records_replay:
+                was_sent = self._send_transcript(replayer, summary)
             if wanted.protocol != V1 or wanted.lacking:
-                self._record()
+                self._make_record()
         except OSError as problem:  # what could be read was sent; the agent has opened the session
             self._warn(f"a replay ended early: {errno_name(problem)}")
         except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
             self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
-        brief = self._brief if self._brief is not None and not self._brief.is_empty else None
-        record, attached = (brief.text(), brief.attached) if brief is not None else ("", ())
-        states = self._states(telling, summary) if decision.shows is Shown.TRANSCRIPT else []
-        is_unread = is_told and comparison is None
-        self._ends(ReplayEnded(wanted.request, decision, comparison, states, record, attached, is_unread))
+        made = self._record if self._record is not None and not self._record.is_empty else None
+        record, attached = (made.text(), made.attached) if made is not None else ("", ())
+        states = self._make_states(replayer, summary) if decision.shows is Shown.TRANSCRIPT else []
+        is_unread = was_sent and comparison is None
+        self._report(ReplayEnded(wanted.request, decision, comparison, states, record, attached, is_unread))
 
-    def _ends(self, ended: ReplayEnded) -> None:
+    def _report(self, ended: ReplayEnded) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""
         with self._client.lock:
-            self._take_locked()
+            self._flush_locked()
             is_over = self._end(ended)
         if not is_over:
             comparison: Comparison | None = None
             try:
-                comparison = self._compared()
+                comparison = self._compare()
             except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
                 self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
             with self._client.lock:
                 self._end(replace(ended, comparison=comparison, is_unread=False))
         self._reading.close()
 
-    def _compared(self) -> Comparison | None:
+    def _compare(self) -> Comparison | None:
         """Raises OSError."""
-        return compare(self._lines(), self._wanted.told, self._mask, self._goes_on)
+        return compare(self._read_lines(), self._wanted.told, self._mask, self._is_needed)
 
-    def _told(self, telling: Replayer | V2ClientReplayer, summary: Summary) -> bool:
+    def _send_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:
         """Send the transcript. Returns whether all of it was sent."""
-        if isinstance(telling, V2ClientReplayer) and self._wanted.rule is Rule.HANDED_OVER:
-            begun = count_handovers(line.entry for line in self._lines() if isinstance(line, Line))
-            telling.handovers = begun + self._wanted.record
-        lines = self._lines()
+        if isinstance(replayer, V2ClientReplayer) and self._wanted.rule is Rule.HANDED_OVER:
+            begun = count_handovers(line.entry for line in self._read_lines() if isinstance(line, Line))
+            replayer.handovers = begun + self._wanted.record
+        lines = self._read_lines()
         if self._reading.size > WIDE:
             self._client.widen()
         for line in read_as_v1(lines) if self._wanted.protocol == V1 else lines:
-            if not self._goes_on():
+            if not self._is_needed():
                 return False
             if isinstance(line, Line) and line.entry is not None:
                 summary.add(line.entry)  # only its title and _meta are used
-                if self._brief is not None and self._tells_record:
-                    self._brief.note(line.entry)
-            self._tell(_told_of(telling, line))
-            if self._waiting and time.monotonic() - self._taken > _PATIENCE:
-                self._take()
-        self._tell(telling.end())
+                if self._record is not None and self._records_replay:
+                    self._record.note(line.entry)
+            self._send(_replay_line(replayer, line))
+            if self._waiting and time.monotonic() - self._flushed_at > _PATIENCE:
+                self._flush()
+        self._send(replayer.end())
         return True
 
-    def _record(self) -> None:
+    def _make_record(self) -> None:
         """Make the record of a handover, if it is wanted, from what a client of version 1 would see."""
-        telling = self._begin_telling(replace(self._wanted, protocol=V1), None)
-        lines = self._lacking() if self._wanted.lacking else self._lines()
-        for line in read_as_v1(lines) if self._brief is not None else ():
-            if not self._goes_on():
+        replayer = self._begin_replayer(replace(self._wanted, protocol=V1), None)
+        lines = self._read_lacking() if self._wanted.lacking else self._read_lines()
+        for line in read_as_v1(lines) if self._record is not None else ():
+            if not self._is_needed():
                 return
-            if self._brief is not None and self._wanted.lacking and isinstance(line, Line) and line.entry is not None:
-                self._brief.note(line.entry)
-            self._note_down(_told_of(telling, line))
-        self._note_down(telling.end())
+            if self._record is not None and self._wanted.lacking and isinstance(line, Line) and line.entry is not None:
+                self._record.note(line.entry)
+            self._add_to_record(_replay_line(replayer, line))
+        self._add_to_record(replayer.end())
 
-    def _note_down(self, items: list[bytes]) -> None:
+    def _add_to_record(self, items: list[bytes]) -> None:
         """Add what is replayed to the record of a handover."""
-        if self._brief is not None:
+        if self._record is not None:
             for each in framing.cut(b"".join(items)):
-                self._brief.add(each)
+                self._record.add(each)
 
-    def _lacking(self) -> Iterable[Line | AlikeLines]:
+    def _read_lacking(self) -> Iterable[Line | AlikeLines]:
         """The part of the transcript that the agent's session lacks."""
         agents, start = self._reading.agents, self._reading.entries_at
         lines = self._reading.read_alike(start + agents.lacks_from, 1)
         return (line for line in drop_rewound(self._reading, lines) if agents.lacks(line.end - 1 - start))
 
     @property
-    def _tells_record(self) -> bool:
+    def _records_replay(self) -> bool:
         """Whether the record is of all that is replayed."""
         return self._wanted.record and not self._wanted.lacking
 
-    def _lines(self) -> Iterable[Line | AlikeLines]:
+    def _read_lines(self) -> Iterable[Line | AlikeLines]:
         """The transcript, up to the prompt that the agent will get again."""
         for line in drop_rewound(self._reading):
             if self._wanted.before is not None and isinstance(line, Line) and self._is_prompt(line.entry):
@@ -209,7 +211,7 @@ class Replay:
             case _:
                 return False
 
-    def _states(self, telling: Replayer | V2ClientReplayer, summary: Summary) -> list[bytes]:
+    def _make_states(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> list[bytes]:
         """Updates with the session's latest state, and the title that a list shows."""
         info = summary.info()
         if not self._wanted.titles and summary.agent_title is None:
@@ -218,29 +220,29 @@ class Replay:
         named = (
             [session_list.update(self._session, {"sessionUpdate": update_kinds.SESSION_INFO, **info})] if info else []
         )
-        return [*telling.states(), *named]
+        return [*replayer.states(), *named]
 
-    def _goes_on(self) -> bool:
-        is_for_nobody = self._stopped and self._brief is None  # the record is for the agent
+    def _is_needed(self) -> bool:
+        is_for_nobody = self._stopped and self._record is None  # the record is for the agent
         return not (is_for_nobody or self._client.is_gone)
 
-    def _tell(self, lines: list[bytes]) -> None:
+    def _send(self, lines: list[bytes]) -> None:
         """Send items; each is one or more whole lines."""
-        if self._wanted.protocol == V1 and self._tells_record:
-            self._note_down(lines)
+        if self._wanted.protocol == V1 and self._records_replay:
+            self._add_to_record(lines)
         for line in lines:
-            if self._waiting and self._size + len(line) > TAKE:
-                self._take()
+            if self._waiting and self._size + len(line) > FLUSH_SIZE:
+                self._flush()
             if self._wanted.shows:
                 self._waiting.append(line)
                 self._size += len(line)
 
-    def _take(self) -> None:
+    def _flush(self) -> None:
         with self._client.in_turn():
-            self._take_locked()
-        self._taken = time.monotonic()
+            self._flush_locked()
+        self._flushed_at = time.monotonic()
 
-    def _take_locked(self) -> None:
+    def _flush_locked(self) -> None:
         if not self._stopped:
             self._client.write_locked(b"".join(self._waiting))
         self._waiting.clear()
@@ -249,29 +251,30 @@ class Replay:
 
 def compare(
     transcript: Iterable[Line | AlikeLines],
-    told: Iterable[tuple[bytes, bool]],
+    replay: Iterable[tuple[bytes, bool]],
     mask: Callable[[bytes], bytes] | None = None,
-    goes_on: Callable[[], bool] = lambda: True,
+    is_needed: Callable[[], bool] = lambda: True,
 ) -> Comparison | None:
-    """Compare the agent's updates with a transcript. ``told``: updates, and whether each came after the agent's answer.
+    """Compare the agent's replay with a transcript. ``replay``: lines of updates, each with whether it came after the
+    agent's answer.
 
     ``mask``: as for ``Replay``; None: a transcript with masks was masked later, in the known forms of secrets.
-    ``goes_on``: the comparison stops, and is None, when this returns False. Raises OSError.
+    ``is_needed``: the comparison stops, and is None, when this returns False. Raises OSError.
     """
     builder = TextBuilder()
     for line in read_as_v1(transcript):
-        if not goes_on():
+        if not is_needed():
             return None
         _add_line(builder, line)
-    past = builder.finish()
-    if mask is None and past.is_masked:
+    text = builder.finish()
+    if mask is None and text.is_masked:
         from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
 
         mask = Masking().lines
-    comparison = Comparison(past, mask if past.is_masked else None)
-    said = list(told)
-    updates = v2_updates.all_compared(acp.update_of(update) for update, _ in said)
-    for (raw, late), update in zip(said, updates, strict=True):
+    comparison = Comparison(text, mask if text.is_masked else None)
+    lines = list(replay)
+    updates = v2_updates.all_compared(acp.update_of(raw) for raw, _ in lines)
+    for (raw, late), update in zip(lines, updates, strict=True):
         comparison.add(raw, update, late=late)
     return comparison
 
@@ -283,7 +286,7 @@ def _add_line(builder: TextBuilder, line: Line | AlikeLines) -> None:
         builder.add(line.entry)
 
 
-def _told_of(telling: Replayer | V2ClientReplayer, line: Line | AlikeLines) -> list[bytes]:
+def _replay_line(replayer: Replayer | V2ClientReplayer, line: Line | AlikeLines) -> list[bytes]:
     if isinstance(line, AlikeLines):
-        return telling.add_chunks(line.number, line.chunks)
-    return telling.add(line.number, line.entry) if line.entry is not None else []
+        return replayer.add_chunks(line.number, line.chunks)
+    return replayer.add(line.number, line.entry) if line.entry is not None else []

@@ -46,7 +46,7 @@ def replay_of(
     is_told_again: bool = False,
 ) -> Replay:
 
-    def telling(wanted: StartReplay, _: Comparison | None) -> Replayer:
+    def begin_replayer(wanted: StartReplay, _: Comparison | None) -> Replayer:
         return Replayer(talk.SESSION, run=OWN_RUN, mode=mode, kinds=wanted.kinds)
 
     to_client = Output(writes, lambda: None)
@@ -55,7 +55,9 @@ def replay_of(
         ended.append(what)
         return not (what.is_unread and is_told_again)
 
-    return Replay(talk.SESSION, Reading(path), to_client, end, warnings.append, run=OWN_RUN, telling=telling)
+    return Replay(
+        talk.SESSION, Reading(path), to_client, end, warnings.append, run=OWN_RUN, begin_replayer=begin_replayer
+    )
 
 
 def replayed(
