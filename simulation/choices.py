@@ -105,6 +105,8 @@ def possible(habits: Habits) -> Habits:
     """The habits without those of which nobody could tell what is past and what is new."""
     if habits.is_late:  # its reworded replay comes when it is already decided whose replay is shown
         habits = replace(habits, rewords=False)
+    if "users" in habits.leaves_out:  # an old answer in other words looks like that of a turn made elsewhere
+        habits = replace(habits, rewords=False)
     if habits.warns == "last" and "split" in (habits.tells, habits.tells_resumed):  # it would replace the answer
         habits = replace(habits, warns="after")
     if habits.renames:  # a replay under an id that nobody knows yet passes

@@ -121,6 +121,9 @@ def _compare(comparison: Comparison) -> Rule:
     missing = [turn for turn in incomplete if _is_all_missing(comparison, known, turn)]
     if any(_is_explained(comparison, turn) for turn in missing) or _was_forked_before(text, missing):
         return Rule.TAKEN_BACK
+    # A rewind may end in the middle of a turn. Only its words tell: many agents replay no tool calls at all.
+    if any(turn <= text.rewound_at and _is_end_missing(comparison, known, turn) for turn in incomplete):
+        return Rule.TAKEN_BACK
     # Agents do not replay commands of their own, so these messages need not be among them.
     lacks_users = comparison.user_count < sum(1 for user in text.users if not user.takes_back)
     turns = range(1, len(text.users) + 1)
@@ -153,6 +156,13 @@ def _is_all_missing(comparison: Comparison, known: list[Span], turn: int) -> boo
         return False
     last = _find_before(known, end - 1)
     return last is None or last[1] <= start
+
+
+def _is_end_missing(comparison: Comparison, known: list[Span], turn: int) -> bool:
+    """Whether the last of a turn's words are missing."""
+    start, end = comparison.text.span_of(turn)
+    last = _find_before(known, end - 1)
+    return start < end and (last is None or last[1] < end)
 
 
 def _find_before(spans: list[Span], at: int) -> Span | None:

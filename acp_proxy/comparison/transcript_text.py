@@ -84,6 +84,8 @@ class TranscriptText:
         """The offsets at which agent messages begin."""
         self.taken_back_at = 0
         """The last turn in which something was taken back or compacted, without saying what; 0 if there is none."""
+        self.rewound_at = 0
+        """The last turn in which a rewind took something back, from a message that the transcript does not have."""
         self.compacted: set[int] = set()
         """The turns that have a compaction."""
         self.ids: dict[tuple[str, bytes], str] = {}
@@ -201,6 +203,8 @@ class TextBuilder:
         """Add the next entry of the transcript."""
         method = acp.text(entry.value, "method")
         params = acp.member(entry.value, "params")
+        if rewinds.is_rewind(entry):
+            self._text.taken_back_at = self._text.rewound_at = len(self._text.users)
         if entry.peer is Peer.CLIENT and method == acp.PROMPT:
             self._add_prompt(acp.member(params, "prompt"))
             self._text.users[-1].key = rewinds.request_key(entry)
@@ -221,8 +225,6 @@ class TextBuilder:
             self._reopen(entry, entry.note.get("method"))
         elif entry.note is not None and entry.note.get("type") == file_format.REPLAY:
             self._text.ids |= rewinds.given_ids(entry.note)
-        elif entry.of in acp.REWINDS and rewinds.is_rewind(entry):
-            self._text.taken_back_at = len(self._text.users)
 
     def add_chunks(self, stream: "AlikeChunks") -> None:
         """Add many entries that are chunks like the last one."""

@@ -168,6 +168,14 @@ def test_a_partly_missing_turn_is_not_explained() -> None:
     assert choose_replay(told(past, "> a", "The first half.", *TWO)).rule is Rule.LESS
 
 
+def test_a_rewind_to_an_unknown_message_explains_that_the_end_of_a_turn_is_missing() -> None:
+    rewind = {"sessionUpdate": "history_truncated", "messageId": "unknown"}
+    turn: list[str | Update] = ["> a", call("1", "look"), "The first half.", "The second half."]
+    assert choose_replay(told(laid(*turn, rewind), *turn[:3])).rule is Rule.TAKEN_BACK
+    assert choose_replay(told(laid(*turn, rewind), turn[0], *turn[2:])).rule is Rule.LESS
+    assert choose_replay(told(laid(*turn, rewind, *TWO), *turn, TWO[0], "You are welcome,")).rule is Rule.LESS
+
+
 def test_a_compaction_explains_only_what_is_missing_before_it() -> None:
     past = laid(*ONE, COMPACTED, *TWO)
     assert choose_replay(told(past, COMPACTED, *TWO)).rule is Rule.TAKEN_BACK
