@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from acp_proxy.comparison import choose_replay
+from acp_proxy.comparison.compare import Comparison, Tail
 from acp_proxy.comparison.late_updates import LateUpdates, SortedLine
-from acp_proxy.comparison.transcript_text import block_letters
+from acp_proxy.comparison.transcript_text import TranscriptText, block_letters
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.proxy import handover, session_list
+from acp_proxy.replay.handover_record import Attachments
 from acp_proxy.replay.terminals import ReplayedTerminals
-from acp_proxy.transcript import file_format
+from acp_proxy.transcript import file_format, salvage
 from simulation import choices
 from simulation.plan import Plan, read_file
 from simulation.running import run
@@ -69,6 +71,48 @@ def _ignore_rewinds(patch: Patch) -> None:
     patch.delitem(update_kinds._BY_NAME, "history_truncated")
 
 
+def _take_what_is_inside_an_entry_for_one(patch: Patch) -> None:
+    parts = file_format.message_parts
+    patch.setattr(file_format, "message_parts", lambda *given, **named: parts(*given, **{**named, "plain": True}))
+    for check in ("_passed_unread", "_may_be_unread"):
+        patch.setattr(file_format, check, lambda *_: False)
+    patch.setattr(salvage, "_is_value", lambda line, start: False)
+
+
+def _attach_what_tools_sent(patch: Patch) -> None:
+    named = Attachments.named
+    patch.setattr(Attachments, "named", lambda self, block, *, is_users: named(self, block, is_users=True))
+
+
+def _hide_an_unanswered_message_at_the_end(patch: Patch) -> None:
+    split = Tail.split
+    patch.setattr(Tail, "split", lambda self, *, may_be_past: split(self, may_be_past=True))
+    for name in ("has_next_turn", "is_surely_new"):
+        patch.setattr(Comparison, name, property(lambda self: False))
+
+
+def _compare_only_whole_messages(patch: Patch) -> None:
+    for name in ("_find_each", "_find_end"):
+        patch.setattr(Comparison, name, lambda self, run: None)
+    patch.setattr(Comparison, "_knows_beginning", lambda self, run: False)
+    for name in ("has_message", "ends_message"):
+        patch.setattr(TranscriptText, name, lambda *_: False)
+
+
+def _leave_cut_turns_as_they_are(patch: Patch) -> None:
+    find_new = Tail.find_new
+
+    def without_rest(self: Tail, *, is_all_new: bool, is_open_elsewhere: bool | None) -> list[bytes]:
+        self.completes_turn = self.is_rest_of_turn = False
+        return find_new(self, is_all_new=is_all_new, is_open_elsewhere=is_open_elsewhere)
+
+    patch.setattr(Tail, "find_new", without_rest)
+
+
+def _list_the_sessions_of_handovers(patch: Patch) -> None:
+    patch.setattr(session_list, "amended", lambda raw, *_, **__: raw)
+
+
 def _forget_steering(patch: Patch) -> None:
     patch.setattr(acp, "is_steered", lambda result: False)
 
@@ -101,11 +145,15 @@ def _pass_titles_of_records(patch: Patch) -> None:
     [
         (_swallow_known_words, {"repeats"}, {"swallowed"}),
         (_believe_notes_anywhere, {"hostile", "crash"}, {"foreign", "worse", "lost"}),
+        (_take_what_is_inside_an_entry_for_one, {"hostile"}, {"recorded twice"}),
+        (_attach_what_tools_sent, {"handover", "hostile"}, {"forged"}),
         (_copy_the_whole_parent, {"fork"}, {"taken back"}),
         (_ignore_rewinds, {"rewind"}, {"taken back"}),
         (_forget_steering, {"steering"}, {"worse", "lost"}),
+        (_hide_an_unanswered_message_at_the_end, {"elsewhere"}, {"worse"}),
         (_take_any_note_for_the_output, {"terminals", "crash"}, {"worse", "lost"}),
         (_pass_titles_of_records, {"handover"}, {"title"}),
+        (_list_the_sessions_of_handovers, {"handover"}, {"list"}),
     ],
 )
 def test_a_defect_that_is_put_back_is_found(
@@ -118,6 +166,20 @@ def test_a_defect_that_is_put_back_is_found(
         return bool(found) and not run(plan).kinds & kinds
 
     assert any(is_found(choices.make(seed, frozenset(themes))) for seed in range(PLANS))
+
+
+@pytest.mark.parametrize(
+    ("put_back", "plan", "kinds"),
+    [
+        (_compare_only_whole_messages, "known-words-beside-new-ones", {"twice"}),
+        (_leave_cut_turns_as_they_are, "turn-finished-without-us", {"lost"}),
+    ],
+)
+def test_a_rare_defect_is_found_by_the_plan_that_was_kept_for_it(
+    put_back: Callable[[Patch], None], plan: str, kinds: set[str], monkeypatch: Patch
+) -> None:
+    put_back(monkeypatch)
+    assert run(read_file(KEPT / f"{plan}.json")).kinds == kinds
 
 
 def test_the_tail_of_a_resume_is_found_by_the_plan_that_was_kept_for_it(monkeypatch: Patch) -> None:
