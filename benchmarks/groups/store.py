@@ -16,7 +16,7 @@ from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.index import Index
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.search import query
-from acp_proxy.tools.search.search import Sought, Tables, search_store
+from acp_proxy.tools.search.search import SearchRequest, SearchTables, search_store
 from acp_proxy.transcript import file_format
 from benchmarks import stores
 from benchmarks.figures import BYTES, SECONDS, Reading, Row, measured
@@ -139,14 +139,14 @@ def searches(effort: Effort, roots: dict[int, Path]) -> Iterator[Row]:
 
 def looked_up(root: Path, word: str) -> Numbers:
     """A search in open tables that are up to date."""
-    layout, sought = Layout(root), Sought(query.question([word]), [stores.AGENT_FOLDER])
+    layout, sought = Layout(root), SearchRequest(query.make_query([word]), [stores.AGENT_FOLDER])
     with ExitStack() as stack:
-        tables = Tables(layout, stack.enter_context(closing(Index(layout.index))), stack)
-        return {"each": timed(lambda: tables.found(sought), ASKED)}
+        tables = SearchTables(layout, stack.enter_context(closing(Index(layout.index))), stack)
+        return {"each": timed(lambda: tables.search(sought), ASKED)}
 
 
 def searched(root: Path, word: str) -> Numbers:
-    sought = Sought(query.question([word]), [stores.AGENT_FOLDER])
+    sought = SearchRequest(query.make_query([word]), [stores.AGENT_FOLDER])
     return {"each": timed(lambda: search_store(Both(root), sought))}
 
 

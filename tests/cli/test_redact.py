@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.tools.search.query import question
-from acp_proxy.tools.search.search import Sought, search_store
+from acp_proxy.tools.search.query import make_query
+from acp_proxy.tools.search.search import SearchRequest, search_store
 from tests.cli.terminal import on_terminal
 from tests.stored import Both, chunk, store_session
 from torture.planted import planted
@@ -196,7 +196,7 @@ def test_a_title_in_the_journal_leaves_the_search_tables_of_other_sessions(store
     for session in ("first", "harmless"):
         [row] = [row for row in store.list_all() if row.session == session]
         store.rename(row, f"Mine {TOKEN}")
-    assert len(search_store(store, Sought(question(["mine"]), store.list_agents())).hits) == 2
+    assert len(search_store(store, SearchRequest(make_query(["mine"]), store.list_agents())).hits) == 2
     run(store, "first")
     run(store, "second")
     assert not [path for path in store.root.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]

@@ -236,7 +236,7 @@ def test_further_turns_of_a_session_are_named() -> None:
         ([1, 2, 3, 9], "and turn 9\n"),
         (list(range(1, 20)), "and turns 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 and 6 more\n"),
     ):
-        assert said in results.shown(Hit(listed(), timestamps.stamp(EPOCH), turns, excerpts), "show", look)
+        assert said in results.format_hit(Hit(listed(), timestamps.stamp(EPOCH), turns, excerpts), "show", look)
 
 
 def listed() -> ListedSession:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from acp_proxy.tools.search import query
-from acp_proxy.tools.search.search import SearchResult, Sought, search_store
+from acp_proxy.tools.search.search import SearchRequest, SearchResult, search_store
 from tests.store import talk
 from tests.store.talk import answer, prompt
 from tests.store.writing import AGENT
@@ -31,7 +31,7 @@ def append(store: Both, session: str, *lines: bytes) -> None:
 
 def search(store: Both, *words: str, agents: tuple[str, ...] | None = None, **wanted: object) -> SearchResult:
     chosen = store.list_agents() if agents is None else agents
-    return search_store(store, Sought(query.question(words), chosen, **wanted))  # type: ignore[arg-type]
+    return search_store(store, SearchRequest(query.make_query(words), chosen, **wanted))  # type: ignore[arg-type]
 
 
 def found(store: Both, *words: str, **wanted: object) -> list[tuple[str, list[int]]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from acp_proxy.store.index import Index, ListedSession
 from acp_proxy.store.queries import ListFilter, list_newest
-from acp_proxy.tools.maintenance.verify import agrees
+from acp_proxy.tools.maintenance.verify import matches_index
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
@@ -36,7 +36,7 @@ class Shelf:
     def agrees(self, session: str) -> bool:
         reading = Reading(self.path(session))
         try:
-            return agrees(self.index, AGENT, file_name(session), reading)
+            return matches_index(self.index, AGENT, file_name(session), reading)
         finally:
             reading.close()
 

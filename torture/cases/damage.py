@@ -21,7 +21,7 @@ from pathlib import Path
 from acp_proxy.errors import Unreadable
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.tools.maintenance.damage import SECOND_HEADER, Stretch
+from acp_proxy.tools.maintenance.damage import SECOND_HEADER, DamagedRange
 from acp_proxy.tools.maintenance.verify import NEWER, REPAIR, repair_finding, verify_store
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import RECORDED, Header, encode_message, encode_note
@@ -226,7 +226,7 @@ def examine(store: Both, agent: str, one: Damaged, count: Count) -> None:
     check(not list(store.root.glob(f"backups/{agent}/*.jsonl")), "a backup is left behind a delete")
 
 
-def is_kept(line: bytes, stretches: list[Stretch], at: int) -> bool:
+def is_kept(line: bytes, stretches: list[DamagedRange], at: int) -> bool:
     """A second header may be removed."""
     return is_entry(line) or not any(stretch.offset <= at < stretch.end for stretch in stretches)
 

@@ -19,7 +19,7 @@ from acp_proxy.tools.adopt.agent_loader import CalledAgent, NotLoaded, Replayed,
 from acp_proxy.tools.adopt.plan import Choice, OfferedSession, Wanted, chosen, starts_anew
 from acp_proxy.tools.adopt.transcript import composed, conversation, parted
 from acp_proxy.tools.doctor.probe import NoAnswer
-from acp_proxy.tools.redact.redact_files import masked_bytes
+from acp_proxy.tools.redact.redact_files import mask_bytes
 
 
 class Result(enum.Enum):
@@ -105,7 +105,7 @@ class Adoption:
             now, run = timestamps.stamp(time.time()), os.urandom(3).hex()
             made = composed(listed, self._about, told, states, replayed.result, now, run)
             if self._masking is not None:
-                made = masked_bytes(made, self._masking)
+                made = mask_bytes(made, self._masking)
             if is_known and not self._has_grown(listed.session, made):
                 return Outcome(listed, Result.SAME)
             taken = write_adopted(self._store, made)

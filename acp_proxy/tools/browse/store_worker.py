@@ -40,11 +40,11 @@ class Library:
         ``tell`` gets the first ones early, and then more each time; if not ``is_wanted`` any more, the rest is left
         out. Raises AcpProxyError, OSError.
         """
-        from acp_proxy.tools.search.query import question
-        from acp_proxy.tools.search.search import Hit, Sought
+        from acp_proxy.tools.search.query import make_query
+        from acp_proxy.tools.search.search import Hit, SearchRequest
 
         try:
-            asked = question([*typed.split()[:-1], typed.split()[-1].rstrip("*") + "*"])
+            asked = make_query([*typed.split()[:-1], typed.split()[-1].rstrip("*") + "*"])
         except UsageError:  # no letter or digit
             return []
         found: dict[tuple[str, str], SaidIn] = {}
@@ -61,7 +61,9 @@ class Library:
             return is_wanted()
 
         search_store(
-            self._store, Sought(asked, self._store.list_agents(self._agent), self._cwd, limit=None, each=1), tell=add
+            self._store,
+            SearchRequest(asked, self._store.list_agents(self._agent), self._cwd, limit=None, each=1),
+            report_hit=add,
         )
         return list(found.values())
 

@@ -18,7 +18,7 @@ from acp_proxy.cli.progress import advancing
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.store.sessions import Sessions, file_name
-from acp_proxy.tools.redact.redact_files import masked_copy
+from acp_proxy.tools.redact.redact_files import mask_copy
 from acp_proxy.tools.stats.usage import measure_session
 from acp_proxy.views import sanitize
 
@@ -195,7 +195,7 @@ class _Source:
             stack.callback(reading.close)
             reading.settle()
             if self.masking is not None:
-                reading, title = stack.enter_context(masked_copy(self.store, row, reading, self.masking))
+                reading, title = stack.enter_context(mask_copy(self.store, row, reading, self.masking))
 
             @contextmanager
             def child(session: str) -> Iterator["Reading | None"]:
@@ -203,7 +203,7 @@ class _Source:
                     if found is None or self.masking is None:
                         yield found
                         return
-                    with masked_copy(self.store, row, found, self.masking) as (copy, _):
+                    with mask_copy(self.store, row, found, self.masking) as (copy, _):
                         yield copy
 
             yield homes.hidden(title or ""), self._pieces(self._head(row, title, reading), reading, homes, child)
@@ -240,7 +240,7 @@ class _Source:
         if self.form != "html":
             return head
         used = measure_session(self.store, row)
-        return replace(head, tokens=used.tokens(used.total), cost=used.total.cost)
+        return replace(head, tokens=used.count_tokens(used.total), cost=used.total.cost)
 
 
 def _to_directory(source: _Source, rows: "list[ListedSession]", into: Path, *, force: bool) -> None:

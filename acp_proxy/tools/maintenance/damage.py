@@ -26,7 +26,7 @@ BROKEN_HEADER = "broken header"
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Neighbour:
     """An intact entry next to damage. ``line``: counted from 1. ``at``: its time. ``what``: a description."""
 
     line: int
@@ -35,7 +35,7 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class DamagedRange:
     """Damaged bytes, without the final newline.
 
     ``line``: of its beginning, counted from 1. ``offset``, ``length``: in bytes. ``kinds``: of damage, in order.
@@ -51,9 +51,9 @@ class Stretch:
     before: bool = False
     begins: bool = False
     ends: bool = False
-    last: Beside | None = None
+    last: Neighbour | None = None
     """The intact entry before it."""
-    next: Beside | None = None
+    next: Neighbour | None = None
     """The intact entry after it."""
 
     @property
@@ -63,70 +63,72 @@ class Stretch:
 
 
 @dataclass(slots=True)
-class Scan:
+class DamageScan:
     """Turns lines into stretches.
 
     ``read``: finds the intact entries of a line. ``name``: describes one, given its line's number from 0.
     """
 
     read: Callable[[bytes], Sequence[Intact[Any]]]
-    name: Callable[[int, Any], Beside]
-    _last: Beside | None = field(default=None, init=False)
-    _open: Stretch | None = field(default=None, init=False)
+    name: Callable[[int, Any], Neighbour]
+    _last: Neighbour | None = field(default=None, init=False)
+    _open: DamagedRange | None = field(default=None, init=False)
 
-    def stretches(self, lines: Iterable[tuple[int, int, bytes]]) -> Iterator[Stretch]:
+    def find_ranges(self, lines: Iterable[tuple[int, int, bytes]]) -> Iterator[DamagedRange]:
         """The stretches in these lines (number from 0, offset, bytes).
 
         Damaged lines with nothing intact between them form one.
         """
         for number, offset, line in lines:
-            yield from self._line(number, offset, line)
+            yield from self._scan_line(number, offset, line)
         if self._open is not None:
             yield self._open
             self._open = None
 
-    def _line(self, number: int, offset: int, line: bytes) -> Iterator[Stretch]:
+    def _scan_line(self, number: int, offset: int, line: bytes) -> Iterator[DamagedRange]:
         if line.isspace():
             return
         size, at, intact = len(line.rstrip(b"\n")), 0, number == 0 and offset > 0  # the header comes before it
         for piece in self.read(line):
             if line[at : piece.start].strip():
-                self._damaged(number, offset, line, at, piece.start, intact, before=True)
+                self._add_range(number, offset, line, at, piece.start, intact, before=True)
             beside = self.name(number, piece.value)
             if self._open is not None:
                 yield replace(self._open, next=beside)
                 self._open = None
             self._last, at, intact = beside, piece.end, True
         if line[at:size].strip():
-            self._damaged(number, offset, line, at, size, intact, before=False)
+            self._add_range(number, offset, line, at, size, intact, before=False)
 
-    def _damaged(self, number: int, offset: int, line: bytes, start: int, end: int, behind: bool, before: bool) -> None:
+    def _add_range(
+        self, number: int, offset: int, line: bytes, start: int, end: int, behind: bool, before: bool
+    ) -> None:
         ends = not before and not line.endswith(b"\n")
-        kind = TORN_END if ends and line[start:end].strip(b"\0") else _kind(line[start:end])
+        kind = TORN_END if ends and line[start:end].strip(b"\0") else _classify(line[start:end])
         if self._open is None:
             begins = offset + start == 0
-            self._open = Stretch(
+            self._open = DamagedRange(
                 number + 1, offset + start, end - start, (kind,), behind, begins=begins, last=self._last
             )
         kinds = self._open.kinds if kind in self._open.kinds else (*self._open.kinds, kind)
         self._open = replace(self._open, length=offset + end - self._open.offset, kinds=kinds, before=before, ends=ends)
 
 
-def of_transcript(reading: Reading) -> Iterator[Stretch]:
+def find_in_transcript(reading: Reading) -> Iterator[DamagedRange]:
     """The damaged stretches, including a broken header; a missing header is not one."""
     version = reading.header.version if reading.header is not None else file_format.VERSION
-    scan = Scan(lambda line: file_format.entries_in(line, version), _beside)
-    for stretch in scan.stretches(reading.raw_lines()):
+    scan = DamageScan(lambda line: file_format.entries_in(line, version), _describe_neighbour)
+    for stretch in scan.find_ranges(reading.raw_lines()):
         yield replace(stretch, kinds=(BROKEN_HEADER,)) if stretch.begins else stretch
 
 
-def of_journal(lines: Iterable[tuple[int, bytes]]) -> Iterator[Stretch]:
+def find_in_journal(lines: Iterable[tuple[int, bytes]]) -> Iterator[DamagedRange]:
     """The damaged stretches of a journal. ``lines``: the offset of each line's end, and its bytes."""
     numbered = ((number, end - len(line), line) for number, (end, line) in enumerate(lines))
-    return Scan(find_events, lambda number, _: Beside(number + 1, "", "event")).stretches(numbered)
+    return DamageScan(find_events, lambda number, _: Neighbour(number + 1, "", "event")).find_ranges(numbered)
 
 
-def named(entry: Entry) -> str:
+def describe_entry(entry: Entry) -> str:
     """What an entry is, in a few words."""
     if entry.note is not None:
         return f"note {acp.text(entry.note, 'type') or ''}".rstrip()
@@ -137,11 +139,11 @@ def named(entry: Entry) -> str:
     return f"{who} {acp.update_kind(update) or acp.text(entry.value, 'method') or 'message'}"
 
 
-def _beside(number: int, entry: Entry) -> Beside:
-    return Beside(number + 1, entry.at, named(entry))
+def _describe_neighbour(number: int, entry: Entry) -> Neighbour:
+    return Neighbour(number + 1, entry.at, describe_entry(entry))
 
 
-def _kind(data: bytes) -> str:
+def _classify(data: bytes) -> str:
     if data.count(0) * 2 > len(data):
         return NUL
     try:

@@ -20,7 +20,7 @@ from msgspec import structs
 from acp_proxy.errors import Unmendable
 from acp_proxy.protocol import timestamps
 from acp_proxy.tools.maintenance import damage
-from acp_proxy.tools.maintenance.damage import Stretch
+from acp_proxy.tools.maintenance.damage import DamagedRange
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import Header
@@ -42,11 +42,11 @@ class Patch:
     ``header``: at its beginning. ``note``: where it has a line of its own. Everything else becomes spaces.
     """
 
-    stretch: Stretch
+    stretch: DamagedRange
     header: bytes = b""
     note: bytes = b""
 
-    def over(self, data: bytes, start: int) -> bytes:
+    def apply(self, data: bytes, start: int) -> bytes:
         """The new bytes for one piece of the stretch; ``start``: the piece's offset in the file."""
         new = bytearray(data.translate(_SPACES))
         if self.stretch.behind and start == self.stretch.offset:
@@ -60,26 +60,26 @@ class Patch:
         return bytes(new)
 
 
-def patches(stretches: Iterator[Stretch], header: Header | None) -> Iterator[Patch]:
+def make_patches(stretches: Iterator[DamagedRange], header: Header | None) -> Iterator[Patch]:
     """A patch for each stretch. ``header``: what the file should begin with, if its header is broken."""
     for stretch in stretches:
         if stretch.begins and header is not None:
-            if text := fitting(header, stretch):
+            if text := fit_header(header, stretch):
                 yield Patch(stretch, header=text)
         elif set(stretch.kinds) <= _NEVER_SAID:
             yield Patch(stretch)
         else:
-            yield Patch(stretch, note=_note(stretch.last or stretch.next))
+            yield Patch(stretch, note=_encode_gap(stretch.last or stretch.next))
 
 
-def fitting(header: Header, stretch: Stretch) -> bytes:
+def fit_header(header: Header, stretch: DamagedRange) -> bytes:
     """The header's bytes, or those of a shorter form, if they fit in place of the broken one; else empty."""
     room = stretch.length - (stretch.before or stretch.ends)
     lines = (file_format.encode_header(each)[:-1] for each in (header, structs.replace(header, agent={})))
     return next((line for line in lines if len(line) <= room), b"")
 
 
-def remade(reading: Reading) -> Header | None:
+def rebuild_header(reading: Reading) -> Header | None:
     """The header for a transcript that has none; None if its session id is not found."""
     header = reading.remade_header()
     if header is None:
@@ -94,18 +94,18 @@ def mend_transcript(path: Path, copy: Path) -> int:
 
     Raises OSError, NewerFormat, Unmendable.
     """
-    with _alone(path) as fd:
+    with _lock_alone(path) as fd:
         reading = Reading(path)
         try:
             reading.settle()
-            header = remade(reading) if reading.header is None else None
+            header = rebuild_header(reading) if reading.header is None else None
             if reading.header is None and header is None:
                 raise Unmendable(f"{path}: it does not contain its session's id. It was not changed.")
-            if next(patches(damage.of_transcript(reading), header), None) is None:
+            if next(make_patches(damage.find_in_transcript(reading), header), None) is None:
                 return 0
             _back_up(path, fd, reading.size, copy)
             done, lost = 0, False
-            for patch in patches(damage.of_transcript(reading), header):
+            for patch in make_patches(damage.find_in_transcript(reading), header):
                 _write(fd, patch)
                 done, lost = done + 1, lost or bool(patch.note)
             private_files.sync(fd)
@@ -118,9 +118,9 @@ def mend_transcript(path: Path, copy: Path) -> int:
 
 def mend_journal(path: Path, copy: Path) -> int:
     """Repair a journal, without gap notes. Returns the number of damaged stretches. Raises OSError, Unmendable."""
-    with _alone(path) as fd:
+    with _lock_alone(path) as fd:
         size = os.fstat(fd).st_size
-        lines = list(damage.of_journal(cut(partial(private_files.read_at, fd), 0, size)))
+        lines = list(damage.find_in_journal(cut(partial(private_files.read_at, fd), 0, size)))
         if lines:
             _back_up(path, fd, size, copy)
         for stretch in lines:
@@ -130,7 +130,7 @@ def mend_journal(path: Path, copy: Path) -> int:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[int]:
+def _lock_alone(path: Path) -> Iterator[int]:
     """Open a file to overwrite it, under its folder's lock. Raises OSError, Unmendable."""
     with ExitStack() as stack:
         try:
@@ -148,14 +148,14 @@ def _write(fd: int, patch: Patch) -> None:
     at, end = patch.stretch.offset, patch.stretch.end
     while at < end:
         data = private_files.read_at(fd, min(_CHUNK, end - at), at)
-        new = patch.over(data, at)
+        new = patch.apply(data, at)
         private_files.write_at(fd, new, at)
         at += len(data)
         if patch.note in new:
             patch = replace(patch, note=b"")
 
 
-def _note(beside: damage.Beside | None) -> bytes:
+def _encode_gap(beside: damage.Neighbour | None) -> bytes:
     at = beside.at if beside is not None else timestamps.stamp(time.time())
     return file_format.encode_note(at, REPAIR, {"type": file_format.GAP, "reason": REPAIR})[:-1]
 
@@ -166,7 +166,7 @@ def _append_note(path: Path, reading: Reading) -> None:
         last = line.entry or last
     transcript = Transcript(path)
     try:
-        transcript.append(_note(damage.Beside(0, last.at, "") if last is not None else None) + b"\n")
+        transcript.append(_encode_gap(damage.Neighbour(0, last.at, "") if last is not None else None) + b"\n")
         transcript.sync()
     finally:
         transcript.close()

@@ -61,7 +61,7 @@ class Candidate:
         return short_copy(self.agent, self.name, self.session) or self.session + aside(self.name)
 
 
-def beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
+def select_beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Those of the candidates, given newest first, that exceed the limits; in the same order."""
     count = size = 0
     gone = []
@@ -81,12 +81,12 @@ def find_candidates(store: Sessions, *, deleted: bool = False) -> list[Candidate
 
     Raises OSError, Unreadable.
     """
-    return (_of_kept if deleted else _of_listed)(store.layout, store.index)
+    return (_find_soft_deleted if deleted else _find_listed)(store.layout, store.index)
 
 
-def _of_listed(layout: Layout, catalog: StoreIndex) -> list[Candidate]:
+def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
     """Every session, newest first. Raises OSError, Unreadable."""
-    rows = catalog.query(list_all, *layout.list_agents())
+    rows = store_index.query(list_all, *layout.list_agents())
     sizes = {agent: layout.measure_sizes(agent) for agent in layout.list_agents()}
     return [
         Candidate(
@@ -97,16 +97,18 @@ def _of_listed(layout: Layout, catalog: StoreIndex) -> list[Candidate]:
             size,
             row.title,
             counts=row.prompts > 0,
-            written=_written(layout.transcript(row.agent, row.name)),
+            written=_read_version(layout.transcript(row.agent, row.name)),
         )
         for row in complete_rows(layout, rows)
         if (size := sizes.get(row.agent, {}).get(row.name)) is not None
     ]
 
 
-def _of_kept(layout: Layout, catalog: StoreIndex) -> list[Candidate]:
+def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
     """The soft-deleted sessions, last deleted first. Raises OSError, Unreadable."""
-    catalog.query(lambda index: None, *layout.list_agents())  # brings the index up to date, so it has nothing of them
+    store_index.query(
+        lambda index: None, *layout.list_agents()
+    )  # brings the index up to date, so it has nothing of them
     sizes = {agent: layout.measure_sizes(agent) for agent in layout.list_agents()}
     return [
         Candidate(each.agent, each.name, each.session, each.at, size, each.title, is_kept=True)
@@ -143,7 +145,7 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool, is_here: bool) 
     path = layout.deleted_transcript(agent, name) if candidate.is_kept else layout.transcript(agent, name)
     try:
         with layout.journal(agent).lock(), delete.lock_unused(path) as is_unused:  # keeps others from decompressing it
-            if not is_unused or (candidate.written is not None and _written(path) != candidate.written):
+            if not is_unused or (candidate.written is not None and _read_version(path) != candidate.written):
                 return IN_USE
             if candidate.is_kept:
                 delete.delete_permanently(layout, agent, session, name, is_here=is_here)
@@ -154,7 +156,7 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool, is_here: bool) 
     return None
 
 
-def _written(path: Path) -> tuple[int, int] | None:
+def _read_version(path: Path) -> tuple[int, int] | None:
     """Modification time and size of a transcript's file; None if it does not exist."""
     for form in (path, compressed(path)):
         with suppress(FileNotFoundError):

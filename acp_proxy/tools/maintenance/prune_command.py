@@ -13,7 +13,7 @@ from acp_proxy.cli.progress import advancing
 from acp_proxy.errors import Unreadable, UsageError
 from acp_proxy.protocol import timestamps
 from acp_proxy.store.sessions import Sessions, called, meant
-from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, beyond, find_candidates, prune_sessions
+from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, find_candidates, prune_sessions, select_beyond
 from acp_proxy.views import formatting, sanitize
 
 _SHOWN = 20
@@ -56,7 +56,7 @@ def prune(
     """
     with explained():
         is_for_all = deleted and older_than is None and keep is None and max_size is None
-        limits = _limits(older_than, 0 if is_for_all else keep, max_size)
+        limits = _parse_limits(older_than, 0 if is_for_all else keep, max_size)
         if deleted and soft:
             raise UsageError("--deleted and --soft exclude each other. Give one of them.")
         if as_json and not (dry_run or yes):
@@ -66,19 +66,19 @@ def prune(
             typer.echo("This store is not synchronized: --everywhere changes nothing.", err=True)
         candidates = find_candidates(opened, deleted=deleted)
         agents = meant({*opened.list_agents(), *(each.agent for each in candidates)}, agent)
-        chosen = beyond(limits, [each for each in candidates if each.agent in agents])
+        chosen = select_beyond(limits, [each for each in candidates if each.agent in agents])
         if dry_run or not chosen:
             if dry_run and not as_json:
                 _show(opened, chosen)
-            _tell(chosen, {}, as_json, dry_run=dry_run)
+            _report(chosen, {}, as_json, dry_run=dry_run)
             return
         if not yes:
             _show(opened, chosen[:_SHOWN], err=True)
             more = f" ({len(chosen) - _SHOWN} of them not shown)" if len(chosen) > _SHOWN else ""
             these = "this" if len(chosen) == 1 else "these"
-            agreed(f"Delete {these} {_figures(chosen)}{more}{' softly' if soft else ' permanently'}?")
-        trouble = _pruned(opened, chosen, soft=soft, is_here=not everywhere)
-    _tell(chosen, trouble, as_json, dry_run=False)
+            agreed(f"Delete {these} {_format_total(chosen)}{more}{' softly' if soft else ' permanently'}?")
+        trouble = _prune_all(opened, chosen, soft=soft, is_here=not everywhere)
+    _report(chosen, trouble, as_json, dry_run=False)
     if soft and not as_json:
         typer.echo("To bring one back: acp-proxy restore", err=True)
     if set(trouble.values()) - {IN_USE}:
@@ -91,7 +91,7 @@ def _is_synchronized(store: Sessions) -> bool:
     return JoinedStore(store.root).is_joined
 
 
-def _limits(older_than: str | None, keep: int | None, max_size: str | None) -> Limits:
+def _parse_limits(older_than: str | None, keep: int | None, max_size: str | None) -> Limits:
     """An empty value is an error, not a missing option. Raises UsageError."""
     if older_than is None and keep is None and max_size is None:
         raise UsageError(
@@ -102,7 +102,9 @@ def _limits(older_than: str | None, keep: int | None, max_size: str | None) -> L
     return Limits(before, keep, values.size("--max-size", max_size) if max_size is not None else None)
 
 
-def _pruned(store: Sessions, chosen: Sequence[Candidate], *, soft: bool, is_here: bool) -> dict[tuple[str, str], str]:
+def _prune_all(
+    store: Sessions, chosen: Sequence[Candidate], *, soft: bool, is_here: bool
+) -> dict[tuple[str, str], str]:
     """The sessions that were not deleted, by agent and name, with the reason."""
     trouble: dict[tuple[str, str], str] = {}
     try:
@@ -114,14 +116,14 @@ def _pruned(store: Sessions, chosen: Sequence[Candidate], *, soft: bool, is_here
     return trouble
 
 
-def _tell(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as_json: bool, *, dry_run: bool) -> None:
+def _report(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as_json: bool, *, dry_run: bool) -> None:
     done = [each for each in chosen if (each.agent, each.name) not in trouble]
     if as_json:
         left = [_for_programs(each) | {"reason": trouble[each.agent, each.name]} for each in chosen if each not in done]
         value = {"dryRun": dry_run, "sessions": [_for_programs(each) for each in done], "left": left}
         typer.echo(sanitize.json_text(value | {"bytes": sum(each.size for each in done)}, indent=2))
         return
-    typer.echo(f"{_figures(done)} would be deleted." if dry_run else f"{_figures(done)} deleted.")
+    typer.echo(f"{_format_total(done)} would be deleted." if dry_run else f"{_format_total(done)} deleted.")
     for each in chosen:
         why = trouble.get((each.agent, each.name))
         if why is not None:
@@ -139,7 +141,7 @@ def _show(store: Sessions, chosen: Sequence[Candidate], *, err: bool = False) ->
         typer.echo(text, err=err)
 
 
-def _figures(chosen: Sequence[Candidate]) -> str:
+def _format_total(chosen: Sequence[Candidate]) -> str:
     count = f"{len(chosen)} session{'' if len(chosen) == 1 else 's'}"
     return f"{count}, {formatting.size(sum(each.size for each in chosen))}" if chosen else count
 

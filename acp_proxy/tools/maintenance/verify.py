@@ -27,8 +27,8 @@ from acp_proxy.store.index_update import StoreIndex
 from acp_proxy.store.layout import JOURNAL, Layout
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.maintenance import damage, mend
-from acp_proxy.tools.maintenance.damage import Stretch
-from acp_proxy.tools.maintenance.mend import fitting, remade
+from acp_proxy.tools.maintenance.damage import DamagedRange
+from acp_proxy.tools.maintenance.mend import fit_header, rebuild_header
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.file_names import plain
@@ -38,7 +38,7 @@ from acp_proxy.transcript.summary import Summary
 # --- Compares the index with a transcript. Raises OSError, ``sqlite3.Error``.
 
 
-def agrees(index: Index, agent: str, name: str, reading: Reading) -> bool:
+def matches_index(index: Index, agent: str, name: str, reading: Reading) -> bool:
     """Whether a transcript's row is correct and lacks no turn.
 
     The inode only says from where on to read the next time: a copy of the whole store has others.
@@ -112,7 +112,7 @@ class Finding:
     todo: str = REPAIR
     agent: str = ""
     name: str = ""
-    stretch: Stretch | None = None
+    stretch: DamagedRange | None = None
 
     @property
     def is_damage(self) -> bool:
@@ -126,7 +126,7 @@ class Advancing(Protocol):
     def __call__(self, items: Sequence[T], what: str, /) -> Iterable[T]: ...
 
 
-def untold(items: Sequence[T], what: str) -> Iterable[T]:
+def without_progress(items: Sequence[T], what: str) -> Iterable[T]:
     """An ``Advancing`` that reports nothing."""
     return items
 
@@ -138,64 +138,64 @@ def verify_store(
 
     ``advancing`` wraps the items to report progress. Raises OSError.
     """
-    inspection = Inspection(store.layout, advancing or untold)
-    return inspection.some(transcripts) if transcripts else inspection.all()
+    inspection = Inspection(store.layout, advancing or without_progress)
+    return inspection.inspect_some(transcripts) if transcripts else inspection.inspect_all()
 
 
 class Inspection:
     """Checks one store."""
 
-    def __init__(self, layout: Layout, advancing: Advancing = untold) -> None:
+    def __init__(self, layout: Layout, advancing: Advancing = without_progress) -> None:
         self._layout = layout
         self._advancing = advancing
 
-    def all(self) -> Iterator[Finding]:
+    def inspect_all(self) -> Iterator[Finding]:
         """Findings in the whole store. Raises OSError if the store's own directories cannot be read."""
         if not self._layout.is_made:
             return
-        yield from self._root()
+        yield from self._inspect_root()
         for agent in self._layout.list_agents():
             folder = self._layout.transcripts / agent
-            yield from _mode(folder)
+            yield from _check_mode(folder)
             for path in self._advancing(sorted(folder.iterdir()), "Reading transcripts"):
-                yield from self._file(agent, path)
-            yield from self._marks(agent)
-            yield from self._kept(agent)
+                yield from self._inspect_file(agent, path)
+            yield from self._inspect_marks(agent)
+            yield from self._inspect_soft_deleted(agent)
         if not self._layout.can_use_sqlite:
-            yield from self._unseen()
+            yield from self._report_unseen()
             return
-        yield from self._index(self._layout.list_all_names())
-        yield from self._search()
+        yield from self._inspect_index(self._layout.list_all_names())
+        yield from self._inspect_search()
 
-    def some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+    def inspect_some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         """Findings in these transcripts, and in the index and search tables about them."""
         for agent, name in self._advancing(transcripts, "Reading transcripts"):
             path = self._layout.transcript(agent, name)
-            yield from self._file(agent, path if os.path.lexists(path) else file_names.compressed(path))
+            yield from self._inspect_file(agent, path if os.path.lexists(path) else file_names.compressed(path))
         if not self._layout.can_use_sqlite:
-            yield from self._unseen()
+            yield from self._report_unseen()
             return
-        yield from self._index(transcripts)
+        yield from self._inspect_index(transcripts)
         for digit in sorted({file_names.digit(name) for _, name in transcripts}):
             for path in self._layout.list_search_tables(digit):
-                yield from self._words(path, frozenset(transcripts), set())
+                yield from self._inspect_search_table(path, frozenset(transcripts), set())
 
     # --- directories
 
-    def _root(self) -> Iterator[Finding]:
+    def _inspect_root(self) -> Iterator[Finding]:
         for path in sorted(self._layout.root.iterdir()):
             if path.name in _OURS or (path.name in _SIDE_FILES and self._layout.index.exists()):
                 if path != self._layout.index or path.is_file():
-                    yield from _mode(path)
+                    yield from _check_mode(path)
             elif path.name in _SIDE_FILES:
                 yield Finding(path, LEFTOVER, "belongs to an index that does not exist; SQLite removes it", NOTHING)
             else:
-                yield _foreign(path)
+                yield _describe_foreign(path)
         for path in sorted(self._layout.transcripts.iterdir()):
             if not path.is_dir():
-                yield _foreign(path)
+                yield _describe_foreign(path)
 
-    def _marks(self, agent: str) -> Iterator[Finding]:
+    def _inspect_marks(self, agent: str) -> Iterator[Finding]:
         folder = self._layout.unindexed / agent
         if folder.exists() and not folder.is_dir():
             yield Finding(folder, FOREIGN, "is where a directory must be. Move it away", BY_HAND, agent)
@@ -207,20 +207,20 @@ class Inspection:
             if name not in gone and not self._layout.exists(agent, name):
                 yield Finding(folder / name, LEFTOVER, "marks a transcript that does not exist", NOTHING, agent)
 
-    def _kept(self, agent: str) -> Iterator[Finding]:
+    def _inspect_soft_deleted(self, agent: str) -> Iterator[Finding]:
         """Checks soft-deleted transcripts, which may be restored."""
         folder = self._layout.deleted / agent
         if folder.is_dir():
-            yield from _mode(folder)
+            yield from _check_mode(folder)
             for path in sorted(folder.iterdir()):
-                yield from self._file(agent, path)
+                yield from self._inspect_file(agent, path)
 
     # --- files
 
-    def _file(self, agent: str, path: Path) -> Iterator[Finding]:
+    def _inspect_file(self, agent: str, path: Path) -> Iterator[Finding]:
         name = file_names.transcript_in(path.name)
         if name is None and path.name != JOURNAL + file_names.SUFFIX:
-            yield _unfinished(agent, path)
+            yield _describe_unfinished(agent, path)
             return
         is_compressed = name is not None and path.name.endswith(file_names.COMPRESSED_SUFFIX)
         if is_compressed and os.path.lexists(path.with_suffix("")):
@@ -230,8 +230,10 @@ class Inspection:
             if not stat.S_ISREG(os.lstat(path).st_mode):
                 yield Finding(path, FOREIGN, "is where a file must be, but is not one. Move it away", BY_HAND, agent)
                 return
-            yield from _mode(path)
-            yield from self._transcript(agent, name, path) if name is not None else self._journal(agent, path)
+            yield from _check_mode(path)
+            yield from (
+                self._inspect_transcript(agent, name, path) if name is not None else self._inspect_journal(agent, path)
+            )
         except FileNotFoundError:
             return  # deleted in the meantime
         except NewerFormat as problem:
@@ -240,22 +242,22 @@ class Inspection:
             text = ". ".join(private_files.explain_unreadable(path, problem)[1:])
             yield Finding(path, UNREADABLE, text, BY_HAND, agent, name or path.stem)
 
-    def _transcript(self, agent: str, name: str, path: Path) -> Iterator[Finding]:
+    def _inspect_transcript(self, agent: str, name: str, path: Path) -> Iterator[Finding]:
         reading = Reading(file_names.plain(path))
         try:
             reading.settle()
-            header = remade(reading) if reading.header is None else None
+            header = rebuild_header(reading) if reading.header is None else None
             is_known = reading.header is not None or header is not None
             begun = False
             if reading.size == 0 and reading.compressed is None:
                 yield Finding(path, EMPTY, "nothing was ever written to it", NOTHING, agent, name)
                 return
-            for stretch in damage.of_transcript(reading):
+            for stretch in damage.find_in_transcript(reading):
                 begun = begun or stretch.begins
                 text, todo = _MEANING.get(stretch.kinds[0], "cannot be read, and is left out"), REPAIR
                 if not is_known:
                     text, todo = "the file does not contain its session's id. Delete the file, or keep it", BY_HAND
-                elif stretch.begins and header is not None and not fitting(header, stretch):
+                elif stretch.begins and header is not None and not fit_header(header, stretch):
                     text, todo = _PARTIAL, NOTHING
                 elif stretch.begins:
                     text = _PARTIAL
@@ -270,16 +272,16 @@ class Inspection:
         finally:
             reading.close()
 
-    def _journal(self, agent: str, path: Path) -> Iterator[Finding]:
+    def _inspect_journal(self, agent: str, path: Path) -> Iterator[Finding]:
         fd = private_files.open_private(path, os.O_RDONLY)
         try:
-            for stretch in damage.of_journal(cut(partial(private_files.read_at, fd), 0, os.fstat(fd).st_size)):
+            for stretch in damage.find_in_journal(cut(partial(private_files.read_at, fd), 0, os.fstat(fd).st_size)):
                 text = "a delete, or the end of one, may be forgotten"
                 yield Finding(path, JOURNAL_DAMAGE, text, REPAIR, agent, "", stretch)
         finally:
             private_files.close(fd)
 
-    def _unseen(self) -> Iterator[Finding]:
+    def _report_unseen(self) -> Iterator[Finding]:
         """Reports what cannot be checked: SQLite needs to lock files, and to write, at least side files."""
         for path in (self._layout.index, self._layout.search):
             if os.path.lexists(path):
@@ -287,7 +289,7 @@ class Inspection:
 
     # --- the index
 
-    def _index(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+    def _inspect_index(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         """Checks the index. It may lack marked transcripts."""
         path = self._layout.index
         try:
@@ -301,10 +303,10 @@ class Inspection:
                 if not index.is_sound():
                     yield Finding(path, INDEX_BROKEN, "is rebuilt from the transcripts")
                     return
-                behind = self._behind(index, {agent for agent, _ in transcripts}) if not index.is_new else None
+                behind = self._list_outdated(index, {agent for agent, _ in transcripts}) if not index.is_new else None
                 stale = 0
                 for agent, name in self._advancing(transcripts, "Comparing the list"):
-                    if self._agrees(index, agent, name) or self._agrees(index, agent, name):
+                    if self._matches_index(index, agent, name) or self._matches_index(index, agent, name):
                         continue
                     if behind is None or (agent, name) in behind:
                         stale += 1
@@ -312,7 +314,7 @@ class Inspection:
                     text = "the list differs from the transcript"
                     yield Finding(path, INDEX_BEHIND, text, REPAIR, agent, name)
                 if stale:
-                    text = f"{_transcripts(stale)} changed since the last list; the next one reads that"
+                    text = f"{_count_transcripts(stale)} changed since the last list; the next one reads that"
                     yield Finding(path, INDEX_BEHIND, text, NOTHING)
             finally:
                 index.close()
@@ -323,18 +325,18 @@ class Inspection:
         except OSError as problem:
             yield Finding(path, FOREIGN, f"{errno_name(problem)}: move it away; lists are slow without it", BY_HAND)
 
-    def _behind(self, index: Index, agents: Iterable[str]) -> set[tuple[str, str]]:
+    def _list_outdated(self, index: Index, agents: Iterable[str]) -> set[tuple[str, str]]:
         """The transcripts that the next list reads, even without a mark."""
         changes = [index_update.find_changes(self._layout, index, agent) for agent in agents]
         return {(each.agent, name) for each in changes for name in each.come}
 
-    def _agrees(self, index: Index, agent: str, name: str) -> bool:
+    def _matches_index(self, index: Index, agent: str, name: str) -> bool:
         try:
             reading = Reading(self._layout.transcript(agent, name))
         except (OSError, NewerFormat):
             return True  # checking the file reports this
         try:
-            return agrees(index, agent, name, reading) or self._layout.is_marked(agent, name)
+            return matches_index(index, agent, name, reading) or self._layout.is_marked(agent, name)
         except OSError:
             return True
         finally:
@@ -342,7 +344,7 @@ class Inspection:
 
     # --- full text
 
-    def _search(self) -> Iterator[Finding]:
+    def _inspect_search(self) -> Iterator[Finding]:
         try:
             found = sorted(self._layout.search.iterdir())
         except FileNotFoundError:  # nobody has searched yet
@@ -356,30 +358,30 @@ class Inspection:
             if path in tables and store_layout.is_emptied(path):
                 continue  # the next search removes it
             if path in tables:
-                yield from _mode(path)
-                yield from self._words(path, None, gone)
+                yield from _check_mode(path)
+                yield from self._inspect_search_table(path, None, gone)
             elif path.with_name(path.name.removesuffix("-wal").removesuffix("-shm")) in tables:
-                yield from _mode(path)
+                yield from _check_mode(path)
             else:
-                yield _foreign(path)
+                yield _describe_foreign(path)
         if gone:
-            text = f"{_transcripts(len(gone))} removed since the last search; the next one rebuilds its tables"
+            text = f"{_count_transcripts(len(gone))} removed since the last search; the next one rebuilds its tables"
             yield Finding(self._layout.search, WORDS_BEHIND, text, NOTHING)
 
-    def _words(
+    def _inspect_search_table(
         self, path: Path, chosen: frozenset[tuple[str, str]] | None, gone: set[tuple[str, str]]
     ) -> Iterator[Finding]:
         """Checks a search table, for the chosen transcripts or for all in it. ``gone``: gets those that were removed
         since."""
-        from acp_proxy.tools.search.fts_table import WordTable, agrees
+        from acp_proxy.tools.search.fts_table import SearchTable, matches_transcript
 
         try:
-            words = WordTable(path)
+            words = SearchTable(path)
             try:
                 words.check()
-                for agent, name, *_ in list(words.extents()):
+                for agent, name, *_ in list(words.list_extents()):
                     is_meant = chosen is None or (agent, name) in chosen
-                    if not is_meant or agrees(words, (agent, name), self._layout.transcript(agent, name)):
+                    if not is_meant or matches_transcript(words, (agent, name), self._layout.transcript(agent, name)):
                         continue
                     if self._layout.exists(agent, name):
                         yield Finding(path, WORDS_BEHIND, _OTHER_WORDS, REPAIR, agent, name)
@@ -411,11 +413,11 @@ _COPYING = "its past is being copied, or a crash interrupted that; listing or op
 _PARTIAL = "the session is read without it, as an incomplete one"
 
 
-def _transcripts(count: int) -> str:
+def _count_transcripts(count: int) -> str:
     return "1 transcript was" if count == 1 else f"{count} transcripts were"
 
 
-def _unfinished(agent: str, path: Path) -> Finding:
+def _describe_unfinished(agent: str, path: Path) -> Finding:
     """A finding about a file that is not a transcript, but may become one or a form of one."""
     if file_names.transcript_in(path.name.removesuffix(file_names.UNFINISHED)) is not None:
         return Finding(path, LEFTOVER, _LEFT, NOTHING, agent)
@@ -423,14 +425,14 @@ def _unfinished(agent: str, path: Path) -> Finding:
         path.name.removesuffix(file_names.FORKED_SUFFIX)
     ):
         return Finding(path, UNFINISHED_FORK, _COPYING, NOTHING, agent)
-    return _foreign(path)
+    return _describe_foreign(path)
 
 
-def _foreign(path: Path) -> Finding:
+def _describe_foreign(path: Path) -> Finding:
     return Finding(path, FOREIGN, "does not belong to acp-proxy, and is left alone", NOTHING)
 
 
-def _mode(path: Path) -> Iterator[Finding]:
+def _check_mode(path: Path) -> Iterator[Finding]:
     mode = os.lstat(path).st_mode
     if sys.platform != "win32" and mode & _FOR_OTHERS and not stat.S_ISLNK(mode):
         yield Finding(path, MODE, f"others may use it ({stat.S_IMODE(mode):04o})")
@@ -444,28 +446,28 @@ def repair_finding(store: Sessions, finding: Finding) -> Path | None:
 
     Raises OSError, AcpProxyError.
     """
-    layout, catalog, stamp = store.layout, store.index, timestamps.stamp(time.time())
+    layout, store_index, stamp = store.layout, store.index, timestamps.stamp(time.time())
     if finding.kind == MODE:
         private_files.make_private(finding.path)
     elif finding.path.parent == layout.search:
         layout.remove_search_table(finding.path)
     elif finding.path == layout.index and finding.name:
-        catalog.read_again(finding.agent, [finding.name])
+        store_index.read_again(finding.agent, [finding.name])
     elif finding.path == layout.index:
-        catalog.rebuild()
+        store_index.rebuild()
     elif finding.name:
-        return _transcript(layout, catalog, finding, stamp)
+        return _repair_transcript(layout, store_index, finding, stamp)
     else:
         copy = layout.backup(finding.agent, finding.path.stem, stamp)
         return copy if mend.mend_journal(finding.path, copy) else None
     return None
 
 
-def _transcript(layout: Layout, catalog: StoreIndex, finding: Finding, stamp: str) -> Path | None:
+def _repair_transcript(layout: Layout, store_index: StoreIndex, finding: Finding, stamp: str) -> Path | None:
     path = plain(finding.path)
     decompressed = open_session.decompress(layout, finding.agent, path)
     copy = layout.backup(finding.agent, finding.name, stamp)
     is_mended = mend.mend_transcript(path, copy) > 0
     if is_mended or decompressed:
-        catalog.read_again(finding.agent, [finding.name])
+        store_index.read_again(finding.agent, [finding.name])
     return copy if is_mended else None

@@ -17,7 +17,7 @@ from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
 from acp_proxy.views import sanitize
 
 if TYPE_CHECKING:  # imported late: no other command needs them
-    from acp_proxy.tools.maintenance.damage import Beside
+    from acp_proxy.tools.maintenance.damage import Neighbour
     from acp_proxy.tools.maintenance.verify import Finding
 
 
@@ -37,12 +37,12 @@ def verify(
     damaged = 0
     with explained():
         opened = store_of(store)
-        for finding in verify_store(opened, *_wanted(opened, sessions, agent), advancing=advancing):
+        for finding in verify_store(opened, *_choose(opened, sessions, agent), advancing=advancing):
             damaged += finding.is_damage
             if as_json:
                 typer.echo(json.dumps(_for_programs(finding)))
             else:
-                _say(opened, finding)
+                _print_finding(opened, finding)
     if damaged:
         typer.echo(f"{damaged} damaged. To repair: acp-proxy repair", err=True)
         raise typer.Exit(1)
@@ -68,16 +68,16 @@ def repair(
     with explained():
         opened = store_of(store, change=not dry)
         for _, found in groupby(
-            verify_store(opened, *_wanted(opened, sessions, agent), advancing=advancing), _repaired_at_once
+            verify_store(opened, *_choose(opened, sessions, agent), advancing=advancing), _repair_at_once
         ):
             first: Finding | None = None
             for finding in found:
                 if finding.is_damage:
-                    _say(opened, finding)
+                    _print_finding(opened, finding)
                 left += finding.todo == BY_HAND
                 first = first or (finding if finding.todo == REPAIR else None)
             if first is not None:
-                done = dry or _mend(opened, first)
+                done = dry or _repair(opened, first)
                 left, mended = left + (not done), mended + done
     typer.echo(f"{mended} can be repaired. Nothing was changed." if dry else f"{mended} repaired.")
     if left:
@@ -85,19 +85,19 @@ def repair(
         raise typer.Exit(1)
 
 
-def _repaired_at_once(finding: "Finding") -> tuple[Path, str, str, bool]:
+def _repair_at_once(finding: "Finding") -> tuple[Path, str, str, bool]:
     """What one repair mends: two agents may have a session with the same id."""
     from acp_proxy.tools.maintenance.verify import MODE
 
     return finding.path, finding.agent, finding.name, finding.kind == MODE
 
 
-def _wanted(store: Sessions, wanted: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
+def _choose(store: Sessions, wanted: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
     rows = [chosen(store, one, agent) for one in wanted or ()]
     return [(row.agent, row.name) for row in rows]
 
 
-def _mend(store: Sessions, finding: "Finding") -> bool:
+def _repair(store: Sessions, finding: "Finding") -> bool:
     try:
         copy = repair_finding(store, finding)
     except (AcpProxyError, OSError) as problem:
@@ -107,7 +107,7 @@ def _mend(store: Sessions, finding: "Finding") -> bool:
     return True
 
 
-def _say(store: Sessions, finding: "Finding") -> None:
+def _print_finding(store: Sessions, finding: "Finding") -> None:
     path = finding.path.relative_to(store.root) if finding.path.is_relative_to(store.root) else finding.path
     about = f" ({finding.agent}/{finding.name})" if finding.name and finding.path.stem != finding.name else ""
     typer.echo(sanitize.line(f"{path}{about}: {finding.kind}: {finding.text}"))
@@ -115,11 +115,12 @@ def _say(store: Sessions, finding: "Finding") -> None:
     if stretch is not None:
         kinds = ", ".join(stretch.kinds)
         typer.echo(f"  line {stretch.line}, byte {stretch.offset}, {stretch.length} bytes: {kinds}")
-        between = f"  between {_beside(stretch.last, 'the beginning')} and {_beside(stretch.next, 'the end')}"
-        typer.echo(sanitize.line(between))
+        last = _format_neighbour(stretch.last, "the beginning")
+        next = _format_neighbour(stretch.next, "the end")
+        typer.echo(sanitize.line(f"  between {last} and {next}"))
 
 
-def _beside(entry: "Beside | None", otherwise: str) -> str:
+def _format_neighbour(entry: "Neighbour | None", otherwise: str) -> str:
     return f"line {entry.line} ({entry.at} {entry.what})" if entry is not None else otherwise
 
 

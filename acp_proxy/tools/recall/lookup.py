@@ -16,8 +16,8 @@ from acp_proxy.errors import NoSuchSession, NoSuchTurn, UsageError
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.store.sessions import ListedSession, Sessions, called
 from acp_proxy.tools.recall.visible_sessions import Scope
-from acp_proxy.tools.search.query import question
-from acp_proxy.tools.search.search import Hit, Sought, search_store
+from acp_proxy.tools.search.query import make_query
+from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
 
 INTRODUCTION = (
     'Quoted from earlier conversations, with ">" before each line. '
@@ -52,7 +52,7 @@ class Lookup:
     def search(self, query: str, since: str, limit: int) -> str:
         """The newest sessions with a turn that contains all of these words. Raises AcpProxyError."""
         store = Sessions(self._root, make=False)
-        asked = question([query] if '"' in query else query.split())
+        asked = make_query([query] if '"' in query else query.split())
         found: dict[tuple[str, str], Hit] = {}
 
         def tell(hit: Hit) -> bool:
@@ -61,10 +61,10 @@ class Lookup:
             return len(found) <= limit
 
         scope = self._scope
-        sought = Sought(
+        sought = SearchRequest(
             asked, store.list_agents(), scope.root, self._moment(since) or None, None, _EXCERPTS, below=scope.is_tree
         )
-        search_store(store, sought, tell=tell)
+        search_store(store, sought, report_hit=tell)
         hits = list(found.values())
         if not hits:
             return (

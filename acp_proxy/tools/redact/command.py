@@ -84,7 +84,7 @@ def redact(
         chosen_rows = kept(opened, agent) if agent else None
         if sessions:
             chosen_rows = [chosen(opened, each, agent, whole=yes) for each in sessions]
-        originals = _directory(backup, opened.root) if backup and not dry_run else None
+        originals = _check_directory(backup, opened.root) if backup and not dry_run else None
         relatives = opened.find_relatives(chosen_rows) if chosen_rows is not None else set()
         paths = opened.find_redactable(chosen_rows, relatives)
         redacting = _Redacting(opened, masking)
@@ -93,18 +93,18 @@ def redact(
         else:
             found = redacting.count(paths)
             if found and not dry_run:
-                _ask(redacting.lines(found), _total(found, redacting.looked_at, is_done=False), originals)
+                _ask(redacting.format_lines(found), _format_total(found, redacting.looked_at, is_done=False), originals)
                 found = redacting.mask(list(found), originals)
         if not dry_run:
             # Even if nothing was found: an earlier run may have been interrupted here.
             opened.reindex(chosen_rows, relatives)
-        total = _total(found, redacting.looked_at, is_done=not dry_run)
+        total = _format_total(found, redacting.looked_at, is_done=not dry_run)
         if as_json:
             files = redacting.for_programs(found)
             kept_in = str(originals) if originals is not None else None
             typer.echo(json.dumps({"dryRun": dry_run, "files": files, "backup": kept_in}, indent=2))
         else:
-            for text in [*(redacting.lines(found) if dry_run or yes else ()), total]:
+            for text in [*(redacting.format_lines(found) if dry_run or yes else ()), total]:
                 typer.echo(text)
             if originals is not None and found:
                 typer.echo(sanitize.line(f"The originals are in {originals}. They contain the secrets."))
@@ -125,15 +125,15 @@ class _Redacting:
 
     def count(self, paths: Sequence[Path]) -> Counts:
         """The secrets in these files; those without any are left out."""
-        return self._each(paths, "Searching", dry=True)
+        return self._redact_each(paths, "Searching", dry=True)
 
     def mask(self, paths: Sequence[Path], originals: Path | None) -> Counts:
         """Mask the secrets. ``originals``: a directory for the files as they were. Raises NotWritable."""
         if originals is not None:
             make_directory(originals)
-        return self._each(paths, "Masking", dry=False, originals=originals)
+        return self._redact_each(paths, "Masking", dry=False, originals=originals)
 
-    def _each(self, paths: Sequence[Path], doing: str, *, dry: bool, originals: Path | None = None) -> Counts:
+    def _redact_each(self, paths: Sequence[Path], doing: str, *, dry: bool, originals: Path | None = None) -> Counts:
         found: Counts = {}
         for path in advancing(paths, doing):
             try:
@@ -146,9 +146,9 @@ class _Redacting:
         self.looked_at = max(self.looked_at, len(found))
         return {path: counts for path, counts in found.items() if counts}
 
-    def lines(self, found: Counts) -> list[str]:
+    def format_lines(self, found: Counts) -> list[str]:
         """For each file: its session, without secrets in the title, or the file's name; and the counts by kind."""
-        listed = {path: self._without_secrets(row) for path, row in self._listed(found).items()}
+        listed = {path: self._mask_title(row) for path, row in self._find_rows(found).items()}
         ids = short_ids(self._store, list(listed.values())) if listed else {}
         names = dict(zip(listed, session_lines.candidates(list(listed.values()), ids) if listed else (), strict=True))
         return [
@@ -158,13 +158,13 @@ class _Redacting:
         ]
 
     def for_programs(self, found: Counts) -> list[dict[str, Any]]:
-        listed = self._listed(found)
+        listed = self._find_rows(found)
         return [
             {"file": str(path), "sessionId": listed[path].session if path in listed else None, "masked": dict(counts)}
             for path, counts in found.items()
         ]
 
-    def _listed(self, found: Counts) -> dict[Path, ListedSession]:
+    def _find_rows(self, found: Counts) -> dict[Path, ListedSession]:
         """The sessions of those of the files that are listed sessions' transcripts."""
         if not found:
             return {}
@@ -174,7 +174,7 @@ class _Redacting:
             return {path: known[path] for path in found if path in known}
         return {}
 
-    def _without_secrets(self, row: ListedSession) -> ListedSession:
+    def _mask_title(self, row: ListedSession) -> ListedSession:
         from acp_proxy.redaction.secret_rules import MARK  # imported late, as above
 
         title = row.title or ""
@@ -185,7 +185,7 @@ class _Redacting:
         return replace(row, title=title)
 
 
-def _directory(given: str, root: Path) -> Path:
+def _check_directory(given: str, root: Path) -> Path:
     """The directory for the originals. Raises UsageError, NotWritable."""
     path = Path(given).expanduser().absolute()
     if path.resolve().is_relative_to(root.resolve()):
@@ -208,6 +208,6 @@ def _ask(lines: Sequence[str], total: str, originals: Path | None) -> None:
     agreed("Mask these secrets permanently?")
 
 
-def _total(found: Counts, looked_at: int, *, is_done: bool) -> str:
+def _format_total(found: Counts, looked_at: int, *, is_done: bool) -> str:
     total = sum(counts.total() for counts in found.values())
     return f"{total} {'masked' if is_done else 'would be masked'}, in {len(found)} of {looked_at} files."

@@ -52,7 +52,7 @@ def redact_stored(
                 return found
             if path.is_relative_to(layout.backups):  # backups are compressed only if damaged, and cannot be masked
                 if original is not None:
-                    _keep(file_names.compressed(path), file_names.compressed(original))
+                    _back_up(file_names.compressed(path), file_names.compressed(original))
                 file_names.compressed(path).unlink()
                 return found
             open_session.decompress(layout, path.parent.name, path)
@@ -72,11 +72,11 @@ def redact_file(path: Path, masking: Masking, *, dry: bool, original: Path | Non
     kept = 0
     fd, compressed = to_read(path) if dry else (open_private(path, os.O_RDWR), None)
     try:
-        for change in _changes(compressed.read if compressed is not None else partial(read_at, fd), masking):
+        for change in _find_changes(compressed.read if compressed is not None else partial(read_at, fd), masking):
             found[change.rule] += change.counts
             if not dry:
                 if original is not None and kept < change.at + len(change.new):
-                    kept = _keep_on(fd, original, kept)
+                    kept = _back_up_from(fd, original, kept)
                 write_at(fd, change.new, change.at)
         if found and not dry:
             private_files.sync(fd)
@@ -85,15 +85,15 @@ def redact_file(path: Path, masking: Masking, *, dry: bool, original: Path | Non
     return found
 
 
-def _keep(path: Path, original: Path) -> None:
+def _back_up(path: Path, original: Path) -> None:
     fd = open_private(path, os.O_RDONLY)
     try:
-        _keep_on(fd, original, 0)
+        _back_up_from(fd, original, 0)
     finally:
         private_files.close(fd)
 
 
-def _keep_on(fd: int, original: Path, since: int) -> int:
+def _back_up_from(fd: int, original: Path, since: int) -> int:
     """Copy what a file has after the offset ``since``, up to its end; on disk when this returns the end's offset.
 
     So a line that is appended while the file is being masked is kept, too, before it changes. Raises OSError.
@@ -111,7 +111,7 @@ def _keep_on(fd: int, original: Path, since: int) -> int:
 
 
 @contextmanager
-def masked_copy(
+def mask_copy(
     store: Sessions, listed: ListedSession, reading: Reading, masking: Masking
 ) -> Iterator[tuple[Reading, str | None]]:
     """Yields a masked copy of a session's transcript, and its masked title; the copy is removed afterwards.
@@ -127,17 +127,17 @@ def masked_copy(
         redact_file(path, masking, dry=False)
         copy = Reading(path)
         try:
-            yield copy, _title(copy) if title is None else mask_title(title, masking.lines)
+            yield copy, _read_title(copy) if title is None else mask_title(title, masking.lines)
         finally:
             copy.close()
 
 
-def masked_bytes(data: bytes, masking: Masking) -> bytes:
+def mask_bytes(data: bytes, masking: Masking) -> bytes:
     """A whole transcript with secrets masked."""
-    return changed(data, _changes(lambda size, at: data[at : at + size], masking))
+    return changed(data, _find_changes(lambda size, at: data[at : at + size], masking))
 
 
-def _title(reading: Reading) -> str | None:
+def _read_title(reading: Reading) -> str | None:
     """The title that a list would show, made from the masked text.
 
     A title that was cut may contain so little of a secret that no rule finds it.
@@ -149,19 +149,19 @@ def _title(reading: Reading) -> str | None:
     return summary.title
 
 
-def _changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterator[MaskedSpan]:
+def _find_changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterator[MaskedSpan]:
     spread, at = Spread(masking), 0
-    for line in _lines(read):
+    for line in _read_lines(read):
         if not at:
             file_format.decode_header(line)  # raises NewerFormat: it is unknown which values a later version needs
-        changes = _outside_events(line, masking.changes(line))
+        changes = _spare_events(line, masking.changes(line))
         yield from (replace(change, at=at + change.at) for change in changes)
         yield from spread.add(changed(line, changes), at)
         at += len(line)
     yield from spread.end()
 
 
-def _outside_events(line: bytes, changes: list[MaskedSpan]) -> list[MaskedSpan]:
+def _spare_events(line: bytes, changes: list[MaskedSpan]) -> list[MaskedSpan]:
     """The changes of a journal's line that leave its events what they are, but for their titles.
 
     A pattern of the user's may match the name of a transcript.
@@ -175,7 +175,7 @@ def _outside_events(line: bytes, changes: list[MaskedSpan]) -> list[MaskedSpan]:
     return [change for change in changes if events(changed(line, [change])) == before]
 
 
-def _lines(read: Callable[[int, int], bytes]) -> Iterator[bytes]:
+def _read_lines(read: Callable[[int, int], bytes]) -> Iterator[bytes]:
     framer, at = LineFramer(), 0
     while data := read(_READ_SIZE, at):
         at += len(data)

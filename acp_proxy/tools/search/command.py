@@ -71,8 +71,8 @@ def search(
     Example: acp-proxy search login "session cookie" --since 30d
     """
     from acp_proxy.tools.search import results
-    from acp_proxy.tools.search.query import question as asked
-    from acp_proxy.tools.search.search import Sought
+    from acp_proxy.tools.search.query import make_query as asked
+    from acp_proxy.tools.search.search import SearchRequest
 
     with wrong_usage():
         question = asked(words)
@@ -81,7 +81,7 @@ def search(
         where = directory(cwd, here=here)
         opened = store_of(store)
         agents = opened.list_agents(agent)
-        sought = Sought(
+        request = SearchRequest(
             question,
             agents,
             where,
@@ -99,8 +99,8 @@ def search(
 
         with _interruptible(opened), _with_room(opened), advanced("Reading new transcripts", MOMENT) as bar:
             early = _EarlyHits(bar, show)
-            by_early = (early.progress, early.tell) if target.is_terminal and not as_json else (bar,)
-            result = search_store(opened, sought, *by_early)
+            by_early = (early.progress, early.report_hit) if target.is_terminal and not as_json else (bar,)
+            result = search_store(opened, request, *by_early)
         if as_json:
             typer.echo(sanitize.json_text([results.for_programs(hit) for hit in result.hits], indent=2))
         elif early.has_shown:
@@ -134,7 +134,7 @@ class _EarlyHits:
         self._bar(done, total)
         self._go_on()
 
-    def tell(self, hit: "Hit") -> bool:
+    def report_hit(self, hit: "Hit") -> bool:
         key = hit.session.agent, hit.session.name
         if key not in self._known:  # else the search began again
             self._known.add(key)
@@ -154,13 +154,13 @@ def _texts(store: Sessions, hits: "list[Hit]", target: Screen, options: list[str
 
     if not target.is_terminal:
         for hit in hits:
-            yield "".join(f"{text}\n" for text in results.values(hit))
+            yield "".join(f"{text}\n" for text in results.format_lines(hit))
         return
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
     look = results.SearchLook(target.width, target.is_dressed, target.colours, now, home)
     ids = short_ids(store, [hit.session for hit in hits])
     for hit in hits:
-        yield results.shown(hit, _command(store, hit, ids[hit.session.selector], options), look)
+        yield results.format_hit(hit, _command(store, hit, ids[hit.session.selector], options), look)
 
 
 def _nothing(words: list[str], options: list[str]) -> str:

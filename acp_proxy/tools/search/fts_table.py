@@ -23,7 +23,7 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.search import query
-from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, Turns, TurnStart
+from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, TurnReader, TurnStart
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.titles import masks_shortened
@@ -87,7 +87,7 @@ class TurnText:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Addition:
     """What to add for a transcript: its title and the ``turns`` after the first ``kept`` ones.
 
     ``before``: what the table had when the transcript was read; None: nothing. ``seen``: what it has with the addition.
@@ -110,7 +110,7 @@ class Excerpt:
     marks: list[tuple[int, int]]
 
 
-class WordTable:
+class SearchTable:
     """A connection to a search table, or with None to one in memory."""
 
     def __init__(self, path: Path | None) -> None:
@@ -121,7 +121,7 @@ class WordTable:
             self._database.executescript(_TABLES)
             return
         private_files.check_database(path)
-        with _there(path):
+        with _report_removal(path):
             self._database = self._opened(path)
 
     def _opened(self, path: Path) -> sqlite3.Connection:
@@ -140,16 +140,16 @@ class WordTable:
     def close(self) -> None:
         self._database.close()
 
-    def extents(self) -> Iterator[Extent]:
+    def list_extents(self) -> Iterator[Extent]:
         """How far each transcript was read; the index gives the same values if nothing changed."""
         return self._database.execute("SELECT agent, name, created, inode, size FROM transcripts")
 
-    def seen(self, key: Key) -> IndexedTranscript | None:
+    def find_transcript(self, key: Key) -> IndexedTranscript | None:
         """What the table has of a transcript; None: nothing."""
         row = self._database.execute(f"SELECT {_SEEN} FROM transcripts WHERE agent = ? AND name = ?", key).fetchone()
-        return _seen(*row) if row is not None else None
+        return _decode_transcript_row(*row) if row is not None else None
 
-    def put(self, batch: Iterable[Work]) -> None:
+    def write(self, batch: Iterable[Addition]) -> None:
         """Add to transcripts in one transaction; skips those that another process has changed in the meantime."""
         self._database.execute("BEGIN IMMEDIATE")
         try:
@@ -160,35 +160,35 @@ class WordTable:
             raise
         self._database.execute("COMMIT")
 
-    def found(self, question: str, since: str | None, until: str | None) -> list[int]:
-        """The numbers of the turns that match, newest first; ``of`` gives a turn's transcript."""
-        earliest = seconds(since) << _TRANSCRIPT_BITS if since is not None else 0
-        latest = seconds(until) << _TRANSCRIPT_BITS if until is not None else _LATEST
+    def find_turns(self, question: str, since: str | None, until: str | None) -> list[int]:
+        """The numbers of the turns that match, newest first; ``decode_transcript`` gives a turn's transcript."""
+        earliest = to_seconds(since) << _TRANSCRIPT_BITS if since is not None else 0
+        latest = to_seconds(until) << _TRANSCRIPT_BITS if until is not None else _LATEST
         rows = self._database.execute(
             "SELECT rowid FROM said WHERE said MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC",
             (question, earliest, latest),
         )
         return [row for (row,) in rows]
 
-    def key(self, transcript: int) -> Key:
+    def find_key(self, transcript: int) -> Key:
         """The transcript with this id in the table."""
         row = self._database.execute("SELECT agent, name FROM transcripts WHERE id = ?", (transcript,)).fetchone()
         return row[0], row[1]
 
-    def numbers(self, transcript: int) -> dict[int, int]:
-        """A transcript's turns: what ``found`` calls them, and their number in the transcript."""
+    def list_numbers(self, transcript: int) -> dict[int, int]:
+        """A transcript's turns: what ``find_turns`` calls them, and their number in the transcript."""
         return dict(self._database.execute("SELECT doc, number FROM turns WHERE transcript = ?", (transcript,)))
 
-    def excerpt(self, question: str, doc: int) -> Excerpt | None:
-        """An excerpt of a turn that ``found`` returned; None if the turn has changed."""
+    def make_excerpt(self, question: str, doc: int) -> Excerpt | None:
+        """An excerpt of a turn that ``find_turns`` returned; None if the turn has changed."""
         row = self._database.execute(
             "SELECT snippet(said, 0, ?, ?, '…', ?), number, at FROM said JOIN turns ON doc = said.rowid"
             " WHERE said MATCH ? AND said.rowid = ? AND transcript = ?",
-            (query.BEGIN, query.END, _EXCERPT, question, doc, of(doc)),
+            (query.BEGIN, query.END, _EXCERPT, question, doc, decode_transcript(doc)),
         ).fetchone()
-        return Excerpt(row[1], row[2], *_unmarked(row[0])) if row is not None else None
+        return Excerpt(row[1], row[2], *_split_marks(row[0])) if row is not None else None
 
-    def turns(self, key: Key) -> list[TurnText]:
+    def list_turns(self, key: Key) -> list[TurnText]:
         """All turns of a transcript, with their text."""
         rows = self._database.execute(
             "SELECT number, at, text FROM transcripts JOIN turns ON transcript = id JOIN said ON said.rowid = doc"
@@ -203,14 +203,17 @@ class WordTable:
             raise sqlite3.DatabaseError("it is damaged")
         self._database.execute("INSERT INTO said(said) VALUES ('integrity-check')")
 
-    def _put(self, work: Work) -> None:
-        if self.seen(work.key) != work.before:
+    def _put(self, work: Addition) -> None:
+        if self.find_transcript(work.key) != work.before:
             return
         seen, place = work.seen, work.seen.place
         extent = seen.created, seen.inode, seen.size, place.offset, place.line, place.turns
         if work.before is None:
             values = (None, *work.key, *extent)
-            id = self._database.execute(f"INSERT INTO transcripts VALUES ({_marks(values)})", values).lastrowid or 0
+            id = (
+                self._database.execute(f"INSERT INTO transcripts VALUES ({_placeholders(values)})", values).lastrowid
+                or 0
+            )
         else:
             id = work.before.id
             self._database.execute(
@@ -235,7 +238,7 @@ class WordTable:
         """Add turns. Their numbers order them by time, so that a query finds the newest first without other data."""
         taken = {doc for (doc,) in self._database.execute("SELECT doc FROM turns WHERE transcript = ?", (transcript,))}
         for turn in turns:
-            doc = (seconds(turn.at) << _TRANSCRIPT_BITS) + transcript
+            doc = (to_seconds(turn.at) << _TRANSCRIPT_BITS) + transcript
             while doc in taken:
                 doc += 1 << _TRANSCRIPT_BITS
             taken.add(doc)
@@ -243,18 +246,18 @@ class WordTable:
             self._database.execute("INSERT INTO turns VALUES (?, ?, ?, ?)", (transcript, turn.number, turn.at, doc))
 
 
-def text_of(turn: SearchedTurn) -> str:
+def make_text(turn: SearchedTurn) -> str:
     """A turn's text as a table has it."""
-    return query.separated(masks_shortened(turn.text))
+    return query.separate_words(masks_shortened(turn.text))
 
 
-def agrees(words: WordTable, key: Key, path: Path) -> bool:
+def matches_transcript(table: SearchTable, key: Key, path: Path) -> bool:
     """Whether the table has the transcript's text, as far as it was read."""
-    seen, told = words.seen(key), {turn.number: turn.text for turn in words.turns(key)}
+    seen, told = table.find_transcript(key), {turn.number: turn.text for turn in table.list_turns(key)}
     try:
         reading = Reading(path)
     except FileNotFoundError:
-        return seen is None or words.seen(key) is None
+        return seen is None or table.find_transcript(key) is None
     except (OSError, NewerFormat):
         return True  # verifying the file reports this
     with closing(reading):
@@ -266,7 +269,7 @@ def agrees(words: WordTable, key: Key, path: Path) -> bool:
         if reading.size < seen.size:  # as above: it was restored from a backup
             return True
         reading.size = seen.size
-        said = {turn.number: text_of(turn) for turn in Turns(BEGINNING).read(reading)}
+        said = {turn.number: make_text(turn) for turn in TurnReader(BEGINNING).read(reading)}
     last = max(said, default=0)  # the table may have more of it: a line without its newline
     whole = {number: text for number, text in said.items() if text and number != last}
     return (
@@ -276,17 +279,17 @@ def agrees(words: WordTable, key: Key, path: Path) -> bool:
     )
 
 
-def of(doc: int) -> int:
-    """The transcript of a turn, by what ``WordTable.found`` calls the turn."""
+def decode_transcript(doc: int) -> int:
+    """The transcript of a turn, by what ``SearchTable.find_turns`` calls the turn."""
     return doc & _TRANSCRIPT
 
 
-def when(doc: int) -> int:
+def decode_second(doc: int) -> int:
     """The second in which a turn began; later if several began in one."""
     return doc >> _TRANSCRIPT_BITS
 
 
-def table(layout: Layout, digit: str) -> Path | None:
+def find_or_create(layout: Layout, digit: str) -> Path | None:
     """The path of a digit's table, created if it is missing; None if SQLite can use no file in the store.
 
     If two processes created one at the same moment, the first by name stays.
@@ -300,15 +303,15 @@ def table(layout: Layout, digit: str) -> Path | None:
         else:
             with suppress(PermissionError):  # on Windows, while another process uses it; the next search tries again
                 layout.remove_search_table(path)
-    return kept or _made(layout.new_search_table(digit))
+    return kept or _create(layout.new_search_table(digit))
 
 
-def _made(path: Path) -> Path:
+def _create(path: Path) -> Path:
     """Create a table under another name first, so that nobody opens an incomplete one."""
     new = path.with_suffix(".new")
     private_files.close(private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     try:
-        with _there(new), closing(sqlite3.connect(new, isolation_level=None)) as database:
+        with _report_removal(new), closing(sqlite3.connect(new, isolation_level=None)) as database:
             database.execute("PRAGMA synchronous = OFF")  # after a power loss it is rebuilt
             database.execute("PRAGMA journal_mode = WAL")
             database.executescript(_TABLES)
@@ -319,7 +322,7 @@ def _made(path: Path) -> Path:
 
 
 @contextmanager
-def _there(path: Path) -> Iterator[None]:
+def _report_removal(path: Path) -> Iterator[None]:
     """Turns any SQLite error into FileNotFoundError if the file was removed."""
     try:
         yield
@@ -329,33 +332,35 @@ def _there(path: Path) -> Iterator[None]:
         raise
 
 
-def _seen(created: str, inode: int, size: int, offset: int, line: int, turns: int, id: int) -> IndexedTranscript:
+def _decode_transcript_row(
+    created: str, inode: int, size: int, offset: int, line: int, turns: int, id: int
+) -> IndexedTranscript:
     return IndexedTranscript(created, inode, size, TurnStart(offset, line, turns), id)
 
 
-def seconds(at: str) -> int:
-    """A time in a transcript as ``when`` gives it; 0 if it is none."""
+def to_seconds(at: str) -> int:
+    """A time in a transcript as ``decode_second`` gives it; 0 if it is none."""
     normal = timestamps.normalized(at)
     return max(0, int(datetime.fromisoformat(normal).timestamp())) if normal is not None else 0
 
 
-def _marks(values: tuple[object, ...]) -> str:
+def _placeholders(values: tuple[object, ...]) -> str:
     return ", ".join("?" * len(values))
 
 
-def _unmarked(text: str) -> tuple[str, list[tuple[int, int]]]:
+def _split_marks(text: str) -> tuple[str, list[tuple[int, int]]]:
     """An excerpt as one line, and the positions of its matches."""
-    text = query.joined(text).replace(query.BETWEEN, _BETWEEN)
+    text = query.join_words(text).replace(query.BETWEEN, _BETWEEN)
     pieces = re.split(f"[{query.BEGIN}{query.END}]", " ".join(text.split()))
     marks, at = [], 0
     for number, piece in enumerate(pieces):
         if number % 2:
             marks.append((at, at + len(piece)))
         at += len(piece)
-    return _cut("".join(pieces), marks)
+    return _shorten("".join(pieces), marks)
 
 
-def _cut(text: str, marks: list[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
+def _shorten(text: str, marks: list[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
     """At most ``_LONGEST`` characters; a third of them before the first match."""
     if len(text) <= _LONGEST:
         return text, marks

@@ -30,7 +30,7 @@ _NO_TEXT = re.compile("[\x00-\x08\x0b-\x1d\x1f\x7f\ud800-\udfff]")
 _PART = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 
 
-def separated(text: str) -> str:
+def separate_words(text: str) -> str:
     """The text in a form in which SQLite finds every word of it."""
     if text.isascii() and text.isprintable():
         return text
@@ -38,23 +38,23 @@ def separated(text: str) -> str:
     return text if text.isascii() else _RUN.sub(lambda run: f"{SPACE}{SPACE.join(run[0])}{SPACE}", text)
 
 
-def joined(text: str) -> str:
-    """The original of a ``separated`` text, except for characters that SQLite cannot store."""
+def join_words(text: str) -> str:
+    """The original of a text after ``separate_words``, except for characters that SQLite cannot store."""
     return text.replace(SPACE, "")
 
 
-def question(words: Iterable[str]) -> str:
+def make_query(words: Iterable[str]) -> str:
     """The SQLite query for all of these, in any order: words, beginnings of words (``log*``), phrases (``"log in"``).
 
     Raises UsageError if there is no letter or digit to search for.
     """
-    wanted = [term for word in words for part in _parts(word) if (term := _term(part)) is not None]
+    wanted = [term for word in words for part in _split_parts(word) if (term := _quote_term(part)) is not None]
     if not wanted:
         raise UsageError('there is nothing to search for. Give words of letters or digits: login, log*, "log in"')
     return " ".join(wanted)
 
 
-def _parts(word: str) -> Iterator[str]:
+def _split_parts(word: str) -> Iterator[str]:
     if '"' not in word:
         yield word
         return
@@ -62,9 +62,9 @@ def _parts(word: str) -> Iterator[str]:
         yield part[3] or part[1] + part[2]
 
 
-def _term(part: str) -> str | None:
+def _quote_term(part: str) -> str | None:
     """A quoted phrase of one or more words: SQLite sees no syntax in it."""
-    text = separated(part.replace('"', " "))
+    text = separate_words(part.replace('"', " "))
     if not any(letter.isalnum() for letter in text):
         return None
     return f'"{text.rstrip("*")}"' + ("*" if text.endswith("*") else "")

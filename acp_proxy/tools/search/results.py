@@ -35,7 +35,7 @@ class SearchLook:
     home: str = ""
 
 
-def shown(hit: Hit, command: str, look: SearchLook) -> str:
+def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
     """A session, its excerpts, the command that opens the first one, and an empty line."""
     from rich.console import Console
     from rich.text import Text
@@ -60,9 +60,9 @@ def shown(hit: Hit, command: str, look: SearchLook) -> str:
         RUNNING if row.is_running else "",
     )
     console.print(Text(" · ".join(filter(None, about)), style="dim"))
-    places = [_excerpt(excerpt) for excerpt in hit.excerpts]
+    places = [_format_excerpt(excerpt) for excerpt in hit.excerpts]
     if more := hit.turns[len(hit.excerpts) :]:
-        places.append(Text(f"and {_numbers(more)}"))
+        places.append(Text(f"and {_format_numbers(more)}"))
     for place in places:
         for text in place.wrap(console, max(look.width - len(_INDENT), _NARROWEST)):
             text.rstrip()
@@ -72,7 +72,7 @@ def shown(hit: Hit, command: str, look: SearchLook) -> str:
     return into.getvalue()
 
 
-def values(hit: Hit) -> Iterator[str]:
+def format_lines(hit: Hit) -> Iterator[str]:
     """A line for each excerpt: id, turn (0: the title), title, agent, directory, time, text."""
     row = hit.session
     for one in hit.excerpts:
@@ -88,7 +88,7 @@ def for_programs(hit: Hit) -> dict[str, Any]:
     return session_lines.for_programs(hit.session) | {"found": found}
 
 
-def _excerpt(excerpt: Excerpt) -> "Text":
+def _format_excerpt(excerpt: Excerpt) -> "Text":
     from rich.text import Text
 
     text = Text().append(f"turn {excerpt.turn}  " if excerpt.turn else "title  ", style="green")
@@ -100,7 +100,7 @@ def _excerpt(excerpt: Excerpt) -> "Text":
     return text.append(said[at:])
 
 
-def _numbers(turns: list[int]) -> str:
+def _format_numbers(turns: list[int]) -> str:
     shown = ", ".join(str(turn) for turn in turns[:_LISTED])
     what = "turn" if len(turns) == 1 else "turns"
     return f"{what} {shown}" + (f" and {len(turns) - _LISTED} more" if len(turns) > _LISTED else "")

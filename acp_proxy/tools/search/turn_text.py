@@ -55,7 +55,7 @@ class SearchedTurn:
         """The searchable text."""
         return "".join(self.pieces)
 
-    def say(self, text: str, *, goes_on: bool = False) -> None:
+    def add_text(self, text: str, *, goes_on: bool = False) -> None:
         """Add text; ``goes_on``: it continues the last message."""
         if self.size < _LONGEST:
             start = BETWEEN if self.pieces and not goes_on else ""
@@ -63,7 +63,7 @@ class SearchedTurn:
             self.size += len(text)
 
 
-class Turns:
+class TurnReader:
     """Reads a transcript's turns from a place on.
 
     ``last``: where its last turn begins. ``size``: the offset up to which it was read.
@@ -87,7 +87,7 @@ class Turns:
         for line in read_as_v1(reading.read_alike(self.size, self._at_line)):
             if isinstance(line, AlikeLines):
                 if self._is_speaking and self._turn is not None:
-                    self._turn.say(line.chunks.text, goes_on=True)
+                    self._turn.add_text(line.chunks.text, goes_on=True)
             elif line.entry is not None:
                 self._at_line = line.number
                 self._add(line.entry)
@@ -105,69 +105,69 @@ class Turns:
         method, params = acp.text(entry.value, "method"), acp.member(entry.value, "params")
         if entry.peer is Peer.CLIENT:
             if method == acp.PROMPT:
-                self._prompted(entry.at, acp.member(params, "prompt"))
+                self._add_prompt(entry.at, acp.member(params, "prompt"))
             elif method == acp.STEERING:
-                self._steered(entry.at, acp.member(params, "prompt"))
+                self._add_steering(entry.at, acp.member(params, "prompt"))
         elif method == acp.UPDATE:
             update = acp.member(params, "update")
             if isinstance(update, Mapping):
-                self._updated(entry.at, update)
+                self._add_update(entry.at, update)
         elif method == acp.REQUEST_PERMISSION:
-            self._called(self._current(entry.at), acp.member(params, "toolCall"))
+            self._add_call(self._find_turn(entry.at), acp.member(params, "toolCall"))
 
-    def _prompted(self, at: str, blocks: object) -> None:
-        turn = self._begun(at)
+    def _add_prompt(self, at: str, blocks: object) -> None:
+        turn = self._begin_turn(at)
         self._is_prompted, self._message = True, None
-        turn.prompt = _all_words(blocks)
+        turn.prompt = _join_blocks(blocks)
         if turn.prompt:
-            turn.say(turn.prompt)
+            turn.add_text(turn.prompt)
 
-    def _steered(self, at: str, blocks: object) -> None:
+    def _add_steering(self, at: str, blocks: object) -> None:
         """The user's words into a running turn."""
         self._message = None
-        if said := _all_words(blocks):
-            self._current(at).say(said)
+        if said := _join_blocks(blocks):
+            self._find_turn(at).add_text(said)
 
-    def _updated(self, at: str, update: Mapping[str, object]) -> None:
+    def _add_update(self, at: str, update: Mapping[str, object]) -> None:
         kind = acp.update_kind(update)
         if kind is None or not update_kinds.is_conversation(kind):
             return
         content = acp.member(update, "content")
         if kind == update_kinds.USER_CHUNK:
-            self._heard(at, _words(content))
+            self._add_user_chunk(at, _read_block(content))
             return
-        turn = self._current(at)
+        turn = self._find_turn(at)
         turn.is_answered |= kind != update_kinds.PLAN  # replays have only the last of several, which may move
         if kind == update_kinds.AGENT_CHUNK and (text := acp.text(content, "text")) is not None:
             message = acp.text(update, "messageId") or ""
-            turn.say(text, goes_on=self._message == message)
+            turn.add_text(text, goes_on=self._message == message)
             self._message, self._is_speaking = message, True
             return
         self._message = None
         if kind in update_kinds.CALLS:
-            self._called(turn, update)
+            self._add_call(turn, update)
 
-    def _heard(self, at: str, text: str) -> None:
+    def _add_user_chunk(self, at: str, text: str) -> None:
         """A user message from the agent. If the prompt contains it, it is an echo and not added."""
-        turn = self._current(at)
+        turn = self._find_turn(at)
         if turn.is_answered and not self._is_prompted:
-            turn = self._begun(at)
+            turn = self._begin_turn(at)
         if text.strip() in turn.prompt:
             self._message = None
         else:
-            turn.say(text, goes_on=self._message == update_kinds.USER_CHUNK)
+            turn.add_text(text, goes_on=self._message == update_kinds.USER_CHUNK)
             self._message = update_kinds.USER_CHUNK
 
-    def _called(self, turn: SearchedTurn, call: object) -> None:
+    def _add_call(self, turn: SearchedTurn, call: object) -> None:
         title = acp.text(call, "title")
         if title and title not in turn.titles:
             turn.titles.add(title)
-            turn.say(title)
+            turn.add_text(title)
 
-    def _current(self, at: str) -> SearchedTurn:
-        return self._turn if self._turn is not None else self._begun(at)
+    def _find_turn(self, at: str) -> SearchedTurn:
+        return self._turn if self._turn is not None else self._begin_turn(at)
 
-    def _begun(self, at: str) -> SearchedTurn:
+    def _begin_turn(self, at: str) -> SearchedTurn:
         if self._turn is not None:
             self._ended.append(self._turn)
         if self._turn is None or self._at_line != self.last.line:  # a damaged line may contain several turns
@@ -177,12 +177,12 @@ class Turns:
         return self._turn
 
 
-def _all_words(blocks: object) -> str:
-    found = (_words(block) for block in blocks) if isinstance(blocks, list) else ()
+def _join_blocks(blocks: object) -> str:
+    found = (_read_block(block) for block in blocks) if isinstance(blocks, list) else ()
     return " ".join(filter(None, found))
 
 
-def _words(block: object) -> str:
+def _read_block(block: object) -> str:
     """What a block of the user's adds to the text: its text, or the name or URI it refers to."""
     if acp.text(block, "type") == "text":
         return acp.text(block, "text") or ""

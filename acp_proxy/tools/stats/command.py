@@ -49,17 +49,17 @@ def stats(
     elif agents and sys.stdout.isatty():
         from rich.console import Console
 
-        from acp_proxy.tools.stats.report import printed, report
+        from acp_proxy.tools.stats.report import make_report, print_report
 
         console = Console()
         with console.capture() as shown:
-            printed(report(agents, by, os.path.expanduser("~")), console)
+            print_report(make_report(agents, by, os.path.expanduser("~")), console)
         with paged(screen()) as say:
             say(shown.get())
     elif agents:
-        from acp_proxy.tools.stats.report import lines, report
+        from acp_proxy.tools.stats.report import format_lines, make_report
 
-        for line in lines(report(agents, by)):
+        for line in format_lines(make_report(agents, by)):
             typer.echo(line)
     for text in failed:
         typer.echo(f"acp-proxy: not counted: {sanitize.line(text)}.", err=True)

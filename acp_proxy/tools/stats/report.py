@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from acp_proxy.store.sessions import called
-from acp_proxy.tools.stats.usage import AgentUsed, Used, grouped, totals
+from acp_proxy.tools.stats.usage import AgentUsed, Used, sum_agents, sum_groups
 from acp_proxy.views import formatting, sanitize
 
 
@@ -43,73 +43,77 @@ class UsageReport:
         return {name: each for name, each in kept.items() if each}
 
 
-def report(agents: Mapping[str, AgentUsed], by: str, home: str = "") -> UsageReport:
+def make_report(agents: Mapping[str, AgentUsed], by: str, home: str = "") -> UsageReport:
     """``by``: month, day, project or agent. Months and days are newest first; others begin with the most turns."""
-    total = UsageRow("all", "", "", *totals(agents))
+    total = UsageRow("all", "", "", *sum_agents(agents))
     if by == "month":
-        return UsageReport({folder: _months(agent) for folder, agent in agents.items()}, total)
+        return UsageReport({folder: _list_months(agent) for folder, agent in agents.items()}, total)
     if by == "agent":
         rows = [
-            UsageRow(agent_name(folder), "agent", folder, agent.total, agent.tokens(agent.total))
+            UsageRow(agent_name(folder), "agent", folder, agent.total, agent.count_tokens(agent.total))
             for folder, agent in agents.items()
         ]
     else:
         key = "day" if by == "day" else "cwd"
-        rows = [UsageRow(_group(name, home), key, name, *amounts) for name, amounts in grouped(agents).items()]
+        rows = [
+            UsageRow(_shorten_group(name, home), key, name, *amounts) for name, amounts in sum_groups(agents).items()
+        ]
     rows.sort(key=lambda row: (row.value if by == "day" else "", row.used.turns, row.used.bytes), reverse=True)
     return UsageReport({"": rows}, total)
 
 
-def lines(shown: UsageReport) -> Iterator[str]:
+def format_lines(shown: UsageReport) -> Iterator[str]:
     """One line for each row, with a name for every figure."""
     for folder, each in shown.used.items():
         for row in each:
-            yield _line(agent_name(folder) if folder else row.name, row.name if folder else "", row.used, row.tokens)
-    yield _line("all", "", shown.total.used, shown.total.tokens)
+            yield _format_line(
+                agent_name(folder) if folder else row.name, row.name if folder else "", row.used, row.tokens
+            )
+    yield _format_line("all", "", shown.total.used, shown.total.tokens)
 
 
 def for_programs(agents: Mapping[str, AgentUsed], by: str) -> dict[str, object]:
-    shown = report(agents, by)
-    total = {"total": _values(shown.total.used, shown.total.tokens)}
+    shown = make_report(agents, by)
+    total = {"total": _encode_values(shown.total.used, shown.total.tokens)}
     if by == "month":
         each = [
-            _of_agent(folder, agent.total, agent.tokens(agent.total))
-            | {"months": [_row(row) for row in _months(agent)]}
+            _encode_agent(folder, agent.total, agent.count_tokens(agent.total))
+            | {"months": [_encode_row(row) for row in _list_months(agent)]}
             for folder, agent in agents.items()
         ]
         return {"agents": each, **total}
     rows = shown.sections[""]
     if by == "agent":
-        return {"agents": [_of_agent(row.value, row.used, row.tokens) for row in rows], **total}
-    return {f"{by}s": [_row(row) for row in rows], **total}
+        return {"agents": [_encode_agent(row.value, row.used, row.tokens) for row in rows], **total}
+    return {f"{by}s": [_encode_row(row) for row in rows], **total}
 
 
-def _of_agent(folder: str, used: Used, tokens: int | None) -> dict[str, object]:
-    return {"agent": folder, "agentName": called(folder), "total": _values(used, tokens)}
+def _encode_agent(folder: str, used: Used, tokens: int | None) -> dict[str, object]:
+    return {"agent": folder, "agentName": called(folder), "total": _encode_values(used, tokens)}
 
 
-def _row(row: UsageRow) -> dict[str, object]:
-    return {row.key: row.value or None, **_values(row.used, row.tokens)}
+def _encode_row(row: UsageRow) -> dict[str, object]:
+    return {row.key: row.value or None, **_encode_values(row.used, row.tokens)}
 
 
-def _months(agent: AgentUsed) -> list[UsageRow]:
+def _list_months(agent: AgentUsed) -> list[UsageRow]:
     found = sorted(agent.groups.items(), reverse=True)
-    return [UsageRow(month, "month", month, used, agent.tokens(used)) for month, used in found]
+    return [UsageRow(month, "month", month, used, agent.count_tokens(used)) for month, used in found]
 
 
-def _group(name: str, home: str) -> str:
+def _shorten_group(name: str, home: str) -> str:
     return sanitize.line(formatting.from_home(name, home)) or "(no directory)"
 
 
-def _line(name: str, month: str, used: Used, tokens: int | None) -> str:
-    parts = [name, month, _counted(used.sessions, "session"), _counted(used.turns, "turn")]
-    parts += [_counted(tokens, "token")] if tokens is not None else []
+def _format_line(name: str, month: str, used: Used, tokens: int | None) -> str:
+    parts = [name, month, _format_count(used.sessions, "session"), _format_count(used.turns, "turn")]
+    parts += [_format_count(tokens, "token")] if tokens is not None else []
     parts += [f"{used.context} in context"] if used.context is not None else []
-    parts += [money(used)] if used.cost else []
+    parts += [format_money(used)] if used.cost else []
     return "  ".join(part for part in [*parts, formatting.size(used.bytes)] if part)
 
 
-def _values(used: Used, tokens: int | None) -> dict[str, object]:
+def _encode_values(used: Used, tokens: int | None) -> dict[str, object]:
     return {
         "sessions": used.sessions,
         "turns": used.turns,
@@ -120,11 +124,11 @@ def _values(used: Used, tokens: int | None) -> dict[str, object]:
     }
 
 
-def _counted(number: int, what: str) -> str:
+def _format_count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def money(used: Used) -> str:
+def format_money(used: Used) -> str:
     """The cost, in every currency."""
     return sanitize.line(formatting.money(used.cost))
 
@@ -146,20 +150,20 @@ _NOTHING = "-"
 _COLUMNS = ("sessions", "turns", "tokens", "context", "cost", "size")
 
 
-def printed(shown: UsageReport, console: Console) -> None:
+def print_report(shown: UsageReport, console: Console) -> None:
     """A table for people, with bars for the turns, and the total."""
-    room = console.width - Measurement.get(console, console.options.update_width(_WIDEST), _table(shown)).minimum
+    room = console.width - Measurement.get(console, console.options.update_width(_WIDEST), _make_table(shown)).minimum
     if room >= 0:
-        console.print(_table(shown, bar_width=min(room - _GAP, _WIDEST_BAR)))
+        console.print(_make_table(shown, bar_width=min(room - _GAP, _WIDEST_BAR)))
         return
-    for line in lines(shown):  # never cut: half a number is another number
+    for line in format_lines(shown):  # never cut: half a number is another number
         console.print(line, markup=False, highlight=False)
 
 
-def _table(shown: UsageReport, bar_width: int = 0) -> Table:
+def _make_table(shown: UsageReport, bar_width: int = 0) -> Table:
     """Without bars if there is no room for the shortest one."""
     rows = [row for each in shown.used.values() for row in each]
-    told = {id(row): _figures(row.used, row.tokens) for row in [*rows, shown.total]}
+    told = {id(row): _format_figures(row.used, row.tokens) for row in [*rows, shown.total]}
     most = max((row.used.turns for row in rows), default=0)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", min_width=_MONTH_WIDTH)  # the only column that shrinks
@@ -171,13 +175,13 @@ def _table(shown: UsageReport, bar_width: int = 0) -> Table:
             table.add_row(Text(agent_name(folder), style="bold", no_wrap=True, overflow="ellipsis"))
         for row in each:
             bar = Bar(max(most, 1), 0, row.used.turns, width=bar_width, color="cyan")
-            label = Text(f"  {row.name}" if folder else _shortened(row.name), no_wrap=True)
+            label = Text(f"  {row.name}" if folder else _shorten(row.name), no_wrap=True)
             table.add_row(label, *told[id(row)], *([bar] if bar_width >= _SHORTEST_BAR else []))
     table.add_row(Text("all", style="bold"), *told[id(shown.total)])
     return table
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     """A name that leaves room for the figures; a directory keeps its end."""
     if cell_len(name) <= _WIDEST_NAME:
         return name
@@ -186,12 +190,12 @@ def _shortened(name: str) -> str:
     return f"…{name[max(name.find('/'), 0) :]}"
 
 
-def _figures(used: Used, tokens: int | None) -> list[str]:
+def _format_figures(used: Used, tokens: int | None) -> list[str]:
     counted = (used.sessions, used.turns, tokens, used.context)
-    return [*(_short(each) for each in counted), money(used) or _NOTHING, formatting.size(used.bytes)]
+    return [*(_format_short(each) for each in counted), format_money(used) or _NOTHING, formatting.size(used.bytes)]
 
 
-def _short(number: int | None) -> str:
+def _format_short(number: int | None) -> str:
     if number is None:
         return _NOTHING
     if number < 10_000:

@@ -48,9 +48,9 @@ class Used:
         """Add another amount to this one."""
         self.sessions += other.sessions
         self.turns += other.turns
-        self.turn_tokens = _sum(self.turn_tokens, other.turn_tokens)
-        self.session_tokens = _sum(self.session_tokens, other.session_tokens)
-        self.context = _sum(self.context, other.context)
+        self.turn_tokens = _add(self.turn_tokens, other.turn_tokens)
+        self.session_tokens = _add(self.session_tokens, other.session_tokens)
+        self.context = _add(self.context, other.context)
         for currency, amount in other.cost.items():
             self.cost[currency] = self.cost.get(currency, 0.0) + amount
         self.bytes += other.bytes
@@ -76,7 +76,7 @@ class AgentUsed:
             self.sessions += 1
             self.is_per_turn |= use["is_per_turn"]
             for name, (turns, turn_tokens, session_tokens, context, cost) in spent:
-                used = self._group(name)
+                used = self._find_group(name)
                 used.turns += turns
                 if turn_tokens is not None:
                     used.turn_tokens = (used.turn_tokens or 0) + turn_tokens
@@ -88,7 +88,7 @@ class AgentUsed:
                         used.cost[currency] = used.cost.get(currency, 0.0) + amount
         for name in prompted:
             self.groups[name].sessions += 1
-        self._group(group(use, use["last"])).bytes += size
+        self._find_group(group(use, use["last"])).bytes += size
 
     @property
     def total(self) -> Used:
@@ -99,11 +99,11 @@ class AgentUsed:
         total.sessions = self.sessions
         return total
 
-    def tokens(self, used: Used) -> int | None:
+    def count_tokens(self, used: Used) -> int | None:
         """The tokens of one of its amounts, in the way the agent counts them; None: not reported."""
         return used.turn_tokens if self.is_per_turn else used.session_tokens
 
-    def _group(self, name: str) -> Used:
+    def _find_group(self, name: str) -> Used:
         used = self.groups.get(name)
         if used is None:
             used = self.groups[name] = Used()
@@ -116,7 +116,7 @@ def measure_usage(store: Sessions, agent: str = "", by: By = "month") -> tuple[d
     ``agent``: an agent as the user writes it; empty: all. Raises OSError, Unreadable.
     """
     layout, agents = store.layout, store.list_agents(agent)
-    group: Grouping = _project if by == "project" else _by_time(by)
+    group: Grouping = _choose_project if by == "project" else _group_by_time(by)
 
     def summed(index: Index) -> tuple[dict[str, AgentUsed], list[str]]:
         found: dict[str, AgentUsed] = {}
@@ -132,7 +132,7 @@ def measure_usage(store: Sessions, agent: str = "", by: By = "month") -> tuple[d
             for name in plain | sizes.keys():
                 if layout.exists(agent, name):
                     try:
-                        use, size = _read(layout, agent, name)
+                        use, size = _read_usage(layout, agent, name)
                         used.add(use, sizes.get(name, 0) + (size if name in plain else 0), group)
                     except (OSError, NewerFormat) as problem:
                         path, why, what_to_do = explain_unreadable(layout.transcript(agent, name), problem)
@@ -153,13 +153,13 @@ def measure_session(store: Sessions, listed: ListedSession) -> AgentUsed:
             "SELECT used FROM transcripts WHERE agent = ? AND name = ?", (listed.agent, listed.name)
         ):
             with check_values():
-                used.add(parse_json(state), 0, _project)
+                used.add(parse_json(state), 0, _choose_project)
         return used
 
     return store.index.query(told)
 
 
-def _read(layout: Layout, agent: str, name: str) -> tuple[UseState, int]:
+def _read_usage(layout: Layout, agent: str, name: str) -> tuple[UseState, int]:
     """The use of a transcript, and its size."""
     reading = Reading(layout.transcript(agent, name))
     try:
@@ -168,11 +168,11 @@ def _read(layout: Layout, agent: str, name: str) -> tuple[UseState, int]:
         reading.close()
 
 
-def _project(use: UseState, quarter: str) -> str:
+def _choose_project(use: UseState, quarter: str) -> str:
     return str(use["project"])
 
 
-def _by_time(by: Literal["month", "day"]) -> Grouping:
+def _group_by_time(by: Literal["month", "day"]) -> Grouping:
     form = _FORMS[by]
 
     @cache
@@ -185,25 +185,25 @@ def _by_time(by: Literal["month", "day"]) -> Grouping:
     return lambda use, quarter: local(quarter)
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
+def _add(one: int | None, other: int | None) -> int | None:
     return other if one is None else one if other is None else one + other
 
 
-def totals(agents: Mapping[str, AgentUsed]) -> tuple[Used, int | None]:
+def sum_agents(agents: Mapping[str, AgentUsed]) -> tuple[Used, int | None]:
     """The sum of all agents, and their tokens."""
     total, tokens = Used(), None
     for agent in agents.values():
         total.add(agent.total)
-        tokens = _sum(tokens, agent.tokens(agent.total))
+        tokens = _add(tokens, agent.count_tokens(agent.total))
     return total, tokens
 
 
-def grouped(agents: Mapping[str, AgentUsed]) -> dict[str, tuple[Used, int | None]]:
+def sum_groups(agents: Mapping[str, AgentUsed]) -> dict[str, tuple[Used, int | None]]:
     """The groups of all agents together: each group's sum and its tokens."""
     found: dict[str, tuple[Used, int | None]] = {}
     for agent in agents.values():
         for name, used in agent.groups.items():
             total, tokens = found.get(name, (Used(), None))
             total.add(used)
-            found[name] = total, _sum(tokens, agent.tokens(used))
+            found[name] = total, _add(tokens, agent.count_tokens(used))
     return found

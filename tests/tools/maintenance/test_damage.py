@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.journal import Journal
 from acp_proxy.tools.maintenance import damage
-from acp_proxy.tools.maintenance.damage import Beside, Stretch
+from acp_proxy.tools.maintenance.damage import DamagedRange, Neighbour
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.reader import Reading, cut
 from tests.store import talk
@@ -17,11 +17,11 @@ HEADER = file_format.encode_header(talk.header())
 ONE, TWO, THREE = (talk.said(text, at=at) for at, text in enumerate(("one", "two", "three")))
 
 
-def stretches(path: Path, data: bytes) -> list[Stretch]:
+def stretches(path: Path, data: bytes) -> list[DamagedRange]:
     path.write_bytes(data)
     reading = Reading(path)
     try:
-        return list(damage.of_transcript(reading))
+        return list(damage.find_in_transcript(reading))
     finally:
         reading.close()
 
@@ -53,10 +53,10 @@ def test_an_intact_file_has_no_damage(path: Path, data: bytes) -> None:
     ],
 )
 def test_damage_is_reported_with_the_entries_around_it(path: Path, what: bytes, kind: str) -> None:
-    last = Beside(2, talk.time(1), "agent agent_message_chunk")
-    following = Beside(4, talk.time(2), "agent agent_message_chunk")
+    last = Neighbour(2, talk.time(1), "agent agent_message_chunk")
+    following = Neighbour(4, talk.time(2), "agent agent_message_chunk")
     [found] = stretches(path, HEADER + TWO + what + b"\n" + THREE)
-    assert found == Stretch(3, len(HEADER + TWO), len(what), (kind,), last=last, next=following)
+    assert found == DamagedRange(3, len(HEADER + TWO), len(what), (kind,), last=last, next=following)
 
 
 def test_adjacent_damaged_lines_are_one_stretch(path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_file_without_an_intact_header_has_a_broken_header(path: Path) -> None
 
 def test_entries_are_named_by_sender_and_kind() -> None:
     lines = [talk.prompt("x"), talk.answer(), talk.said("x"), talk.note("opened"), talk.message({"id": 1}, Peer.AGENT)]
-    assert [damage.named(talk.entry(line)) for line in lines] == [
+    assert [damage.describe_entry(talk.entry(line)) for line in lines] == [
         "client session/prompt",
         "agent answers session/prompt",
         "agent agent_message_chunk",
@@ -106,5 +106,5 @@ def test_damage_of_a_journal_is_found(tmp_path: Path) -> None:
         file.write(b"\0\0\0")
     journal.append("deleted", "b", talk.time(0))
     with path.open("rb") as file:
-        [found] = damage.of_journal(cut(partial(private_files.read_at, file.fileno()), 0, path.stat().st_size))
+        [found] = damage.find_in_journal(cut(partial(private_files.read_at, file.fileno()), 0, path.stat().st_size))
     assert (found.line, found.length) == (2, 3)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.store.journal import Journal
 from acp_proxy.store.layout import Layout
-from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, beyond, find_candidates, prune_sessions
+from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, find_candidates, prune_sessions, select_beyond
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_names import file_name
 from tests.store import cold, talk
@@ -27,7 +27,7 @@ FOUR = [session("d", 4), session("c", 3), session("b", 2), session("a", 1)]
 
 
 def gone(limits: Limits, candidates: list[Candidate] = FOUR) -> str:
-    return "".join(each.name for each in beyond(limits, candidates))
+    return "".join(each.name for each in select_beyond(limits, candidates))
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_the_remaining_sessions_are_within_the_limits_and_the_newest(
     found: list[Candidate], second: int | None, keep: int | None, size: int | None
 ) -> None:
     limits = Limits(talk.time(second) if second is not None else None, keep, size)
-    count = len(found) - len(beyond(limits, found))
+    count = len(found) - len(select_beyond(limits, found))
     left = found[:count]
-    assert beyond(limits, found) == found[count:]
+    assert select_beyond(limits, found) == found[count:]
     assert all(limits.before is None or each.at >= limits.before for each in left)
     assert keep is None or sum(each.counts for each in left) <= keep
     assert size is None or sum(each.size for each in left) <= size
-    assert beyond(limits, left) == []
+    assert select_beyond(limits, left) == []
 
 
 @pytest.fixture
@@ -185,7 +185,9 @@ def test_the_age_of_a_session_ignores_the_agents_time(store: Both) -> None:
     assert [row.session for row in store.list_all()][-1] == talk.SESSION
     [first, *_] = find_candidates(store)
     assert (first.session, first.at) == (talk.SESSION, talk.time(60))
-    assert talk.SESSION not in {each.session for each in beyond(Limits(before=talk.time(30)), find_candidates(store))}
+    assert talk.SESSION not in {
+        each.session for each in select_beyond(Limits(before=talk.time(30)), find_candidates(store))
+    }
 
 
 def test_a_session_continued_in_the_meantime_is_not_pruned(store: Both) -> None:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from acp_proxy.store import index_update
 from acp_proxy.tools.maintenance.verify import BY_HAND, NOTHING, REPAIR, Finding, repair_finding, verify_store
-from acp_proxy.tools.search.query import question
-from acp_proxy.tools.search.search import Sought, search_store
+from acp_proxy.tools.search.query import make_query
+from acp_proxy.tools.search.search import SearchRequest, search_store
 from acp_proxy.transcript.file_names import file_name
 from tests.store import talk
 from tests.stored import Both, contents
@@ -221,7 +221,7 @@ def two_agents(root: Path) -> Both:
         for session in ("a", "b"):
             talk.keep(store, agent, session, talk.prompt(f"hello {agent}", session=session), talk.answer())
     opened = Both(root)
-    assert len(search_store(opened, Sought(question(["hello"]), opened.list_agents())).hits) == 4
+    assert len(search_store(opened, SearchRequest(make_query(["hello"]), opened.list_agents())).hits) == 4
     return opened
 
 
@@ -263,7 +263,7 @@ def test_what_the_next_list_and_search_notice_is_told_in_a_line_and_is_no_damage
     [(_, todo)] = kinds(verify_store(Both(root)))
     assert todo == NOTHING
     opened = Both(root)
-    search_store(opened, Sought(question(["hello"]), opened.list_agents()))
+    search_store(opened, SearchRequest(make_query(["hello"]), opened.list_agents()))
     assert kinds(verify_store(Both(root))) == []
     assert step.endswith(("added", "index removed")) or not words_in(root, step)
 

@@ -160,8 +160,8 @@ def test_words_read_before_a_delete_are_not_written_after_it(
         deleted(Both(root))
         return work
 
-    searching_work_on = search_search.work_on
-    monkeypatch.setattr(search_search, "work_on", overtaken)
+    searching_work_on = search_search.read_addition
+    monkeypatch.setattr(search_search, "read_addition", overtaken)
     search(store, "word")
     assert left(root) == []
     assert found(store, "word") == []
@@ -238,7 +238,7 @@ def test_a_rebuilt_index_keeps_the_tables(store: Both, root: Path, monkeypatch: 
     found(store, "word")
     for path in root.glob("index.sqlite3*"):
         path.unlink()
-    monkeypatch.setattr(search_search, "Turns", None)
+    monkeypatch.setattr(search_search, "TurnReader", None)
     assert found(Both(root), "word") == [("s", [1])]
 
 

@@ -24,8 +24,8 @@ def database() -> Iterator[sqlite3.Connection]:
 
 def finds(database: sqlite3.Connection, text: str, *words: str) -> bool:
     database.execute("DELETE FROM said")
-    database.execute("INSERT INTO said(text) VALUES (?)", (query.separated(text),))
-    return bool(database.execute("SELECT 1 FROM said WHERE said MATCH ?", (query.question(words),)).fetchall())
+    database.execute("INSERT INTO said(text) VALUES (?)", (query.separate_words(text),))
+    return bool(database.execute("SELECT 1 FROM said WHERE said MATCH ?", (query.make_query(words),)).fetchall())
 
 
 TEXT = (
@@ -96,7 +96,7 @@ def test_other_words_are_not_found(database: sqlite3.Connection, words: tuple[st
 @pytest.mark.parametrize("words", [(), ("",), ("---",), ("*",), ('"',), ('""',), ("( ) * :",), ("🚀",), ("\x00",)])
 def test_a_query_without_letters_or_digits_is_refused(words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="nothing to search for"):
-        query.question(words)
+        query.make_query(words)
 
 
 _TYPED = st.text(st.sampled_from('ab1"*(){}[]:^+-.,\\ \t\n\0\ud800\u200b日้AND OR NOT NEAR')) | texts
@@ -119,5 +119,5 @@ def test_a_query_can_have_very_many_words(database: sqlite3.Connection) -> None:
 
 
 def test_separated_text_can_be_joined_again() -> None:
-    assert query.joined(query.separated(TEXT)) == TEXT
-    assert query.separated("plain text") == "plain text"
+    assert query.join_words(query.separate_words(TEXT)) == TEXT
+    assert query.separate_words("plain text") == "plain text"

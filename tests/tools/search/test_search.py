@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.tools.search import query, turn_text
 from acp_proxy.tools.search import search as search_search
-from acp_proxy.tools.search.search import Hit, Sought, search_store
+from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
 from acp_proxy.transcript.file_names import file_name
 from tests.store import cold, talk
 from tests.store.searches import append, found, keep, search, tables
@@ -70,8 +70,8 @@ def test_each_match_is_told_at_once_and_the_search_may_end_early(store: Both) ->
         told.append(hit.session.session)
         return len(told) < 3
 
-    sought = Sought(query.question(["word"]), store.list_agents(), limit=None)
-    assert not search_store(store, sought, tell=tell).is_all
+    sought = SearchRequest(query.make_query(["word"]), store.list_agents(), limit=None)
+    assert not search_store(store, sought, report_hit=tell).is_all
     assert told == ["s4", "s3", "s2"]
     assert len(search_store(store, sought).hits) == 5
 
@@ -87,7 +87,7 @@ def test_a_match_is_told_as_soon_as_no_newer_one_can_come(store: Both, monkeypat
         events.append(hit.session.session)
         return True
 
-    sought = Sought(query.question(["word"]), store.list_agents(), limit=None)
+    sought = SearchRequest(query.make_query(["word"]), store.list_agents(), limit=None)
     result = search_store(store, sought, lambda done, total: events.append(done), tell)
     assert [hit.session.session for hit in result.hits] == ["s4", "s3", "s2", "s1", "continued", "s0"]
     assert events == [1, 2, "s4", 3, "s3", 4, "s2", 5, "s1", "continued", 6, "s0"]
@@ -103,7 +103,7 @@ def test_a_search_that_has_its_results_leaves_the_rest_to_the_next_one(
     def read(limit: int | None, since: str | None = None) -> tuple[list[str], bool, int]:
         """The sessions found, whether these are all, and how many were read."""
         done = [0]
-        sought = Sought(query.question(["word"]), store.list_agents(), since=since, limit=limit)
+        sought = SearchRequest(query.make_query(["word"]), store.list_agents(), since=since, limit=limit)
         result = search_store(store, sought, lambda now, total: done.append(now))
         return [hit.session.session for hit in result.hits], result.is_all, done[-1]
 
@@ -229,12 +229,12 @@ def test_only_new_turns_are_read_before_a_search(store: Both, root: Path, monkey
     assert len(found(store, "first")) == 2
     read: list[int] = []
 
-    class Watched(turn_text.Turns):
+    class Watched(turn_text.TurnReader):
         def __init__(self, start: turn_text.TurnStart) -> None:
             read.append(start.turns)
             super().__init__(start)
 
-    monkeypatch.setattr(search_search, "Turns", Watched)
+    monkeypatch.setattr(search_search, "TurnReader", Watched)
     assert len(found(store, "first")) == 2
     assert read == []
     append(store, "s", said("more of it", at=61), prompt("third", at=120), said("coo", at=121))
@@ -288,7 +288,7 @@ def test_the_next_search_continues_after_an_interruption(
         if done == 20:
             raise KeyboardInterrupt
 
-    sought = Sought(query.question(["word"]), store.list_agents(), limit=100)
+    sought = SearchRequest(query.make_query(["word"]), store.list_agents(), limit=100)
     with pytest.raises(KeyboardInterrupt):
         search_store(store, sought, progress)
     assert told == [(done, 60) for done in range(1, 21)]

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, Turns, TurnStart
+from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, TurnReader, TurnStart
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
@@ -31,10 +31,10 @@ def write(folder: Path, *lines: bytes) -> Path:
     return path
 
 
-def turns(path: Path, start: TurnStart = BEGINNING) -> tuple[list[SearchedTurn], Turns]:
+def turns(path: Path, start: TurnStart = BEGINNING) -> tuple[list[SearchedTurn], TurnReader]:
     reading = Reading(path)
     try:
-        made = Turns(start)
+        made = TurnReader(start)
         return list(made.read(reading)), made
     finally:
         reading.close()

@@ -132,7 +132,7 @@ def test_the_kind_of_total_applies_to_all_sessions_of_an_agent(store: Both) -> N
         with store_session(store, session, ("x", [])).open("ab") as file:
             file.write(b"".join(answered(total) for total in totals))
     [used] = measure_usage(store)[0].values()
-    assert used.tokens(used.total) == 45
+    assert used.count_tokens(used.total) == 45
 
 
 @pytest.mark.parametrize(("name", "day"), [("UTC", "2023-11-14"), ("Asia/Kolkata", "2023-11-15")])
