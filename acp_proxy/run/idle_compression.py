@@ -9,9 +9,13 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.store.store import CompressionOptions, Store
+from acp_proxy.store.store import Store
+
+if TYPE_CHECKING:  # a start does not load what compresses
+    from acp_proxy.store.store import CompressionOptions
 
 _NICE = 10
 """Lower priority, but not the lowest: a thread that never ran could never release the interpreter's lock."""
@@ -57,11 +61,13 @@ def compress(root: Path, go_on: Callable[[], bool]) -> None:
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(_NICE, os.getpriority(os.PRIO_PROCESS, thread)))
     try:
+        from acp_proxy.store.store import CompressionOptions
+
         store = Store(root)  # a store of its own: the index is for one thread at a time
         with store.claim_daily_compression() as is_due:
             if is_due:
                 _compress_all(store, CompressionOptions(go_on=go_on))
-    except (OSError, AcpProxyError, _Interrupted):
+    except (OSError, AcpProxyError, ImportError, _Interrupted):  # ImportError: an upgrade has replaced it
         return
 
 
@@ -69,7 +75,7 @@ class _Interrupted(Exception):
     """Something is relayed again: the rest waits for the next idle time."""
 
 
-def _compress_all(store: Store, terms: CompressionOptions) -> None:
+def _compress_all(store: Store, terms: "CompressionOptions") -> None:
     for agent, name in store.find_compressible():
         if not terms.go_on():
             raise _Interrupted

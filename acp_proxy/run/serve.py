@@ -120,7 +120,7 @@ def finish_start(recorder: Recorder | None, relay: Relay) -> None:
     if recorder is not None:
         load_the_rest()
         with contextlib.suppress(Exception):
-            from acp_proxy.run import idle_compression, start_sync  # noqa: F401
+            from acp_proxy.run import start_sync  # noqa: F401
         relay.synchronize()
     # ``launch`` stopped the garbage collector. What was loaded until now stays, so it need not be visited.
     gc.freeze()
