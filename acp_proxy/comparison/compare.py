@@ -856,10 +856,10 @@ def _has_more(sent: list[bytes], than: list[bytes]) -> bool:
     """Whether the one has words, calls or other updates that the other lacks. True if that takes too long to find."""
     builder = TextBuilder()
     for line in than:
-        builder.add_update(v2_updates.compared(acp.update_of(line)))
+        builder.add_update(v2_updates.as_v1(acp.update_of(line)))
     comparison = Comparison(builder.finish())
     for line in sent:
-        comparison.add(line, v2_updates.compared(acp.update_of(line)), late=False)
+        comparison.add(line, v2_updates.as_v1(acp.update_of(line)), late=False)
     has_tail = any(comparison.split_tail())
     has_more = comparison.has_new_before_tail or comparison.has_unknown_kind or comparison.continues_last
     return has_tail or has_more or comparison.is_undecided

@@ -66,4 +66,4 @@ def _user_letters(line: bytes) -> str:
 
 
 def _update(line: bytes) -> object:
-    return v2_updates.compared(acp.update_of(line))
+    return v2_updates.as_v1(acp.update_of(line))

@@ -1,11 +1,11 @@
 """Reads updates of protocol version 2 as version 1 would write them, one at a time and without memory.
 
-A message is a chunk, a call's content is text where version 1 has no form for it. ``retelling`` does the same for whole
-transcripts, and knows what messages, calls, terminals and plans became. Accepts any value, and never raises.
+A message is a chunk, a call's content is text where version 1 has no form for it. ``transcript/v2_as_v1`` does the same
+for whole transcripts, and knows what messages, calls, terminals and plans became. Accepts any value, and never raises.
 """
 
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Compared
@@ -14,7 +14,7 @@ _STATUSES = {"cancelled": "failed", "paused": "in_progress"}
 _FENCE = "```"
 
 
-def compared(update: object) -> object:
+def as_v1(update: object) -> object:
     """An update as version 1 would have it, to compare it with what is known; other updates as they are."""
     kind = update_kinds.find(acp.update_kind(update))
     if kind.chunk is not None:
@@ -28,23 +28,26 @@ def compared(update: object) -> object:
     return update
 
 
-def all_compared(told: Iterable[object]) -> list[object]:
-    """Updates that came one after another as version 1 would have them. What a later one replaces says nothing."""
-    updates = list(told)
+def all_as_v1(updates: list[object]) -> list[object]:
+    """The updates of a replay as version 1 would have them, one for each. What a later one replaces says nothing.
+
+    ``V2AsV1`` cannot do this: at once, it has no way to take back words that are replaced later, so they would count as
+    unknown; at the end of a turn, nobody would know which line an update came from.
+    """
     if not any(acp.update_kind(update) in update_kinds.CHUNK_OF for update in updates):
-        return [compared(update) for update in updates]
+        return [as_v1(update) for update in updates]
     out: list[object] = []
-    said: dict[tuple[str, str | None], list[int]] = {}
+    by_message: dict[tuple[str, str | None], list[int]] = {}
     for update in updates:
         kind = acp.update_kind(update) or ""
-        places = said.setdefault((update_kinds.CHUNK_OF.get(kind, kind), acp.text(update, "messageId")), [])
+        places = by_message.setdefault((update_kinds.CHUNK_OF.get(kind, kind), acp.text(update, "messageId")), [])
         if kind in update_kinds.CHUNK_OF and isinstance(update, Mapping) and "content" in update:
             for place in places:
                 out[place] = {"sessionUpdate": update_kinds.PLAN}
             places.clear()
         if kind in update_kinds.CHUNK_OF or kind in update_kinds.CHUNKS:
             places.append(len(out))
-        out.append(compared(update))
+        out.append(as_v1(update))
     return out
 
 
@@ -55,7 +58,7 @@ def _one(blocks: list[dict[str, object]]) -> object:
     return {"type": "text", "text": "".join(acp.text(block, "text") or "" for block in blocks)}
 
 
-def output(update: object) -> bytes | None:
+def decode_output(update: object) -> bytes | None:
     """The bytes that a terminal's update adds or sets; None if it says nothing about them."""
     data = acp.text(update, "data")
     if data is None:
@@ -66,12 +69,12 @@ def output(update: object) -> bytes | None:
         return b""
 
 
-def status(value: object) -> object:
+def status_as_v1(value: object) -> object:
     """A call's status in version 1."""
     return _STATUSES.get(value, value) if isinstance(value, str) else value
 
 
-def item(value: object, terminal: str | None) -> object:
+def item_as_v1(value: object, terminal: str | None) -> object:
     """An item of a call's content as version 1 has it. ``terminal``: the text of the terminal that it refers to."""
     match acp.text(value, "type"):
         case "terminal":
@@ -82,7 +85,7 @@ def item(value: object, terminal: str | None) -> object:
             return value
 
 
-def asked(subject: object, title: str | None) -> dict[str, object]:
+def question_as_v1(subject: object, title: str | None) -> dict[str, object]:
     """The call that a permission request is about. ``title``: the request's, for a request about something else."""
     call = acp.member(subject, "toolCall")
     if not isinstance(call, Mapping):

@@ -38,23 +38,23 @@ class Dialect(Protocol):
     """Whether a replay ends with the agent's state, before the answer. So that must reach the client first, and the
     echo of a prompt ends whatever an agent replays too late."""
     state_mark: bytes | None
-    """Bytes in every update for which ``state`` may return something; None if there are none."""
+    """Bytes in every update for which ``read_state`` may return something; None if there are none."""
     server_type: str | None
     """The ``type`` of an MCP server that the agent starts, if requests must name it."""
 
-    def meant(self, message: Message) -> Message:
+    def read_as_v1(self, message: Message) -> Message:
         """A client's message as version 1 would have it: only its method differs."""
 
     def accepts(self, answer: Response) -> bool:
         """Whether this answer to a prompt only accepts it, so that the turn begins."""
 
-    def state(self, update: object) -> str | None:
+    def read_state(self, update: object) -> str | None:
         """``BUSY``, ``IDLE`` or ``FAILED``, if the update says so."""
 
-    def idle(self, session: str) -> bytes | None:
+    def encode_idle(self, session: str) -> bytes | None:
         """The line of an update that says that nothing is under way; None if there is no such update."""
 
-    def kinds(self, client: object) -> frozenset[str]:
+    def find_allowed_kinds(self, client: object) -> frozenset[str]:
         """The optional kinds of updates that the client takes. ``client``: the parameters of ``initialize``."""
 
     def starts_servers(self, sessions: object) -> bool:
@@ -71,19 +71,19 @@ class V1Dialect:
     state_mark: bytes | None = None
     server_type: str | None = None
 
-    def meant(self, message: Message) -> Message:
+    def read_as_v1(self, message: Message) -> Message:
         return message
 
     def accepts(self, answer: Response) -> bool:
         return False
 
-    def state(self, update: object) -> str | None:
+    def read_state(self, update: object) -> str | None:
         return None
 
-    def idle(self, session: str) -> bytes | None:
+    def encode_idle(self, session: str) -> bytes | None:
         return None
 
-    def kinds(self, client: object) -> frozenset[str]:
+    def find_allowed_kinds(self, client: object) -> frozenset[str]:
         return update_kinds.find_allowed(acp.member(client, "clientCapabilities"))
 
     def starts_servers(self, sessions: object) -> bool:
@@ -101,7 +101,7 @@ class V2Dialect:
     state_mark: bytes | None = b'"' + update_kinds.STATE.encode() + b'"'
     server_type: str | None = "stdio"
 
-    def meant(self, message: Message) -> Message:
+    def read_as_v1(self, message: Message) -> Message:
         if not isinstance(message, Request) or message.method != acp.RESUME:
             return message
         begins_at = acp.text(acp.member(message.params, "replayFrom"), "type")
@@ -110,18 +110,18 @@ class V2Dialect:
     def accepts(self, answer: Response) -> bool:
         return answer.error is None
 
-    def state(self, update: object) -> str | None:
+    def read_state(self, update: object) -> str | None:
         if acp.update_kind(update) != update_kinds.STATE:
             return None
         if acp.text(update, "state") != "idle":
             return BUSY
         return FAILED if acp.text(update, "stopReason") == "error" else IDLE
 
-    def idle(self, session: str) -> bytes | None:
+    def encode_idle(self, session: str) -> bytes | None:
         update = {"sessionUpdate": update_kinds.STATE, "state": "idle"}
         return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": update})
 
-    def kinds(self, client: object) -> frozenset[str]:
+    def find_allowed_kinds(self, client: object) -> frozenset[str]:
         return update_kinds.OPTIONAL
 
     def starts_servers(self, sessions: object) -> bool:

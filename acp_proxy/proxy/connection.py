@@ -349,7 +349,7 @@ class Connection:
 
     def _take_known_update(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
         """An update of which it is known that it is no record's."""
-        state = self._negotiation.dialect.state(acp.member(message.params, "update"))
+        state = self._negotiation.dialect.read_state(acp.member(message.params, "update"))
         if session is not None and state is not None:
             return self._take_state(session, state, line, message)
         return self._send_update(session, line, message)

@@ -29,10 +29,10 @@ class Negotiation:
 
     def read(self, line: bytes) -> tuple[bytes, Message]:
         """A client's line, with recall's server if it opens a session, and what it means in version 1."""
-        message = self.dialect.meant(jsonrpc.read_message(line))
+        message = self.dialect.read_as_v1(jsonrpc.read_message(line))
         if not self._recall or (given := capabilities.with_recall(line, message, self._recall, self.dialect)) is line:
             return line, message
-        return given, self.dialect.meant(jsonrpc.read_message(given))
+        return given, self.dialect.read_as_v1(jsonrpc.read_message(given))
 
     def take_request(self, params: object) -> None:
         """The client has sent ``initialize`` with these parameters."""
@@ -75,7 +75,7 @@ class Negotiation:
     def _speak(self, spoken: Dialect) -> list[Effect]:
         """From here on, lines are of this version."""
         before, self.dialect = self.dialect, spoken
-        self._machine.kinds, self._machine.dialect = spoken.kinds(self._initialize), spoken
+        self._machine.kinds, self._machine.dialect = spoken.find_allowed_kinds(self._initialize), spoken
         return [ProtocolVersion(spoken.version)] if spoken is not before else []
 
     def _stand_aside(self, line: bytes, why: str) -> list[Effect]:

@@ -314,7 +314,7 @@ class V2Folder:
             appended = members.get("content") if kind == update_kinds.TOOL_CALL_CHUNK else None
             self._merge((_CALL, call), members, appended, "content", line, is_plain=is_plain)
         elif kind in (update_kinds.TERMINAL, update_kinds.TERMINAL_CHUNK) and terminal is not None:
-            data = v2_updates.output(update) if kind == update_kinds.TERMINAL_CHUNK else None
+            data = v2_updates.decode_output(update) if kind == update_kinds.TERMINAL_CHUNK else None
             self._merge((_TERMINAL, terminal), members, data, "output", line, is_plain=is_plain)
         elif kind == update_kinds.PLAN_UPDATE and is_plain and (plan := acp.text(acp.member(update, "plan"), "planId")):
             self._place((_PLAN, plan)).pieces = [line]

@@ -273,7 +273,7 @@ def compare(
         mask = Masking().lines
     comparison = Comparison(text, mask if text.is_masked else None)
     lines = list(replay)
-    updates = v2_updates.all_compared(acp.update_of(raw) for raw, _ in lines)
+    updates = v2_updates.all_as_v1([acp.update_of(raw) for raw, _ in lines])
     for (raw, late), update in zip(lines, updates, strict=True):
         comparison.add(raw, update, late=late)
     return comparison

@@ -1,8 +1,8 @@
 """Reads many similar lines of a transcript at once: the chunks of a streamed message.
 
 Most lines of a transcript differ from the line before only in time and text. Such lines are recognised by their bytes
-and their texts are parsed together. A line that is not certainly of this kind is left to ``record``, which reads any
-line. Nothing here raises.
+and their texts are parsed together. A line that is not certainly of this kind is left to ``decode_entry``, which reads
+any line. Nothing here raises.
 """
 
 import re

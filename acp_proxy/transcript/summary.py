@@ -160,7 +160,7 @@ class Summary(Struct):
             self.open[entry.run] = count
 
     def _add_update(self, entry: Entry, update: Mapping[str, object]) -> None:
-        as_v1 = update if entry.protocol == file_format.V1 else v2_updates.compared(update)
+        as_v1 = update if entry.protocol == file_format.V1 else v2_updates.as_v1(update)
         kind = acp.update_kind(as_v1)
         if kind == update_kinds.SESSION_INFO:
             self._add_info(update)
@@ -178,7 +178,8 @@ class Summary(Struct):
 
     def _add_state(self, entry: Entry, update: Mapping[str, object]) -> None:
         """The agent's state, which ends all turns of its run in version 2."""
-        if entry.protocol != file_format.V1 and versions.V2.state(update) == versions.IDLE and entry.run in self.open:
+        is_idle = entry.protocol != file_format.V1 and versions.V2.read_state(update) == versions.IDLE
+        if is_idle and entry.run in self.open:
             del self.open[entry.run]
             self.last = entry.at
             self.use.answered(entry, update)

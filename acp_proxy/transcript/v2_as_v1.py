@@ -105,7 +105,7 @@ class V2Call:
             if value is None:
                 self.fields.pop(name, None)
             else:
-                self.fields[name] = v2_updates.status(value) if name == "status" else value
+                self.fields[name] = v2_updates.status_as_v1(value) if name == "status" else value
         if "content" in update:
             content = update["content"]
             self.content, self.has_content = list(content) if isinstance(content, list) else [], True
@@ -125,7 +125,7 @@ class V2Call:
     def take_changes(self, terminals: "AgentTerminals") -> Iterator[Mapping[str, object]]:
         if not self.is_changed:
             return
-        shown = [v2_updates.item(item, terminals.text(acp.text(item, "terminalId"))) for item in self.content]
+        shown = [v2_updates.item_as_v1(item, terminals.text(acp.text(item, "terminalId"))) for item in self.content]
         kind = update_kinds.TOOL_CALL_UPDATE if self.was_sent else update_kinds.TOOL_CALL
         fields = {"title": self.id, **self.fields} if not self.was_sent else self.fields
         content = {"content": shown} if self.has_content else {}
@@ -159,7 +159,7 @@ class AgentTerminals:
         if "command" in update:
             command = acp.text(update, "command")
         if "output" in update:
-            output = v2_updates.output(update["output"]) or b""
+            output = v2_updates.decode_output(update["output"]) or b""
         if "exitStatus" in update:
             status = update["exitStatus"]
         self._known[id] = command, output[-_OUTPUT_LIMIT:], status
@@ -347,7 +347,7 @@ class V2AsV1:
         if kind == update_kinds.TERMINAL:
             self._terminals.update(id, update)
         else:
-            self._terminals.add(id, v2_updates.output(update) or b"")
+            self._terminals.add(id, v2_updates.decode_output(update) or b"")
         for call in list(self._calls.values()):
             if id in call.terminals:
                 self._find_call(entry, call.id).is_changed = True
@@ -377,7 +377,7 @@ class V2AsV1:
 
     def _add_state(self, entry: Entry, update: object) -> list[Entry]:
         own = [prompt for prompt in self._prompts if prompt.run == entry.run]
-        if versions.V2.state(update) == versions.BUSY:
+        if versions.V2.read_state(update) == versions.BUSY:
             for prompt in own:
                 prompt.was_busy, prompt.is_over = True, False
             return []
@@ -427,7 +427,7 @@ class V2AsV1:
 
 def _question(entry: Entry, params: object) -> Entry:
     """A permission request as version 1 has it, about a call."""
-    call = v2_updates.asked(acp.member(params, "subject"), acp.text(params, "title"))
+    call = v2_updates.question_as_v1(acp.member(params, "subject"), acp.text(params, "title"))
     asked = {"sessionId": acp.session_id(params), "toolCall": call, "options": acp.member(params, "options")}
     id = acp.member(entry.value, "id")
     value = {"jsonrpc": "2.0", "id": id, "method": acp.REQUEST_PERMISSION, "params": asked}

@@ -27,12 +27,12 @@ def test_only_the_numbers_1_and_2_are_understood(version: object) -> None:
 )
 def test_in_version_2_a_resume_with_a_replay_from_the_start_is_a_load(begins_at: object, method: str) -> None:
     said = jsonrpc.read_message(line(resume(1, "s", replayFrom=begins_at)))
-    meant = V2.meant(said)
+    meant = V2.read_as_v1(said)
     assert isinstance(meant, Request)
     assert isinstance(said, Request)
     assert (meant.method, meant.raw) == (method, said.raw)
-    assert V1.meant(said) == said
-    assert V2.meant(jsonrpc.read_message(line(load(1, "s")))) == jsonrpc.read_message(line(load(1, "s")))
+    assert V1.read_as_v1(said) == said
+    assert V2.read_as_v1(jsonrpc.read_message(line(load(1, "s")))) == jsonrpc.read_message(line(load(1, "s")))
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_in_version_2_a_resume_with_a_replay_from_the_start_is_a_load(begins_at:
     ],
 )
 def test_only_idle_ends_turns(update: Any, state: str | None) -> None:
-    assert V2.state(update) == state
-    assert V1.state(update) is None
+    assert V2.read_state(update) == state
+    assert V1.read_state(update) is None
 
 
 def test_in_version_2_a_prompts_result_only_accepts_it() -> None:

@@ -96,7 +96,7 @@ def test_everything_else_passes_unchanged(said: Any) -> None:
 def test_in_version_2_the_server_names_its_type() -> None:
     said = resume(1, "s", cwd="/p", replayFrom={"type": "start"})
     sent = line(said)
-    meant = versions.V2.meant(jsonrpc.read_message(sent))
+    meant = versions.V2.read_as_v1(jsonrpc.read_message(sent))
     assert servers(capabilities.with_recall(sent, meant, COMMAND, versions.V2)) == [{"type": "stdio"} | SERVER]
 
 

@@ -297,4 +297,4 @@ def test_whatever_an_agent_sends_is_read(said: list[tuple[str, dict[str, Any]]])
     entries = [told(kind, **members) for kind, members in said]
     for at_once in (False, True):
         retold(asked(), accepted(), *entries, at_once=at_once)
-    v2_updates.all_compared(one.value["params"]["update"] for one in entries)  # type: ignore[index]
+    v2_updates.all_as_v1([one.value["params"]["update"] for one in entries])  # type: ignore[index]

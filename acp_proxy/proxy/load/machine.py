@@ -288,7 +288,7 @@ class LoadMachine:
         self._aliases.add(load.session, opened)
         self._handovers.note_opened(load.session, opened)
         load.response = handover.answer(id, message.result)
-        if (idle := self.dialect.idle(load.session)) is not None:
+        if (idle := self.dialect.encode_idle(load.session)) is not None:
             load.before_response.add(idle, None)
         return [*self.note_alias(load.session, opened), *self._move(load, LoadEvent.AGREED, message)]
 
@@ -540,7 +540,7 @@ class LoadMachine:
 
     def take_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """An update of a session whose load is not settled. ``message``: the same line, parsed."""
-        update = v2_updates.compared(acp.member(message.params, "update"))
+        update = v2_updates.as_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._take_state_update(load, line, message)
         if self._log.is_live(load.session):

@@ -67,7 +67,7 @@ class Methods:
 
     def reply(self, request: Request) -> Reply:
         """The answer to a request. Raises Refused, InvalidParams."""
-        meant = versions.V2.meant(request) if self.is_second else request
+        meant = versions.V2.read_as_v1(request) if self.is_second else request
         serve = self._all.get(meant.method) if isinstance(meant, Request) else None
         if serve is None or (self.is_second and request.method == acp.LOAD):
             raise RequestRefused(METHOD_NOT_FOUND, f"Method not found: {request.method}")
@@ -131,7 +131,7 @@ class Methods:
 
     def _resume(self, params: object) -> Reply:
         session = self._open(params)
-        idle = versions.V2.idle(session.id) if self.is_second else None
+        idle = versions.V2.encode_idle(session.id) if self.is_second else None
         behind = session.told_in_second()[1] if self.is_second else session.told()[1]
         return Reply(self._state(session), [idle] if idle is not None else [], behind)
 

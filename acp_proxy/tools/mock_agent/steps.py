@@ -107,7 +107,7 @@ def _is_idle(entry: Entry) -> bool:
     """Whether the agent says that nothing is under way, which ends a turn of version 2."""
     update = acp.member(acp.member(entry.value, "params"), "update")
     is_second = entry.peer is Peer.AGENT and entry.protocol == versions.V2.version
-    return is_second and versions.V2.state(update) in (versions.IDLE, versions.FAILED)
+    return is_second and versions.V2.read_state(update) in (versions.IDLE, versions.FAILED)
 
 
 def is_prompt(entry: Entry) -> bool:
