@@ -391,12 +391,10 @@ class LoadMachine:
         load = self.open_loads.in_question.get(session) if session is not None else None
         if load is None or not load.replay or load.state is not LoadState.OPEN:
             return []
-        if load.comparison is not None:  # with the transcript as it was then: another load may have recorded the same
-            is_needed = bool(load.comparison.find_new(is_open_elsewhere=load.is_open_elsewhere))
-        else:
-            _, is_late = load.replay.items[-1]
-            is_needed = is_late or not load.imports  # else all of it is recorded already
-        return [self._read_past(load)] if is_needed else []
+        _, is_late = load.replay.items[-1]
+        if load.comparison is None and load.imports and not is_late:  # all of it is recorded already
+            return []
+        return [self._read_past(load)]
 
     def _read_past(self, load: Load) -> Effect:
         """Have ``run`` compare what the agent sent with the transcript."""
