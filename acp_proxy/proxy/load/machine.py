@@ -221,7 +221,7 @@ class LoadMachine:
         request, session = load.request, load.session
         result = message.result if isinstance(message, Response) else None
         alias = self._rename(load, acp.session_id(result)) if not load.is_handed_over else None
-        load.imports = load.imports and not self._log.has_begun(session)
+        load.imports = load.imports and not (self._log.has_begun(session) or self._log.is_deleted(session))
         states = [state for state, _ in load.state_updates.items]
         if load.imports:
             lines = [line.removesuffix(b"\n") for line in drop_repetition(load.replay.lines)]
