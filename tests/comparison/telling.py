@@ -86,9 +86,9 @@ def updated(update: Update) -> Entry:
     return _entry(Peer.AGENT, {"method": acp.UPDATE, "params": {"sessionId": "s", "update": update}})
 
 
-def opened(run: str = "") -> Entry:
+def opened(run: str = "", method: str = acp.LOAD) -> Entry:
     """The note of a load. ``run``: another than that of all other entries, for a load in a new process."""
-    return Entry("", run, None, note={"type": file_format.OPENED, "method": acp.LOAD})
+    return Entry("", run, None, note={"type": file_format.OPENED, "method": method})
 
 
 def _entry(peer: Peer, message: dict[str, Any], of: str | None = None) -> Entry:

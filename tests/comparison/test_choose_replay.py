@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from acp_proxy.comparison.choose_replay import Decision, Rule, Shown, choose_replay
-from acp_proxy.comparison.transcript_text import LETTERS_LIMIT
-from tests.comparison.telling import Update, agent, call, laid, told, told_by, user
+from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TextBuilder
+from acp_proxy.protocol import acp
+from tests.comparison.telling import Update, agent, answer, call, laid, opened, prompt, told, told_by, updated, user
 
 TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
 ONE, TWO = TALK[:2], TALK[2:]
@@ -67,6 +68,57 @@ def test_each_path_of_a_load_has_one_decision(path: str) -> None:
 
 def test_every_rule_decides_on_some_path() -> None:
     assert {decision.rule for _, _, decision in PATHS.values()} == set(Rule)
+
+
+def turn(number: int, words: str) -> list[str | Update]:
+    done = call(f"call-{number}", f"Mend number {number}")
+    return [f"> {words}", "~ I think so.", "I have mended it.", done, "All is well."]
+
+
+FIRST, SECOND = turn(1, "mend it"), turn(2, "and the other?")
+BOTH = [*FIRST, *SECOND]
+ELSEWHERE: list[str | Update] = ["> elsewhere", "Done there."]
+
+REPLAYS: dict[str, tuple[Sequence[str | Update], Rule]] = {
+    "everything": (BOTH, Rule.SAME),
+    "one message per turn": (
+        [*FIRST[:2], FIRST[3], "I have mended it. All is well.", SECOND[0], SECOND[3], *SECOND[2:3], *SECOND[4:]],
+        Rule.SAME,
+    ),
+    "without the user's words": ([said for said in BOTH if not str(said).startswith("> ")], Rule.LESS),
+    "without the tool calls": ([said for said in BOTH if isinstance(said, str)], Rule.LESS),
+    "without one call": ([said for said in BOTH if said != FIRST[3]], Rule.LESS),
+    "without the thoughts": ([said for said in BOTH if said != "~ I think so."], Rule.LESS),
+    "the last message alone": (BOTH[-1:], Rule.LESS),
+    "the last turn alone": (SECOND, Rule.LESS),
+    "nothing": ([], Rule.LESS),
+    "other chunks and white space, and no calls": (
+        [
+            user("mend"),
+            user("it"),
+            user("and  the\nother?"),
+            agent("I have"),
+            agent("mended it. All "),
+            agent("is\twell."),
+        ],
+        Rule.LESS,
+    ),
+    "other ids of calls, and only the first turn": (
+        ["> mend it", call("another-id", "Mend number 1"), "I have mended it."],
+        Rule.LESS,
+    ),
+    "a turn made elsewhere": ([*BOTH, *ELSEWHERE], Rule.SAME),
+    "a turn made elsewhere instead of ours": ([*SECOND, *ELSEWHERE], Rule.TAKEN_BACK),
+    "an unknown call": ([*FIRST, call("call-3", "Mend number 3"), *SECOND], Rule.MORE),
+    "unknown text": ([*FIRST[:-1], "Said otherwise.", *SECOND], Rule.MORE),
+}
+"""By what the agent replays of two turns with words, thoughts and a call: the rule."""
+
+
+@pytest.mark.parametrize("replay", REPLAYS)
+def test_what_an_agent_leaves_out_or_adds_decides(replay: str) -> None:
+    said, rule = REPLAYS[replay]
+    assert choose_replay(told(laid(*BOTH), *said)).rule is rule
 
 
 def test_the_numbers_in_transcripts_never_change() -> None:
@@ -188,6 +240,18 @@ def test_a_turn_made_elsewhere_explains_what_is_missing_before_it() -> None:
     elsewhere = ["> elsewhere", "With an answer."]
     assert choose_replay(told(laid(*TALK), *ONE, *elsewhere)).rule is Rule.TAKEN_BACK
     assert choose_replay(told(laid(*TALK), *ONE, "> elsewhere")).rule is Rule.LESS
+
+
+def test_the_turns_behind_the_point_of_a_fork_are_not_shown() -> None:
+    builder = TextBuilder()
+    for asked, answered in (ONE, TWO):
+        for entry in (prompt(asked[2:]), updated(agent(answered)), answer()):
+            builder.add(entry)
+    builder.add(opened(method=acp.FORK))
+    past = builder.finish()
+    assert choose_replay(told(past, *ONE)).rule is Rule.TAKEN_BACK
+    assert choose_replay(told(past, *TWO)).rule is Rule.LESS, "a fork has the beginning"
+    assert choose_replay(told(past)).rule is Rule.LESS, "the agent has lost all of it"
 
 
 # The agent's replay has less.
