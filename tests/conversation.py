@@ -528,7 +528,7 @@ class Talk:
                 )
             case ListSessions():
                 shown = [row for row in self.rows if row.is_archived in _SHOWN[effect.archived]]
-                page = session_list.listed(
+                page = session_list.encode_page(
                     effect.request,
                     shown,
                     None,
@@ -541,7 +541,7 @@ class Talk:
                 deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
                 here = self.archived - self.by_agent
                 hidden = deleted | (here if archived == session_list.EXCLUDE else frozenset())
-                page = session_list.amended(
+                page = session_list.amend_rows(
                     data,
                     hidden,
                     self._title_of(effect.renamed) if effect.of_index else None,
@@ -551,7 +551,7 @@ class Talk:
                     of_index=effect.of_index,
                     within=effect.within,
                 )
-                if asked is not None and (cursor := session_list.emptied(data, page)) is not None:
+                if asked is not None and (cursor := session_list.find_next_cursor(data, page)) is not None:
                     return self._decide(PageEmptied(effect, page, cursor), step)
                 return [Forward(Peer.CLIENT, page)]
             case AmendTitles(data, renamed, ours):

@@ -41,7 +41,7 @@ class Aliases:
         while self._size > LIMIT and len(self._clients) > 1:
             self._forget(next(iter(self._clients)))
 
-    def keep(self, session: str) -> None:
+    def mark(self, session: str) -> None:
         """From now on, the session counts as one of those, although its ids may be the same."""
         self.add(session, self._agents.get(session, session))
 
@@ -53,7 +53,7 @@ class Aliases:
         """The agent's id of the client's session, or None if they are the same."""
         return self._agents.get(client)
 
-    def knows(self, line: bytes) -> bool:
+    def is_renamed(self, line: bytes) -> bool:
         """Whether a line from the agent names a session whose id must be rewritten."""
         return self.to_client(line, jsonrpc.read_message(line)) != line
 
@@ -142,7 +142,7 @@ def _batch(line: bytes, batch: Batch, ids: Mapping[str, str]) -> bytes:
     return json_splice.encode(json_splice.replaced(text, list(zip(spans, new, strict=True))))
 
 
-def renamed_result(line: bytes, session: str) -> bytes:
+def with_result_session(line: bytes, session: str) -> bytes:
     """A response with ``session`` as its ``result.sessionId``; unchanged if the result has no id."""
     text = json_splice.decode(line)
     try:

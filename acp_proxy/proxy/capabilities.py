@@ -174,7 +174,7 @@ def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
     return tuple(served)
 
 
-def served(line: bytes, offer: Offer, settings: Settings) -> tuple[bytes, tuple[str, ...]]:
+def add_offered(line: bytes, offer: Offer, settings: Settings) -> tuple[bytes, tuple[str, ...]]:
     """The agent's answer to ``initialize`` as the client gets it, and what acp-proxy serves.
 
     ``line``: the answer; ``offer``: what it says.
@@ -185,7 +185,7 @@ def served(line: bytes, offer: Offer, settings: Settings) -> tuple[bytes, tuple[
     if not ours and (settings.store is None or not settings.is_chained):
         return line, ()
     try:
-        return amended(line, ours, offer.native, settings.release, offer.dialect, settings.store), ours
+        return amend_offer(line, ours, offer.native, settings.release, offer.dialect, settings.store), ours
     except ValueError:  # the line cannot be changed, so it passes and acp-proxy serves nothing
         return line, ()
 
@@ -205,7 +205,7 @@ def _unstable_methods(native: frozenset[str], served: frozenset[str], modes: Mod
     return [name for name, is_served in wanted.items() if is_served]
 
 
-def amended(
+def amend_offer(
     raw: bytes,
     serves: tuple[str, ...],
     native: frozenset[str],

@@ -322,7 +322,7 @@ class Connection:
         """An update with the title made from the prompts, if the list has that too, so that both show the same."""
         title = self._log.take_title(session) if self._service.titles else None
         return (
-            [session_list.update(session, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})]
+            [session_list.encode_update(session, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})]
             if title is not None
             else []
         )
@@ -420,7 +420,7 @@ class Connection:
         """An answer that may be about the agent's index of sessions."""
         offers = self._service.native | self._service.index
         if found.session is not None:
-            followed = session_index.followed(found.request, found.session, message.result, offers)
+            followed = session_index.follow_answer(found.request, found.session, message.result, offers)
             return [*([followed] if followed is not None else []), Forward(Peer.CLIENT, line)]
         return [self._amend_rows(found.request.method, line, found.request.params) or Forward(Peer.CLIENT, line)]
 
@@ -431,7 +431,9 @@ class Connection:
             return None
         renamed = self._open_requests.sessions(Peer.CLIENT, acp.RENAMES)
         service = self._service
-        page = session_index.rows(method, line, service.index, titles=service.titles, renamed=renamed, asked=asked)
+        page = session_index.amend_rows(
+            method, line, service.index, titles=service.titles, renamed=renamed, asked=asked
+        )
         if page is None:
             return None
         return replace(page, ours=self._shown_ids.ours, directories=service.directories, continues=service.continues)

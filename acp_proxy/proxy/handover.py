@@ -80,7 +80,7 @@ def answer(id: RequestId, result: object) -> bytes:
     return jsonrpc.result(id, {**body, "_meta": told})
 
 
-def refused(id: RequestId, line: bytes) -> bytes:
+def refusal_of(id: RequestId, line: bytes) -> bytes:
     """The agent's error, as the answer to request ``id``. ``line``: the agent's answer. Raises ValueError, KeyError."""
     text = json_splice.decode(line)
     start, end = json_splice.members(text, json_splice.whole(text)[0])["error"]
@@ -270,7 +270,7 @@ class Unnamed:
         """The updates still to decide on, after the agent's answer: all but those that the client has, unless they
         belong to the session opened for acp-proxy."""
         lines, self._lines, self._size = self._lines, [], 0
-        return [line for line, is_there in lines if not is_there or aliases.knows(line)]
+        return [line for line, is_there in lines if not is_there or aliases.is_renamed(line)]
 
 
 class Handovers:

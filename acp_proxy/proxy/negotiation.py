@@ -63,9 +63,9 @@ class Negotiation:
         effects: list[Effect] = self._speak(offer.dialect)
         if not self._held_entries.is_named:
             effects += self._held_entries.name_agent(IdentifyAgent(offer.name, offer.release))
-        line, service.ours = capabilities.served(line, offer, self._settings)
+        line, service.ours = capabilities.add_offered(line, offer, self._settings)
         service.is_known = service.is_wanted and offer.has_sessions
-        service.index = session_index.offered(self._initialize, message.result)
+        service.index = session_index.find_offered(self._initialize, message.result)
         self._machine.titles = capabilities.LIST in service.ours
         self._machine.agent_lists = capabilities.LIST in offer.native
         in_theirs = service.is_wanted and offer.dialect.fills_titles and service.modes.list != capabilities.AGENT

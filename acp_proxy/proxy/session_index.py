@@ -53,7 +53,7 @@ METHODS = {
 }
 
 
-def offered(client: object, agent: object) -> frozenset[str]:
+def find_offered(client: object, agent: object) -> frozenset[str]:
     """The parts of the index that the agent offers this client. ``client``, ``agent``: the parameters and the result of
     ``initialize``."""
     declared = acp.member(client, "clientCapabilities") or acp.member(client, "capabilities")
@@ -61,7 +61,7 @@ def offered(client: object, agent: object) -> frozenset[str]:
     return frozenset(announced) & {INDEX, *_PARTS} if INDEX in _air_capabilities(declared) & announced else frozenset()
 
 
-def followed(request: Request, session: str, result: object, offers: Collection[str]) -> FollowAgent | None:
+def follow_answer(request: Request, session: str, result: object, offers: Collection[str]) -> FollowAgent | None:
     """The change that the agent has made in answering this request, if it is one. ``offers``: what the agent offers."""
     method = METHODS.get(request.method)
     if method is None or method.part not in offers:
@@ -73,7 +73,7 @@ def followed(request: Request, session: str, result: object, offers: Collection[
     return FollowAgent(session, is_archived=method.archives) if method.archives is not None else None
 
 
-def rows(
+def amend_rows(
     name: str, line: bytes, offers: Collection[str], *, titles: bool, renamed: frozenset[str], asked: object = None
 ) -> AmendList | None:
     """What to do with a line of the agent that has rows of sessions; None if that is not one. ``name``: its method, or
@@ -105,20 +105,22 @@ class IndexRows(Struct, frozen=True):
         latest = {session: alias for alias, session in self.aliases.items() if session not in self.gone}
         return self.gone | set(self.aliases.values()) | (self.aliases.keys() - set(latest.values()))
 
-    def shown(self, id: str) -> str:
+    def find_shown(self, id: str) -> str:
         """The client's id of a session. ``id``: ours, or the agent's."""
         session = self.aliases.get(id, id)
         ids = [session, *(alias for alias, other in reversed([*self.aliases.items()]) if other == session)]
         return next((each for each in ids if each in self.known), session)
 
-    def removed(self, ids: Iterable[str]) -> list[str]:
+    def find_removed(self, ids: Iterable[str]) -> list[str]:
         """The sessions that are no more, of the ids that the agent no longer has: others may continue in another."""
         continued = frozenset(self.aliases.values())
         sessions = ((id, self.aliases.get(id, id)) for id in ids)
-        kept = (id if session not in continued else self.shown(id) for id, session in sessions if self._ends(session))
+        kept = (
+            id if session not in continued else self.find_shown(id) for id, session in sessions if self._ends(session)
+        )
         return list(dict.fromkeys(kept))
 
-    def missing(self, wanted: Iterable[str], rows: Iterable[str | None]) -> list[str]:
+    def find_missing(self, wanted: Iterable[str], rows: Iterable[str | None]) -> list[str]:
         """Our sessions of those that the client asked for which the agent has no row. ``rows``: the ids that it has."""
         there = {self.aliases.get(id, id) for id in rows if id is not None and id not in self.hidden}
         asked = dict.fromkeys(self.aliases.get(id, id) for id in wanted)

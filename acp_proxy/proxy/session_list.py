@@ -50,7 +50,7 @@ class ListRow(Protocol):
     def machine(self) -> str: ...
 
 
-def listed(
+def encode_page(
     id: RequestId,
     rows: Iterable[ListRow],
     cursor: str | None,
@@ -93,7 +93,7 @@ def session_info(
     return info
 
 
-def amended(
+def amend_rows(
     raw: bytes,
     hidden: Collection[str],
     title_of: Callable[[str], str | None] | None = None,
@@ -146,7 +146,7 @@ def amended(
     return json_splice.encode(json_splice.replaced(text, placed))
 
 
-def ids(raw: bytes, within: str) -> list[str | None]:
+def find_ids(raw: bytes, within: str) -> list[str | None]:
     """The ids of the sessions in the agent's list. Raises ValueError."""
     return [acp.session_id(item) for item in _sessions(raw, within)]
 
@@ -163,7 +163,7 @@ def with_removed(raw: bytes, within: str, of: Callable[[list[str]], list[str]]) 
     return json_splice.encode(json_splice.replaced(text, [(span, jsonrpc.dump(new).decode())]))
 
 
-def untitled(raw: bytes, *, absent: bool, within: str = "result") -> list[str]:
+def find_untitled(raw: bytes, *, absent: bool, within: str = "result") -> list[str]:
     """The ids of the sessions in the agent's list whose title was made from the record of a handover; ``absent``: and
     of those that have none. Raises ValueError."""
     if not absent and RECORD_MARK not in raw:
@@ -241,7 +241,7 @@ def _with_members(item: str, new: Mapping[str, object]) -> str:
     return json_splice.replaced(item, changes)
 
 
-def emptied(before: bytes, after: bytes) -> str | None:
+def find_next_cursor(before: bytes, after: bytes) -> str | None:
     """The cursor of the next page, if amending has left nothing of a page. ``before``, ``after``: the agent's list."""
     if before == after:
         return None
@@ -280,14 +280,14 @@ def not_found(id: RequestId, session: str) -> bytes:
     return jsonrpc.error(id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}", {"sessionId": session})
 
 
-def unreadable(id: RequestId, errno_name: str) -> Forward:
+def store_refusal(id: RequestId, errno_name: str) -> Forward:
     """The error for history that cannot be read. It has no text of the system's, since some clients react to that."""
     what_to_do = "Restart the agent." if errno_name == REPLACED else "Run: acp-proxy doctor"
     message = f"Session history cannot be read ({errno_name}). {what_to_do}"
     return refusal(id, jsonrpc.INTERNAL_ERROR, message)
 
 
-def update(session: str, body: Mapping[str, object]) -> bytes:
+def encode_update(session: str, body: Mapping[str, object]) -> bytes:
     """The line of a ``session/update``. ``body``: the update, with its kind."""
     return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": body})
 
@@ -295,7 +295,9 @@ def update(session: str, body: Mapping[str, object]) -> bytes:
 # --- Puts sessions that only acp-proxy can list into the first page of the agent's own list.
 
 
-def joined(raw: bytes, rows: Iterable[ListRow], *, directories: bool, archived: bool, of_index: bool = False) -> bytes:
+def join_rows(
+    raw: bytes, rows: Iterable[ListRow], *, directories: bool, archived: bool, of_index: bool = False
+) -> bytes:
     """The agent's answer to ``session/list`` with these rows by time among its own; every other byte stays.
 
     ``rows``: newest first. ``directories``, ``archived``, ``of_index``: as for ``session_list.session_info``.

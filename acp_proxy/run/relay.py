@@ -329,7 +329,7 @@ class Relay:
             case AmendList(raw=data) | AmendTitles(data):
                 return [Forward(Peer.CLIENT, data)]
             case SetTitle(request=request) | SetArchived(request=request) | TellStatus(request=request):
-                return [session_list.unreadable(request, trouble)]
+                return [session_list.store_refusal(request, trouble)]
             case _:
                 return []
 

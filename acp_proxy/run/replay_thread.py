@@ -218,7 +218,9 @@ class Replay:
             info.pop("title", None)  # the agent's own list has another title
         info |= {"title": self._title} if self._title is not None else {}
         named = (
-            [session_list.update(self._session, {"sessionUpdate": update_kinds.SESSION_INFO, **info})] if info else []
+            [session_list.encode_update(self._session, {"sessionUpdate": update_kinds.SESSION_INFO, **info})]
+            if info
+            else []
         )
         return [*replayer.states(), *named]
 

@@ -35,7 +35,7 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.proxy.events import PageEmptied, SessionFound
 from acp_proxy.proxy.session_index import IndexRows
-from acp_proxy.proxy.session_list import joined
+from acp_proxy.proxy.session_list import join_rows
 from acp_proxy.recording.recorder import PATIENCE_SECONDS, STALL_SECONDS, Job, Recorder
 from acp_proxy.run.output import Output
 from acp_proxy.run.worker import LATER_SECONDS, Worker
@@ -87,7 +87,7 @@ class StoreRequests:
     def list_sessions(self, wanted: ListSessions) -> None:
         """Answer ``session/list`` from the store."""
         self.synchronize()  # for the next list, and for loads
-        late = session_list.unreadable(wanted.request, "ETIMEDOUT").data
+        late = session_list.store_refusal(wanted.request, "ETIMEDOUT").data
         self._answer(partial(self._listed, wanted), late)
 
     def _listed(self, wanted: ListSessions) -> bytes:
@@ -97,7 +97,7 @@ class StoreRequests:
             others = recorder.others() if wanted.also else []
             store, agent = recorder.store, recorder.agent
             page = store.list_page(agent, wanted.cwd, wanted.cursor, recorder.run, archived=archived, others=others)
-            return session_list.listed(
+            return session_list.encode_page(
                 wanted.request,
                 page.rows,
                 page.next,
@@ -108,9 +108,9 @@ class StoreRequests:
         except InvalidCursor as problem:
             return jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
         except Unreadable as problem:
-            return session_list.unreadable(wanted.request, problem.name).data
+            return session_list.store_refusal(wanted.request, problem.name).data
         except (OSError, ImportError) as problem:
-            return session_list.unreadable(wanted.request, errno_name(problem)).data
+            return session_list.store_refusal(wanted.request, errno_name(problem)).data
 
     def amended_list(self, page: AmendList) -> list[Acting] | PageEmptied:
         """The agent's line with listed sessions, without deleted ones and with the user's titles, as an effect.
@@ -124,7 +124,7 @@ class StoreRequests:
         try:
             state = recorder.at_store(lambda: recorder.store.read_state(recorder.agent))
             title_of = _title_of(state, page.renamed)
-            made = self._titles(session_list.untitled(raw, absent=page.titles, within=page.within))
+            made = self._titles(session_list.find_untitled(raw, absent=page.titles, within=page.within))
             aliases = recorder.at_store(lambda: recorder.store.read_aliases(recorder.agent)) if state.aliases else {}
             if page.asked is None and page.of_index:
                 return [Forward(Peer.CLIENT, self._index_rows(page, state, aliases))]
@@ -137,9 +137,9 @@ class StoreRequests:
             )
             hidden |= elsewhere
             if page.archived is None:
-                line = session_list.amended(raw, hidden, title_of, made=made)
-                return [Forward(Peer.CLIENT, joined(line, rows, directories=page.directories, archived=False))]
-            line = session_list.amended(
+                line = session_list.amend_rows(raw, hidden, title_of, made=made)
+                return [Forward(Peer.CLIENT, join_rows(line, rows, directories=page.directories, archived=False))]
+            line = session_list.amend_rows(
                 raw,
                 hidden,
                 title_of,
@@ -149,8 +149,10 @@ class StoreRequests:
                 of_index=page.of_index,
                 within=page.within,
             )
-            line = joined(line, rows, directories=page.directories, archived=not page.of_index, of_index=page.of_index)
-            cursor = session_list.emptied(raw, line)
+            line = join_rows(
+                line, rows, directories=page.directories, archived=not page.of_index, of_index=page.of_index
+            )
+            cursor = session_list.find_next_cursor(raw, line)
             return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
         except (OSError, ValueError, KeyError, RecursionError):
             return [Forward(Peer.CLIENT, raw)]
@@ -160,10 +162,10 @@ class StoreRequests:
         for and only acp-proxy has. Raises OSError, ValueError, KeyError."""
         raw, within = page.raw, page.within
         index = IndexRows(aliases, state.deleted_ids, frozenset({*page.wanted, *page.ours}))
-        untitled = [aliases.get(id, id) for id in session_list.untitled(raw, absent=page.titles, within=within)]
+        untitled = [aliases.get(id, id) for id in session_list.find_untitled(raw, absent=page.titles, within=within)]
         # The agent's new session lacks a title that the user gave to the one before.
         users = {session: title for session in untitled if (title := state.find_title(session)) is not None}
-        line = session_list.amended(
+        line = session_list.amend_rows(
             raw,
             index.hidden,
             _title_of(state, page.renamed),
@@ -172,12 +174,12 @@ class StoreRequests:
             of_index=True,
             within=within,
             ours=aliases,
-            shown=index.shown if aliases else None,
+            shown=index.find_shown if aliases else None,
         )
-        line = session_list.with_removed(line, within, index.removed) if aliases else line
-        missing = index.missing(page.wanted, session_list.ids(raw, within))
-        rows = [replace(row, session=index.shown(row.session)) for row in self._named(page, missing)]
-        return joined(line, rows, directories=page.directories, archived=False, of_index=True)
+        line = session_list.with_removed(line, within, index.find_removed) if aliases else line
+        missing = index.find_missing(page.wanted, session_list.find_ids(raw, within))
+        rows = [replace(row, session=index.find_shown(row.session)) for row in self._named(page, missing)]
+        return join_rows(line, rows, directories=page.directories, archived=False, of_index=True)
 
     def _named(self, page: AmendList, sessions: list[str]) -> "list[ListedSession]":
         """The rows of these sessions, newest first, if the index answers in time."""
@@ -205,7 +207,7 @@ class StoreRequests:
 
     def change(self, wanted: SetTitle | SetArchived | TellStatus) -> None:
         """Answer a request for a draft: set a title, archive or unarchive a session, or tell its status."""
-        self._answer(partial(self._changed, wanted), session_list.unreadable(wanted.request, "ETIMEDOUT").data)
+        self._answer(partial(self._changed, wanted), session_list.store_refusal(wanted.request, "ETIMEDOUT").data)
 
     def _changed(self, wanted: SetTitle | SetArchived | TellStatus) -> bytes:
         recorder, store = self._recorder, self._recorder.store
@@ -214,7 +216,7 @@ class StoreRequests:
         except FileNotFoundError:
             return session_list.not_found(wanted.request, wanted.session)
         except OSError as problem:
-            return session_list.unreadable(wanted.request, errno_name(problem)).data
+            return session_list.store_refusal(wanted.request, errno_name(problem)).data
 
     def _change(self, wanted: SetTitle | SetArchived | TellStatus, store: Store, agent: str) -> bytes:
         """The answer, after the change. Raises OSError (FileNotFoundError: there is no such session)."""
@@ -228,7 +230,7 @@ class StoreRequests:
                 if (mask := self._recorder.mask) is not None:
                     title = mask_title(title, mask)
                 store.set_title(agent, session, title)
-                told = session_list.update(session, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})
+                told = session_list.encode_update(session, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})
                 answer = jsonrpc.result(request, {"title": title}) + told
             case SetArchived(is_archived=is_archived):
                 store.archive(agent, session, is_archived)
@@ -273,7 +275,9 @@ class StoreRequests:
             recorder.delete(found)
             return found
 
-        in_time = self._within_limit(session_list.unreadable(request, "ETIMEDOUT").data if request is not None else b"")
+        in_time = self._within_limit(
+            session_list.store_refusal(request, "ETIMEDOUT").data if request is not None else b""
+        )
         job = recorder.submit(delete)
         if recorder.wait(job):
             self._deleted(job, request, in_time)
@@ -312,7 +316,7 @@ class StoreRequests:
         if request is None:
             self._warn(f"a deleted session could not be removed from {self._recorder.store.root}: {trouble}")
         elif in_time():
-            self._client.post(session_list.unreadable(request, trouble).data)
+            self._client.post(session_list.store_refusal(request, trouble).data)
 
     def trouble_of_missing(self, session: str) -> str | None:
         """Why a session without a transcript should have one: an errno's name. None if the index does not know the

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.aliases import Aliases, ShownIds, renamed_result
+from acp_proxy.proxy.aliases import Aliases, ShownIds, with_result_session
 from acp_proxy.proxy.effects import Forward
 from tests.conversation import Said, chunk, line, notification, permission, prompt, result
 from tests.strategies import messages, one_line, spelled, texts, values
@@ -134,14 +134,14 @@ def test_without_aliases_nothing_is_rewritten() -> None:
     "said", [b'{"id":1,"result":{"sessionId":"new","n":1.0} }\r\n', b'{"id":1,"result":{ "sessionId" : "\\u006eew"}}\n']
 )
 def test_only_the_session_id_changes_in_an_answer(said: bytes) -> None:
-    renamed = renamed_result(said, "old")
+    renamed = with_result_session(said, "old")
     assert renamed in (said.replace(b'"new"', b'"old"'), said.replace(b'"\\u006eew"', b'"old"'))
     assert renamed != said
 
 
 @pytest.mark.parametrize("said", [b'{"id":1,"result":null}\n', b'{"id":1}\n', b'{"id":1,"result":{}}\n', b"x"])
 def test_an_answer_without_a_session_id_passes_unchanged(said: bytes) -> None:
-    assert renamed_result(said, "old") == said
+    assert with_result_session(said, "old") == said
 
 
 PARAMS = st.dictionaries(texts, values, max_size=3)
@@ -174,7 +174,7 @@ def _with(new: str, value: Any) -> Any:
 def test_rewriting_never_raises(said: bytes) -> None:
     to_agent(names(), said)
     to_client(names(("s", "t"), ("", "x")), said)
-    renamed_result(said, "s")
+    with_result_session(said, "s")
 
 
 # Ids by which the client opened a session that continues there.

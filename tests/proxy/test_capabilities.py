@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes, additions, amended, read_offer
+from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes, additions, amend_offer, read_offer
 from tests.conversation import LOADS, RELEASE, RESUMES, Talk, initialized, line, raw, request, result, spaced
 from tests.proxy.load.loading import DEEP
 from tests.strategies import spelled, texts, values
@@ -289,7 +289,7 @@ def with_all(there: Any, more: Mapping[str, Any]) -> dict[str, Any]:
 def test_additions_keep_every_original_byte(capabilities: Any) -> None:
     before = raw(initialized(0, capabilities or {}))
     offer = read_offer(json.loads(before)["result"])
-    after = amended(before, additions(offer, Modes()) or ("list",), offer.native, RELEASE)
+    after = amend_offer(before, additions(offer, Modes()) or ("list",), offer.native, RELEASE)
     if b"null" not in before and b"false" not in before:
         rest = iter(after)
         assert all(byte in rest for byte in before)

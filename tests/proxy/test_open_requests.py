@@ -16,123 +16,123 @@ def asked(id: object, method: str = "some/method") -> Request:
 
 
 def test_an_answer_closes_its_request() -> None:
-    ledger = OpenRequests()
-    ledger.add(Peer.CLIENT, asked(1), "s")
-    found = ledger.take(Peer.CLIENT, RequestId("1"))
+    open_requests = OpenRequests()
+    open_requests.add(Peer.CLIENT, asked(1), "s")
+    found = open_requests.take(Peer.CLIENT, RequestId("1"))
     assert found is not None
     assert (found.request, found.session) == (asked(1), "s")
-    assert ledger.take(Peer.CLIENT, RequestId("1")) is None
+    assert open_requests.take(Peer.CLIENT, RequestId("1")) is None
 
 
 def test_both_peers_may_use_the_same_id() -> None:
-    ledger = OpenRequests()
-    ledger.add(Peer.CLIENT, asked(0, "from/client"), None)
-    ledger.add(Peer.AGENT, asked(0, "from/agent"), None)
+    open_requests = OpenRequests()
+    open_requests.add(Peer.CLIENT, asked(0, "from/client"), None)
+    open_requests.add(Peer.AGENT, asked(0, "from/agent"), None)
     for peer in (Peer.AGENT, Peer.CLIENT):
-        found = ledger.take(peer, RequestId("0"))
+        found = open_requests.take(peer, RequestId("0"))
         assert found is not None
         assert found.request.method == f"from/{peer.value}"
 
 
 def test_ids_that_python_finds_equal_are_different() -> None:
-    ledger = OpenRequests()
+    open_requests = OpenRequests()
     ids = [1, "1", 1.0, True, None, "null", "", 0, False, "true", "1.0"]
     for id in ids:
-        ledger.add(Peer.CLIENT, asked(id, f"m/{id!r}"), None)
+        open_requests.add(Peer.CLIENT, asked(id, f"m/{id!r}"), None)
     for id in ids:
-        found = ledger.take(Peer.CLIENT, RequestId(json.dumps(id)))
+        found = open_requests.take(Peer.CLIENT, RequestId(json.dumps(id)))
         assert found is not None
         assert found.request.method == f"m/{id!r}"
 
 
 def test_an_id_used_twice_at_once_is_answered_oldest_first() -> None:
-    ledger = OpenRequests()
+    open_requests = OpenRequests()
     first, second = asked(1, "first"), asked(1, "second")
-    ledger.add(Peer.CLIENT, first, None)
-    ledger.add(Peer.CLIENT, second, None)
-    found = [ledger.take(Peer.CLIENT, RequestId("1")) for _ in range(3)]
+    open_requests.add(Peer.CLIENT, first, None)
+    open_requests.add(Peer.CLIENT, second, None)
+    found = [open_requests.take(Peer.CLIENT, RequestId("1")) for _ in range(3)]
     assert [each and each.request for each in found] == [first, second, None]
 
 
 @pytest.mark.parametrize("id", [None, RequestId("2"), RequestId('"1"')])
 def test_an_answer_to_no_request_finds_nothing(id: RequestId | None) -> None:
-    ledger = OpenRequests()
-    ledger.add(Peer.CLIENT, asked(1), None)
-    assert ledger.take(Peer.CLIENT, id) is None
-    assert ledger.take(Peer.AGENT, RequestId("1")) is None
-    assert [each.request for each in ledger.find_all(Peer.CLIENT)] == [asked(1)]
+    open_requests = OpenRequests()
+    open_requests.add(Peer.CLIENT, asked(1), None)
+    assert open_requests.take(Peer.CLIENT, id) is None
+    assert open_requests.take(Peer.AGENT, RequestId("1")) is None
+    assert [each.request for each in open_requests.find_all(Peer.CLIENT)] == [asked(1)]
 
 
 def test_open_requests_can_be_found_by_method() -> None:
-    ledger = OpenRequests()
-    ledger.add(Peer.CLIENT, asked(1, "session/load"), "s")
-    assert ledger.is_open(Peer.CLIENT, "session/new", "session/load")
-    assert not ledger.is_open(Peer.CLIENT, "session/new")
-    assert not ledger.is_open(Peer.AGENT, "session/load")
-    ledger.add(Peer.CLIENT, asked(2, "session/load"), None)
-    ledger.take(Peer.CLIENT, RequestId("1"))
-    assert ledger.is_open(Peer.CLIENT, "session/load")
-    ledger.take(Peer.CLIENT, RequestId("2"))
-    assert not ledger.is_open(Peer.CLIENT, "session/load")
+    open_requests = OpenRequests()
+    open_requests.add(Peer.CLIENT, asked(1, "session/load"), "s")
+    assert open_requests.is_open(Peer.CLIENT, "session/new", "session/load")
+    assert not open_requests.is_open(Peer.CLIENT, "session/new")
+    assert not open_requests.is_open(Peer.AGENT, "session/load")
+    open_requests.add(Peer.CLIENT, asked(2, "session/load"), None)
+    open_requests.take(Peer.CLIENT, RequestId("1"))
+    assert open_requests.is_open(Peer.CLIENT, "session/load")
+    open_requests.take(Peer.CLIENT, RequestId("2"))
+    assert not open_requests.is_open(Peer.CLIENT, "session/load")
 
 
 def test_only_the_parts_of_a_request_that_its_answer_needs_are_kept() -> None:
-    ledger = OpenRequests()
+    open_requests = OpenRequests()
     for number, method in enumerate(("session/prompt", "session/new", "terminal/output")):
-        ledger.add(Peer.CLIENT, Request(b"long", RequestId(str(number)), method, {"long": True}), "s")
+        open_requests.add(Peer.CLIENT, Request(b"long", RequestId(str(number)), method, {"long": True}), "s")
     load = Request(b"long", RequestId("3"), "session/load", {"long": True})
-    ledger.add(Peer.CLIENT, load, "s", whole=True)
-    kept = [each.request for each in ledger.find_all(Peer.CLIENT)]
+    open_requests.add(Peer.CLIENT, load, "s", whole=True)
+    kept = [each.request for each in open_requests.find_all(Peer.CLIENT)]
     assert [each.params for each in kept] == [None, {"long": True}, {"long": True}, {"long": True}]
     assert [each.raw for each in kept[:3]] == [b"", b"", b""]
     assert kept[3] is load
 
 
 def test_only_the_oldest_requests_of_a_flood_are_forgotten() -> None:
-    ledger = OpenRequests()
-    ledger.add(Peer.CLIENT, asked("honest", "session/prompt"), "s")
+    open_requests = OpenRequests()
+    open_requests.add(Peer.CLIENT, asked("honest", "session/prompt"), "s")
     for number in range(40_000):
-        ledger.add(Peer.CLIENT, asked(number, f"_flood/{number}"), None)
-        ledger.add(Peer.AGENT, asked(number, "session/request_permission"), "s")
-    assert ledger.is_open(Peer.CLIENT, "session/prompt")
-    left = [*ledger.find_all(Peer.CLIENT), *ledger.find_all(Peer.AGENT)]
+        open_requests.add(Peer.CLIENT, asked(number, f"_flood/{number}"), None)
+        open_requests.add(Peer.AGENT, asked(number, "session/request_permission"), "s")
+    assert open_requests.is_open(Peer.CLIENT, "session/prompt")
+    left = [*open_requests.find_all(Peer.CLIENT), *open_requests.find_all(Peer.AGENT)]
     assert 1000 < len(left) < OPEN_LIMIT / 1024
-    assert ledger.take(Peer.CLIENT, RequestId("0")) is None
-    assert ledger.take(Peer.CLIENT, RequestId("39999")) is not None
-    assert ledger.take(Peer.CLIENT, RequestId('"honest"')) is not None
-    assert not ledger.is_open(Peer.CLIENT, "session/prompt")
+    assert open_requests.take(Peer.CLIENT, RequestId("0")) is None
+    assert open_requests.take(Peer.CLIENT, RequestId("39999")) is not None
+    assert open_requests.take(Peer.CLIENT, RequestId('"honest"')) is not None
+    assert not open_requests.is_open(Peer.CLIENT, "session/prompt")
 
 
 def test_long_ids_count_towards_the_limit_by_their_length() -> None:
-    ledger = OpenRequests()
-    ledger.add(Peer.CLIENT, asked("honest", "session/prompt"), "s")
+    open_requests = OpenRequests()
+    open_requests.add(Peer.CLIENT, asked("honest", "session/prompt"), "s")
     for number in range(100):
-        ledger.add(Peer.CLIENT, asked(f"{number}" + "x" * 1024 * 1024, "_flood"), None)
-    assert sum(len(each.request.id) for each in ledger.find_all(Peer.CLIENT)) < OPEN_LIMIT
-    assert ledger.is_open(Peer.CLIENT, "session/prompt")
+        open_requests.add(Peer.CLIENT, asked(f"{number}" + "x" * 1024 * 1024, "_flood"), None)
+    assert sum(len(each.request.id) for each in open_requests.find_all(Peer.CLIENT)) < OPEN_LIMIT
+    assert open_requests.is_open(Peer.CLIENT, "session/prompt")
 
 
 def test_a_single_request_is_kept_whatever_its_size() -> None:
-    ledger = OpenRequests()
-    ledger.add(Peer.CLIENT, asked("x" * OPEN_LIMIT, "session/new"), None)
-    assert ledger.is_open(Peer.CLIENT, "session/new")
+    open_requests = OpenRequests()
+    open_requests.add(Peer.CLIENT, asked("x" * OPEN_LIMIT, "session/new"), None)
+    assert open_requests.is_open(Peer.CLIENT, "session/new")
 
 
 @given(st.lists(st.tuples(st.sampled_from(Peer), scalars)), st.randoms(use_true_random=False))
 def test_every_request_is_answered_once_in_any_order(asks: list[tuple[Peer, object]], random: Random) -> None:
-    ledger = OpenRequests()
+    open_requests = OpenRequests()
     keys = [(peer, RequestId(json.dumps(id))) for peer, id in asks]
     for number, (peer, id) in enumerate(keys):
-        ledger.add(peer, Request(b"", id, str(number), None), None)
+        open_requests.add(peer, Request(b"", id, str(number), None), None)
     answered: Counter[str] = Counter()
     order: dict[tuple[Peer, RequestId], list[int]] = {}
     random.shuffle(keys)
     for key in keys:
-        found = ledger.take(*key)
+        found = open_requests.take(*key)
         assert found is not None
         answered[found.request.method] += 1
         order.setdefault(key, []).append(int(found.request.method))
     assert set(answered.values()) <= {1}
     assert len(answered) == len(asks)
     assert all(numbers == sorted(numbers) for numbers in order.values())
-    assert [*ledger.find_all(Peer.CLIENT), *ledger.find_all(Peer.AGENT)] == []
+    assert [*open_requests.find_all(Peer.CLIENT), *open_requests.find_all(Peer.AGENT)] == []

@@ -34,7 +34,7 @@ class Row:
 
 
 def listed(*rows: Row, cursor: str | None = None, directories: bool = False, recording: bool = True) -> Any:
-    answer = session_list.listed(RequestId("7"), rows, cursor, directories=directories, recording=recording)
+    answer = session_list.encode_page(RequestId("7"), rows, cursor, directories=directories, recording=recording)
     assert answer.endswith(b"}\n")
     assert answer.count(b"\n") == 1
     value = json.loads(answer)
@@ -102,7 +102,7 @@ def test_a_list_says_when_nothing_is_recorded() -> None:
 
 @given(texts, texts, st.dictionaries(texts, values, max_size=3))
 def test_any_text_can_be_listed_on_one_line(session: str, title: str, meta: dict[str, Any]) -> None:
-    answer = session_list.listed(
+    answer = session_list.encode_page(
         RequestId('"x"'), [Row(session, title=title, meta=meta)], None, directories=True, recording=True
     )
     assert answer.count(b"\n") == 1
@@ -122,7 +122,7 @@ def test_deleted_sessions_are_removed_and_other_bytes_stay() -> None:
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "n":1.0},{"sessionId":"b"},'
         b'{"sessionId":"c","big":123456789012345678901,"s":"\\u2028\\ud800"}], "nextCursor":"\\u0063"}}\r\n'
     )
-    assert session_list.amended(raw, frozenset({"b"})) == (
+    assert session_list.amend_rows(raw, frozenset({"b"})) == (
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "n":1.0},'
         b'{"sessionId":"c","big":123456789012345678901,"s":"\\u2028\\ud800"}], "nextCursor":"\\u0063"}}\r\n'
     )
@@ -130,7 +130,7 @@ def test_deleted_sessions_are_removed_and_other_bytes_stay() -> None:
 
 def test_every_session_of_a_list_can_be_removed() -> None:
     raw = line(page({"sessionId": "a"}, {"sessionId": "b"}))
-    assert session_list.amended(raw, frozenset({"a", "b", "z"})) == line(page())
+    assert session_list.amend_rows(raw, frozenset({"a", "b", "z"})) == line(page())
 
 
 @pytest.mark.parametrize(
@@ -147,13 +147,13 @@ def test_every_session_of_a_list_can_be_removed() -> None:
 )
 def test_a_list_without_deleted_sessions_passes_byte_for_byte(said: dict[str, Any]) -> None:
     raw = json.dumps(said, indent=None, separators=(" ,", ":  ")).encode() + b"\n"
-    assert session_list.amended(raw, frozenset({"gone", "s"})) == raw
-    assert session_list.amended(raw, frozenset()) == raw
+    assert session_list.amend_rows(raw, frozenset({"gone", "s"})) == raw
+    assert session_list.amend_rows(raw, frozenset()) == raw
 
 
 def test_the_last_duplicate_session_id_counts() -> None:
     raw = b'{"id":1,"result":{"sessions":[{"sessionId":"a","sessionId":"b"},{"sessionId":"b","sessionId":"a"}]}}\n'
-    assert session_list.amended(raw, frozenset({"a"})) == (
+    assert session_list.amend_rows(raw, frozenset({"a"})) == (
         b'{"id":1,"result":{"sessions":[{"sessionId":"a","sessionId":"b"}]}}\n'
     )
 
@@ -165,7 +165,7 @@ sessions = st.lists(st.fixed_dictionaries({"sessionId": st.sampled_from("abcd")}
 def test_only_deleted_sessions_are_removed(text: str) -> None:
     raw = text.encode() + b"\n"
     before = json.loads(raw)["result"]["sessions"]
-    after = session_list.amended(raw, frozenset("ac"))
+    after = session_list.amend_rows(raw, frozenset("ac"))
     kept = [session for session in before if session["sessionId"] not in "ac"]
     assert json.dumps(json.loads(after)["result"]["sessions"]) == json.dumps(kept)
     assert (after == raw) is (kept == before)
@@ -182,7 +182,7 @@ def test_the_users_title_replaces_the_agents_and_other_bytes_stay() -> None:
         b'{"cwd":"/","sessionId":"b" }, '
         b'{"sessionId":"c","title":"theirs","big":123456789012345678901} ], "nextCursor":"\\u0063"}}\r\n'
     )
-    assert session_list.amended(raw, frozenset(), MINE.get) == (
+    assert session_list.amend_rows(raw, frozenset(), MINE.get) == (
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : "Mine", "n":1.0}, '
         b'{"cwd":"/","sessionId":"b","title":"with \\"quotes\\" and \xc3\xa9" }, '
         b'{"sessionId":"c","title":"theirs","big":123456789012345678901} ], "nextCursor":"\\u0063"}}\r\n'
@@ -191,13 +191,13 @@ def test_the_users_title_replaces_the_agents_and_other_bytes_stay() -> None:
 
 def test_titles_are_set_while_deleted_sessions_are_removed() -> None:
     raw = line(page({"sessionId": "a"}, {"sessionId": "gone", "title": "x"}, {"sessionId": "b", "title": None}))
-    listed = json.loads(session_list.amended(raw, frozenset({"gone"}), MINE.get))["result"]["sessions"]
+    listed = json.loads(session_list.amend_rows(raw, frozenset({"gone"}), MINE.get))["result"]["sessions"]
     assert listed == [{"sessionId": "a", "title": "Mine"}, {"sessionId": "b", "title": MINE["b"]}]
 
 
 def test_the_last_duplicate_title_is_replaced() -> None:
     raw = b'{"id":1,"result":{"sessions":[{"sessionId":"a","title":"Mine","title":"theirs"}]}}\n'
-    assert session_list.amended(raw, frozenset(), MINE.get) == raw.replace(b"theirs", b"Mine")
+    assert session_list.amend_rows(raw, frozenset(), MINE.get) == raw.replace(b"theirs", b"Mine")
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_the_last_duplicate_title_is_replaced() -> None:
 )
 def test_a_list_without_changed_titles_passes_byte_for_byte(said: dict[str, Any]) -> None:
     raw = json.dumps(said, indent=None, separators=(" ,", ":  ")).encode() + b"\n"
-    assert session_list.amended(raw, frozenset(), MINE.get) == raw
+    assert session_list.amend_rows(raw, frozenset(), MINE.get) == raw
 
 
 @given(
@@ -222,7 +222,7 @@ def test_only_titles_set_by_the_user_change(text: str, title: str) -> None:
     raw = text.encode() + b"\n"
     mine = {"a": title, "b": "Mine"}
     before = json.loads(raw)["result"]["sessions"]
-    after = json.loads(session_list.amended(raw, frozenset("c"), mine.get))["result"]["sessions"]
+    after = json.loads(session_list.amend_rows(raw, frozenset("c"), mine.get))["result"]["sessions"]
     expected = [
         session | ({"title": mine[session["sessionId"]]} if mine.get(session["sessionId"]) else {})
         for session in before
@@ -236,38 +236,42 @@ def test_a_session_without_a_title_gets_one_and_other_bytes_stay() -> None:
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : null, "n":1.0}, {"cwd":"/","sessionId":"b" },'
         b' {"sessionId":"c","title":"theirs"}, {"sessionId":"d"}, {"sessionId":"e","title":""}, 3]}}\n'
     )
-    assert session_list.untitled(raw, absent=True) == ["a", "b", "d"]
-    assert session_list.untitled(raw, absent=False) == []
+    assert session_list.find_untitled(raw, absent=True) == ["a", "b", "d"]
+    assert session_list.find_untitled(raw, absent=False) == []
     made = {"a": "One", "b": "Two", "c": "Three", "e": "Five"}
-    assert session_list.amended(raw, frozenset(), made=made) == raw.replace(b"null", b'"One"').replace(
+    assert session_list.amend_rows(raw, frozenset(), made=made) == raw.replace(b"null", b'"One"').replace(
         b'"b" ', b'"b","title":"Two" '
     )
-    listed = json.loads(session_list.amended(raw, frozenset("b"), {"a": "Mine"}.get, made=made))["result"]["sessions"]
+    listed = json.loads(session_list.amend_rows(raw, frozenset("b"), {"a": "Mine"}.get, made=made))["result"][
+        "sessions"
+    ]
     assert [row.get("title") for row in listed[:-1]] == ["Mine", "theirs", None, ""]
 
 
 def test_a_title_made_from_a_handovers_record_is_left_out_of_the_agents_list_or_replaced() -> None:
     title = f"{RECORD_BEGINNINGS[0]}an agent, which continues here..."
     raw = line(result(1, {"sessions": [{"title": title, "sessionId": "a", "n": 1.0}, {"sessionId": "b"}]}))
-    assert session_list.untitled(raw, absent=False) == ["a"]
-    assert session_list.untitled(raw, absent=True) == ["a", "b"]
-    [listed, _] = json.loads(session_list.amended(raw, frozenset()))["result"]["sessions"]
+    assert session_list.find_untitled(raw, absent=False) == ["a"]
+    assert session_list.find_untitled(raw, absent=True) == ["a", "b"]
+    [listed, _] = json.loads(session_list.amend_rows(raw, frozenset()))["result"]["sessions"]
     assert listed == {"sessionId": "a", "n": 1.0}
-    assert session_list.amended(raw, frozenset(), made={"a": "Mend it"}) == raw.replace(title.encode(), b"Mend it")
-    assert session_list.amended(raw, frozenset(), {"a": "Mine"}.get) == raw.replace(title.encode(), b"Mine")
+    assert session_list.amend_rows(raw, frozenset(), made={"a": "Mend it"}) == raw.replace(title.encode(), b"Mend it")
+    assert session_list.amend_rows(raw, frozenset(), {"a": "Mine"}.get) == raw.replace(title.encode(), b"Mine")
 
 
 @given(values)
 def test_amending_a_list_of_any_shape_never_raises(value: Any) -> None:
     raw = line(result(1, {"sessions": value}))
-    session_list.amended(raw, frozenset({"a"}), made=dict.fromkeys(session_list.untitled(raw, absent=True), "x"))
+    session_list.amend_rows(
+        raw, frozenset({"a"}), made=dict.fromkeys(session_list.find_untitled(raw, absent=True), "x")
+    )
 
 
 # Refusals, and updates by the proxy.
 
 
 def test_unreadable_history_is_reported_by_the_name_of_the_error_only() -> None:
-    refusal = session_list.unreadable(RequestId('"q"'), "ENOENT")
+    refusal = session_list.store_refusal(RequestId('"q"'), "ENOENT")
     assert isinstance(refusal, Forward)
     assert (refusal.to, refusal.own) == (Peer.CLIENT, True)
     assert json.loads(refusal.data) == {
@@ -279,7 +283,7 @@ def test_unreadable_history_is_reported_by_the_name_of_the_error_only() -> None:
 
 @given(texts, st.dictionaries(texts, values, max_size=3))
 def test_an_update_by_the_proxy_is_one_line(session: str, body: dict[str, Any]) -> None:
-    told = session_list.update(session, {**body, "sessionUpdate": "session_info_update"})
+    told = session_list.encode_update(session, {**body, "sessionUpdate": "session_info_update"})
     assert told.endswith(b"\n")
     assert told.count(b"\n") == 1
     value = json.loads(told)

@@ -20,7 +20,7 @@ from acp_proxy.proxy.load.plan import LoadPlan, Refusal, plan
 from acp_proxy.proxy.load.states import Load
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_index import METHODS
-from acp_proxy.proxy.session_list import refusal, unreadable
+from acp_proxy.proxy.session_list import refusal, store_refusal
 from acp_proxy.proxy.session_log import SessionLog, ShownSessions
 
 _NAMING = acp.RECORDED_REQUESTS | acp.RENAMES | {acp.STEERING, acp.CLOSE, acp.FORK, acp.STATUS}
@@ -142,7 +142,7 @@ class Lookups:
         if planned is None or (not isinstance(planned, Refusal) and self._machine.open_loads.are_many):
             planned = Refusal.TOO_MANY if is_ours else LoadPlan(request.method, passes=True)
         if found.trouble is not None and is_ours:
-            return [unreadable(request.id, found.trouble)]
+            return [store_refusal(request.id, found.trouble)]
         if isinstance(planned, Refusal) and planned in _REFUSALS:
             return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned])]
         if isinstance(planned, Refusal):

@@ -243,7 +243,7 @@ class LoadMachine:
             return None
         is_known = self._aliases.client_of(opened) == load.session
         self._aliases.add(load.session, opened)
-        load.response = aliases.renamed_result(load.response, load.session)
+        load.response = aliases.with_result_session(load.response, load.session)
         return opened if not is_known else None
 
     def note_alias(self, session: str, alias: str) -> list[Effect]:
@@ -281,7 +281,7 @@ class LoadMachine:
             return [*aliased, *self._move(load, LoadEvent.REFUSED)]
         if message.error is not None or opened is None:
             try:
-                load.response = handover.refused(id, line)
+                load.response = handover.refusal_of(id, line)
             except (ValueError, KeyError):
                 load.response = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
             return self._move(load, LoadEvent.REFUSED)
@@ -305,7 +305,7 @@ class LoadMachine:
         if self._log.is_deleted(load.session):
             return
         if load.catches_up and ended.record:
-            self._aliases.keep(load.session)  # from now on, its lines are looked at one by one
+            self._aliases.mark(load.session)  # from now on, its lines are looked at one by one
             self._handovers.note_catching_up(load.session)
         if load.is_handed_over or ended.record:
             self._handovers.keep_record(load.session, ended.record, ended.attached)
