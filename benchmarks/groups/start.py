@@ -1,4 +1,4 @@
-"""The start: until the agent runs, until its first answer, until a command ends."""
+"""The start: until the agent runs, until its first answer, until a command ends; and what `run` loads of acp-proxy."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -6,7 +6,8 @@ from pathlib import Path
 
 from benchmarks import stores
 from benchmarks.build import PROGRAMS
-from benchmarks.figures import SECONDS, Reading, Row
+from benchmarks.figures import COUNT, SECONDS, Reading, Row
+from benchmarks.loaded import find_loaded
 from benchmarks.rounds import Numbers, Task, interleaved
 from benchmarks.subjects import NODE, NONE, PROXY, PYTHON, C, Effort
 
@@ -35,6 +36,11 @@ def run(effort: Effort) -> Iterator[Row]:
             later[f"{subject}, {name}"] = [*map(_later, seen[subject], seen[NONE])]
         later.setdefault(PYTHON, seen[PYTHON])
     yield Reading("first answer: later than alone", SECONDS, "started", PYTHON).row(later)
+
+    with effort.folder() as folder:
+        loaded = find_loaded(effort.built.python, effort.built.agent, folder / "store")
+    yield Row("loaded for a conversation, a load and a list: files", COUNT, {PROXY: len(loaded)})
+    yield Row("loaded for a conversation, a load and a list: lines", COUNT, {PROXY: sum(loaded.values())})
 
     store = stores.filled(effort.place / "sessions", 100 if effort.quick else KEPT)
     commands: dict[str, Task] = {
