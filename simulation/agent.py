@@ -96,6 +96,8 @@ class Habits:
     """A load that comes while another is open is answered first."""
     titles: bool = False
     """It makes a title from its first prompt, sends it, and lists it."""
+    version: int = 1
+    """Of the protocol. Version 2 requires some other habits (``choices.possible``) and has no terminals."""
     forks_at: str = "message"
     """Where a fork at a message ends: with the message, or with its turn."""
 
@@ -308,9 +310,11 @@ class Agent:
         elif method == "session/list":
             rows = [self._row(session) for session in self.disk.sessions] if "list" in self.habits.offers else []
             self._answer(id, {"sessions": rows})
-        elif method == "_session/steering" and "steering" in self.habits.offers:
+        elif method in ("_session/steering", "session/rewind") and method.rpartition("/")[2] not in self.habits.offers:
+            self._refuse(id, "not offered")
+        elif method == "_session/steering":
             self._steer(id, session, params, marks)
-        elif method == "session/rewind" and "rewind" in self.habits.offers:
+        elif method == "session/rewind":
             self._rewind(id, session, params["toMessageId"])
         elif id is not None:
             self._answer(id, {})
@@ -585,6 +589,8 @@ class Agent:
             what, _, text = step.partition(" ")
             if what == "wait":
                 turn.waits_for = "wait"
+            elif what == "terminal" and self.habits.version == 2:
+                continue
             elif what == "terminal":
                 self._ask(turn, "terminal/create", step, command="run", args=[text])
             elif what in ("output", "release"):
@@ -781,6 +787,10 @@ def main(state: str, habits: str) -> None:
     disk = Disk(path=Path(state))
     disk.reload()
     agent = Agent(Habits.from_json(json.loads(habits)), disk)
+    if agent.habits.version == 2:
+        from simulation.second import SecondAgent
+
+        agent = SecondAgent(agent)
     for line in sys.stdin.buffer:
         for message in agent.hear(json.loads(line)):
             sys.stdout.buffer.write(line_of(message))

@@ -10,6 +10,8 @@ from simulation.plan import Plan, Step
 _ODD = 5
 """The largest number of unusual habits in one agent."""
 _STEPS = 16
+_OF_VERSION_2 = 8
+"""One of so many plans speaks version 2 of the protocol."""
 _WINDOWS = 2
 _SESSIONS = 3
 _WHEN = ("before", "after", "split", "never")
@@ -77,6 +79,8 @@ def make(seed: int, themes: frozenset[str] | None = None) -> Plan:
     chance = random.Random(seed)
     themes = themes or frozenset(chance.sample(THEMES, 2))
     habits = _habits(chance, themes)
+    if seed % _OF_VERSION_2 == _OF_VERSION_2 - 1:
+        habits = possible(replace(habits, version=2))
     is_odd = "resume" in themes and "resume" not in habits.offers
     options = {"resume": "store"} if is_odd and chance.random() < 0.7 else {}
     return Plan(habits, tuple(_Author(chance, habits, themes).write()), options, f"seed {seed}")
@@ -111,6 +115,11 @@ def possible(habits: Habits) -> Habits:
         habits = replace(habits, warns="after")
     if habits.renames:  # a replay under an id that nobody knows yet passes
         habits = replace(habits, tells_resumed="never", warns="never")
+    if habits.version == 2:  # each message has an id, each prompt an echo, and none is left open
+        offers = {*habits.offers} - {"steering", "rewind"} | {"load", "resume", "list", "close"}
+        never = tuple(name for name in habits.never_answers if name != "prompts")
+        habits = replace(habits, offers=tuple(sorted(offers)), ids="same", echoes="id", never_answers=never)
+        habits = replace(habits, tells_resumed="never", renames=False)
     if habits.injects:  # user messages are counted, not read
         habits = replace(habits, leaves_out=())
     if habits.pieces == "joined" and "users" in habits.leaves_out:  # answers of two turns would be one message

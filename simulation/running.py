@@ -17,6 +17,7 @@ from simulation import links
 from simulation.links import Stuck
 from simulation.plan import Plan
 from simulation.promise import Broken, Truth, check_step, check_transcript, transcript_words
+from simulation.second import SecondAgent, SecondLink
 from simulation.world import World
 
 _EXPECTED = "was not recorded here"
@@ -42,14 +43,18 @@ def run(plan: Plan, *, with_processes: bool = False) -> Run:
     store = Store(root / "store")
     made: list[links.Proxied] = []
 
+    def directly(agent: Any) -> links.Link:
+        return SecondLink(links.Direct(SecondAgent(agent))) if plan.habits.version == 2 else links.Direct(agent)
+
     def behind(agent: Any) -> links.Link:
-        made.append(links.Proxied(store, agent, plan.options))
-        return made[-1]
+        is_second = plan.habits.version == 2
+        made.append(links.Proxied(store, SecondAgent(agent) if is_second else agent, plan.options))
+        return SecondLink(made[-1]) if is_second else made[-1]
 
     if with_processes:
         bare, proxied = _real(plan, root)
     else:
-        bare, proxied = World(plan, links.Direct), World(plan, behind)
+        bare, proxied = World(plan, directly), World(plan, behind)
     truth, out = Truth(), Run(len(plan.steps))
     try:
         for at, step in enumerate(plan.steps):
@@ -90,9 +95,13 @@ def _real(plan: Plan, root: Path) -> tuple[World, World]:
 
     options = [f"--{name}={value}" for name, value in plan.options.items()]
     ours = [sys.executable, "-m", "acp_proxy", "run", "--store", str(root / "store"), *options, "--"]
+
+    def link(command: list[str]) -> links.Link:
+        return SecondLink(links.Process(command)) if plan.habits.version == 2 else links.Process(command)
+
     return (
-        World(plan, lambda _: links.Process(agent("alone")), root / "alone"),
-        World(plan, lambda _: links.Process([*ours, *agent("behind")]), root / "behind"),
+        World(plan, lambda _: link(agent("alone")), root / "alone"),
+        World(plan, lambda _: link([*ours, *agent("behind")]), root / "behind"),
     )
 
 

@@ -193,6 +193,8 @@ class World:
     def _prompt(self, tag: str, step: Step, window: Window | None, session: int, out: Outcome) -> bool:
         if window is None or session not in window.views:
             return False
+        if self.habits.version == 2 and window.is_busy(session):  # there, the agent says when it takes such a prompt
+            return False
         text = f"{step['text']} "
         window.views[session].typed(text)
         out.events.append(["typed", session, f"{tag}.0", text])

@@ -21,6 +21,7 @@ from acp_proxy.store.store import Store
 from simulation.agent import Agent, Message
 from simulation.links import Link, Proxied
 from simulation.plan import Plan
+from simulation.second import SecondAgent, SecondLink
 from simulation.world import World
 
 _CHANGING = (
@@ -87,7 +88,10 @@ def freeze(plan: Plan, root: Path) -> str:
     got: dict[str, list[Message]] = {}
 
     def connect(agent: Agent) -> Link:
-        return _Noted(Proxied(Store(store), agent, plan.options), got.setdefault(f"process {len(got) + 1}", []))
+        heard = got.setdefault(f"process {len(got) + 1}", [])
+        if plan.habits.version == 2:
+            return SecondLink(_Noted(Proxied(Store(store), SecondAgent(agent), plan.options), heard))
+        return _Noted(Proxied(Store(store), agent, plan.options), heard)
 
     world = World(plan, connect)
     for at, step in enumerate(plan.steps):
