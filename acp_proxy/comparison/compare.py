@@ -248,15 +248,22 @@ class Tail:
 
     def find_new(self, *, is_all_new: bool, is_open_elsewhere: bool | None) -> list[bytes]:
         """The lines to record. ``is_all_new``: the transcript is empty. ``is_open_elsewhere``: see ``Comparison``."""
-        told_later = {sent.line for sent in self._updates}  # an earlier replay may have ended with the same lines
-        tail = [*(sent for sent in self._greeting if sent.line not in told_later), *self._updates]
+        came_again = {sent.line for sent in self._updates}  # an earlier replay may have ended with the same lines
+        tail = [*(sent for sent in self._greeting if sent.line not in came_again), *self._updates]
         if is_all_new:
             return [sent.line for sent in tail]
+        # The transcript's last prompt has no answer, and this is it. Not if another process may be recording the turn.
+        # Neutral updates at the end are not shown before something follows them, and what is not shown is not recorded.
         if self.completes_turn and not is_open_elsewhere:
-            return [sent.line for sent in tail[: _end(tail)]]  # what is not shown is not recorded
+            return [sent.line for sent in tail[: _end(tail)]]
+        # From a user message on, the session went on elsewhere.
         begins = _turn_begins(tail, is_answered=self.has_next_turn and not is_open_elsewhere)
+        # The rest of a turn that was cut, if it has words or calls that the transcript has nowhere: a greeting that
+        # comes with every load is no rest. Where nobody knows whether the turn still runs elsewhere, it may.
         if self.is_rest_of_turn and is_open_elsewhere is False and any(map(_is_missing, self._updates)):
             begins, tail = len(tail) - len(self._updates), tail[: _end(tail)]
+        # Before that: only what came after the answer, since the agent says it now. What came before it may be history
+        # in other words, and what the transcript has somewhere is a repetition.
         loose = [sent for sent in tail[:begins] if sent.late and sent.kind not in update_kinds.NEUTRAL]
         return [sent.line for sent in (*(sent for sent in loose if not sent.is_somewhere), *tail[begins:])]
 
