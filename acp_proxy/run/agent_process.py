@@ -127,8 +127,10 @@ def _die_with(parent: int) -> None:
     if tie(sys.platform) == DEATH_SIGNAL:
         for number in _RESET_SIGNALS:
             _call("signal", number, 0)
+        # The signal comes when the *thread* that forked ends, not the process. So the main thread forks: it lives until
+        # os._exit. From any other thread the agent would be killed in the midst of a conversation.
         _call("prctl", _PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
+        if os.getppid() != parent:  # the parent ended before the line above, so no signal will come
             os._exit(128 + _SIGKILL)
     else:
         import signal

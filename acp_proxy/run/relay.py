@@ -286,10 +286,10 @@ class Relay:
             case ListSessions():
                 self._require_store_requests().list_sessions(effect)
             case AmendList():
-                amended = self._require_store_requests().amended_list(effect)
+                amended = self._require_store_requests().amend_list(effect)
                 return amended if isinstance(amended, list) else self._decide(amended)
             case AmendTitles():
-                return [Forward(Peer.CLIENT, self._require_store_requests().amended_titles(effect))]
+                return [Forward(Peer.CLIENT, self._require_store_requests().amend_titles(effect))]
             case SetTitle() | SetArchived() | TellStatus():
                 self._require_store_requests().change(effect)
             case FollowAgent():

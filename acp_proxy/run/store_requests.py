@@ -70,10 +70,10 @@ class StoreRequests:
         self._unindexed: deque[tuple[str, str]] = deque()
         """The agents and sessions whose turns have ended since, oldest first."""
         self._is_put_off = False
-        """Whether ``_settle`` is queued, which serves all of them."""
+        """Whether ``_finish_turns`` is queued, which serves all of them."""
         self._synced_at = -math.inf
         """When the last fsync began, monotonic time. One after every quick turn would delay the next turn."""
-        recorder.on_turn_end = self._turn_ended
+        recorder.on_turn_end = self._handle_turn_end
 
     def start(self) -> None:
         """Start the worker."""
@@ -88,9 +88,9 @@ class StoreRequests:
         """Answer ``session/list`` from the store."""
         self.synchronize()  # for the next list, and for loads
         late = session_list.store_refusal(wanted.request, "ETIMEDOUT").data
-        self._answer(partial(self._listed, wanted), late)
+        self._answer(partial(self._make_list, wanted), late)
 
-    def _listed(self, wanted: ListSessions) -> bytes:
+    def _make_list(self, wanted: ListSessions) -> bytes:
         recorder = self._recorder
         try:
             archived = _ARCHIVED[wanted.archived or session_list.EXCLUDE]
@@ -112,7 +112,7 @@ class StoreRequests:
         except (OSError, ImportError) as problem:
             return session_list.store_refusal(wanted.request, errno_name(problem)).data
 
-    def amended_list(self, page: AmendList) -> list[Acting] | PageEmptied:
+    def amend_list(self, page: AmendList) -> list[Acting] | PageEmptied:
         """The agent's line with listed sessions, without deleted ones and with the user's titles, as an effect.
 
         Archived sessions are left out, or chosen and marked if ``page.archived`` says so. With ``page.titles``, those
@@ -123,12 +123,12 @@ class StoreRequests:
         recorder, raw = self._recorder, page.raw
         try:
             state = recorder.at_store(lambda: recorder.store.read_state(recorder.agent))
-            title_of = _title_of(state, page.renamed)
-            made = self._titles(session_list.find_untitled(raw, absent=page.titles, within=page.within))
+            title_of = _make_title_of(state, page.renamed)
+            made = self._find_titles(session_list.find_untitled(raw, absent=page.titles, within=page.within))
             aliases = recorder.at_store(lambda: recorder.store.read_aliases(recorder.agent)) if state.aliases else {}
             if page.asked is None and page.of_index:
-                return [Forward(Peer.CLIENT, self._index_rows(page, state, aliases))]
-            rows = self._beside(page, frozenset(aliases.values()))
+                return [Forward(Peer.CLIENT, self._amend_index(page, state, aliases))]
+            rows = self._find_joining(page, frozenset(aliases.values()))
             elsewhere = aliases.keys() | {row.session for row in rows}
             rows = rows if page.joins else []
             archived = state.archived_here
@@ -157,7 +157,7 @@ class StoreRequests:
         except (OSError, ValueError, KeyError, RecursionError):
             return [Forward(Peer.CLIENT, raw)]
 
-    def _index_rows(self, page: AmendList, state: "JournalState", aliases: dict[str, str]) -> bytes:
+    def _amend_index(self, page: AmendList, state: "JournalState", aliases: dict[str, str]) -> bytes:
         """A line with rows of the agent's index, with the ids that the client knows, and with those rows that it asked
         for and only acp-proxy has. Raises OSError, ValueError, KeyError."""
         raw, within = page.raw, page.within
@@ -168,9 +168,9 @@ class StoreRequests:
         line = session_list.amend_rows(
             raw,
             index.hidden,
-            _title_of(state, page.renamed),
+            _make_title_of(state, page.renamed),
             state.archived_here,
-            made=self._titles(untitled) | users,
+            made=self._find_titles(untitled) | users,
             of_index=True,
             within=within,
             ours=aliases,
@@ -178,10 +178,10 @@ class StoreRequests:
         )
         line = session_list.with_removed(line, within, index.find_removed) if aliases else line
         missing = index.find_missing(page.wanted, session_list.find_ids(raw, within))
-        rows = [replace(row, session=index.find_shown(row.session)) for row in self._named(page, missing)]
+        rows = [replace(row, session=index.find_shown(row.session)) for row in self._find_named(page, missing)]
         return join_rows(line, rows, directories=page.directories, archived=False, of_index=True)
 
-    def _named(self, page: AmendList, sessions: list[str]) -> "list[ListedSession]":
+    def _find_named(self, page: AmendList, sessions: list[str]) -> "list[ListedSession]":
         """The rows of these sessions, newest first, if the index answers in time."""
         recorder = self._recorder
         store, agent = recorder.store, recorder.agent
@@ -193,32 +193,32 @@ class StoreRequests:
             except (OSError, Unreadable, ImportError):
                 return []
 
-        return self._in_time(ask, [], PATIENCE_SECONDS) if sessions else []
+        return self._ask_in_time(ask, [], PATIENCE_SECONDS) if sessions else []
 
-    def amended_titles(self, updates: AmendTitles) -> bytes:
+    def amend_titles(self, updates: AmendTitles) -> bytes:
         """Updates from the agent, with the user's titles."""
         recorder = self._recorder
         try:
             state = recorder.at_store(lambda: recorder.store.read_state(recorder.agent))
         except OSError:
             return updates.data
-        title_of = _title_of(state, updates.renamed, updates.ours)
+        title_of = _make_title_of(state, updates.renamed, updates.ours)
         return session_list.with_titles(updates.data, title_of) if title_of is not None else updates.data
 
     def change(self, wanted: SetTitle | SetArchived | TellStatus) -> None:
         """Answer a request for a draft: set a title, archive or unarchive a session, or tell its status."""
-        self._answer(partial(self._changed, wanted), session_list.store_refusal(wanted.request, "ETIMEDOUT").data)
+        self._answer(partial(self._answer_change, wanted), session_list.store_refusal(wanted.request, "ETIMEDOUT").data)
 
-    def _changed(self, wanted: SetTitle | SetArchived | TellStatus) -> bytes:
+    def _answer_change(self, wanted: SetTitle | SetArchived | TellStatus) -> bytes:
         recorder, store = self._recorder, self._recorder.store
         try:
-            return recorder.at_store(partial(self._change, wanted, store, recorder.agent))
+            return recorder.at_store(partial(self._apply_change, wanted, store, recorder.agent))
         except FileNotFoundError:
             return session_list.not_found(wanted.request, wanted.session)
         except OSError as problem:
             return session_list.store_refusal(wanted.request, errno_name(problem)).data
 
-    def _change(self, wanted: SetTitle | SetArchived | TellStatus, store: Store, agent: str) -> bytes:
+    def _apply_change(self, wanted: SetTitle | SetArchived | TellStatus, store: Store, agent: str) -> bytes:
         """The answer, after the change. Raises OSError (FileNotFoundError: there is no such session)."""
         request, session = wanted.request, wanted.session
         if session in store.read_deleted(agent) or not (wanted.is_known or store.has_transcript(agent, session)):
@@ -275,25 +275,25 @@ class StoreRequests:
             recorder.delete(found)
             return found
 
-        in_time = self._within_limit(
+        in_time = self._start_limit(
             session_list.store_refusal(request, "ETIMEDOUT").data if request is not None else b""
         )
         job = recorder.submit(delete)
         if recorder.wait(job):
-            self._deleted(job, request, in_time)
+            self._finish_delete(job, request, in_time)
         elif job.cancel():
-            self._not_deleted(request, "ETIMEDOUT", in_time)
+            self._report_failed_delete(request, "ETIMEDOUT", in_time)
         else:
-            end = partial(self._deleted, job, request, in_time)
+            end = partial(self._finish_delete, job, request, in_time)
             threading.Thread(target=lambda: job.done.acquire() and end(), name="late delete", daemon=True).start()
 
-    def _deleted(self, job: Job[str], request: RequestId | None, in_time: Callable[[], bool]) -> None:
+    def _finish_delete(self, job: Job[str], request: RequestId | None, in_time: Callable[[], bool]) -> None:
         """A delete is done, or has failed."""
         recorder = self._recorder
         try:
             session = job.result()
         except (OSError, ImportError) as problem:
-            self._not_deleted(request, errno_name(problem), in_time)
+            self._report_failed_delete(request, errno_name(problem), in_time)
             return
         deleted = jsonrpc.result(request, {}) if request is not None and in_time() else b""
 
@@ -312,7 +312,7 @@ class StoreRequests:
 
         self._answer(forget, deleted)
 
-    def _not_deleted(self, request: RequestId | None, trouble: str, in_time: Callable[[], bool]) -> None:
+    def _report_failed_delete(self, request: RequestId | None, trouble: str, in_time: Callable[[], bool]) -> None:
         if request is None:
             self._warn(f"a deleted session could not be removed from {self._recorder.store.root}: {trouble}")
         elif in_time():
@@ -332,9 +332,9 @@ class StoreRequests:
             except (OSError, ImportError) as problem:
                 return errno_name(problem)
 
-        return self._in_time(ask, None)
+        return self._ask_in_time(ask, None)
 
-    def _beside(self, page: AmendList, sessions: frozenset[str]) -> "list[ListedSession]":
+    def _find_joining(self, page: AmendList, sessions: frozenset[str]) -> "list[ListedSession]":
         """The sessions that join the first page of the agent's list, if the index answers in time: these, and those
         that only acp-proxy can list."""
         recorder, archived = self._recorder, _ARCHIVED[page.archived or session_list.EXCLUDE]
@@ -357,9 +357,9 @@ class StoreRequests:
         continues = page.joins and page.continues
         others = recorder.at_store(recorder.others) if continues else []
         has_any = sessions or others or (continues and recorder.at_store(lambda: store.has_copies(agent)))
-        return self._in_time(ask, [], PATIENCE_SECONDS) if has_any else []
+        return self._ask_in_time(ask, [], PATIENCE_SECONDS) if has_any else []
 
-    def _titles(self, sessions: list[str]) -> dict[str, str]:
+    def _find_titles(self, sessions: list[str]) -> dict[str, str]:
         """The titles in the index of those of these sessions that have one."""
         recorder = self._recorder
 
@@ -369,21 +369,21 @@ class StoreRequests:
             except (OSError, Unreadable, ImportError):
                 return {}
 
-        return self._in_time(ask, {}) if sessions else {}
+        return self._ask_in_time(ask, {}) if sessions else {}
 
-    def _in_time(self, ask: Callable[[], T], otherwise: T, seconds: float = STALL_SECONDS) -> T:
+    def _ask_in_time(self, ask: Callable[[], T], otherwise: T, seconds: float = STALL_SECONDS) -> T:
         """What ``ask`` returns on the worker; ``otherwise`` if that takes more than ``seconds``. It must not raise.
 
         The lines after the current one wait, so that nothing overtakes it.
         """
-        said: queue.SimpleQueue[T] = queue.SimpleQueue()
-        self._worker.put(lambda: said.put(ask()))
+        answers: queue.SimpleQueue[T] = queue.SimpleQueue()
+        self._worker.put(lambda: answers.put(ask()))
         try:
-            return said.get(timeout=seconds)
+            return answers.get(timeout=seconds)
         except queue.Empty:
             return otherwise
 
-    def _turn_ended(self, session: str) -> None:
+    def _handle_turn_end(self, session: str) -> None:
         """Let the worker force a session's transcript to the disk, and a moment later update the index. An fsync so
         shortly after another one waits until then too."""
         try:
@@ -396,14 +396,14 @@ class StoreRequests:
             self._worker.put(self._sync)
         if not self._is_put_off:
             self._is_put_off = True
-            self._worker.put_off(self._settle)
+            self._worker.put_off(self._finish_turns)
 
     def _sync(self) -> None:
         """Force the transcripts of ended turns to the disk, and exchange them with other machines."""
         if not self._unsynced:
             return
         self._synced_at = time.monotonic()
-        for ended in _taken(self._unsynced) if self._recorder.fsync != "never" else ():
+        for ended in _take_all(self._unsynced) if self._recorder.fsync != "never" else ():
             try:
                 if not self._recorder.store.sync(*ended):
                     self._unsynced.append(ended)  # with the next turn
@@ -413,11 +413,11 @@ class StoreRequests:
                 self._recorder.note_loss(ended[1], problem)
         self._start_exchange()
 
-    def _settle(self) -> None:
+    def _finish_turns(self) -> None:
         """Do what still waits after ended turns. fsync comes first, since the index may be locked for seconds."""
         self._is_put_off = False  # before the rest, so that a turn that ends meanwhile is not forgotten
         self._sync()
-        for ended in _taken(self._unindexed):
+        for ended in _take_all(self._unindexed):
             with contextlib.suppress(OSError, Unreadable, ImportError):  # then the next list does it: the mark stays
                 self._recorder.store.update_index(*ended)
 
@@ -443,7 +443,7 @@ class StoreRequests:
         if not self._questions.acquire(timeout=STALL_SECONDS):
             self._client.post(late)
             return
-        in_time = self._within_limit(late)
+        in_time = self._start_limit(late)
 
         def work() -> None:
             line = late
@@ -456,7 +456,7 @@ class StoreRequests:
 
         self._worker.put(work)
 
-    def _within_limit(self, late: bytes) -> Callable[[], bool]:
+    def _start_limit(self, late: bytes) -> Callable[[], bool]:
         """Send ``late`` at the limit, unless the result is called before. That says whether it was in time."""
         unanswered = threading.Lock()
 
@@ -474,7 +474,7 @@ class StoreRequests:
         return in_time
 
 
-def _title_of(
+def _make_title_of(
     state: "JournalState", renamed: frozenset[str], ours: Mapping[str, str] = MappingProxyType({})
 ) -> Callable[[str], str | None] | None:
     """Returns the title that replaces the agent's of a session id, or None; None if there are no titles. ``ours``: by
@@ -489,7 +489,7 @@ def _title_of(
     return title_of
 
 
-def _taken(waiting: deque[tuple[str, str]]) -> dict[tuple[str, str], None]:
+def _take_all(waiting: deque[tuple[str, str]]) -> dict[tuple[str, str], None]:
     """Take what waits now, oldest first and each once, while another thread may append."""
     return dict.fromkeys(waiting.popleft() for _ in range(len(waiting)))
 
