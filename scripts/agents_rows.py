@@ -24,7 +24,7 @@ from tests.client import OutputEnded, RequestFailed
 INSTALLATION = 3600.0  # seconds: 2 GB over a slow connection
 
 
-class StoreBase(Enum):
+class OpenedWhen(Enum):
     """When to open the session again, by the clock, for agents that name their files by the minute."""
 
     AT_ONCE = ""
@@ -33,17 +33,17 @@ class StoreBase(Enum):
 
 
 SUBJECTS = (
-    ("opencode", StoreBase.AT_ONCE),
-    ("vibe", StoreBase.AT_ONCE),
-    ("gemini", StoreBase.IN_THE_MINUTE),
-    ("gemini", StoreBase.LATER),
-    ("copilot", StoreBase.AT_ONCE),
-    ("openhands", StoreBase.AT_ONCE),
-    ("deepagents", StoreBase.AT_ONCE),
-    ("pydanticacp", StoreBase.AT_ONCE),
-    ("zedcodex", StoreBase.AT_ONCE),
-    ("claude", StoreBase.AT_ONCE),
-    ("codexacp", StoreBase.AT_ONCE),
+    ("opencode", OpenedWhen.AT_ONCE),
+    ("vibe", OpenedWhen.AT_ONCE),
+    ("gemini", OpenedWhen.IN_THE_MINUTE),
+    ("gemini", OpenedWhen.LATER),
+    ("copilot", OpenedWhen.AT_ONCE),
+    ("openhands", OpenedWhen.AT_ONCE),
+    ("deepagents", OpenedWhen.AT_ONCE),
+    ("pydanticacp", OpenedWhen.AT_ONCE),
+    ("zedcodex", OpenedWhen.AT_ONCE),
+    ("claude", OpenedWhen.AT_ONCE),
+    ("codexacp", OpenedWhen.AT_ONCE),
 )
 NAMES = tuple(dict.fromkeys(name for name, _ in SUBJECTS))
 EARLY = 15.0
@@ -64,7 +64,7 @@ class Row:
     """One agent."""
 
     name: str
-    opened: StoreBase
+    opened: OpenedWhen
     package: str
     version: str
     untried: str | None = None
@@ -75,7 +75,7 @@ class Row:
 # Running.
 
 
-def tried(name: str, opened: StoreBase, recipe: Mapping[str, Any], port: int) -> Row:
+def tried(name: str, opened: OpenedWhen, recipe: Mapping[str, Any], port: int) -> Row:
     package, pinned = packaged(recipe)
     with tempfile.TemporaryDirectory(prefix="acp-proxy-agents-", ignore_cleanup_errors=True) as directory:
         base = Path(directory).resolve()
@@ -85,13 +85,13 @@ def tried(name: str, opened: StoreBase, recipe: Mapping[str, Any], port: int) ->
     return Row(name, opened, package, str(about.get("version") or pinned), None, alone, behind)
 
 
-def attempt(bench: Bench, opened: StoreBase) -> Attempt:
+def attempt(bench: Bench, opened: OpenedWhen) -> Attempt:
     lived = None
     try:
-        if opened is StoreBase.IN_THE_MINUTE and second_of_the_minute() > EARLY:
+        if opened is OpenedWhen.IN_THE_MINUTE and second_of_the_minute() > EARLY:
             wait_for_the_next_minute()
         lived = bench.talk()
-        if opened is StoreBase.LATER:
+        if opened is OpenedWhen.LATER:
             wait_for_the_next_minute()
         return Attempt(lived, bench.reopen(lived.session))
     except (RequestFailed, TimeoutError, OutputEnded, OSError) as problem:

@@ -48,7 +48,7 @@ def test_a_long_path_gets_the_form_without_a_limit(root: str, reached: str) -> N
     assert windows_files.reachable(root) == reached
 
 
-class StoreBase:
+class OpenFile:
     """A file, opened as often as a test likes."""
 
     def __init__(self, path: Path, stack: ExitStack) -> None:
@@ -62,13 +62,13 @@ class StoreBase:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[StoreBase]:
+def file(tmp_path: Path) -> Iterator[OpenFile]:
     with ExitStack() as stack:
-        yield StoreBase(tmp_path / "file", stack)
+        yield OpenFile(tmp_path / "file", stack)
 
 
 @only_there
-def test_shared_locks_exclude_only_exclusive_ones(file: StoreBase) -> None:
+def test_shared_locks_exclude_only_exclusive_ones(file: OpenFile) -> None:
     one, other = file.again(), file.again()
     assert lock(one, shared=True)
     assert lock(other, shared=True)
@@ -80,7 +80,7 @@ def test_shared_locks_exclude_only_exclusive_ones(file: StoreBase) -> None:
 
 
 @only_there
-def test_closing_gives_a_lock_up(file: StoreBase) -> None:
+def test_closing_gives_a_lock_up(file: OpenFile) -> None:
     fd = open_private(file.path, os.O_RDWR | os.O_CREAT)
     assert lock(fd)
     os.close(fd)
@@ -88,7 +88,7 @@ def test_closing_gives_a_lock_up(file: StoreBase) -> None:
 
 
 @only_there
-def test_a_locked_file_is_read_and_written_by_everybody(file: StoreBase) -> None:
+def test_a_locked_file_is_read_and_written_by_everybody(file: OpenFile) -> None:
     one, other = file.again(), file.again()
     assert lock(one)
     assert os.write(other, b"other\n") == 6
@@ -97,7 +97,7 @@ def test_a_locked_file_is_read_and_written_by_everybody(file: StoreBase) -> None
 
 
 @only_there
-def test_appends_go_to_the_end_whoever_else_appends(file: StoreBase) -> None:
+def test_appends_go_to_the_end_whoever_else_appends(file: OpenFile) -> None:
     one, other = file.again(), file.again()
     for number in range(5):
         os.write((one, other)[number % 2], b"%d\n" % number)
@@ -106,7 +106,7 @@ def test_appends_go_to_the_end_whoever_else_appends(file: StoreBase) -> None:
 
 
 @only_there
-def test_a_file_is_renamed_and_removed_while_it_is_open(file: StoreBase) -> None:
+def test_a_file_is_renamed_and_removed_while_it_is_open(file: OpenFile) -> None:
     fd = open_private(file.path, os.O_RDWR | os.O_CREAT)
     renamed = file.path.rename(file.path.with_name("renamed"))
     assert not file.path.exists()
@@ -116,7 +116,7 @@ def test_a_file_is_renamed_and_removed_while_it_is_open(file: StoreBase) -> None
 
 
 @only_there
-def test_a_missing_and_an_existing_file_raise_the_usual_errors(file: StoreBase) -> None:
+def test_a_missing_and_an_existing_file_raise_the_usual_errors(file: OpenFile) -> None:
     with pytest.raises(FileNotFoundError) as raised:
         open_private(file.path, os.O_RDWR)
     assert raised.value.filename == str(file.path)

@@ -23,7 +23,7 @@ _IS_NO_AGENT = (
 )
 _NULL = RequestId("null")
 
-StoreBase = tuple[Peer | None, bytes]
+SidedLine = tuple[Peer | None, bytes]
 """A line as its side sent it, with that side. Without a side: an answer to the conductor."""
 
 
@@ -36,7 +36,7 @@ class Envelopes:
         self._ours = OpenRequests()
         """Ours, by the side that will answer."""
 
-    def open(self, line: bytes) -> list[StoreBase]:
+    def open(self, line: bytes) -> list[SidedLine]:
         """What a line from the conductor brings: usually one line, none if it means nothing."""
         if line.startswith(_WRAPPED_UPDATE) and line.endswith(b"}}\n"):
             params = line[len(_WRAPPED_UPDATE) : -len(b"}}\n")]
@@ -69,7 +69,7 @@ class Envelopes:
         except ValueError:  # nested too deeply
             return b""
 
-    def _opened(self, line: bytes, message: Message) -> list[StoreBase]:
+    def _opened(self, line: bytes, message: Message) -> list[SidedLine]:
         match message:
             case Request():
                 return self._request(line, message)
@@ -88,7 +88,7 @@ class Envelopes:
             case Opaque():
                 return [(None, _refusal(_NULL, "this is not a JSON-RPC message"))] if line.strip() else []
 
-    def _request(self, line: bytes, request: Request) -> list[StoreBase]:
+    def _request(self, line: bytes, request: Request) -> list[SidedLine]:
         side = Peer.CLIENT
         if request.method == acp.INITIALIZE:
             return [(None, _refusal(request.id, _IS_NO_AGENT))]

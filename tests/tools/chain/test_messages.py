@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.tools.chain.messages import Envelopes, StoreBase
+from acp_proxy.tools.chain.messages import Envelopes, SidedLine
 from tests.conversation import cancel, chunk, error, line, notification, permission, prompt, request, result
 from tests.proxy.load.loading import DEEP
 from tests.strategies import chosen_messages, messages, one_line, spelled
@@ -23,7 +23,7 @@ def enveloped(message: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {**message, "method": "proxy/successor", "params": inner | more}
 
 
-def parsed(found: list[StoreBase]) -> list[tuple[Peer | None, Any]]:
+def parsed(found: list[SidedLine]) -> list[tuple[Peer | None, Any]]:
     return [(side, json.loads(data)) for side, data in found]
 
 
