@@ -1,6 +1,6 @@
 """Makes the lines of a handover, in which a session that the agent cannot restore continues in a new one.
 
-``handovers`` decides when they are sent. docs/transparency.md has the rules.
+``Handovers`` decides when they are sent. docs/transparency.md has the rules.
 """
 
 import contextlib
@@ -190,7 +190,7 @@ class RepeatedRecord:
         return self._take_rest(read, text) if read is not None else text
 
     def start_over(self) -> None:
-        """What was heard only began like the record. It may still come."""
+        """What came only began like the record, which may still come."""
         self._at = self._start
 
     def cut_message(self, text: str) -> str:
@@ -429,7 +429,7 @@ class Handovers:
     def cut_record(self, session: str, line: bytes, message: Notification) -> list[bytes]:
         """An update without what it repeats of the record, after lines that only began like that.
 
-        While the agent's user chunks are a beginning of the record, they wait: ``begun`` has them.
+        While the agent's user chunks are a beginning of the record, they wait: ``release_held`` has them.
         """
         repeated = self._repeated[session]
         update = acp.member(message.params, "update")

@@ -576,7 +576,7 @@ class HeldEntries:
         return effects if self.is_named else self._hold(effects)
 
     def _hold(self, effects: list[Effect]) -> list[Effect]:
-        """Like ``filed``. A prompt, or too many bytes, end the waiting without a name."""
+        """Like ``hold_unnamed``. A prompt, or too many bytes, end the waiting without a name."""
         out: list[Effect] = []
         for effect in effects:
             if self.is_named or not isinstance(effect, ForTranscript):

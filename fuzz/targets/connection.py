@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from acp_proxy.comparison.choose_replay import Rule
-from acp_proxy.protocol import jsonrpc
+from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Opaque, Peer, Request, Response
 from acp_proxy.proxy.capabilities import Modes
 from fuzz.choices import SESSIONS, Choices
@@ -16,8 +16,10 @@ from tests.conversation import Stored, Talk, chunk, raw
 
 _MOST = 120  # events
 _MARK = re.compile(rb'"_n":(\d+)[}\]]')
-_ANSWERED = ("session/list", "session/load", "session/resume", "session/delete")
-"""Requests that may be answered here, or wait for the store."""
+_ANSWERED = {acp.LIST, acp.LOAD, acp.RESUME, acp.DELETE, acp.STEERING, acp.CLOSE, acp.FORK, acp.STATUS}
+_ANSWERED |= acp.RECORDED_REQUESTS | acp.RENAMES | acp.ARCHIVES | acp.UNARCHIVES
+"""Requests that may be answered here, or wait for the store. A store that is slow here lets later lines overtake them;
+``run`` does not, since it looks a session up before it goes on."""
 
 
 def run(data: bytes) -> None:
