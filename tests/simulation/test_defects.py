@@ -110,7 +110,7 @@ def _leave_cut_turns_as_they_are(patch: Patch) -> None:
 
 
 def _list_the_sessions_of_handovers(patch: Patch) -> None:
-    patch.setattr(session_list, "amended", lambda raw, *_, **__: raw)
+    patch.setattr(session_list, "amend_rows", lambda raw, *_, **__: raw)
 
 
 def _forget_steering(patch: Patch) -> None:
