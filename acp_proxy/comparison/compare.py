@@ -684,17 +684,36 @@ class Comparison:
         if (key := self.text.users[number].key) is not None and run.message is not None:
             self.ids[key] = run.message
         begun = next((form for form in self.text.users[number].forms if run.text.startswith(form)), run.text)
-        if rest := run.text[len(begun) :]:  # two messages without anything between them
-            other = self.text.find_user(rest, self.next_user)
-            other = self._find_restart(rest) if other is None else other
-            if other is not None:
+        self._compare_users_behind(run, len(begun))
+        return True
+
+    def _compare_users_behind(self, run: ChunkRun, at: int) -> None:
+        """Take the user messages that follow in one run, with nothing between them. ``at``: where the next begins."""
+        while rest := run.text[at:]:
+            number = self.text.find_user(rest, self.next_user)
+            number = self._find_restart(rest) if number is None else number
+            size = len(rest)
+            if number is None and (next_size := self._size_of_next(run, at)):
+                number, size = self.next_user, next_size
+            if number is not None:
                 self._tail.user_count += 1
-                self._place(other)
-            elif self._tail.completes_turn and not self.text.is_unfinished:
+                self._place(number)
+                at += size
+                continue
+            if self._tail.completes_turn and not self.text.is_unfinished:
                 # The transcript's last prompt was never answered, and another one follows it. In a turn that was cut,
                 # it may be context that the agent added.
-                self._keep_user(*run.after(len(begun)))
-        return True
+                self._keep_user(*run.after(at))
+            return
+
+    def _size_of_next(self, run: ChunkRun, at: int) -> int:
+        """How many letters the transcript's next user message has, if it follows there at once, in chunks of its own;
+        else 0. Short messages count here: the transcript has nothing between the two, either."""
+        if not self.next_user < len(self.text.users) or self.text.has_answer(self.next_user):
+            return 0
+        ends = {*accumulate(map(len, run.chunks))}
+        forms = self.text.users[self.next_user].forms
+        return next((len(form) for form in forms if run.text.startswith(form, at) and at + len(form) in ends), 0)
 
     def _keep_user(self, *sent: ComparedUpdate) -> None:
         for each in sent:

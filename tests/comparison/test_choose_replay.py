@@ -137,6 +137,14 @@ def test_the_numbers_in_transcripts_never_change() -> None:
     assert [Rule.find(number) for number in (4, 0, 7, None)] == [Rule.LESS, Rule.UNDECIDED, None, None]
 
 
+def test_short_messages_without_answers_are_known_one_behind_the_other() -> None:
+    past = laid("> ask 4", "> ask 10")
+    assert choose_replay(told(past, "> ask 4", "> ask 10")).rule is Rule.SAME
+    comparison = told(past, "> ask 4", "> ask 10", "> ask 14")
+    assert choose_replay(comparison).rule is Rule.SAME
+    assert [b"ask 14" in line for line in comparison.find_new(is_open_elsewhere=False)] == [True]
+
+
 # The agent's replay has more.
 
 
