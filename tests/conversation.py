@@ -372,7 +372,7 @@ class Talk:
         """One read from the agent. Lines that may pass without a decision have to be passed by one."""
         lines = self._said(said)
         data = b"".join(lines)
-        passes = self.core.pass_through.session_of(data) if data.endswith(b"\n") else None
+        passes = self.core.pass_through.find_session(data) if data.endswith(b"\n") else None
         if passes is not None:
             self._check_parsed(passes, data)
         step = self._passed(Peer.AGENT, lines) or self._step(LinesRead(Peer.AGENT, lines))
@@ -385,7 +385,7 @@ class Talk:
         """Parsed, these updates have the same effects as unparsed, and none on the state. ``first`` may differ: that is
         about time."""
         parsed = copy.deepcopy(self.core)
-        vars(parsed.pass_through)["session_of"] = lambda lines: None
+        vars(parsed.pass_through)["find_session"] = lambda lines: None
         effects = parsed.handle(LinesRead(Peer.AGENT, framing.cut(data)))
         forwards = [effect for effect in effects if isinstance(effect, Forward)]
         assert all(

@@ -138,3 +138,15 @@ def test_every_command_of_the_tutorial_works(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "acp_proxy", *words[1:]]
         done = forked.run(command, cwd=tmp_path, env=environment, text=True, timeout=60)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
+
+
+def test_the_page_on_the_architecture_names_only_what_the_code_has() -> None:
+    """A reader searches for these names: functions, methods, classes, constants and files."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    sources = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "acp_proxy").rglob("*.py"))}
+    words = {word for text in sources.values() for word in re.findall(r"\w+", text)}
+    named = re.findall(r"`((?:[A-Za-z]\w*\.)*_?[A-Za-z]\w*)`", page)
+    code = {name for name in named if name.startswith("_") or re.match(r"[A-Z]\w*\.", name) or name.isidentifier()}
+    assert [name for name in sorted(code) if not set(name.split(".")) <= words] == []
+    files = {name for name in re.findall(r"`((?:\w+/)+\w+\.py)`", page) if not name.startswith("tests/")}
+    assert [name for name in sorted(files) if not (ROOT / "acp_proxy" / name).is_file()] == []

@@ -1,8 +1,9 @@
 """The kinds of updates (``sessionUpdate``), one row each: what acp-proxy does with an update of that kind.
 
 To add a kind, add its row. A kind without a row is ``UNKNOWN``: recorded, compared by equality, replayed as it came and
-shown as JSON, so a new kind of the protocol works before anybody has added it. How people, searches and handovers see a
-kind follows from its role. docs/protocol.md has the same table for users, and a test compares the two.
+shown as JSON, so a new kind of the protocol works before anybody has added it. A row is enough for what is state, or is
+compared as a whole; what speaks, and calls, are also dispatched by name where they are compared, folded and shown
+(docs/architecture.md, "Where to add"). docs/protocol.md has the same table for users, and a test compares the two.
 
 Sources: the protocol's schemas, versions 1 and 2, with their drafts.
 """

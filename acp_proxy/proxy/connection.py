@@ -71,7 +71,6 @@ class Connection:
             self._service, self._open_requests, self._log, self._machine, self._aliases
         )
         self._said_crowded = False
-        self._said_crowded = False
         self._negotiation = Negotiation(settings, self._service, self._log, self._held_entries, self._machine)
         self.pass_through = PassThrough(
             self._log,
@@ -247,10 +246,10 @@ class Connection:
         at, count = 0, len(lines)
         while at < count:
             line, at = lines[at], at + 1
-            session = self.pass_through.session_of(line)
+            session = self.pass_through.find_session(line)
             if session is not None:  # one write for several
                 first = at - 1
-                while at < count and self.pass_through.session_of(lines[at]) == session:
+                while at < count and self.pass_through.find_session(lines[at]) == session:
                     at += 1
                 data = b"".join(lines[first:at])
                 effects += [Forward(Peer.CLIENT, data, first=True), RecordUpdates(session, data)]

@@ -397,7 +397,7 @@ class Handovers:
         return (session, agents) if agents is not None else None
 
     def end_turn(self, session: str, *, succeeded: bool) -> tuple[str, str] | None:
-        """The turn of the session's oldest prompts has ended, not with an answer. Returns what ``delivered`` does."""
+        """The turn of the session's oldest prompts has ended, not with an answer. Returns as ``take_delivered``."""
         prompt = next((id for id, carried in self._carried.items() if carried == session), None)
         return self.take_delivered(prompt, succeeded=succeeded) if prompt is not None else None
 

@@ -64,7 +64,7 @@ class PassThrough:
         self._is_allowed = False
         """Whether its other updates pass. False also if that is not known."""
 
-    def session_of(self, lines: bytes) -> str | None:
+    def find_session(self, lines: bytes) -> str | None:
         """The session whose updates all these whole lines of the agent are, if they may pass unparsed; else None.
 
         They then go to the client, and into that session's transcript.

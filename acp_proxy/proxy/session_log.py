@@ -470,7 +470,7 @@ class SessionLog:
 
 
 class MessageLog:
-    """Connects the open_requests and the log."""
+    """Records messages, and pairs answers with their requests."""
 
     def __init__(self, open_requests: OpenRequests, log: SessionLog, is_in_question: Callable[[str], bool]) -> None:
         """``is_in_question``: whether a session's updates may be its past. Then its load records them."""
@@ -512,7 +512,7 @@ class MessageLog:
         return self._log.record_line(session, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
 
     def record_answer(self, found: OpenRequest, response: Response) -> list[Recording]:
-        """The recording effects of an answer. ``found``: its request, which the open_requests has closed."""
+        """The recording effects of an answer. ``found``: its request, which is closed."""
         request, session = found.request, found.session
         method, succeeded = request.method, response.error is None
         answerer = Peer.CLIENT if method == acp.REQUEST_PERMISSION else Peer.AGENT

@@ -230,7 +230,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             self._store.delete(agent, session, soft=soft)
         except OSError as problem:
             if known is not None:  # until its next prompt, nothing is recorded, as if it were deleted
-                self.note_loss(session, timestamps.stamp(time.time()), errno_name(problem))
+                self.open_gap(session, timestamps.stamp(time.time()), errno_name(problem))
             raise
         if known is not None:
             known.gone = True
@@ -311,20 +311,20 @@ class RecordedSessions(dict[str, RecordedSession]):
                 known.header = replace(known.header, agent={"id": known.agent, **known.header.agent})
             action(known)
         except OSError as problem:
-            self.failed(known, at, problem)
+            self.note_failure(known, at, problem)
 
-    def failed(self, known: RecordedSession, at: str, problem: OSError) -> None:
+    def note_failure(self, known: RecordedSession, at: str, problem: OSError) -> None:
         """Suspend a session's recording after ``problem``; a deleted one until its next prompt."""
         if isinstance(problem, Deleted):
             known.gone = True  # not recorded until the next prompt
         else:
-            gap = self.note_loss(known.header.session, at, errno_name(problem))
+            gap = self.open_gap(known.header.session, at, errno_name(problem))
             gap.retry_at = time.monotonic() + _RETRY_SECONDS
             known.is_late = True
             self.warn_suspended(errno_name(problem))
         self.close(known)
 
-    def note_loss(self, session: str, since: str, reason: str) -> Gap:
+    def open_gap(self, session: str, since: str, reason: str) -> Gap:
         """Note that something is missing from ``since`` on; an earlier gap stays as it is."""
         return self.gaps.setdefault(session, Gap(since, reason))
 
@@ -370,7 +370,7 @@ class RecordedSessions(dict[str, RecordedSession]):
     def _note_failed_close(self, known: RecordedSession, problem: OSError) -> None:
         """A file could not be closed."""
         if self.get(known.header.session) is known and not known.gone:
-            self.note_loss(known.header.session, timestamps.stamp(time.time()), errno_name(problem))
+            self.open_gap(known.header.session, timestamps.stamp(time.time()), errno_name(problem))
             self.warn_unsure(errno_name(problem))
 
     def _warn_once(self, text: str) -> None:

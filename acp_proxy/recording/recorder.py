@@ -307,7 +307,7 @@ class Recorder:
         """Whether something is missing in a session that its transcript does not note yet."""
         return session in self._gaps
 
-    def note_loss(self, session: str, problem: OSError) -> None:
+    def report_unsure(self, session: str, problem: OSError) -> None:
         """Note that the disk may have lost what was recorded of a session, and warn."""
         self._sessions.warn_unsure(errno_name(problem))
         self.add(RecordGap(session, errno_name(problem)))
@@ -399,7 +399,7 @@ class Recorder:
                 case RecordGap(reason=reason) if reason != _TOO_MANY and effect.session not in self._sessions:
                     pass  # it was closed since, or never recorded: only the warning says it
                 case RecordGap():
-                    self._sessions.note_loss(effect.session, at, effect.reason)
+                    self._sessions.open_gap(effect.session, at, effect.reason)
                 case ForgetSession():
                     self._sessions.forget(effect.session, at)
                 case _:

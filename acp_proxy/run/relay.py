@@ -214,7 +214,7 @@ class Relay:
         """Forward an agent's lines if they are only updates, which are recorded, and nothing depends on them, or if
         nothing has to be decided about them; returns whether it did."""
         with self._core:
-            session = self._connection.pass_through.session_of(lines)
+            session = self._connection.pass_through.find_session(lines)
             if session is None:
                 if not self._let_pass(Peer.AGENT, lines):
                     return False

@@ -410,7 +410,7 @@ class StoreRequests:
             except FileNotFoundError:  # it was deleted
                 continue
             except OSError as problem:
-                self._recorder.note_loss(ended[1], problem)
+                self._recorder.report_unsure(ended[1], problem)
         self._start_exchange()
 
     def _finish_turns(self) -> None:

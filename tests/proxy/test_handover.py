@@ -743,6 +743,6 @@ def test_after_the_first_turn_updates_pass_unparsed_again() -> None:
     talk.agent(result(2, {}))
     talk.replay_ends(2)
     talk.client(prompt(3, "s"))
-    assert talk.core.pass_through.session_of(line(chunk("s", "a"))) is None
+    assert talk.core.pass_through.find_session(line(chunk("s", "a"))) is None
     talk.agent(stopped(3))
-    assert talk.core.pass_through.session_of(line(chunk("s", "a"))) == "s"
+    assert talk.core.pass_through.find_session(line(chunk("s", "a"))) == "s"

@@ -33,8 +33,8 @@ from acp_proxy.proxy.handover import Handovers
 from acp_proxy.proxy.load.open_loads import HELD_LIMIT, IN_QUESTION, OpenLoads
 from acp_proxy.proxy.load.plan import LoadPlan
 from acp_proxy.proxy.load.states import (
-    IS_ABANDONED,
-    IS_CANCELLED,
+    ABANDONED_STATES,
+    CANCELLED_STATES,
     IS_REPLAYING,
     TRANSITIONS,
     Do,
@@ -181,7 +181,7 @@ class LoadMachine:
         effects: list[Effect] = []
         replayed: list[tuple[bytes, bool]] = []
         for other in self.open_loads.before(load):
-            if other.state in IS_CANCELLED:  # the agent will not answer it, and what came for it was for this one
+            if other.state in CANCELLED_STATES:  # the agent will not answer it, and what came for it was for this one
                 replayed += other.replay.take()
                 effects += self._move(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
@@ -443,7 +443,7 @@ class LoadMachine:
     def _go_on(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
         is_live = self._log.is_live(load.session)
-        others = [other for other in self.open_loads.of_session(load.session) if other.state not in IS_ABANDONED]
+        others = [other for other in self.open_loads.of_session(load.session) if other.state not in ABANDONED_STATES]
         is_last_word = self._has_agent_ended or bool(others)
         is_open = load.state is LoadState.OPEN and self.open_loads.in_question.get(load.session) is load
         if not is_open or not (is_live or is_last_word):

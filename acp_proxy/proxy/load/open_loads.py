@@ -2,7 +2,7 @@
 
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Request, RequestId
-from acp_proxy.proxy.load.states import IS_ABANDONED, Load
+from acp_proxy.proxy.load.states import ABANDONED_STATES, Load
 
 HELD_LIMIT = 64 * 1024 * 1024
 """The most bytes that may wait for a load. Beyond that, before the agent's answer, they pass and the client sees the
@@ -69,7 +69,7 @@ class OpenLoads:
         another, so it belongs to the oldest one without an answer. If all are answered, it is late, and belongs to the
         last one that was answered, whatever was asked first.
         """
-        expected = (load for load in self.of_session(session) if load.awaits and load.state not in IS_ABANDONED)
+        expected = (load for load in self.of_session(session) if load.awaits and load.state not in ABANDONED_STATES)
         return next(expected, None) or next(
             (load for load in reversed(self._answered) if load.session == session and self._is_known(load)), None
         )

@@ -4,7 +4,8 @@ Two rules hold for this package:
 
 - Everything that changes a load is here or in ``LoadMachine``. Nothing else assigns an attribute of a ``Load``, and
   only ``LoadMachine._move`` assigns its ``state``, to what ``TRANSITIONS`` says.
-- What depends on what happened before depends on the state. There is no flag that a row of the table could be.
+- What happened before is the state, where the next step depends on it alone. The other attributes say what kind of load
+  it is, and hold what the agent sent.
 
 A load passes through three phases.
 
@@ -115,7 +116,7 @@ _PASSES: Moves = {
     LoadEvent.ENDED: (LoadState.OVER, (Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS)),
 }
 # The client has its answer, but an agent that answers all the same has opened the session.
-_IS_CANCELLED: Moves = {
+_CANCELLED_MOVES: Moves = {
     LoadEvent.AGREED: (LoadState.OPEN, (Do.DROP, Do.NOTE, *_OPENS)),
     LoadEvent.REFUSED: (LoadState.OVER, _ENDS),
     LoadEvent.ENDED: (LoadState.OVER, _ENDS),
@@ -177,13 +178,13 @@ TRANSITIONS: dict[LoadState, Row] = {
     LoadState.CANCELLED: Row(
         awaits=True,
         moves={
-            **_IS_CANCELLED,
+            **_CANCELLED_MOVES,
             LoadEvent.OVERTAKEN: (LoadState.ABANDONED, (Do.DROP,)),
             # An agent that has worked through a whole turn does not replay for this any more.
             LoadEvent.TURN_ENDED: (LoadState.ABANDONED, (Do.DROP,)),
         },
     ),
-    LoadState.ABANDONED: Row(awaits=True, moves=_IS_CANCELLED),
+    LoadState.ABANDONED: Row(awaits=True, moves=_CANCELLED_MOVES),
     LoadState.QUEUED: Row(
         holds=True,
         moves={
@@ -226,9 +227,9 @@ TRANSITIONS: dict[LoadState, Row] = {
     LoadState.OVER: Row(moves={}),
 }
 
-IS_CANCELLED = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLING, LoadState.CANCELLED})
+CANCELLED_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLING, LoadState.CANCELLED})
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
-IS_ABANDONED = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
+ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
 """States of cancelled requests for which the agent sends nothing any more."""
 IS_REPLAYING = frozenset({LoadState.REPLAYING, LoadState.STOPPING})
 """States in which ``run`` has a replay under way."""

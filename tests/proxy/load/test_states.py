@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acp_proxy.proxy.load.states import IS_ABANDONED, IS_CANCELLED, TRANSITIONS, Do, LoadEvent, LoadState
+from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES, TRANSITIONS, Do, LoadEvent, LoadState
 
 FIRST = (LoadState.ASKED, LoadState.PASSING)
 AWAITING = {state for state, row in TRANSITIONS.items() if row.awaits}
@@ -92,7 +92,7 @@ def test_each_event_of_a_state_has_a_row_means_nothing_or_cannot_happen(state: L
         impossible |= OF_THE_AGENTS_ANSWER
     elif state is not LoadState.ASKED:  # only a load that waits for the agent can be handed over
         impossible |= {LoadEvent.UNKNOWN}
-    if state not in IS_CANCELLED:  # only a cancelled load is left out
+    if state not in CANCELLED_STATES:  # only a cancelled load is left out
         impossible |= {LoadEvent.OVERTAKEN}
     if state in (LoadState.CANCELLED, LoadState.ABANDONED):  # nothing waits
         impossible |= {LoadEvent.FLOODED}
@@ -139,7 +139,7 @@ def test_a_load_enters_the_sessions_in_question_once_and_leaves_them_at_the_end(
 
 
 def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
-    for state in IS_ABANDONED:
+    for state in ABANDONED_STATES:
         assert state in AWAITING - HOLDING
         before = {each for each, row in TRANSITIONS.items() for to, _ in row.moves.values() if to is state}
-        assert before <= IS_CANCELLED
+        assert before <= CANCELLED_STATES
