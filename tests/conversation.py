@@ -442,7 +442,7 @@ class Talk:
         decision = choose_replay(compared, rule=rule or wanted.rule, shows=wanted.shows)
         told = [line(state) for state in states]
         unread = ReplayEnded(id, decision, None, told, brief, attached, is_unread=True)
-        if not wanted.compares and not self.core.is_told_again(unread):
+        if not wanted.compares and not self.core.must_compare_again(unread):
             return self._step(unread)
         return self._step(ReplayEnded(id, decision, comparison, told, brief, attached))
 

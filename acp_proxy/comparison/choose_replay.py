@@ -60,7 +60,7 @@ class Decision(Struct, frozen=True):
     rule: Rule
 
     @property
-    def has_shown_transcript(self) -> bool:
+    def client_has_transcript(self) -> bool:
         """Whether the client has the past as the transcript has it. It counts as that for a client that gets no replay,
         too: who resumes has it on the screen, and who cancels wants nothing of it."""
         return self.shows is not Shown.AGENT

@@ -90,7 +90,7 @@ class Connection:
         """Whether so much waits that the agent must not be read until a replay has ended."""
         return self._machine.open_loads.holds_too_much
 
-    def is_told_again(self, ended: ReplayEnded) -> bool:
+    def must_compare_again(self, ended: ReplayEnded) -> bool:
         """Whether updates wait that may repeat what was replayed without a comparison. Then ``run`` must compare
         before it passes ``ended`` to ``handle``."""
         return ended.is_unread and self._machine.open_loads.is_replayed_again(ended.request)

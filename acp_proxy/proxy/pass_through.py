@@ -10,7 +10,7 @@ from acp_proxy.proxy.aliases import Aliases, ShownIds
 from acp_proxy.proxy.handover import SESSION_INFO, Handovers
 from acp_proxy.proxy.load.machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_log import HeldEntries, MessageLog, SessionLog, ShownSessions
+from acp_proxy.proxy.session_log import HeldEntries, MessageLog, SessionLog, UncopiedSessions
 
 _UPDATE_END = b"}}}\n"
 """The end of an update's line: the braces of the update, the parameters and the message."""
@@ -44,7 +44,7 @@ class PassThrough:
         held_entries: HeldEntries,
         aliases: Aliases,
         shown_ids: ShownIds,
-        shown: ShownSessions,
+        shown: UncopiedSessions,
     ) -> None:
         self._log = log
         self._open_requests = open_requests

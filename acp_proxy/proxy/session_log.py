@@ -172,7 +172,7 @@ class SessionLog:
         agent's replay, by ``rewinds.request_key``, if the transcript does not note them yet."""
         if decision is None or decision.rule.number is None:
             return []
-        shown = "transcript" if decision.has_shown_transcript else "agent"
+        shown = "transcript" if decision.client_has_transcript else "agent"
         note = {"type": file_format.REPLAY, "shown": shown, "rule": decision.rule.number}
         return self._note(session, note | ({"users": encode_ids(ids)} if ids else {}))
 
@@ -609,7 +609,7 @@ def _size(effect: Recording) -> int:
             return 0
 
 
-class ShownSessions:
+class UncopiedSessions:
     """The sessions of other agents that were opened here and not prompted.
 
     Holds what would be recorded of them: a prompt makes the copy, and releases it. A session that is never prompted

@@ -31,7 +31,7 @@ one, and memory must end somewhere."""
 class Performer(Protocol):
     """What a pump needs of the relay. See ``Relay`` for the methods."""
 
-    is_full: bool
+    pauses_agent: bool
     """Whether the agent must not be read until there is room (``wait_for_room``)."""
 
     def pass_to_client(self, lines: bytes) -> bool: ...
@@ -72,7 +72,7 @@ class Pump:
     def _run(self) -> None:
         relay, framer, passes = self._relay, self._framer, self._passes
         while True:
-            if relay.is_full:
+            if relay.pauses_agent:
                 relay.wait_for_room(self.peer)
             data = self._read(READ_SIZE if framer.waiting < LONG_LINE else LONG_READ)
             is_whole = data.endswith(b"\n") and not framer.waiting

@@ -120,7 +120,7 @@ class Relay:
         self.agent = Pump(Peer.AGENT, from_agent, self, self._notify)
         self._hung_up = False
         self._store_requests = StoreRequests(recorder, self._to_client, warn) if recorder is not None else None
-        self.is_full = False
+        self.pauses_agent = False
         self._room = threading.Event()
         self._room.set()
         self._replays: dict[RequestId, Replay] = {}
@@ -360,7 +360,7 @@ class Relay:
             return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, LinesRead) else []
         if self._connection.holds_too_much:
             self._room.clear()
-            self.is_full = True
+            self.pauses_agent = True
         return self._acting(effects)
 
     def _acting(self, effects: list[Effect]) -> list[Acting]:
@@ -449,11 +449,11 @@ class Relay:
         Returns False if there are updates that must be compared first; then the replay is not over.
         """
         with self._core:
-            if self._connection.is_told_again(ended):
+            if self._connection.must_compare_again(ended):
                 return False
             effects = self._decide_locked(ended)
         self._replays.pop(ended.request, None)
-        self.is_full = False
+        self.pauses_agent = False
         self._room.set()
         self._perform_locked(effects)
         self._wake_recorder()

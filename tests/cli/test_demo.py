@@ -11,7 +11,7 @@ def test_the_demo_shows_every_step_and_the_next_command() -> None:
     assert result.exit_code == 0, result.stdout
     assert "session/list" in result.stdout
     assert "session/load" in result.stdout
-    assert result.stdout.splitlines()[-1].strip().startswith("acp-proxy editor")
+    assert result.stdout.splitlines()[-1].strip().startswith("acp-proxy setup")
     assert all(one.isprintable() or one == "\n" for one in result.stdout)
 
 

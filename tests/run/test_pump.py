@@ -23,7 +23,7 @@ class Performer:
     def __init__(self) -> None:
         self.done: list[str] = []
         self.read: list[list[bytes]] = []
-        self.is_full = True  # to be asked each time
+        self.pauses_agent = True  # to be asked each time
         self.room = threading.Event()
         self.room.set()
         self._changed = threading.Condition()

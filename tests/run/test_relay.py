@@ -130,12 +130,12 @@ def test_an_agent_is_not_read_while_too_much_is_held_for_a_replay(
     talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
     assert talk.editor.is_written_to()
     talk.agent.say(chunk("w" * 1000))
-    until(lambda: talk.relay.is_full)
+    until(lambda: talk.relay.pauses_agent)
     talk.agent.say(chunk("afterwards"))
     assert select.select([talk.agent.heard_from], [], [], SECONDS)[0]
     talk.editor.reads_on.set()
     talk.editor.hear(**chunk("afterwards"))
-    assert not talk.relay.is_full
+    assert not talk.relay.pauses_agent
     talk.end()
 
 

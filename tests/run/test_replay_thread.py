@@ -43,7 +43,7 @@ def replay_of(
     ended: list[ReplayEnded],
     warnings: list[str],
     *,
-    is_told_again: bool = False,
+    must_compare_again: bool = False,
 ) -> Replay:
 
     def begin_replayer(wanted: StartReplay, _: Comparison | None) -> Replayer:
@@ -53,7 +53,7 @@ def replay_of(
 
     def end(what: ReplayEnded) -> bool:
         ended.append(what)
-        return not (what.is_unread and is_told_again)
+        return not (what.is_unread and must_compare_again)
 
     return Replay(
         talk.SESSION, Reading(path), to_client, end, warnings.append, run=OWN_RUN, begin_replayer=begin_replayer
@@ -61,7 +61,7 @@ def replay_of(
 
 
 def replayed(
-    path: Path, lines: list[bytes], mode: Mode, wanted: StartReplay = WANTED, *, is_told_again: bool = False
+    path: Path, lines: list[bytes], mode: Mode, wanted: StartReplay = WANTED, *, must_compare_again: bool = False
 ) -> tuple[list[bytes], ReplayEnded]:
     path.write_bytes(file_format.encode_header(talk.header()) + b"".join(lines))
     reads, writes = os.pipe()
@@ -75,7 +75,7 @@ def replayed(
     listening.start()
     warnings: list[str] = []
     ended: list[ReplayEnded] = []
-    replay = replay_of(path, mode, writes, ended, warnings, is_told_again=is_told_again)
+    replay = replay_of(path, mode, writes, ended, warnings, must_compare_again=must_compare_again)
     replay.start(wanted)
     replay.join()
     os.close(writes)
@@ -113,13 +113,15 @@ def test_the_agents_replay_in_pieces_is_found_in_the_transcript(path: Path, mode
     assert (again, ended.decision.rule) == ([], Rule.MORE)
 
 
-@pytest.mark.parametrize("is_told_again", [False, True])
-def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(path: Path, *, is_told_again: bool) -> None:
+@pytest.mark.parametrize("must_compare_again", [False, True])
+def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(
+    path: Path, *, must_compare_again: bool
+) -> None:
     ours = [talk.prompt("q"), *ANSWER, talk.answer()]
-    heard, ended = replayed(path, ours, "full", is_told_again=is_told_again)
+    heard, ended = replayed(path, ours, "full", must_compare_again=must_compare_again)
     assert heard[1:] == messages(ANSWER)
-    assert (ended.decision.rule, ended.is_unread) == (Rule.NOTHING_REPLAYED, not is_told_again)
-    assert (ended.comparison is not None) is is_told_again
+    assert (ended.decision.rule, ended.is_unread) == (Rule.NOTHING_REPLAYED, not must_compare_again)
+    assert (ended.comparison is not None) is must_compare_again
 
 
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:

@@ -21,7 +21,7 @@ from acp_proxy.proxy.load.states import Load
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_index import METHODS
 from acp_proxy.proxy.session_list import refusal, store_refusal
-from acp_proxy.proxy.session_log import SessionLog, ShownSessions
+from acp_proxy.proxy.session_log import SessionLog, UncopiedSessions
 
 _NAMING = acp.RECORDED_REQUESTS | acp.RENAMES | {acp.STEERING, acp.CLOSE, acp.FORK, acp.STATUS}
 _NAMING |= acp.ARCHIVES | acp.UNARCHIVES
@@ -54,7 +54,7 @@ class Lookups:
         self._machine = machine
         self._aliases = aliases
         self._shown_ids = shown_ids
-        self.shown = ShownSessions()
+        self.shown = UncopiedSessions()
         self._finding: dict[RequestId, tuple[Request, bytes]] = {}
         """By request id: those that are being looked up, with their lines."""
         self._resending: dict[RequestId, tuple[Load, Request, bytes]] = {}

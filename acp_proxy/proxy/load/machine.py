@@ -94,16 +94,16 @@ class LoadMachine:
                 return [TakeOutput(load.request.id)]
             case Do.PASS_ON:
                 load.decision = choose_replay(None, already_sent=True)
-                lines = load.replay.lines if load.plan.shows else []
+                lines = load.uncompared.lines if load.plan.shows else []
                 return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
             case Do.LET_GO:
-                lines = [line for line, _ in load.replay.take()]
+                lines = [line for line, _ in load.uncompared.take()]
                 return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
             case Do.DROP:
-                load.replay.take()
+                load.uncompared.take()
                 return []
             case Do.DROP_IMPORT:
-                load.replay.take()
+                load.uncompared.take()
                 load.imports = False
                 return []
             case Do.HAND_BACK:
@@ -150,7 +150,7 @@ class LoadMachine:
         """The agent has opened a fork. ``sent``: lines without newlines that came before its answer, which are the
         parent's past or new."""
         load = Load(request, session, _FORK, has_transcript=True, is_open=True)
-        load.replay.put([(line + b"\n", False) for line in sent])
+        load.uncompared.put([(line + b"\n", False) for line in sent])
         self.open_loads.in_question[session] = load
         self.open_loads.add_answer(load)
 
@@ -182,13 +182,13 @@ class LoadMachine:
         replayed: list[tuple[bytes, bool]] = []
         for other in self.open_loads.before(load):
             if other.state in CANCELLED_STATES:  # the agent will not answer it, and what came for it was for this one
-                replayed += other.replay.take()
+                replayed += other.uncompared.take()
                 effects += self._move(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = LoadEvent.UNKNOWN if self._can_open_anew(load, message) else LoadEvent.REFUSED
             return effects + self._move(load, event)
         if replayed:
-            load.replay.put(find_last_replay([*replayed, *load.replay.items]))
+            load.uncompared.put(find_last_replay([*replayed, *load.uncompared.items]))
         self._take_replay_of_oldest(load)
         load.earlier_replay = self.open_loads.swap_beginning(load)
         if not load.plan.passes:
@@ -211,9 +211,9 @@ class LoadMachine:
         oldest = next((other for other in self.open_loads.of_session(load.session) if other.awaits), load)
         if oldest is load or not oldest.state is load.state is LoadState.ASKED:
             return
-        replay = find_last_replay(oldest.replay.items)
-        oldest.replay.put(oldest.replay.items[: len(oldest.replay.items) - len(replay)])
-        load.replay.put(replay + load.replay.items)
+        replay = find_last_replay(oldest.uncompared.items)
+        oldest.uncompared.put(oldest.uncompared.items[: len(oldest.uncompared.items) - len(replay)])
+        load.uncompared.put(replay + load.uncompared.items)
 
     def _note_opened(self, load: Load, message: object) -> list[Effect]:
         """Record that the agent has opened the session, and what came before its answer."""
@@ -224,7 +224,7 @@ class LoadMachine:
         load.imports = load.imports and not (self._log.has_begun(session) or self._log.is_deleted(session))
         states = [state for state, _ in load.state_updates.items]
         if load.imports:
-            lines = [line.removesuffix(b"\n") for line in drop_repetition(load.replay.lines)]
+            lines = [line.removesuffix(b"\n") for line in drop_repetition(load.uncompared.lines)]
             return [*self._log.begin_imported(session, request.params, result, lines, states), EndTurn(session)]
         anew = load.is_handed_over
         effects: list[Effect] = [*self._log.open(session, request.method, request.params, result, anew=anew)]
@@ -326,14 +326,14 @@ class LoadMachine:
             load.decision = choose_replay(None, shows=load.plan.shows, has_transcript=False)
             name = jsonrpc.printable(load.session)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
-            return [*([] if load.replay else [warning]), *self._move(load, LoadEvent.REPLAYED)]
+            return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.REPLAYED)]
         resent = self._resent.get(load.request.id)
         gives_record = load.is_handed_over or load.catches_up
         return [
             StartReplay(
                 load.request.id,
-                tuple(load.replay.items),
-                bool(load.replay) or (load.plan.sends == acp.LOAD and load.rule is None),
+                tuple(load.uncompared.items),
+                bool(load.uncompared) or (load.plan.sends == acp.LOAD and load.rule is None),
                 load.rule,
                 shows=load.plan.shows and resent is None,
                 record=gives_record,
@@ -365,12 +365,12 @@ class LoadMachine:
         lines, states = list[bytes](), list[bytes]()
         shows = load.decision.shows if load.decision is not None else Shown.AGENT
         if shows is Shown.AGENT:
-            lines = [line for line, _ in order_replay(load.replay.items, load.earlier_replay)]
+            lines = [line for line, _ in order_replay(load.uncompared.items, load.earlier_replay)]
         elif shows is Shown.TRANSCRIPT and load.comparison is not None:  # ``run`` has sent it; the tail follows
             lines, _ = load.comparison.split_tail()
         if isinstance(ended, ReplayEnded):
             if load.comparison is None or not load.is_outdated:
-                load.replay.take()
+                load.uncompared.take()
             states = ended.states
         if self._handovers.has_record(load.session) and load.is_handed_over:
             lines.append(handover.notice(load.session))
@@ -389,24 +389,24 @@ class LoadMachine:
     def compare_first(self, session: str | None) -> list[Effect]:
         """The ``ReadPast`` that a prompt, a close or another request for this session must wait for, if any."""
         load = self.open_loads.in_question.get(session) if session is not None else None
-        if load is None or not load.replay or load.state is not LoadState.OPEN:
+        if load is None or not load.uncompared or load.state is not LoadState.OPEN:
             return []
-        _, is_late = load.replay.items[-1]
+        _, is_late = load.uncompared.items[-1]
         if load.comparison is None and load.imports and not is_late:  # all of it is recorded already
             return []
         return [self._read_past(load)]
 
     def _read_past(self, load: Load) -> Effect:
         """Have ``run`` compare what the agent sent with the transcript."""
-        return ReadPast(load.request.id, load.session, tuple(load.replay.items))
+        return ReadPast(load.request.id, load.session, tuple(load.uncompared.items))
 
     def take_comparison(self, read: PastRead) -> list[Effect]:
         """``run`` has compared what the agent sent about a session."""
         for load in [*self.open_loads.in_question.values(), *self.open_loads.all()]:
             if (load.request.id, load.session) == (read.request, read.session):
-                if load.comparison is not None and not load.replay:
+                if load.comparison is not None and not load.uncompared:
                     return []  # two requests waited for it
-                load.replay.take()
+                load.uncompared.take()
                 if load.comparison is not None:  # again; what is late was sorted with the first one
                     load.comparison, load.is_outdated = read.comparison or load.comparison, False
                 elif read.comparison is None:
@@ -414,7 +414,7 @@ class LoadMachine:
                 else:
                     self._keep_comparison(load, read.comparison)
                     if load.late is not None and self._log.is_live(load.session):
-                        load.late.begin_turn(shows_transcript=load.has_shown_transcript)
+                        load.late.begin_turn(shows_transcript=load.client_has_transcript)
                         queued = [user.forms[0] for user in read.comparison.text.queued]
                         load.unechoed_prompts = queued or load.unechoed_prompts
                 return self._go_on(load)
@@ -423,7 +423,7 @@ class LoadMachine:
     @staticmethod
     def _keep_comparison(load: Load, comparison: Comparison) -> None:
         load.comparison = comparison
-        load.late = LateUpdates(comparison, shows_transcript=load.has_shown_transcript, shows_replay=load.plan.shows)
+        load.late = LateUpdates(comparison, shows_transcript=load.client_has_transcript, shows_replay=load.plan.shows)
 
     # --- an open session
 
@@ -436,7 +436,7 @@ class LoadMachine:
             in_question[load.session] = load
             if len(in_question) > IN_QUESTION:
                 oldest = next(iter(in_question))
-                in_question[oldest].replay.take()
+                in_question[oldest].uncompared.take()
                 effects += self.close(oldest)
         return effects + self._go_on(load)
 
@@ -469,7 +469,7 @@ class LoadMachine:
             effects.append(EndTurn(load.session))
             for other in self.open_loads.of_session(load.session):
                 other.is_outdated = True
-        load.late.begin_turn(shows_transcript=load.has_shown_transcript)
+        load.late.begin_turn(shows_transcript=load.client_has_transcript)
         return effects
 
     def close(self, session: str | None) -> list[Effect]:
@@ -482,7 +482,7 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.open_loads.of_session(session):
             _add_unechoed(load, prompt)
-            if load.replay or load.state is not LoadState.ASKED:
+            if load.uncompared or load.state is not LoadState.ASKED:
                 effects += self._move(load, LoadEvent.PROMPTED)
         opened = self.open_loads.in_question.get(session)
         if opened is not None:
@@ -545,7 +545,7 @@ class LoadMachine:
             return self._take_in_turn(load, line, message.raw, update)
         match load.state:
             case LoadState.ASKED:
-                load.replay.add(line, self.open_loads.follows(load))
+                load.uncompared.add(line, self.open_loads.follows(load))
                 return self._limit(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self._remember(load, line, late=self.open_loads.follows(load))
@@ -578,7 +578,7 @@ class LoadMachine:
         """An update behind the client's answer, before the next prompt."""
         if load.late is not None:
             return [Forward(Peer.CLIENT, each) for each in self._sort_late(load, load.late, line, update)]
-        if load.has_shown_transcript and load.has_transcript and not load.is_handed_over:  # shown without comparing
+        if load.client_has_transcript and load.has_transcript and not load.is_handed_over:  # shown without comparing
             return [self._read_past(load), DecideLater(Peer.AGENT, [line])]
         self._remember(load, line, late=True)
         return [Forward(Peer.CLIENT, line, first=True)]
@@ -615,7 +615,7 @@ class LoadMachine:
         load = self.open_loads.holder(session) if session is not None else None
         if load is None or load.state is not LoadState.ASKED:
             return self.send(session, line)
-        is_shown = load.replay and load.plan.shows
+        is_shown = load.uncompared and load.plan.shows
         waited = self._move(load, LoadEvent.FLOODED) if is_shown else self._release(load)
         return [*waited, Forward(Peer.CLIENT, line)]
 
@@ -660,19 +660,19 @@ class LoadMachine:
 
     def _remember(self, load: Load, line: bytes, *, late: bool) -> None:
         """Remember a line that passes, to compare it when the next prompt comes. ``late``: after the agent's answer."""
-        if load.replay.is_closed:
+        if load.uncompared.is_closed:
             return
-        load.replay.add(line, late)
+        load.uncompared.add(line, late)
         if load.size > HELD_LIMIT or self.open_loads.is_full:  # too much to hold, so nothing of it is compared
-            load.replay.close()
+            load.uncompared.close()
             load.imports = False
 
     def _limit(self, load: Load) -> list[Effect]:
         """If too much waits before the agent's answer, everything passes."""
         if load.state is not LoadState.ASKED or (load.size <= HELD_LIMIT and not self.open_loads.is_full):
             return []
-        if load.rule is not None and load.replay:  # the transcript is shown whatever the agent sends
-            load.replay.take()
+        if load.rule is not None and load.uncompared:  # the transcript is shown whatever the agent sends
+            load.uncompared.take()
             return []
         return self._move(load, LoadEvent.FLOODED)
 

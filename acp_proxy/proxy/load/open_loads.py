@@ -129,8 +129,8 @@ class OpenLoads:
         """The first line of what the agent sent for the request of this session that it answered before this one; empty
         if none is known. From now on, this load's counts."""
         before = self._begins.get(load.session, b"")
-        if load.replay:
-            self._begins[load.session] = load.replay.items[0][0]
+        if load.uncompared:
+            self._begins[load.session] = load.uncompared.items[0][0]
         return before
 
     # --- what waits

@@ -301,7 +301,7 @@ class Load:
         self.response = b""
         """The line of the answer for the client."""
 
-        self.replay: LineBuffer[bool] = LineBuffer()
+        self.uncompared: LineBuffer[bool] = LineBuffer()
         """Lines of the conversation that the agent sent and that were not compared yet, or must be compared again, each
         with whether it came after the agent's answer."""
         self.state_updates: LineBuffer[None] = LineBuffer()
@@ -342,12 +342,12 @@ class Load:
     @property
     def size(self) -> int:
         """The bytes that wait."""
-        return self.replay.size + self.before_response.size + self.behind_response.size
+        return self.uncompared.size + self.before_response.size + self.behind_response.size
 
     @property
-    def has_shown_transcript(self) -> bool:
+    def client_has_transcript(self) -> bool:
         """Whether the client has the past as the transcript has it, rather than as the agent sent it."""
-        return self.decision is not None and self.decision.has_shown_transcript
+        return self.decision is not None and self.decision.client_has_transcript
 
     @property
     def rule(self) -> Rule | None:

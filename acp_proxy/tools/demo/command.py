@@ -23,8 +23,8 @@ def demo() -> None:
         say(f"The demo failed: {failure}")
         raise typer.Exit(1) from failure
     say("")
-    say("Next, print the configuration for your editor (zed, jetbrains, …) and your agent:")
-    say("  acp-proxy editor EDITOR YOUR-AGENT [ARGS...]")
+    say("Next, set up your editor and your agent:")
+    say("  acp-proxy setup")
 
 
 def say(text: str) -> None:

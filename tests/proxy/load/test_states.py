@@ -1,10 +1,24 @@
 """The state table of a load: every path ends, and does each necessary thing once."""
 
+import ast
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES, TRANSITIONS, Do, LoadEvent, LoadState
+from acp_proxy.protocol import acp
+from acp_proxy.protocol.jsonrpc import Request, RequestId
+from acp_proxy.proxy.load import states
+from acp_proxy.proxy.load.plan import LoadPlan
+from acp_proxy.proxy.load.states import (
+    ABANDONED_STATES,
+    CANCELLED_STATES,
+    TRANSITIONS,
+    Do,
+    Load,
+    LoadEvent,
+    LoadState,
+)
 
 FIRST = (LoadState.ASKED, LoadState.PASSING)
 AWAITING = {state for state, row in TRANSITIONS.items() if row.awaits}
@@ -143,3 +157,20 @@ def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
         assert state in AWAITING - HOLDING
         before = {each for each, row in TRANSITIONS.items() for to, _ in row.moves.values() if to is state}
         assert before <= CANCELLED_STATES
+
+
+def test_only_the_machine_and_the_load_itself_assign_what_a_load_has() -> None:
+    """The first of the two rules in ``states.py``: whoever else wants a change tells ``LoadMachine``."""
+    package = Path(states.__file__).parent.parent
+    request = Request(b"{}", RequestId("1"), acp.LOAD, {})
+    names = set(vars(Load(request, "s", LoadPlan(acp.LOAD), has_transcript=True)))
+    assert {"state", "uncompared", "response"} <= names
+    stored = [
+        (path, node.value.id, node.attr)
+        for path in sorted(package.rglob("*.py"))
+        if path.name != "machine.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
+    ]
+    of_loads = ("load", "other", "oldest", "holder", "found")  # the names that loads have in this package
+    assert [each for each in stored if each[1] in of_loads and each[2] in names] == []

@@ -4,15 +4,15 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, DeleteSession, EndTurn, Forward, RecordLine, RecordNote
-from acp_proxy.proxy.session_log import HELD_ENTRIES, ShownSessions
+from acp_proxy.proxy.session_log import HELD_ENTRIES, UncopiedSessions
 
 BEGIN = BeginTranscript("s", "/w", [], "partial")
 NOTE, LINE, PASSES = RecordNote("s", {"type": "opened"}), RecordLine("s", Peer.AGENT, b"{}"), Forward(Peer.CLIENT, b"x")
 OTHER = RecordLine("other", Peer.AGENT, b"{}")
 
 
-def shown() -> ShownSessions:
-    sessions = ShownSessions()
+def shown() -> UncopiedSessions:
+    sessions = UncopiedSessions()
     sessions.show("s")
     return sessions
 
