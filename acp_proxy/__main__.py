@@ -52,13 +52,11 @@ def main() -> None:
 def _find_agent(command: list[str], source: str) -> list[str]:
     """The command to start: the same, or what an id of the registry stands for. Exits with 127 if that is not known.
 
-    ``source``: the value of ``--registry``. A program is found without importing anything, because the agent starts
-    before anything slow is imported.
+    ``source``: the value of ``--registry``. Except on Windows, a program is found without importing anything, because
+    the agent starts before anything slow is imported.
     """
     word = command[0]
-    is_path = bool(os.path.dirname(word)) or sys.platform == "win32"  # there, a program may have another ending
-    places = () if is_path else (os.path.join(folder, word) for folder in os.get_exec_path())
-    if not word.startswith("registry:") and (is_path or any(os.access(place, os.X_OK) for place in places)):
+    if not word.startswith("registry:") and (os.path.dirname(word) or _is_program(word)):
         return command
     from acp_proxy.run.start import say
     from acp_proxy.tools.registry.agents import Registry, RegistryError
@@ -69,8 +67,18 @@ def _find_agent(command: list[str], source: str) -> list[str]:
     except RegistryError as problem:
         say(str(problem))
         os._exit(127)
-    os.environ.update(agent.variables)
+    for name, value in agent.variables.items():
+        os.environ.setdefault(name, value)
     return agent.words
+
+
+def _is_program(word: str) -> bool:
+    """Whether a program of this name is on PATH."""
+    if sys.platform == "win32":  # its name may have another ending there
+        import shutil
+
+        return shutil.which(word) is not None
+    return any(os.access(os.path.join(folder, word), os.X_OK) for folder in os.get_exec_path())
 
 
 def _fail(text: str) -> None:

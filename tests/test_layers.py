@@ -45,9 +45,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """Each package or module, and what it may import. All of them are the core, except for views, api, cli and tools."""
 TOOLS_MAY_IMPORT = {
-    "adopt": {"doctor", "editors", "redact", "export"},
+    "adopt": {"doctor", "editors", "redact", "export", "registry"},
     "browse": {"search", "show", "export"},
-    "continue_session": {"doctor"},
+    "continue_session": {"doctor", "registry"},
     "doctor": {"editors", "registry"},
     "editors": {"registry"},
     "setup": {"doctor", "editors", "registry"},

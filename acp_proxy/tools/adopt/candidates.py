@@ -1,13 +1,15 @@
 """Decides which of the agents in the editors' settings to ask for their sessions, and how to start them."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.doctor.report import run_words
 from acp_proxy.tools.editors.launch_commands import StartedAgent
+from acp_proxy.tools.registry.agents import RegistryError
+from acp_proxy.tools.registry.resolve import ResolvedAgent
 
 _GIVE_IT = "To adopt its sessions, give its command: acp-proxy adopt -- AGENT"
 
@@ -24,9 +26,15 @@ class AskedAgent:
 
 
 def candidates(
-    found: Sequence[StartedAgent], ours: Mapping[str, str], root: Path
+    found: Sequence[StartedAgent],
+    ours: Mapping[str, str],
+    root: Path,
+    find: Callable[[list[str], str], ResolvedAgent],
 ) -> tuple[list[AskedAgent], list[str]]:
-    """Each agent once, and a text for each one that is not asked. ``ours``: our environment. ``root``: the store."""
+    """Each agent once, and a text for each one that is not asked. ``ours``: our environment. ``root``: the store.
+
+    ``find``: what to start for a command and the value of ``--registry``. Raises RegistryError.
+    """
     asked: dict[tuple[object, ...], AskedAgent] = {}
     texts: list[str] = []
     for agent in found:
@@ -38,10 +46,12 @@ def candidates(
         environment = dict(agent.environment)
         try:
             given, command = run_words(list(agent.words), {**ours, **environment})
-        except UsageError as problem:
+            resolved = find(command, given["registry"])
+        except (UsageError, RegistryError) as problem:
             texts.append(f"{name}: it cannot be started: {problem}")
             continue
-        command[0] = os.path.expanduser(command[0])
+        command = [os.path.expanduser(resolved.words[0]), *resolved.words[1:]]
+        environment = resolved.variables | environment
         if given["no-record"]:
             texts.append(f"{name}: not asked, because its sessions are not to be recorded (no-record).")
         elif given["store"] and os.path.abspath(os.path.expanduser(given["store"])) != os.path.abspath(root):

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from acp_proxy.cli import values
-from acp_proxy.cli.common import INTERRUPTED, StoreOption, YesOption, agreed, directory, explained, store_of
+from acp_proxy.cli.common import (
+    INTERRUPTED,
+    StoreOption,
+    YesOption,
+    agreed,
+    directory,
+    explained,
+    say_on_stderr,
+    store_of,
+)
 from acp_proxy.cli.progress import advanced
 from acp_proxy.cli.wrapping import fitted
 from acp_proxy.config import options
@@ -177,13 +186,21 @@ def _candidates(words: list[str], root: "os.PathLike[str]") -> "tuple[list[Asked
     from acp_proxy.tools.doctor.report import run_words
     from acp_proxy.tools.editors.config_dirs import this_machine
     from acp_proxy.tools.editors.launch_commands import started_agents
+    from acp_proxy.tools.registry.agents import Registry
+    from acp_proxy.tools.registry.resolve import ResolvedAgent, resolve
+
+    def find(command: list[str], source: str) -> ResolvedAgent:
+        return resolve(command, Registry(source, say=say_on_stderr), say_on_stderr, may_wait=True)
 
     if not words:
-        return candidates(started_agents(this_machine()), os.environ, Path(root))
+        return candidates(started_agents(this_machine()), os.environ, Path(root), find)
     if words[0] == "run":  # copied from an editor's arguments
         words = ["acp-proxy", *words]
     given, command = run_words(words, dict(os.environ))
-    return [AskedAgent(command_name(command), tuple(command), None, given["agent-id"] or None, given["redact"])], []
+    agent = find(command, given["registry"])
+    environment = tuple({**agent.variables, **os.environ}.items()) if agent.variables else None
+    name, agent_id = command_name(agent.words), given["agent-id"] or None
+    return [AskedAgent(name, tuple(agent.words), environment, agent_id, given["redact"])], []
 
 
 def _is_in(cwd: str | None) -> "Callable[[str], bool]":

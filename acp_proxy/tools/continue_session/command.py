@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli import completion
-from acp_proxy.cli.common import AgentOption, SessionArgument, StoreOption, chosen, explained, store_of
+from acp_proxy.cli.common import AgentOption, SessionArgument, StoreOption, chosen, explained, say_on_stderr, store_of
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store.sessions import Sessions, called
@@ -83,6 +83,9 @@ def _asked(store: Sessions, command: list[str], umask: int) -> tuple[str, dict[s
     """The folder, name and version of the agent with this command. Raises AcpProxyError."""
     from acp_proxy.tools.doctor.ask_name import folder_of
     from acp_proxy.tools.doctor.report import run_words
+    from acp_proxy.tools.registry.agents import Registry
+    from acp_proxy.tools.registry.resolve import resolve
 
     given, words = run_words(command, dict(os.environ))
-    return folder_of(store, words, given["agent-id"] or None, _SECONDS, umask)
+    agent = resolve(words, Registry(given["registry"], say=say_on_stderr), say_on_stderr, may_wait=True)
+    return folder_of(store, agent, given["agent-id"] or None, _SECONDS, umask)

@@ -32,7 +32,8 @@ REFUSED, SILENT, UNTRIED = "refused", "no answer", "not tried"
 @dataclass(frozen=True, slots=True)
 class Wish:
     """How ``run`` would start the agent. Without ``store``, or with ``off`` set, acp-proxy adds nothing, for the reason
-    in ``off``. ``variables``: added to its environment.
+    in ``off``. ``variables``: added to its environment, where the
+    user has set no others.
     """
 
     command: list[str]
@@ -97,7 +98,7 @@ class Examined:
 def examine(wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:
     """``say`` is called before each wait, with what it waits for."""
     try:
-        probe = Probe(wish.command, wish.umask, {**os.environ, **wish.variables})
+        probe = Probe(wish.command, wish.umask, {**wish.variables, **os.environ})
     except OSError as problem:
         text, advice = _not_started(wish.command[0], problem)
         return Examined(wish.command, text), [Todo(f"{text}. {advice}")]

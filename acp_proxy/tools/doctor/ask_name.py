@@ -1,22 +1,26 @@
 """Asks an agent for its name, which chooses the folder of its sessions."""
 
+import os
+
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.proxy.capabilities import read_offer
 from acp_proxy.store.agents import command_name, may_run_others
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
+from acp_proxy.tools.registry.resolve import ResolvedAgent
 
 
 def folder_of(
-    store: Sessions, command: list[str], agent_id: str | None, seconds: float, umask: int = -1
+    store: Sessions, agent: ResolvedAgent, agent_id: str | None, seconds: float, umask: int = -1
 ) -> tuple[str, dict[str, object]]:
     """Start an agent once. Returns the folder of its sessions, and the name and version that it reports.
 
     ``agent_id``: the user's own name for it. ``umask``: the user's own. Raises AcpProxyError.
     """
+    command = agent.words
     advice = "Check its command with: acp-proxy doctor AGENT"
     try:
-        with Probe(command, umask) as probe:
+        with Probe(command, umask, {**agent.variables, **os.environ}) as probe:
             answer = probe.initialize("acp-proxy", seconds)
     except OSError as problem:
         raise AcpProxyError(f"{command[0]} cannot be started: {problem.strerror}. {advice}") from problem

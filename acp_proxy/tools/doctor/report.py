@@ -66,7 +66,7 @@ def diagnose(
     examined = None
     if words:
         try:
-            agent = resolve(command, Registry(say=say), say, may_wait=True)
+            agent = resolve(command, Registry(given["registry"], say=say), say, may_wait=True)
         except RegistryError as problem:
             examined = Examined(command, str(problem))
             todo.append(Todo(str(problem)[:1].upper() + str(problem)[1:]))

@@ -6,24 +6,35 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO
 from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
 
 _PIECE = 1024 * 1024  # bytes
 
 
 class _OnlyWeb(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect out of the web, and none from https to http."""
+    """Follows a redirect only to a safe address."""
 
     def redirect_request(self, req, fp, code, msg, headers, newurl):  # type: ignore[no-untyped-def]
-        check_url(newurl)
-        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
-            raise ValueError(f"it leads from https to {newurl}")
+        try:
+            check_url(newurl)
+        except ValueError:
+            fp.close()
+            raise
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
+_OWN = ("127.0.0.1", "localhost", "::1")
+"""This machine, which nobody is in front of."""
+
+
 def check_url(url: str) -> None:
-    """Raises ValueError for what is no address of the web: a download must not read the user's own files."""
-    if not url.startswith(("https://", "http://")):
+    """Raises ValueError for what is no safe address of the web: a download must not read the user's own files, and what
+    is started later must not come from whoever is on the way."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("https", "http"):
         raise ValueError(f"{url} is no address of the web")
+    if parts.scheme == "http" and parts.hostname not in _OWN:
+        raise ValueError(f"{url} has no https, so anybody on the way could change it")
 
 
 def fetch(url: str, limit: int, seconds: float) -> bytes:

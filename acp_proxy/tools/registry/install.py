@@ -104,7 +104,7 @@ def _extract(archive: Archive, file: IO[bytes], into: Path) -> None:
                 raise ValueError("it has too much in it")
             if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
                 continue  # a device or a pipe: no program needs one
-            tar.extract(tarfile.data_filter(member, str(into)), into, filter="data")
+            tar.extract(member, into, filter="data")
 
 
 def _extract_zip(file: IO[bytes], into: Path) -> None:

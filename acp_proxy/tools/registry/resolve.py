@@ -11,7 +11,8 @@ from acp_proxy.tools.registry.install import install
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAgent:
-    """``words``: the command to start. ``variables``: what the registry adds to its environment."""
+    """``words``: the command to start. ``variables``: what the registry adds to its environment, where the user has set
+    nothing else."""
 
     words: list[str]
     variables: dict[str, str]

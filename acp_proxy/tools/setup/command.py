@@ -71,7 +71,16 @@ def setup(
             plans = [each for each in plans if not editor or each.editor in editor]
             if not plans:
                 _say("setup has changed nothing here that could be taken back.")
-            _carry_out(plans, lambda each: steps.write_undo(each, record), "Write this?", dry_run=dry_run, yes=yes)
+            for plan in plans:
+                if not plan.entries and plan.problem is None:
+                    _say(f"{plan.path} has nothing of setup any more.")
+                    if not dry_run:
+                        steps.forget_file(plan.path, record)
+            _, is_whole = _carry_out(
+                plans, lambda each: steps.write_undo(each, record), "Write this?", dry_run=dry_run, yes=yes
+            )
+            if not is_whole:
+                raise typer.Exit(1)
             return
         known = Registry(registry, say=_say)
         wanted = _read_wanted(agent, known) if agent else None
@@ -81,9 +90,13 @@ def setup(
         _say_about_programs(machine, editor or [])
         if not any(each.entries or each.problem for each in plans):
             _advise(plans, editor or [])
-        done = _carry_out(plans, lambda each: steps.write_file(each, record), "Write this?", dry_run=dry_run, yes=yes)
+        done, is_whole = _carry_out(
+            plans, lambda each: steps.write_file(each, record), "Write this?", dry_run=dry_run, yes=yes
+        )
         if done:
             check_agents(machine, done)
+        if not is_whole:
+            raise typer.Exit(1)
 
 
 def _read_wanted(agent: str, registry: Registry) -> WantedAgent:
@@ -111,16 +124,17 @@ def _own_words() -> list[str]:
 
 def _carry_out(
     changes: Sequence[FileChange], write: Callable[[FileChange], None], question: str, *, dry_run: bool, yes: bool
-) -> list[FileChange]:
-    """Show the changes, ask, and make them. Returns those that were made. Exits with 1 if a file stays as it is."""
+) -> tuple[list[FileChange], bool]:
+    """Show the changes, ask, and make them. Returns those that were made, and whether no file had to stay as it is."""
     wanted = [each for each in changes if each.entries and each.problem is None]
-    failed = {str(each.path): f"stays as it is: {each.problem}." for each in changes if each.problem is not None}
+    failed = [f"{each.path} stays as it is: {each.problem}." for each in changes if each.problem is not None]
+    done: list[FileChange] = []
     for each in wanted:
         for line in each.diff:
             typer.echo(sanitize.line(line))
         typer.echo("")
-    for path, text in failed.items():
-        _say(f"{path} {text}")
+    for text in failed:
+        _say(text)
     if wanted and not dry_run:
         if not yes:
             agreed(question, enter=True)
@@ -128,16 +142,15 @@ def _carry_out(
             try:
                 write(each)
             except NotOurs as problem:
-                failed[str(each.path)] = f"stays as it is: {problem}."
+                failed.append(f"{each.path} stays as it is: {problem}.")
+                _say(failed[-1])
             except OSError as problem:
-                failed[str(each.path)] = f"stays as it is: {problem.strerror}. Check its permissions and the disk."
+                failed.append(f"{each.path} stays as it is: {problem.strerror}. Check its permissions and the disk.")
+                _say(failed[-1])
             else:
                 _say(f"{each.path} is written.")
-                continue
-            _say(f"{each.path} {failed[str(each.path)]}")
-    if failed:
-        raise typer.Exit(1)
-    return [] if dry_run else wanted
+                done.append(each)
+    return done, not failed
 
 
 def check_agents(machine: Machine, done: Sequence[FileChange]) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -135,13 +136,13 @@ def plan_file(
                 raise ValueError(f'it has an agent "{made_entry.title}" with another command. Remove that entry')
             edits += settings_text.add_entry(settings, kind.member, made_entry.entry, made_entry.whole)
             entries.append(EntryChange(made_entry.title, ADDED))
+        after = settings_text.apply(text, edits)
+        jsonc.read(after)
     except (UnicodeDecodeError, ValueError) as problem:
         reason = "it is not UTF-8" if isinstance(problem, UnicodeDecodeError) else str(problem)
         return FileChange(editor.name, path, data, problem=reason)
     except OSError as problem:
         return FileChange(editor.name, path, data, problem=problem.strerror or str(problem))
-    after = settings_text.apply(text, edits)
-    jsonc.read(after)
     return FileChange(editor.name, path, data, after.encode(), tuple(entries))
 
 
@@ -322,7 +323,7 @@ def open_record(environment: Mapping[str, str]) -> Record:
 def plan_undo(path: Path, known: FileRecord) -> FileChange:
     """What takes back exactly what setup did to a file: its copy, or if it was edited since, what setup put there.
 
-    ``after`` is None if the file must go, because setup made it.
+    ``after`` is None if the file must go, because setup made it. Without entries, nothing of setup is left in it.
     """
     editor = next((each for each in EDITORS.values() if _is_file_of(each, path)), None)
     name = editor.name if editor is not None else Name.ZED
@@ -332,8 +333,9 @@ def plan_undo(path: Path, known: FileRecord) -> FileChange:
         if data is None:
             return FileChange(name, path, None)
         if digest(data) == known.written:
-            before = path.with_name(known.copy).read_bytes() if known.copy is not None else None
-            return FileChange(name, path, data, before, tuple(known.entries))
+            with suppress(FileNotFoundError):  # the user has removed the copy
+                before = path.with_name(known.copy).read_bytes() if known.copy is not None else None
+                return FileChange(name, path, data, before, tuple(known.entries))
         settings = Settings(data.decode("utf-8"))
         member = editor.configured.member if editor and isinstance(editor.configured, SettingsFiles) else ""
         text = settings.text
@@ -346,7 +348,7 @@ def plan_undo(path: Path, known: FileRecord) -> FileChange:
         return FileChange(name, path, data, problem=str(problem))
     except OSError as problem:
         return FileChange(name, path, data, problem=problem.strerror or str(problem))
-    return FileChange(name, path, data, text.encode(), tuple(known.entries))
+    return FileChange(name, path, data, text.encode(), tuple(known.entries) if text.encode() != data else ())
 
 
 def _is_file_of(editor: Editor, path: Path) -> bool:
@@ -378,14 +380,18 @@ def _undo_entry(settings: Settings, member: str, done: EntryChange) -> list[sett
 
 def write_undo(change: FileChange, record: Record) -> None:
     """Write what ``plan_undo`` found, and remove the copy. Raises OSError, NotOurs."""
-    known = record.files[str(change.path)]
     if read_own_file(change.path) != change.before:
         raise NotOurs("it changed in the meantime. Run acp-proxy setup --undo again")
     if change.after is not None:
         replace_file(change.path, change.after)
     elif change.before is not None:
         change.path.unlink()
+    forget_file(change.path, record)
+
+
+def forget_file(path: Path, record: Record) -> None:
+    """Nothing of setup is left in a file: remove its copy, and its part of the record. Raises OSError."""
+    known = record.files.pop(str(path))
     if known.copy is not None:
-        change.path.with_name(known.copy).unlink(missing_ok=True)
-    del record.files[str(change.path)]
+        path.with_name(known.copy).unlink(missing_ok=True)
     record.save()

@@ -7,13 +7,24 @@ import pytest
 
 from acp_proxy.tools.adopt.candidates import AskedAgent, candidates
 from acp_proxy.tools.editors.launch_commands import StartedAgent
+from acp_proxy.tools.registry.agents import RegistryError
+from acp_proxy.tools.registry.resolve import ResolvedAgent
 
 RUN = ("acp-proxy", "run")
 ROOT = Path("/store")
 
 
 def found(*agents: StartedAgent, ours: dict[str, str] | None = None) -> tuple[list[AskedAgent], list[str]]:
-    return candidates(agents, ours or {}, ROOT)
+    return candidates(agents, ours or {}, ROOT, find)
+
+
+def find(command: list[str], source: str) -> ResolvedAgent:
+    """A registry with one agent."""
+    if command[0] == "registry:kimi":
+        return ResolvedAgent(["uvx", "kimi-cli", *command[1:]], {"MODE": "acp", "KEY": "theirs"})
+    if command[0].startswith("registry:"):
+        raise RegistryError(f"the registry {source} has no such agent.")
+    return ResolvedAgent(command, {})
 
 
 def zed(name: str, *words: str, **environment: str) -> StartedAgent:
@@ -64,3 +75,16 @@ def test_an_agent_that_is_not_asked_is_named_with_the_reason(agent: StartedAgent
 def test_the_same_store_is_no_other_store() -> None:
     asked, texts = found(zed("One", *RUN, "--store", str(ROOT), sys.executable))
     assert (len(asked), texts) == (1, [])
+
+
+def test_an_agent_that_is_given_by_its_id_is_asked_by_its_own_command() -> None:
+    [asked], texts = found(zed("Kimi", *RUN, "registry:kimi", "--debug", KEY="mine"), ours={"PATH": "/bin"})
+    assert asked.command == ("uvx", "kimi-cli", "--debug")
+    assert dict(asked.environment or ()) == {"PATH": "/bin", "MODE": "acp", "KEY": "mine"}
+    assert texts == []
+
+
+def test_an_id_that_the_registry_does_not_know_is_named() -> None:
+    asked, [text] = found(zed("Gone", *RUN, "--registry", "mine.json", "registry:gone"))
+    assert asked == []
+    assert text == "Gone (Zed): it cannot be started: the registry mine.json has no such agent."

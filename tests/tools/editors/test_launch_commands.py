@@ -6,6 +6,7 @@ from pathlib import Path
 from acp_proxy.tools.adopt.candidates import candidates
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.launch_commands import StartedAgent, started_agents
+from acp_proxy.tools.registry.resolve import ResolvedAgent
 
 
 def machine(home: Path, **files: str) -> Machine:
@@ -34,4 +35,7 @@ def test_a_configuration_that_is_a_program_has_one_agent_without_a_command(tmp_p
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     [found] = started_agents(machine(tmp_path, **{".config/zed/settings.json": "{,"}))
     assert (found.editor, found.words, found.is_damaged) == ("Zed", None, True)
-    assert "settings.json (Zed): the file is not valid JSON" in candidates([found], {}, tmp_path)[1][0]
+    assert (
+        "settings.json (Zed): the file is not valid JSON"
+        in candidates([found], {}, tmp_path, lambda command, _: ResolvedAgent(command, {}))[1][0]
+    )

@@ -106,6 +106,18 @@ def test_an_archive_that_is_too_large_is_given_up(
     assert everything(tmp_path) == []
 
 
+@pytest.mark.parametrize("url", ["http://example.org/a.tgz", "http://127.0.0.1.example.org/a.tgz"])
+def test_a_download_that_anybody_on_the_way_could_change_is_refused(url: str, tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match="has no https"):
+        install(agent(url), tmp_path)
+
+
+def test_a_redirect_to_another_machine_without_https_is_refused(server: Server, tmp_path: Path) -> None:
+    server.answers["/c.tgz"] = (302, {"Location": "http://example.org/c.tgz"}, b"")
+    with pytest.raises(RegistryError, match="has no https"):
+        install(agent(f"{server.url}/c.tgz"), tmp_path)
+
+
 def test_a_download_of_a_file_of_this_machine_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RegistryError, match="no address of the web"):
         install(agent("file:///etc/passwd", "passwd"), tmp_path)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy import __main__ as main
 from acp_proxy.tools.registry.agents import Registry, RegistryError
 from acp_proxy.tools.registry.resolve import ResolvedAgent, resolve
 from tests.tools.registry.test_agents import NPX
@@ -33,6 +34,17 @@ def test_an_id_becomes_the_agents_command_with_the_users_words_behind_it(registr
 
 def test_a_word_that_is_a_program_is_that_program(registry: Registry) -> None:
     assert words(registry, "kimi", "acp") == ["kimi", "acp"]
+
+
+@pytest.mark.parametrize("platform", ["linux", "win32"])
+def test_run_takes_an_id_without_the_prefix_on_every_system(
+    platform: str, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.platform", platform)
+    monkeypatch.setenv("MODE", "as it was")  # the process gets the variables of the agent
+    source = str(tmp_path / "registry.json")
+    assert main._find_agent(["claude-acp"], source)[0] == "npx"
+    assert main._find_agent(["./claude-acp"], source) == ["./claude-acp"]
 
 
 def test_the_prefix_forces_the_id(registry: Registry) -> None:

@@ -35,7 +35,7 @@ def agent(server: Server) -> dict[str, object]:
     return {"id": "tiny", "name": "Tiny", "version": "1.0.0", "distribution": {"binary": {this_platform(): target}}}
 
 
-def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run(home: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("ACP_PROXY_", "XDG_"))}
     return subprocess.run(
         [sys.executable, "-m", "acp_proxy", "run", *words],
@@ -43,7 +43,7 @@ def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         timeout=SECONDS,
-        env=environment | {"HOME": str(home)},
+        env=environment | {"HOME": str(home)} | variables,
         check=False,
     )
 
@@ -56,6 +56,12 @@ def test_an_id_starts_the_agent_and_a_second_start_needs_no_network(server: Serv
         answer = json.loads(done.stdout)
         assert answer["result"]["agentInfo"] == {"name": "from-registry", "version": "acp"}
     assert server.asked == ["/registry.json", "/a.tgz"]
+
+
+def test_a_variable_of_the_user_wins_over_that_of_the_registry(server: Server, tmp_path: Path) -> None:
+    server.answers["/a.tgz"] = tar_of({"agent": PROGRAM.encode()})
+    done = run(tmp_path, "--registry", server.serve_agents(agent(server)), "tiny", MODE="mine")
+    assert json.loads(done.stdout)["result"]["agentInfo"]["name"] == "mine"
 
 
 def test_an_unknown_id_is_named_with_what_to_do(server: Server, tmp_path: Path) -> None:

@@ -3,13 +3,17 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from acp_proxy.tools.editors import jsonc
+from acp_proxy.tools.editors.config_dirs import Machine
+from acp_proxy.tools.setup.setup import FileChange
 
 COMMAND = "/home/user/.local/bin/acp-proxy"
 ZED = """\
@@ -31,6 +35,11 @@ JETBRAINS = (
     '\ufeff{\r\n\t"default_mcp_settings": {},\r\n\t"agent_servers": {\r\n\t\t"G": {"command": "gemini"}\r\n\t}\r\n}'
 )
 VSCODE = '{\n    "editor.fontSize": 13,\n}\n'
+
+
+def _say_checked(machine: Machine, done: Sequence[FileChange]) -> None:
+    """In place of starting the agents."""
+    typer.echo(f"checked: {', '.join(each.path.name for each in done)}")
 
 
 class Home:
@@ -55,7 +64,7 @@ class Home:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.setattr("sys.argv", [COMMAND])
     monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setattr("acp_proxy.tools.setup.command.check_agents", lambda machine, done: None)
+    monkeypatch.setattr("acp_proxy.tools.setup.command.check_agents", _say_checked)
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "NVIM_APPNAME"):
         monkeypatch.delenv(name, raising=False)
     for name in ("HOME", "USERPROFILE"):  # the second one is Windows'
@@ -141,6 +150,41 @@ def test_an_edit_between_two_setups_survives_undo(home: Home) -> None:
     assert home.zed.read_text() == ZED.replace("One Dark", "Ayu")
 
 
+def test_undo_forgets_a_file_that_is_gone(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    home.zed.unlink()
+    done = setup("--undo", "--yes")
+    assert "has nothing of setup any more" in done.stderr.replace("\n", " ")
+    assert (done.exit_code, home.files()) == (0, {})
+
+
+def test_undo_needs_no_copy(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    home.zed.with_name("settings.json.before-acp-proxy").unlink()
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.zed.read_text() == ZED
+
+
+def test_undo_leaves_a_file_alone_from_which_the_user_took_acp_proxy_out(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    home.zed.write_text("{}")
+    done = setup("--undo", "--yes")
+    assert "has nothing of setup any more" in done.stderr.replace("\n", " ")
+    assert home.files() == {".config/zed/settings.json": b"{}"}
+
+
+def test_a_dry_run_of_undo_changes_nothing(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    home.zed.unlink()
+    before = home.files()
+    assert setup("--undo", "--dry-run").exit_code == 0
+    assert home.files() == before
+
+
 def test_an_agent_can_be_added_to_an_editor_without_settings(home: Home) -> None:
     home.zed.parent.mkdir(parents=True)
     assert setup("--yes", "--agent", "KEY=x opencode acp").exit_code == 0
@@ -205,6 +249,7 @@ def test_a_file_that_cannot_be_read_is_named_and_stays(home: Home, text: str, re
     assert done.exit_code == 1
     assert home.zed.read_bytes() == text.encode("utf-8", "surrogateescape")
     assert entry(home.jetbrains, "agent_servers", "G", "command") == COMMAND
+    assert "checked: acp.json" in done.stdout
 
 
 def test_a_link_stays_a_link(home: Home) -> None:
