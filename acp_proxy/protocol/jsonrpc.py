@@ -11,19 +11,17 @@ import math
 import re
 from collections.abc import Mapping
 from json.encoder import encode_basestring
+from typing import TYPE_CHECKING, NewType
 
 import orjson
 from msgspec import Struct
 
 from acp_proxy.protocol import json_splice
 
-TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
-    from typing import NewType
-
     RequestId = NewType("RequestId", str)
 else:
-    RequestId = str
+    RequestId = str  # to call a NewType costs time, for each message
 """A request id as JSON text: ``1``, ``"1"``, ``1.0`` and ``true`` are four different ids."""
 
 INVALID_REQUEST = -32600

@@ -3,16 +3,12 @@
 The core speaks version 1: a dialect reads what a line of its version means there. Lines are never changed here.
 """
 
+from typing import Protocol
+
 from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Message, Request, Response
-
-TYPE_CHECKING = False  # typing itself is slow to import
-if TYPE_CHECKING:
-    from typing import Protocol
-else:
-    Protocol = object
 
 BUSY, IDLE, FAILED = "busy", "idle", "failed"
 """What an agent may say about a session: it is working, or nothing is under way any more, perhaps after an error."""

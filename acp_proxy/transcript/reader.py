@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -29,7 +30,6 @@ from acp_proxy.transcript.private_files import (
     write_at,
 )
 
-TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
     from acp_proxy.transcript.chunk_runs import AlikeChunks
     from acp_proxy.transcript.compressed import Compressed

@@ -6,6 +6,7 @@ contain what looks like an entry, and the object around it may be torn.
 
 import re
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -13,18 +14,7 @@ from acp_proxy.protocol import json_splice
 
 _LOOKS = 64  # times the line's length that are read at most: a false beginning costs a read of the rest
 
-TYPE_CHECKING = False  # typing itself is slow to import
-if TYPE_CHECKING:
-    from typing import Generic, TypeVar
-
-    T = TypeVar("T")
-else:
-
-    class Generic:
-        def __class_getitem__(cls, _):
-            return cls
-
-    T = object
+T = TypeVar("T")
 
 
 class Intact(Struct, Generic[T], frozen=True):
