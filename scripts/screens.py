@@ -40,9 +40,9 @@ class Shot:
 
 
 SHOTS = (
-    Shot("list", ("sessions", "list"), 80),
-    Shot("show", ("sessions", "show", "0d1f5a1e", "--turn", "2"), 100),
-    Shot("search", ("sessions", "search", "session", "expir*"), 110),
+    Shot("list", ("list",), 80),
+    Shot("show", ("show", "0d1f5a1e", "--turn", "2"), 100),
+    Shot("search", ("search", "session", "expir*"), 110),
     Shot("browse", ("browse",), 110, rows=32, keys=("s", "e", "s"), until="session"),
 )
 _HOUR, _DAY = 3600.0, 24 * 3600.0
@@ -109,8 +109,8 @@ def terminal_pictures(conversation: Path, folder: Path) -> Iterator[tuple[str, s
     store = folder / "store"
     settings = {"ACP_PROXY_STORE": str(store), "HOME": "/home/ada", "ACP_PROXY_CONFIG": os.devnull}
     _keep(Store(store))
-    on_terminal("sessions", "import", str(conversation), settings=settings)
-    on_terminal("sessions", "search", "session", settings=settings)  # everything was read by then
+    on_terminal("import", str(conversation), settings=settings)
+    on_terminal("search", "session", settings=settings)  # everything was read by then
     for shot in SHOTS:
         if shot.rows:
             shown = _full_screen(shot, folder, settings)

@@ -90,7 +90,13 @@ class RecordNote(ForTranscript, frozen=True):
 
 
 class EndTurn(ForTranscript, frozen=True):
-    """A turn has ended or the title has changed: force the transcript to disk if so configured, and index it."""
+    """A turn has ended: force the transcript to disk if so configured, and index it."""
+
+    session: str
+
+
+class IndexSession(ForTranscript, frozen=True):
+    """The title has changed, also in a turn, which goes on: do the same, so that lists show the title at once."""
 
     session: str
 
@@ -334,6 +340,7 @@ Recording = (
     | RecordGap
     | RecordNote
     | EndTurn
+    | IndexSession
     | ForgetSession
 )
 Acting = (

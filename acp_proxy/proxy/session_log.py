@@ -21,6 +21,7 @@ from acp_proxy.proxy.effects import (
     ForgetSession,
     ForTranscript,
     IdentifyAgent,
+    IndexSession,
     ProtocolVersion,
     RecordGap,
     Recording,
@@ -279,7 +280,7 @@ class SessionLog:
         effects.append(RecordLine(session, Peer.AGENT, raw))
         if acp.update_kind(update) == update_kinds.SESSION_INFO:
             self.note_title(session, update)
-            effects.append(EndTurn(session))
+            effects.append(IndexSession(session))
         return effects
 
     def record_prompt(self, session: str, raw: bytes, blocks: object, id: RequestId | None = None) -> list[Recording]:
@@ -603,6 +604,7 @@ def _size(effect: Recording) -> int:
             | BeginTranscript()
             | BeginTurn()
             | EndTurn()
+            | IndexSession()
             | ForgetSession()
             | RecordGap()
         ):
@@ -644,7 +646,7 @@ class UncopiedSessions:
                 return [*self._held.pop(session), effect]
             case BeginTranscript():
                 self._held[session] = [replace(effect, parent=session)]
-            case EndTurn() | ForgetSession():
+            case EndTurn() | IndexSession() | ForgetSession():
                 pass
             case ForTranscript() if len(held) < HELD_ENTRIES:
                 held.append(effect)

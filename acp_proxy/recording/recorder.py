@@ -27,6 +27,7 @@ from acp_proxy.proxy.effects import (
     EndTurn,
     ForgetSession,
     IdentifyAgent,
+    IndexSession,
     ProtocolVersion,
     RecordGap,
     Recording,
@@ -154,8 +155,8 @@ class Recorder:
         self._is_asleep = False
         """Whether the writer must be woken; else it looks by itself."""
         self._is_over = False
-        self._ended: list[str] = []
-        """The sessions whose turns have ended, until that is reported."""
+        self._to_index: list[str] = []
+        """The sessions whose turns have ended, or whose titles have changed, until that is reported."""
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
 
     def start(self) -> None:
@@ -343,9 +344,9 @@ class Recorder:
 
     def _report_turns(self) -> None:
         """Report the turns that have ended. Whoever waited for their last entries goes on first."""
-        for session in self._ended:
+        for session in self._to_index:
             self.on_turn_end(session)
-        self._ended.clear()
+        self._to_index.clear()
 
     def _write_added(self) -> None:
         with self._adding:
@@ -395,7 +396,9 @@ class Recorder:
                     self._sessions.begin_turn(effect.session, at)
                 case EndTurn():
                     self._sessions.end_turn(effect.session)
-                    self._ended.append(effect.session)
+                    self._to_index.append(effect.session)
+                case IndexSession():
+                    self._to_index.append(effect.session)
                 case RecordGap(reason=reason) if reason != _TOO_MANY and effect.session not in self._sessions:
                     pass  # it was closed since, or never recorded: only the warning says it
                 case RecordGap():

@@ -13,6 +13,7 @@ from acp_proxy.proxy.effects import (
     BeginTurn,
     EndTurn,
     IdentifyAgent,
+    IndexSession,
     Recording,
     RecordLine,
     RecordNote,
@@ -118,7 +119,7 @@ def test_an_update_in_any_spelling_is_kept_byte_for_byte(said: bytes) -> None:
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_title_updates_the_index(spelling: Any) -> None:
     said = spelling(update("s", "session_info_update", title="Mend it"))
-    assert in_a_session().agent(said).kept == [agent_kept("s", said), EndTurn("s")]
+    assert in_a_session().agent(said).kept == [agent_kept("s", said), IndexSession("s")]
 
 
 def test_updates_after_the_prompts_answer_are_kept() -> None:

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, ForgetSession, IdentifyAgent, RecordNote, RecordUpdates
+from acp_proxy.proxy.effects import (
+    BeginTranscript,
+    BeginTurn,
+    EndTurn,
+    ForgetSession,
+    IdentifyAgent,
+    IndexSession,
+    RecordNote,
+    RecordUpdates,
+)
 from acp_proxy.store.journal import DELETED, Journal
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.store import Store
@@ -47,6 +56,22 @@ def test_two_processes_that_import_a_session_at_once_record_its_replay_once(tmp_
         window.put(said("replayed"))
         window.put(said("replayed too"), RecordNote("s", {"type": "opened"}), said(words))
     assert first.said() == ["replayed", "replayed too", "opened", "new", "opened", "newer"]
+
+
+def test_a_title_in_a_turn_lets_no_turns_of_another_machine_in(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(notes.store, "has_remote_turns", lambda agent, session: asked.append(session))
+
+    def add_turns() -> None:
+        notes.recorder.at_store(lambda: notes.recorder.add_turns("s"))
+
+    notes.begin()
+    notes.put(*prompted("hello"), IndexSession("s"))
+    add_turns()
+    assert asked == []
+    notes.put(EndTurn("s"))
+    add_turns()
+    assert asked == ["s"]
 
 
 def test_a_repeated_id_begins_a_new_transcript(notes: Notes) -> None:
