@@ -437,7 +437,7 @@ class Talk:
         replay = self._replays.pop(id)
         assert replay.wanted is not None, f"nobody asked to replay {id}"
         wanted = replay.wanted
-        comparison = self.stored.get(replay.session, Stored()).compared(wanted.told)
+        comparison = self.stored.get(replay.session, Stored()).compared(wanted.updates)
         compared = comparison if wanted.compares else None
         decision = choose_replay(compared, rule=rule or wanted.rule, shows=wanted.shows)
         told = [line(state) for state in states]

@@ -369,8 +369,8 @@ class Connection:
         ended = self._log.end_work(session)
         titled = self._send_title(session) if ended else []
         delivered = self._machine.complete_handover(session, None, succeeded=state == versions.IDLE) if ended else []
-        told = [*waited, *titled, *self._send_update(session, line, message), *ended, *delivered]
-        return [*told, *self._machine.end_turn(session)] if was_live else told
+        effects = [*waited, *titled, *self._send_update(session, line, message), *ended, *delivered]
+        return [*effects, *self._machine.end_turn(session)] if was_live else effects
 
     def _may_be_opened_for_us(self, session: str) -> bool:
         if not self._handovers.is_asking:
@@ -394,7 +394,7 @@ class Connection:
         if found.request.method == acp.PROMPT and found.session is not None:
             return self._take_prompt_answer(found, found.session, line, message)
         fork = acp.session_id(message.result) if found.request.method == acp.FORK else None
-        told = self._log.take_waiting(fork) if fork is not None else []
+        waiting = self._log.take_waiting(fork) if fork is not None else []
         effects: list[Effect] = [*self._message_log.record_answer(found, message)]
         service = self._service
         is_amended = service.amends and self._log.records
@@ -402,7 +402,7 @@ class Connection:
             case acp.INITIALIZE:
                 return effects + self._negotiation.take_answer(line, message)
             case acp.FORK if fork is not None and self._log.records:
-                self._machine.add_fork(found.request, fork, told)
+                self._machine.add_fork(found.request, fork, waiting)
             case acp.LIST if capabilities.LIST not in self._service.ours and is_amended and message.error is None:
                 return [*effects, self._unstable_methods.amend_page(line, found.request, message.result)]
             case acp.STEERING if found.session is not None and acp.is_steered(message.result):

@@ -270,12 +270,12 @@ class DecideLater(Struct, frozen=True):
 class ReadPast(Struct, frozen=True):
     """Compare what the agent sent about a session with its transcript. The event ``PastRead`` follows.
 
-    ``told``: lines of updates, each with whether it came after the agent's answer.
+    ``updates``: lines of updates, each with whether it came after the agent's answer.
     """
 
     request: RequestId
     session: str
-    told: tuple[tuple[bytes, bool], ...]
+    updates: tuple[tuple[bytes, bool], ...]
 
 
 class StartReplay(Struct, frozen=True):
@@ -283,7 +283,7 @@ class StartReplay(Struct, frozen=True):
 
     The event ``ReplayEnded`` follows.
 
-    ``told``: lines of conversation updates, each with whether it came after an answer of the agent.
+    ``updates``: lines of conversation updates, each with whether it came after an answer of the agent.
     ``compares``: compare them with the transcript, even if there are none.
     ``rule``: the rule, if it is decided already; else ``choose_replay`` decides.
     ``shows``: False if the client gets no replay at all.
@@ -295,7 +295,7 @@ class StartReplay(Struct, frozen=True):
     """
 
     request: RequestId
-    told: tuple[tuple[bytes, bool], ...] = ()
+    updates: tuple[tuple[bytes, bool], ...] = ()
     compares: bool = False
     rule: Rule | None = None
     shows: bool = True

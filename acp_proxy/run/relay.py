@@ -435,7 +435,7 @@ class Relay:
         try:
             reading = recorder.at_store(lambda: recorder.store.read(recorder.agent, wanted.session), Reading.close)
             try:
-                comparison = compare(drop_rewound(reading), wanted.told, recorder.mask)
+                comparison = compare(drop_rewound(reading), wanted.updates, recorder.mask)
             finally:
                 reading.close()
         except (OSError, NewerFormat) as problem:

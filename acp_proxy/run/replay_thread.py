@@ -143,7 +143,7 @@ class Replay:
 
     def _compare(self) -> Comparison | None:
         """Raises OSError."""
-        return compare(self._read_lines(), self._wanted.told, self._mask, self._is_needed)
+        return compare(self._read_lines(), self._wanted.updates, self._mask, self._is_needed)
 
     def _send_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:
         """Send the transcript. Returns whether all of it was sent."""

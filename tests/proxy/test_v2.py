@@ -280,7 +280,7 @@ def test_a_resume_with_a_replay_is_a_load_and_shows_what_the_agent_lost() -> Non
     assert second.client(asked).to_agent == line(asked)
     assert second.agent(told("part"), state("idle")).to_client == b""
     [wanted] = [each for each in second.agent(result(1, {})).asked if isinstance(each, StartReplay)]
-    assert (wanted.told, wanted.compares, wanted.protocol) == (heard(told("part")), True, 2)
+    assert (wanted.updates, wanted.compares, wanted.protocol) == (heard(told("part")), True, 2)
     second.tells(1, told("all of it"))
     answered = second.replay_ends(1, rule=Rule.LESS)
     assert answered.to_client.endswith(line(state("idle"), result(1, {}))), "the state comes before the answer"

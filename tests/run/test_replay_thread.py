@@ -90,7 +90,7 @@ def messages(lines: list[bytes]) -> list[bytes]:
 
 
 def compared_with(theirs: list[bytes]) -> StartReplay:
-    return replace(WANTED, told=tuple((line, False) for line in theirs), compares=True)
+    return replace(WANTED, updates=tuple((line, False) for line in theirs), compares=True)
 
 
 def test_every_update_is_replayed_with_its_own_bytes(path: Path) -> None:

@@ -410,7 +410,7 @@ def _done(effect: Acting) -> str:
         case Forward(to, data):
             return f"{'to client' if to is Peer.CLIENT else 'to agent'} {_lines(data)}" if data else ""
         case StartReplay():
-            told = " ".join(_line(each) + " late" * late for each, late in effect.told)
+            told = " ".join(_line(each) + " late" * late for each, late in effect.updates)
             flags = [name for name in ("compares", "shows", "record", "lacking") if getattr(effect, name)]
             rule = [effect.rule.name] if effect.rule is not None else []
             return f"start replay {effect.request} {' '.join([*flags, *rule])} [{told}]"
