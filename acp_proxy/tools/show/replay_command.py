@@ -58,6 +58,9 @@ class Keyboard:
     def __init__(self, *, wanted: bool) -> None:
         self._wanted = wanted
         self._fd: int | None = None
+        self._signals, self._signal_end = -1, -1
+        """A pipe that a signal writes to, and its other end. A signal that comes just before ``select`` would otherwise
+        wait for the next key: Python runs its handler only after the call."""
         self._modes: list[Any] = []
         self._waiting: deque[str] = deque()
         self._handlers: dict[int, Any] = {}
@@ -72,6 +75,9 @@ class Keyboard:
 
             self._fd = sys.stdin.fileno()
             self._modes = termios.tcgetattr(self._fd)
+            self._signals, self._signal_end = os.pipe()
+            os.set_blocking(self._signal_end, False)  # a full pipe says enough
+            signal.set_wakeup_fd(self._signal_end, warn_on_full_buffer=False)
             for name in _ENDING:
                 self._handle(name, _end)
             self._handle("SIGCONT", lambda *_: self._listen())  # the shell used the terminal in the meantime
@@ -87,6 +93,9 @@ class Keyboard:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._modes)
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)
+            signal.set_wakeup_fd(-1)
+            os.close(self._signals)
+            os.close(self._signal_end)
 
     def wait(self, seconds: float | None) -> str | None:
         """The next key with a meaning; None at the timeout. Without a timeout, wait for a key."""
@@ -96,8 +105,12 @@ class Keyboard:
         until = time.monotonic() + seconds if seconds is not None else None
         while not self._waiting:
             left = max(until - time.monotonic(), 0.0) if until is not None else None
-            if not select.select([self._fd], [], [], left)[0]:
+            ready = select.select([self._fd, self._signals], [], [], left)[0]
+            if not ready:
                 return None
+            if self._signals in ready:
+                os.read(self._signals, _READ_SIZE)  # the handler has run, or runs now
+                continue
             data = os.read(self._fd, _READ_SIZE)
             found = (_KEY_NAMES.get(key) for key in _KEY.findall(data))
             self._waiting.extend([key for key in found if key is not None] if data else [QUIT])
