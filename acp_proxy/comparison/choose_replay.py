@@ -10,7 +10,8 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from acp_proxy.comparison.compare import Comparison, Span
+from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.letter_search import Span
 from acp_proxy.comparison.transcript_text import TranscriptText
 
 

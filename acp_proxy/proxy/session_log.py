@@ -30,7 +30,7 @@ from acp_proxy.proxy.effects import (
     RecordUpdates,
 )
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
-from acp_proxy.proxy.terminals import SessionTerminals, Terminals
+from acp_proxy.proxy.terminal_notes import SessionTerminals, Terminals
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.rewinds import Point, encode_ids, fork_point
 from acp_proxy.transcript.titles import Titles

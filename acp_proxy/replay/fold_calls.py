@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.replay import tool_calls, truncate, update_lines
-from acp_proxy.replay.terminals import ReplayedTerminals, TerminalContent
+from acp_proxy.replay.terminal_output import ReplayedTerminals, TerminalContent
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.update_lines import Members
 

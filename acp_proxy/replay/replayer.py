@@ -17,9 +17,9 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import KINDS, Replay
 from acp_proxy.replay import tool_calls, updates
 from acp_proxy.replay.prompts import Echoes, Prompt
-from acp_proxy.replay.terminals import ReplayedTerminals
+from acp_proxy.replay.segments import CompactSegment, FullSegment, Segment
+from acp_proxy.replay.terminal_output import ReplayedTerminals
 from acp_proxy.replay.tool_calls import ReplayedCall
-from acp_proxy.replay.turns import CompactSegment, FullSegment, Segment
 from acp_proxy.replay.unfinished import UnfinishedCalls
 from acp_proxy.replay.updates import Update
 from acp_proxy.transcript import file_format, rewinds

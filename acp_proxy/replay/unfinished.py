@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.replay import tool_calls, update_lines
-from acp_proxy.replay.terminals import Newest
+from acp_proxy.replay.terminal_output import Newest
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import Update

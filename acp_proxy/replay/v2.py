@@ -14,7 +14,7 @@ from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, update_kinds,
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay import truncate, update_lines, updates
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.terminals import Newest
+from acp_proxy.replay.terminal_output import Newest
 from acp_proxy.replay.unfinished import CARRIED
 from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import Update

@@ -21,11 +21,11 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, file_names, private_files
+from acp_proxy.transcript.drop_rewound import fork_end
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import forked
 from acp_proxy.transcript.reader import Reading, cut
 from acp_proxy.transcript.rewinds import Point
-from acp_proxy.transcript.rewound import fork_end
 
 CONTINUED_RUN = "copied"
 """The run of the note that ends the copy of another agent's session."""

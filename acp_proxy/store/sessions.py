@@ -20,6 +20,7 @@ from acp_proxy.store.same_directory import is_inside, is_windows_path, resolve_d
 from acp_proxy.store.soft_deleted import DeletedSession
 from acp_proxy.store.store import StoreBase, default_root, import_lazily
 from acp_proxy.transcript import private_files
+from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import PARTIAL, Header
 from acp_proxy.transcript.file_names import (
     COMPRESSED_SUFFIX,
@@ -33,7 +34,6 @@ from acp_proxy.transcript.file_names import (
 )
 from acp_proxy.transcript.private_files import PRIVATE_UMASK
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
-from acp_proxy.transcript.rewound import drop_rewound
 from acp_proxy.transcript.v2_as_v1 import read_as_v1
 
 if TYPE_CHECKING:

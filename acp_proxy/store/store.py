@@ -29,12 +29,12 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.appender import Transcript, sync
+from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import digest, file_name
 from acp_proxy.transcript.private_files import PRIVATE_UMASK, lock, open_private
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
 from acp_proxy.transcript.rewinds import Point
-from acp_proxy.transcript.rewound import drop_rewound
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.comparison import compare
+from acp_proxy.comparison import letter_search
 from acp_proxy.comparison.choose_replay import Rule, choose_replay
-from acp_proxy.comparison.compare import TAIL_LIMIT, Comparison, merged
+from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.letter_search import merged
+from acp_proxy.comparison.tail import TAIL_LIMIT
 from acp_proxy.comparison.transcript_text import TextBuilder
 from tests.comparison.telling import (
     Update,
@@ -301,7 +303,7 @@ def test_the_unanswered_end_of_a_tail_waits_for_the_agents_next_words() -> None:
 
 def spent(comparison: Comparison) -> int:
     """The number of letters that were searched."""
-    return compare._BUDGET - comparison._search._budget
+    return letter_search._BUDGET - comparison._search._budget
 
 
 @pytest.mark.parametrize("piece", ["ab ", ".", "abababababababababab "])
@@ -313,7 +315,7 @@ def test_repetitive_chunks_are_compared_with_a_limited_number_of_searched_letter
     pieces = [agent(cut(piece), messageId=str(number)) for number in range(REPETITIVE)]
     comparison = told(past, "> a", *pieces)
     longest = len(past.words) + len(piece) + 1
-    assert spent(comparison) <= compare._BUDGET + longest
+    assert spent(comparison) <= letter_search._BUDGET + longest
     assert choose_replay(comparison).rule in (Rule.SAME, Rule.MORE, Rule.UNDECIDED)
 
 
@@ -328,13 +330,13 @@ def test_thoughts_have_a_search_limit_of_their_own() -> None:
     past = laid("> a", *["~ hm "] * REPETITIVE, "The answer to it.")
     said = [thought("no", messageId=str(number)) for number in range(REPETITIVE)]
     comparison = told(past, "> a", *said, "The answer to it.")
-    assert compare._BUDGET - comparison._search._thought_budget <= compare._BUDGET + len(past.thoughts) + 2
+    assert letter_search._BUDGET - comparison._search._thought_budget <= letter_search._BUDGET + len(past.thoughts) + 2
     assert spent(comparison) == 0
     assert choose_replay(comparison).rule is Rule.SAME
 
 
 def test_a_comparison_over_its_search_limit_is_undecided_and_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare, "_BUDGET", 10)
+    monkeypatch.setattr(letter_search, "_BUDGET", 10)
     comparison = told(laid(*TALK), "> x", "y" * 20, "> z", "w" * 20)
     assert choose_replay(comparison).rule is Rule.UNDECIDED
     assert new(comparison) == []

@@ -10,7 +10,7 @@ import pytest
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import Recording, RecordLine, RecordNote, RecordUpdates
 from acp_proxy.replay.replayer import Mode, Replayer
-from acp_proxy.replay.terminals import PLACEHOLDER
+from acp_proxy.replay.terminal_output import PLACEHOLDER
 from acp_proxy.replay.v2 import V2ClientReplayer, V2Folder, V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 
 from acp_proxy.replay.replayer import Mode, Replayer
-from acp_proxy.replay.terminals import CARRIED, PLACEHOLDER
+from acp_proxy.replay.terminal_output import CARRIED, PLACEHOLDER
 from acp_proxy.transcript.file_format import Entry
 from tests.replay.entries import (
     RUN,

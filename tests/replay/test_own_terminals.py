@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 
 from acp_proxy.replay.replayer import Mode, Replayer
-from acp_proxy.replay.terminals import PLACEHOLDER
+from acp_proxy.replay.terminal_output import PLACEHOLDER
 from tests.replay.entries import (
     RUN,
     SESSION,

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from acp_proxy.protocol import update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import Mode, Replayer
-from acp_proxy.replay.terminals import PLACEHOLDER
+from acp_proxy.replay.terminal_output import PLACEHOLDER
 from acp_proxy.transcript.file_format import Entry
 from tests.replay.conversations import PARENT, RUNS, SESSION, Step, Value, conversations
 from tests.replay.editor_model import Editor, parsed

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from acp_proxy.comparison import choose_replay
-from acp_proxy.comparison.compare import Comparison, Tail
+from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates, SortedLine
+from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import TranscriptText, block_letters
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.proxy import handover, session_list
 from acp_proxy.replay.handover_record import Attachments
-from acp_proxy.replay.terminals import ReplayedTerminals
+from acp_proxy.replay.terminal_output import ReplayedTerminals
 from acp_proxy.transcript import file_format, salvage
 from simulation import choices
 from simulation.plan import Plan, read_file
@@ -128,7 +129,7 @@ def _send_the_tail_of_a_resume(patch: Patch) -> None:
 
 def _take_any_note_for_the_output(patch: Patch) -> None:
     def lacks(self: ReplayedTerminals, shown: Any) -> bool:
-        from acp_proxy.replay.terminals import _shown_in
+        from acp_proxy.replay.terminal_output import _shown_in
 
         return any((shown.run, id) not in self._noted for id in _shown_in(shown))
 

@@ -9,7 +9,7 @@ from typing import assert_never
 from acp_proxy.comparison.choose_replay import Shown, choose_replay
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates, SortedLine
-from acp_proxy.comparison.once import drop_repetition, find_last_replay, order_replay
+from acp_proxy.comparison.repeated_replays import drop_repetition, find_last_replay, order_replay
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from acp_proxy.comparison.compare import continues
+from acp_proxy.comparison.repeated_replays import continues
 from acp_proxy.errors import NewerFormat, NotImported
 from acp_proxy.protocol import timestamps
 from acp_proxy.redaction.masking import Masking

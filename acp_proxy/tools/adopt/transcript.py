@@ -6,7 +6,7 @@ which the agent's list says that the session was last active: when each was said
 
 from collections.abc import Mapping, Sequence
 
-from acp_proxy.comparison.once import drop_repetition
+from acp_proxy.comparison.repeated_replays import drop_repetition
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.proxy.effects import BeginTranscript, RecordLine, RecordNote
 from acp_proxy.proxy.session_log import SessionLog

@@ -3,7 +3,7 @@
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer, read_message
-from acp_proxy.proxy import aliases, session_log, terminals
+from acp_proxy.proxy import aliases, session_log, terminal_notes
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import (
     BeginTranscript,
@@ -138,7 +138,7 @@ def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:
     talk.client(prompt(1, "s"))
     for number in range(6):
         terminal = {"sessionId": "s", "terminalId": f"t{number}"}
-        output = {"output": str(number) * (terminals.SHOWN_LIMIT // 4), "truncated": False}
+        output = {"output": str(number) * (terminal_notes.SHOWN_LIMIT // 4), "truncated": False}
         talk.agent(request("a", "terminal/create", {"sessionId": "s"}))
         talk.client(result("a", {"terminalId": f"t{number}"}))
         talk.agent(update("s", "tool_call", toolCallId="c", content=[{"type": "terminal", **terminal}]))
@@ -152,7 +152,7 @@ def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:
     shown = {"type": "terminal", "terminalId": "t"}
     talk.agent(update("s", "tool_call", toolCallId="c", content=[shown]))
     talk.agent(request("b", "terminal/output", {"sessionId": "s", "terminalId": "t"}))
-    talk.client(result("b", {"output": "x" * (terminals.SHOWN_LIMIT // 4)}))
+    talk.client(result("b", {"output": "x" * (terminal_notes.SHOWN_LIMIT // 4)}))
     [note] = [effect.note for effect in talk.agent(stopped(2)).kept if isinstance(effect, RecordNote)]
     assert note["output"] is not None, "output that was noted no longer counts"
 

@@ -16,7 +16,7 @@ from acp_proxy.protocol import update_kinds
 from acp_proxy.protocol.update_kinds import COMPACTION, TOOL_CALL, Replay, Role
 from acp_proxy.replay import tool_calls, unfinished
 from acp_proxy.replay.fold_calls import FoldedCall
-from acp_proxy.replay.terminals import ReplayedTerminals, TerminalContent
+from acp_proxy.replay.terminal_output import ReplayedTerminals, TerminalContent
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.unfinished import Compaction, Key, UnfinishedCalls
 from acp_proxy.replay.updates import Chunks, Update, key

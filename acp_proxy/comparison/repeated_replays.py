@@ -1,4 +1,4 @@
-"""Removes repetitions from the replay of a session that has no transcript yet. Lines in, lines out."""
+"""Compares an agent's replays of a session with each other, where there is no transcript yet. Lines in, lines out."""
 
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.transcript_text import TextBuilder, block_letters
@@ -58,6 +58,24 @@ def order_replay(lines: list[tuple[bytes, bool]], begins: bytes) -> list[tuple[b
     first = _user_letters(begins)
     at = next((at for at, (line, _) in enumerate(lines) if first and _user_letters(line) == first), 0)
     return [*lines[at:], *lines[:at]]
+
+
+def continues(old: list[bytes], new: list[bytes]) -> bool:
+    """Whether the new replay has all that the old one has, and more. ``old``, ``new``: updates of the conversation."""
+    return _has_more(new, old) and not _has_more(old, new)
+
+
+def _has_more(sent: list[bytes], than: list[bytes]) -> bool:
+    """Whether the one has words, calls or other updates that the other lacks. True if that takes too long to find."""
+    builder = TextBuilder()
+    for line in than:
+        builder.add_update(_update(line))
+    comparison = Comparison(builder.finish())
+    for line in sent:
+        comparison.add(line, _update(line), late=False)
+    has_tail = any(comparison.split_tail())
+    has_more = comparison.has_new_before_tail or comparison.has_unknown_kind or comparison.continues_last
+    return has_tail or has_more or comparison.is_undecided
 
 
 def _user_letters(line: bytes) -> str:

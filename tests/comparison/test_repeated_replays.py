@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.compare import continues
+from acp_proxy.comparison.repeated_replays import continues
 from tests.tools.adopt.listing_agent import told
 
 FIRST = told("Mend the login", "Mended.")

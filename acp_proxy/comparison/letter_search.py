@@ -1,0 +1,81 @@
+"""Finds letters in a transcript within a budget, so that every comparison takes a fraction of a second.
+
+Letters are the characters of a text but white space. Agents cut their texts into other chunks in a replay, join the
+messages of a turn, and trim or add blank lines where they do. Without white space the same words are the same letters,
+however they were cut, so one search finds them. Nothing else is ignored: other letters are other words.
+"""
+
+from acp_proxy.comparison.transcript_text import TranscriptText
+
+Span = tuple[int, int]
+"""A range of letters: the offset of the first one, and of the one after the last."""
+
+_BUDGET = 32 * 1024 * 1024
+"""The most letters that are searched in one comparison. One that needs more is left undecided."""
+_LOOK = 256
+"""The least that one search costs, in letters, however near its result is."""
+SHORT = 16
+"""A text with fewer letters may be found anywhere by chance, so it counts only at the beginning of a message."""
+
+
+class Search:
+    """The searches of one comparison, with their budget."""
+
+    def __init__(self, text: TranscriptText) -> None:
+        self.is_exhausted = False
+        """Whether the budget ended before a search did."""
+        self._text = text
+        self._budget = self._thought_budget = _BUDGET
+        self._thought_at = 0
+
+    def find_words(self, letters: str, at: int) -> Span | None:
+        """The first place of these letters from the offset ``at`` on, or None.
+
+        A short text must stand exactly at the offset, or at the beginning of a message.
+        """
+        words = self._text.words
+        if words.startswith(letters, at):
+            return at, at + len(letters)
+        while self._budget > 0:
+            found = words.find(letters, at)
+            self._budget -= (found if found >= 0 else len(words)) - at + len(letters) + _LOOK
+            if found < 0:
+                return None
+            if len(letters) >= SHORT or self._text.begins_message(found):
+                return found, found + len(letters)
+            at = found + 1
+        self.is_exhausted = True
+        return None
+
+    def find_thought(self, letters: str) -> bool:
+        """Whether the transcript has these thoughts after the last known ones. False if the budget is spent."""
+        if self._thought_budget <= 0:
+            return False
+        thoughts, at = self._text.thoughts, self._thought_at
+        found = thoughts.find(letters, at)
+        self._thought_budget -= (found if found >= 0 else len(thoughts)) - at + len(letters) + _LOOK
+        self._thought_at = found + len(letters) if found >= 0 else at
+        return found >= 0
+
+    def restart(self) -> None:
+        """Search for thoughts from the first one again, since another replay begins."""
+        self._thought_at = 0
+
+    def has_words(self, letters: str) -> bool:
+        """Whether the transcript has these letters anywhere. False if the budget is spent."""
+        if self._budget <= 0:
+            self.is_exhausted = True
+            return False
+        self._budget -= len(self._text.words) + _LOOK
+        return letters in self._text.words
+
+
+def merged(spans: list[Span]) -> list[Span]:
+    """The spans in order, with overlapping and adjacent ones joined."""
+    out: list[Span] = []
+    for start, end in sorted(spans):
+        if out and start <= out[-1][1]:
+            out[-1] = out[-1][0], max(end, out[-1][1])
+        else:
+            out.append((start, end))
+    return out

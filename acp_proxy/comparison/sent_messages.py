@@ -1,0 +1,87 @@
+"""The pieces of what an agent sends: updates, and the messages that adjacent chunks make."""
+
+from itertools import accumulate
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from acp_proxy.comparison.letter_search import Span
+from acp_proxy.protocol import acp
+
+
+class ComparedUpdate(Struct):
+    """An update that the agent sent.
+
+    ``late``: it came after the agent's answer. ``is_somewhere``: the transcript has it, though not behind the last
+    known message. ``is_next_turn``: it is a user message that follows the transcript's last turn.
+    """
+
+    line: bytes
+    kind: str
+    late: bool
+    is_somewhere: bool = False
+    is_next_turn: bool = False
+
+
+class ChunkRun:
+    """Adjacent chunks of one message. ``chunks``: the letters of each. ``size``: how many letters in all."""
+
+    def __init__(self, kind: str, message: str | None) -> None:
+        """``message``: the ``messageId``, if there is one."""
+        self.kind = kind
+        self.message = message
+        self.chunks: list[str] = []
+        self.size = 0
+        self.updates: list[ComparedUpdate] = []
+        self._joined: str | None = None
+        self.span: Span | None = None
+        """The place of all its letters in the transcript, if they have been looked for and found."""
+        self.is_new = False
+
+    @property
+    def text(self) -> str:
+        """The letters of all chunks."""
+        if self._joined is None or len(self._joined) != self.size:
+            self._joined = "".join(self.chunks)
+        return self._joined
+
+    def after(self, size: int) -> list[ComparedUpdate]:
+        """The chunks that begin after the first ``size`` letters."""
+        starts = accumulate((len(letters) for letters in self.chunks), initial=0)
+        return [sent for sent, start in zip(self.updates, starts, strict=False) if start >= size]
+
+    def cut(self, size: int) -> list[ComparedUpdate] | None:
+        """The chunks behind the first ``size`` letters; the chunk that has the last of these, without them.
+
+        None if that chunk cannot be divided: it is no chunk of text, or its letters were masked in the transcript.
+        """
+        out: list[ComparedUpdate] = []
+        for sent, letters in zip(self.updates, self.chunks, strict=True):
+            if 0 < size < len(letters):
+                text = acp.text(acp.member(acp.update_of(sent.line), "content"), "text") or ""
+                if acp.update_kind(acp.update_of(sent.line)) != self.kind or "".join(text.split()) != letters:
+                    return None
+                try:
+                    out.append(replace(sent, line=acp.with_chunk_text(sent.line, text_after(text, size))))
+                except (ValueError, KeyError):  # the line says something twice
+                    return None
+            elif size <= 0:
+                out.append(sent)
+            size -= len(letters)
+        return out
+
+    def drop_first(self, count: int) -> "ChunkRun":
+        """The chunks after the first ``count``, as a message of their own."""
+        rest = ChunkRun(self.kind, self.message)
+        rest.chunks, rest.updates = self.chunks[count:], self.updates[count:]
+        rest.size = sum(map(len, rest.chunks))
+        return rest
+
+
+def text_after(text: str, size: int) -> str:
+    """The text behind its first ``size`` letters, which are all characters but white space."""
+    for at, each in enumerate(text):
+        if not size:
+            return text[at:]
+        size -= not each.isspace()
+    return ""

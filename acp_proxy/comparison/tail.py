@@ -1,0 +1,116 @@
+"""Keeps the tail, which is what an agent sends after the last known message. Only this can be new, and only if nothing
+known follows. Says which lines of it to record.
+"""
+
+from itertools import takewhile
+
+from acp_proxy.comparison.sent_messages import ChunkRun, ComparedUpdate
+from acp_proxy.protocol import update_kinds
+
+TAIL_LIMIT = 1024 * 1024
+"""The most bytes of a tail that can be recorded."""
+
+
+class Tail:
+    """The tail of one comparison."""
+
+    def __init__(self) -> None:
+        self.user_count = 0
+        """How many user messages it has."""
+        self.has_new = False
+        """Whether it has words or calls that the transcript lacks."""
+        self.completes_turn = False
+        """Whether it completes a turn that the transcript has begun."""
+        self.is_rest_of_turn = False
+        """Whether it follows the last words of a turn that was cut, so that new words or calls in it are the rest."""
+        self._updates: list[ComparedUpdate] = []
+        self._size = 0
+        self._greeting: list[ComparedUpdate] = []  # what came before the first known message, such as a greeting
+
+    def add(self, *sent: ComparedUpdate) -> None:
+        """Add updates, up to the limit."""
+        for each in sent:
+            self._size += len(each.line)
+            if self._size <= TAIL_LIMIT:
+                self._updates.append(each)
+
+    def clear(self) -> None:
+        """Something known follows."""
+        self._updates, self._size, self.user_count = [], 0, 0
+        self.has_new = self.completes_turn = self.is_rest_of_turn = False
+
+    def begins_history(self) -> None:
+        """The first known user message follows: what comes before the first user message may still be new."""
+        begins = takewhile(lambda sent: sent.kind != update_kinds.USER_CHUNK, self._updates)
+        self._greeting = [sent for sent in begins if sent.kind not in update_kinds.NEUTRAL]
+
+    @property
+    def has_next_turn(self) -> bool:
+        """Whether it has a user message that follows the transcript's last turn, answered or not."""
+        return any(sent.is_next_turn for sent in self._updates)
+
+    def end_turn(self) -> None:
+        """The transcript's last turn has not ended: no user message of the tail follows it."""
+        for sent in self._updates:
+            sent.is_next_turn = False
+
+    def split(self, *, may_be_past: bool) -> tuple[list[bytes], list[bytes]]:
+        """All lines, in two parts: those that are new, and the neutral ones after them, which depend on what the agent
+        sends next. ``may_be_past``: a user message without an answer is one of these."""
+        sent = [*self._greeting, *self._updates]
+        end = _last_answer(sent) if may_be_past else _end(sent)
+        return [each.line for each in sent[:end]], [each.line for each in sent[end:]]
+
+    def find_new(self, *, is_all_new: bool, is_open_elsewhere: bool | None) -> list[bytes]:
+        """The lines to record. ``is_all_new``: the transcript is empty. ``is_open_elsewhere``: see ``Comparison``."""
+        came_again = {sent.line for sent in self._updates}  # an earlier replay may have ended with the same lines
+        tail = [*(sent for sent in self._greeting if sent.line not in came_again), *self._updates]
+        if is_all_new:
+            return [sent.line for sent in tail]
+        # The transcript's last prompt has no answer, and this is it. Not if another process may be recording the turn.
+        # Neutral updates at the end are not shown before something follows them, and what is not shown is not recorded.
+        if self.completes_turn and not is_open_elsewhere:
+            return [sent.line for sent in tail[: _end(tail)]]
+        # From a user message on, the session went on elsewhere.
+        begins = _turn_begins(tail, is_answered=self.has_next_turn and not is_open_elsewhere)
+        # The rest of a turn that was cut, if it has words or calls that the transcript has nowhere: a greeting that
+        # comes with every load is no rest. Where nobody knows whether the turn still runs elsewhere, it may.
+        if self.is_rest_of_turn and is_open_elsewhere is False and any(map(_is_missing, self._updates)):
+            begins, tail = len(tail) - len(self._updates), tail[: _end(tail)]
+        # Before that: only what came after the answer, since the agent says it now. What came before it may be history
+        # in other words, and what the transcript has somewhere is a repetition.
+        loose = [sent for sent in tail[:begins] if sent.late and sent.kind not in update_kinds.NEUTRAL]
+        return [sent.line for sent in (*(sent for sent in loose if not sent.is_somewhere), *tail[begins:])]
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether it has a turn: a user message and something from the agent."""
+        return _turn_begins(self._updates) < len(self._updates)
+
+    def survives(self, run: ChunkRun) -> bool:
+        """Whether a known message does not end the tail: it came after the agent's answer, and a turn made elsewhere
+        before it. Such words are a warning that comes with every load."""
+        begins = _turn_begins(self._updates)
+        return run.updates[0].late and begins < len(self._updates) and not self._updates[begins].late
+
+
+def _is_missing(sent: ComparedUpdate) -> bool:
+    """Whether these are words or a call that the transcript has nowhere."""
+    return sent.kind in (update_kinds.AGENT_CHUNK, *update_kinds.CALLS) and not sent.is_somewhere
+
+
+def _turn_begins(tail: list[ComparedUpdate], *, is_answered: bool = False) -> int:
+    """The index of the first user message, if anything from the agent follows it or need not; else the length."""
+    begins = next((number for number, sent in enumerate(tail) if sent.kind == update_kinds.USER_CHUNK), len(tail))
+    is_answered = is_answered or any(sent.kind not in update_kinds.NEUTRAL for sent in tail[begins:])
+    return begins if is_answered else len(tail)
+
+
+def _end(tail: list[ComparedUpdate]) -> int:
+    """How many updates are shown and recorded whatever follows: all, if a user message goes on behind the last turn."""
+    return len(tail) if any(sent.is_next_turn for sent in tail) else _last_answer(tail)
+
+
+def _last_answer(tail: list[ComparedUpdate]) -> int:
+    """How many updates there are up to the last one that is not neutral."""
+    return max((number for number, each in enumerate(tail, 1) if each.kind not in update_kinds.NEUTRAL), default=0)
