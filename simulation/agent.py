@@ -434,7 +434,7 @@ class Agent:
         if habits.injects and told:
             told.insert(0, _words(USER, CONTEXT))
         if when != "never":
-            self._events.append(["replayed", session, self.disk.sessions[session].label])
+            self._events.append(["replayed", session, self.disk.sessions[session].label, told])
         out = [_update(session, update) for update in told] * habits.times
         split = {"after": 0, "split": 1}.get(when, len(out))
         early, late = out[:split], out[split:]
@@ -545,7 +545,7 @@ class Agent:
 
     def _echo(self, turn: _Turn, user: Item) -> list[Update]:
         how = self.habits.echoes
-        if how == "never" or len(turn.blocks) > 1:
+        if how == "never" or (len(turn.blocks) > 1 and self.habits.version == 1):
             return []
         if how == "chunks":
             half = len(user.text) // 2

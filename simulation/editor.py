@@ -31,6 +31,8 @@ class View:
         """What had been said in the session before this and may not be seen here."""
         self.is_mixed = False
         """A prompt was sent while a replay was still coming, or two loads at once: its order is not compared."""
+        self.is_apart = False
+        """Something was done in one of the two runs only, so the other run's view of this is another one."""
         self.excused: Counter[Word] = Counter()
         """What was shown before it was taken back."""
         self.prompts: list[str] = []

@@ -5,13 +5,14 @@ that was taken back. It is checked after every step, in every window.
 copy of what.
 """
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simulation.agent import CALL, COMPACTION, CONTEXT, EXPANSION, REWORDED, SAY, USER, WARNING, Disk, Habits
+from simulation.agent import CALL, COMPACTION, CONTEXT, EXPANSION, REWORDED, SAY, USER, WARNING, Disk, Habits, Update
 from simulation.editor import OUT, View, Window, Word, split
 from simulation.world import Outcome, World
 
@@ -68,9 +69,8 @@ class Truth:
         self.is_shared: set[int] = set()
         """Sessions that were open in two windows at once."""
         self.loaded: set[int] = set()
-        self.diverged: set[int] = set()
-        """Sessions in which something was done alone and could not be done behind acp-proxy, since a turn still ran. Or
-        the other way round, with an agent that loses a session by a prompt that it refuses: alone, it still has it."""
+        self.apart: set[int] = set()
+        """Sessions in which a step could be done in one of the two runs only."""
         self.raced: set[int] = set()
         """Sessions in which a prompt was sent while a late replay was still coming: nothing proves what is past."""
         self._windows: dict[str, Window] = {}
@@ -145,7 +145,7 @@ class Truth:
                 each.how = "copied"
         self.said[label] = copies
 
-    def _replayed(self, session: str, label: int) -> None:
+    def _replayed(self, session: str, label: int, updates: list[Update]) -> None:
         self.loaded.add(label)
 
 
@@ -157,17 +157,18 @@ def check_step(truth: Truth, bare: World, proxied: World, alone: Outcome, behind
         if method in behind.errors
     ]
     busy = {number for window in proxied.windows.values() for number in window.turns if window.is_busy(number)}
-    if behind.is_skipped and not alone.is_skipped and behind.session is not None:
-        truth.diverged.add(behind.session)
-    if alone.is_skipped and not behind.is_skipped and behind.session is not None and proxied.habits.refuses_prompt:
-        truth.diverged.add(behind.session)
+    _follow_parting(truth, proxied, alone, behind)
     for name, window in proxied.windows.items():
         for session, view in window.views.items():
             other = bare.windows.get(name)
             its = other.views.get(session) if other is not None else None
-            if its is not None and (its.at != view.at or session in truth.diverged):
-                its = None
             is_loaded = "session/load" in behind.ok and behind.session == session and behind.window == name
+            if session in truth.apart and bare.memory(session) != proxied.memory(session):
+                view.is_apart = True
+            if view.is_apart:
+                its = _replay_of(behind) if is_loaded else None
+            elif its is not None and its.at != view.at:
+                its = None
             found += check_view(
                 truth,
                 session,
@@ -186,6 +187,32 @@ def check_step(truth: Truth, bare: World, proxied: World, alone: Outcome, behind
     return found
 
 
+def _follow_parting(truth: Truth, proxied: World, alone: Outcome, behind: Outcome) -> None:
+    """Note where the two runs part. A rewind needs a message id, for example, which only one of two windows may have.
+
+    From there, the session is two conversations for as long as the two agents remember other things. What the client
+    alone sees then says nothing about the other one: behind us, a load must show what its own agent replays.
+    """
+    if alone.is_skipped != behind.is_skipped:
+        truth.apart |= {each for each in (behind.session, behind.forked) if each is not None}
+        for window in proxied.windows.values():
+            if behind.session in window.views:
+                window.views[behind.session].is_apart = True
+    elif behind.session in truth.apart and behind.forked is not None:
+        truth.apart.add(behind.forked)
+
+
+def _replay_of(behind: Outcome) -> View | None:
+    """What a client without us would see of the load in this step, from the agent that is behind us, if it replays."""
+    replays = [about[2] for what, *about in behind.events if what == "replayed" and about[1] == behind.session]
+    if not replays:
+        return None
+    view = View("load")
+    for update in itertools.chain.from_iterable(replays):
+        view.add(update, {})
+    return view
+
+
 def check_view(
     truth: Truth,
     session: int,
@@ -200,21 +227,26 @@ def check_view(
     said = truth.of(session)
     seen, without = plain(behind.words()), plain(alone.words()) if alone is not None else []
     where = f"session {session} in window {name}"
-    has, has_without = Counter(seen), Counter(without)
     if behind.since is None:  # a resume returns no messages, and what an agent sends nevertheless was said before
         behind.since = len(said) if behind.opened == "resume" and habits.tells_resumed == "never" else 0
     told = Counter(word for each in said[behind.since :] if not each.is_gone for word in each.words())
     gone = Counter(word for each in said if each.is_gone for word in each.words())
     by_command = Counter(word for each in said if each.is_gone == "command" for word in each.words())
+    if behind.is_apart:  # the agent behind us also has what we sent it ourselves: the record of a handover
+        without = [word for word in without if told[word]]
+    has, has_without = Counter(seen), Counter(without)
     times = behind.replays
     found: list[Broken] = []
     once = behind.is_mixed  # a replay may have been dropped, because it was asked for twice
     lacks = [w for w in has_without if has[w] < min(has_without[w], 1 if once else max(1, told[w]))]
     if lacks:
-        found.append(Broken("worse", f"{where} lacks {_text(lacks)}, which is there without us"))
+        why = "which the agent replayed" if behind.is_apart else "which is there without us"
+        found.append(Broken("worse", f"{where} lacks {_text(lacks)}, {why}"))
     for word, count in has.items():
         most = max(told[word] * times, has_without[word]) + behind.excused[word]
-        if alone is None or habits.leaves_out:  # nobody can know what a command took back, and what is only left out
+        if (
+            alone is None or behind.is_apart or habits.leaves_out
+        ):  # nobody can know what a command took back, and what is only left out
             most += by_command[word] * times
         if count <= most or (session in truth.raced and told[word]):
             continue
@@ -227,7 +259,8 @@ def check_view(
     if found:
         return found
     order = [word for each in said for word in each.words()]
-    if not behind.is_mixed and not (_is_in(seen, order) or _is_in(without, seen)):
+    is_judged = not behind.is_mixed and (without or session not in truth.raced)  # there, a word may be seen twice
+    if is_judged and not (_is_in(_said(seen), order) or (without and _is_in(without, seen))):
         found.append(Broken("order", f"{where} has {_text(seen)}, said was {_text(order)}"))
     if is_loaded and times == 1 and not behind.is_mixed and not is_busy:
         found += _check_whole(truth, session, has, where, habits=habits)
@@ -307,6 +340,11 @@ def check_transcript(truth: Truth, session: int, actual: Sequence[Word]) -> list
 def plain(words: Iterable[Word]) -> list[Word]:
     """Words without what nobody said, and in their first wording."""
     return [(kind, word.removeprefix(REWORDED)) for kind, word in words if word not in _ASIDES]
+
+
+def _said(words: Iterable[Word]) -> list[Word]:
+    """Without the output of terminals, which the agent may have never asked for."""
+    return [word for word in words if word[0] != OUT]
 
 
 def _is_in(part: Sequence[Word], whole: Sequence[Word]) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
+from simulation.choices import possible
 from simulation.plan import Plan, Step
 
 _RUNS = 600
@@ -64,17 +65,14 @@ def _shorter(turn: list[str]) -> Iterator[list[str]]:
 
 
 def _simpler_agents(plan: Plan) -> Iterator[Plan]:
+    """With fewer odd habits. Some require others: what would be an impossible agent says nothing."""
     if plan.options:
         yield replace(plan, options={})
     for each in fields(plan.habits):
         value = getattr(plan.habits, each.name)
-        if value != each.default:
-            yield _with(plan, each.name, each.default)
-            if isinstance(value, tuple):
-                for one in value:
-                    yield _with(plan, each.name, tuple(other for other in value if other != one))
-
-
-def _with(plan: Plan, name: str, value: Any) -> Plan:
-    changed: dict[str, Any] = {name: value}
-    return replace(plan, habits=replace(plan.habits, **changed))
+        fewer = [tuple(other for other in value if other != one) for one in value] if isinstance(value, tuple) else []
+        for one in [each.default, *fewer] if value != each.default else ():
+            changed: dict[str, Any] = {each.name: one}
+            habits = replace(plan.habits, **changed)
+            if habits == possible(habits):
+                yield replace(plan, habits=habits)

@@ -15,11 +15,13 @@ MCP: list[Any] = []
 
 @dataclass
 class Outcome:
-    """What a step led to. ``errors``: the methods that were answered with an error. ``rows``: of a list."""
+    """What a step led to. ``forked``: the session that a fork makes. ``errors``: the methods that were answered with an
+    error. ``rows``: of a list."""
 
     is_skipped: bool = False
     window: str = ""
     session: int | None = None
+    forked: int | None = None
     ok: list[str] = field(default_factory=list)
     errors: dict[str, Message] = field(default_factory=dict)
     rows: list[Message] | None = None
@@ -45,7 +47,7 @@ class World:
         """Do a step, if it can be done here."""
         window = self.windows.get(step.get("w", ""))
         session = step.get("s")
-        out = Outcome(window=step.get("w", ""), session=session)
+        out = Outcome(window=step.get("w", ""), session=session, forked=step.get("to"))
         for each in self.windows.values():
             each.heard, each.titles = {}, []
         self.disk.reload()
@@ -65,6 +67,11 @@ class World:
         for window in self.windows.values():
             window.link.end()
         self.windows = {}
+
+    def memory(self, session: int) -> list[Item] | None:
+        """What the agent remembers of a session."""
+        id = self.disk.of(session)
+        return self.disk.sessions[id].items if id is not None else None
 
     def is_open(self, session: int) -> bool:
         return any(session in window.views for window in self.windows.values())

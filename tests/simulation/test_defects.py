@@ -19,7 +19,8 @@ from acp_proxy.proxy import handover, session_list
 from acp_proxy.replay.handover_record import Attachments
 from acp_proxy.replay.terminal_output import ReplayedTerminals
 from acp_proxy.transcript import file_format, salvage
-from simulation import choices
+from simulation import choices, links
+from simulation.agent import Message
 from simulation.plan import Plan, read_file
 from simulation.running import run
 
@@ -188,3 +189,23 @@ def test_the_tail_of_a_resume_is_found_by_the_plan_that_was_kept_for_it(monkeypa
     plan = replace(plan, habits=replace(plan.habits, leaves_out=("calls",), tells="split"))
     _send_the_tail_of_a_resume(monkeypatch)
     assert run(plan).kinds == {"foreign"}
+
+
+def test_a_loss_is_found_although_the_two_runs_have_parted(monkeypatch: Patch) -> None:
+    send, receive, rewound = links.Proxied.send, links.Proxied.receive, set[links.Proxied]()
+
+    def notes_rewinds(self: links.Proxied, message: Message) -> None:
+        if message.get("method") == "session/rewind":
+            rewound.add(self)
+        send(self, message)
+
+    def loses_a_message_then(self: links.Proxied) -> Message:
+        message = receive(self)
+        return message if self not in rewound or "answer-2" not in str(message) else receive(self)
+
+    monkeypatch.setattr(links.Proxied, "send", notes_rewinds)
+    monkeypatch.setattr(links.Proxied, "receive", loses_a_message_then)
+    found = run(read_file(KEPT / "parted-by-a-rewind.json")).broken
+    assert [str(each) for each in found] == [
+        "worse: session 1 in window a lacks say:answer-2, which the agent replayed"
+    ]
