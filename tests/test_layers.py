@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "acp_proxy"
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "shell_quote": set(),
+    "own_command": set(),
     "config": {"errors"},
     "protocol": {"errors"},
     "transcript": {"protocol", "shell_quote", "errors"},
@@ -25,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "views": {"replay", "store", "redaction", "transcript", "protocol", "shell_quote", "errors"},
     "api": {"views", "store", "transcript", "protocol", "config", "errors"},
     "run": {"recording", "proxy", "store", "replay", "comparison", "redaction", "transcript", "protocol", "config"}
-    | {"shell_quote", "errors"},
+    | {"shell_quote", "own_command", "errors"},
     "cli": {
         "run",
         "views",
@@ -39,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "__init__",
     },
     "tools": {"cli", "api", "run", "recording", "views", "proxy", "store", "replay", "comparison", "redaction"}
-    | {"transcript", "protocol", "config", "shell_quote", "errors", "__init__"},
+    | {"transcript", "protocol", "config", "shell_quote", "own_command", "errors", "__init__"},
     "__init__": {"api", "errors"},
     "__main__": {"tools", "cli", "run", "errors", "__init__"},
 }

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from acp_proxy import __version__
+from acp_proxy import __version__, own_command
 from acp_proxy.config import options
 from acp_proxy.errors import NO_MCP, StoreRefused, UsageError
 from acp_proxy.protocol import jsonrpc
@@ -197,16 +197,13 @@ def _open_store(given: dict[str, str]) -> Store | None:
 
 
 def _find_recall(root: Path) -> tuple[str, ...]:
-    """The command of the MCP server that looks up sessions in this store; empty if its package is missing.
-
-    ``-P``: the agent may start it in a repository, from which Python must not import anything.
-    """
+    """The command of the MCP server that looks up sessions in this store; empty if its package is missing."""
     from importlib.util import find_spec
 
     if find_spec("mcp") is None:
         warn(NO_MCP)
         return ()
-    return sys.executable, "-P", "-m", "acp_proxy", "mcp", "--store", os.path.abspath(root)
+    return tuple(own_command.child_command("acp_proxy", "mcp", "--store", os.path.abspath(root)))
 
 
 def _read_mask(given: dict[str, str]) -> Callable[[bytes], bytes] | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import orjson
 
+from acp_proxy import own_command
 from acp_proxy.store.store import lock_file, open_private
 
 FOLDER = "sync"
@@ -60,8 +61,7 @@ def _is_waiting(folder: Path) -> bool:
 
 
 def _start(root: Path) -> None:
-    # -P: it is started in a project, from which Python must not import anything.
-    command = [sys.executable, "-P", "-m", "acp_proxy.tools.sync.background", os.path.abspath(root)]
+    command = own_command.child_command("acp_proxy.tools.sync.background", os.path.abspath(root))
     if sys.platform == "win32":
         from subprocess import CREATE_BREAKAWAY_FROM_JOB, CREATE_NO_WINDOW, DEVNULL, IDLE_PRIORITY_CLASS, Popen
 

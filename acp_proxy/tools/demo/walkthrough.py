@@ -4,12 +4,12 @@ An editor talks to an agent that can only resume. The editor is killed; a new pr
 continues and deletes it. Everything happens in a temporary directory.
 """
 
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from acp_proxy.own_command import child_command
 from acp_proxy.tools.demo.client import Client, OutputEnded, RequestFailed
 from acp_proxy.tools.demo.display import ShownItem, tell
 
@@ -28,8 +28,8 @@ class WalkFailed(Exception):
 
 def proxied_agent(store: Path, memory: Path) -> list[str]:
     """The command that an editor would start: acp-proxy in front of the agent."""
-    agent = [sys.executable, "-m", "acp_proxy.tools.demo.agent", "--memory", str(memory)]
-    return [sys.executable, "-m", "acp_proxy", "run", "--store", str(store), "--", *agent]
+    agent = child_command("acp_proxy.tools.demo.agent", "--memory", str(memory))
+    return child_command("acp_proxy", "run", "--store", str(store), "--", *agent)
 
 
 def walk(say: Say, command: Command = proxied_agent) -> None:

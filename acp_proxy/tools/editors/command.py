@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from acp_proxy import shell_quote
+from acp_proxy import own_command, shell_quote
 from acp_proxy.cli.common import RegistryOption, explained, wrong_usage
 from acp_proxy.cli.completion import one_of
 from acp_proxy.cli.wrapping import fitted
@@ -73,7 +73,6 @@ def editor(
     from acp_proxy.tools.editors.config_dirs import this_machine
     from acp_proxy.tools.editors.configured import file_for, text_of  # imported late: no other command needs these
     from acp_proxy.tools.editors.known_editors import EDITORS
-    from acp_proxy.tools.editors.own_command import ourselves
     from acp_proxy.tools.editors.snippets import EditorEntry, snippet
     from acp_proxy.tools.registry.agents import Registry
 
@@ -85,8 +84,8 @@ def editor(
     with wrong_usage(), explained():
         given, variables, command = read_agent(["acp-proxy", "editor", name, *([_WHOLE] if whole else [])], agent)
         agent_name, command = name_agent(command, Registry(registry, say=_say))
-    we = ourselves(sys.argv[0], sys.executable)
-    made = snippet(name, EditorEntry([*we.words, "run", *given, *command], variables, agent_name))
+    own_words, advice = own_command.settings_command()
+    made = snippet(name, EditorEntry([*own_words, "run", *given, *command], variables, agent_name))
     path, is_there = file_for(EDITORS[name], this_machine())
     found = placed(EDITORS[name], made, path, text_of(path) if is_there else None, whole=whole)
     _say(f"{found.where}:")
@@ -96,15 +95,15 @@ def editor(
     for text in (*found.also, f"Then: {made.then}", "To check the setup: acp-proxy doctor"):
         _say(text)
     if "--recall" not in given:
-        server = shell_quote.joined([*we.words, "mcp"])
+        server = shell_quote.joined([*own_words, "mcp"])
         _say(
             f"To let an agent look up earlier sessions: put --recall before its command, or give it this MCP server:"
             f" {server}"
         )
     if find_spec("mcp") is None:
         _say(f"Note: {NO_MCP}")
-    if we.note is not None:
-        _say(f"Note: {' '.join(we.words)}: {we.note}")
+    if advice is not None:
+        _say(f"Note: {' '.join(own_words)}: {advice}")
     if shutil.which(command[0]) is None and not command[0].startswith(PREFIX):
         _say(f"Note: {command[0]} was not found on this machine, nor in the registry. Check the agent's command.")
 

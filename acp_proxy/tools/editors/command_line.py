@@ -5,11 +5,11 @@ import re
 import shutil
 from itertools import pairwise
 
-from acp_proxy import shell_quote
+from acp_proxy import own_command, shell_quote
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.registry import PREFIX
 
-_PROXY = re.compile(r"acp[-_]proxy(\.exe|\.cmd)?((@|==).*)?", re.IGNORECASE)
+_PROXY = re.compile(own_command.NAME + r"((@|==).*)?", re.IGNORECASE)
 _RUNNER = re.compile(r"(uvx?|pipx|py|python[\d.]*|env|nice|nohup)(\.exe)?", re.IGNORECASE)
 _RUNNER_VERBS = frozenset({"run", "tool"})
 _AGENT_OF_OURS = "mock-agent"
@@ -40,6 +40,13 @@ def lacks_run(words: list[str]) -> bool:
     """Whether the command starts acp-proxy, directly or by a runner, with neither ``run`` nor ``mock-agent``."""
     at = _proxy(words)
     return at is not None and words[at + 1 : at + 2] not in (["run"], [_AGENT_OF_OURS])
+
+
+def own_program(words: list[str]) -> str:
+    """The file that must exist for these words to start acp-proxy: the program, or if that is a Python which is there,
+    the zipapp behind it."""
+    zipapps = [word for word in words[1:] if word.lower().endswith(".pyz") and _is_proxy(word)]
+    return zipapps[0] if zipapps and shutil.which(words[0]) is not None else words[0]
 
 
 def may_exist(program: str, path: str | None) -> bool:

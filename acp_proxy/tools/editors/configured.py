@@ -117,6 +117,7 @@ def _agent(name: str, entry: object) -> ConfiguredAgent:
     if program is None:
         return ConfiguredAgent(name, Way.REGISTRY)
     words = [program, *acp.strings(entry, "args")]
+    program = command_line.own_program(words)
     behind = command_line.behind_run(words)
     if behind is None:
         if command_line.lacks_run(words):

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from acp_proxy import own_command
 from acp_proxy.cli.common import RegistryOption, agreed, explained, wrong_usage
 from acp_proxy.cli.wrapping import fitted
 from acp_proxy.errors import UsageError
@@ -17,7 +18,6 @@ from acp_proxy.tools.editors.command import name_agent, read_agent
 from acp_proxy.tools.editors.config_dirs import Machine, this_machine
 from acp_proxy.tools.editors.configured import configurations
 from acp_proxy.tools.editors.known_editors import EDITORS, Name, SettingsFiles
-from acp_proxy.tools.editors.own_command import ourselves
 from acp_proxy.tools.registry.agents import Registry, RegistryError
 from acp_proxy.tools.setup import setup as steps
 from acp_proxy.tools.setup.setup import FileChange, NotOurs, WantedAgent
@@ -116,10 +116,10 @@ def _has(registry: Registry, id: str) -> bool:
 
 
 def _own_words() -> list[str]:
-    we = ourselves(sys.argv[0], sys.executable)
-    if we.note is not None:
-        _say(f"Note: {' '.join(we.words)}: {we.note}")
-    return [*we.words, "run"]
+    words, advice = own_command.settings_command()
+    if advice is not None:
+        _say(f"Note: {' '.join(words)}: {advice}")
+    return [*words, "run"]
 
 
 def _carry_out(

@@ -174,7 +174,8 @@ def _plan_entry(
         edits = settings_text.put_in_front(settings, entry, [*ours, *(wanted.options if wanted else [])])
         return EntryChange(name, PUT_IN_FRONT, had_args), edits
     count = len(words) - len(behind) - 2  # the arguments in front of ``run``
-    if command_line.may_exist(program, None) and os.path.expanduser(program) == program:
+    own = command_line.own_program(words)
+    if command_line.may_exist(own, None) and os.path.expanduser(own) == own:
         return None
     if count < 0 or list(words[: count + 2]) == list(ours):
         return None

@@ -164,6 +164,16 @@ def test_large_settings_are_not_taken_for_invalid_ones(home: Path) -> None:
     assert only(linux(home)).problem == "File too large"
 
 
+def test_the_program_is_the_zipapp_unless_its_python_is_gone(home: Path) -> None:
+    zipapp = "/home/user/acp-proxy-linux-x86_64.pyz"
+    agents = {
+        "there": {"command": sys.executable, "args": [zipapp, "run", "agent"]},
+        "gone": {"command": "/gone/python3", "args": [zipapp, "run", "agent"]},
+    }
+    write(home / ".config/zed/settings.json", json.dumps({"agent_servers": agents}))
+    assert [agent.program for agent in only(linux(home)).agents] == [zipapp, "/gone/python3"]
+
+
 def test_a_program_is_searched_for_the_plugin_and_for_the_proxy(home: Path) -> None:
     ai = write(home / ".config/nvim/lua/plugins/ai.lua", 'require("codecompanion").setup({ "acp-proxy", "run" })')
     old = write(home / ".config/nvim/lua/plugins/old.lua", '{ "yetone/avante.nvim" } \n  -- acp-proxy some day')

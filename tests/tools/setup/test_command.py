@@ -224,6 +224,13 @@ def test_a_command_that_is_gone_is_replaced_by_the_present_one(home: Home) -> No
     assert entry(home.zed, "agent_servers", "A") == {"command": COMMAND, "args": ["run", "agent"]}
 
 
+def test_a_zipapp_that_is_gone_is_replaced_though_its_python_is_there(home: Home) -> None:
+    gone = {"command": sys.executable, "args": ["/old/acp-proxy-linux-x86_64.pyz", "run", "agent"]}
+    home.write(home.zed, json.dumps({"agent_servers": {"A": gone}}))
+    assert setup("--yes").exit_code == 0
+    assert entry(home.zed, "agent_servers", "A") == {"command": COMMAND, "args": ["run", "agent"]}
+
+
 def test_a_command_that_is_there_stays(home: Home) -> None:
     other = {"command": sys.executable, "args": ["-m", "acp_proxy", "run", "agent"]}
     home.write(home.zed, json.dumps({"agent_servers": {"A": other}}))

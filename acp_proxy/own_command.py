@@ -1,0 +1,65 @@
+"""The command lines that start acp-proxy: its own processes, and what editors get in their settings.
+
+acp-proxy may be installed, run from a runner's cache, or be one file: a zipapp, which Python's ``-m`` does not find, or
+an executable, whose Python lies in a cache. What starts a file of these two (``packaging/``) fills in ``zipapp`` or
+``executable``. Imports almost nothing, because that happens before the agent starts.
+"""
+
+import os
+import sys
+
+zipapp = ""
+"""The absolute path of the zipapp from which this process runs, or empty."""
+executable = ""
+"""The absolute path of the single executable from which this process runs, or empty."""
+
+NAME = r"acp[-_]proxy(-(linux|macos|windows)-\w+)?( ?\(\d+\))?(\.exe|\.cmd|\.pyz)?"
+"""A pattern for the file names by which acp-proxy is known in a command line, in any case: a release's files carry
+their platform, and a browser numbers what it downloads twice."""
+
+_COMMANDS = frozenset({"acp-proxy", "acp-proxy.exe"})
+_PASSING = frozenset({"archive-v0", ".cache", "_npx", "tmp"})
+"""Temporary directories, into which ``uvx`` and ``pipx run`` install."""
+_RUNNERS = {"uv": ("uvx", "acp-proxy"), "pipx": ("pipx", "run", "acp-proxy")}
+"""What starts acp-proxy without installing it: by a part of the path, its own words."""
+
+
+def child_command(module: str, *arguments: str) -> list[str]:
+    """The words that start a module of ours, such as ``acp_proxy``, in a process of its own, with this Python."""
+    if zipapp:  # it takes -m as Python does: the environment, which agents inherit, stays as the user has it
+        return [sys.executable, zipapp, "-m", module, *arguments]
+    # Both import nothing from the project in which the process may be started. -I also ignores the user's PYTHONHOME
+    # and PYTHONPATH, which are not for the executable's Python.
+    return [sys.executable, "-I" if executable else "-P", "-m", module, *arguments]
+
+
+def settings_command() -> tuple[list[str], str | None]:
+    """The words for an editor's settings, and advice about them. Their program is an absolute path, because editors
+    that are started from a menu have a short PATH, and a link stays one: its target moves with every upgrade."""
+    from pathlib import Path
+    from shutil import which
+
+    if zipapp:  # its first line may find another Python, or none, in the editor's PATH
+        return [sys.executable, zipapp], _advise_on_name(zipapp)
+    if executable:
+        return [executable], _advise_on_name(executable)
+    invoked = sys.argv[0]
+    if Path(invoked).name.lower() not in _COMMANDS:
+        advice = "this starts acp-proxy as a Python module. To get a command: uv tool install, or pipx install."
+        return child_command("acp_proxy"), advice
+    path = os.path.abspath(invoked if os.path.dirname(invoked) else which(invoked) or invoked)
+    parts = set(Path(path).parts)
+    if not _PASSING & parts:
+        return [path], None
+    for part, (runner, *rest) in _RUNNERS.items():
+        if part in parts and (found := which(runner)):
+            return [found, *rest], None  # it keeps what it has downloaded
+    return [path], "this path is in a temporary directory. To install acp-proxy: uv tool install, or pipx install."
+
+
+def _advise_on_name(path: str) -> str | None:
+    import re
+
+    if re.fullmatch(NAME, os.path.basename(path), re.IGNORECASE):
+        return None
+    return "doctor and setup know acp-proxy in an editor's settings by its name. Rename the file to acp-proxy."

@@ -1,0 +1,118 @@
+"""One place knows how acp-proxy is started: an editor gets a path that stays valid, and our children start."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from acp_proxy import own_command
+from acp_proxy.own_command import child_command, settings_command
+from acp_proxy.tools.editors.command_line import behind_run
+
+
+def started_by(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], str | None]:
+    monkeypatch.setattr(sys, "argv", [name, "setup"])
+    return settings_command()
+
+
+def test_the_installed_command_is_named_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words, _ = started_by(os.path.join("bin", "acp-proxy"), monkeypatch)
+    assert words == [str(tmp_path / "bin" / "acp-proxy")]
+
+
+def test_a_bare_name_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = tmp_path / "acp-proxy"
+    command.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert started_by("acp-proxy", monkeypatch)[0] == [str(command)]
+
+
+def test_a_link_to_the_command_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every upgrade moves the link's target."""
+    link = tmp_path / "acp-proxy"
+    link.symlink_to(tmp_path / "tools" / "acp-proxy")
+    assert started_by(str(link), monkeypatch)[0] == [str(link)]
+
+
+def test_an_installed_command_needs_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert started_by("/home/user/.local/bin/acp-proxy", monkeypatch)[1] is None
+
+
+def test_a_module_gets_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    words, advice = started_by("/somewhere/acp_proxy/__main__.py", monkeypatch)
+    assert words == [sys.executable, "-P", "-m", "acp_proxy"]
+    assert advice is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "runner", "rest"),
+    [
+        ("/home/user/.cache/uv/archive-v0/x/bin/acp-proxy", "uvx", ["acp-proxy"]),
+        ("/home/user/.local/pipx/.cache/x/bin/acp-proxy", "pipx", ["run", "acp-proxy"]),
+    ],
+)
+def test_a_runner_that_installs_into_a_cache_is_named_instead(
+    path: str, runner: str, rest: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = tmp_path / runner
+    command.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert started_by(path, monkeypatch) == ([str(command), *rest], None)
+
+
+def test_a_temporary_directory_gets_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    words, advice = started_by("/home/user/.cache/uv/archive-v0/x/bin/acp-proxy", monkeypatch)
+    assert words == ["/home/user/.cache/uv/archive-v0/x/bin/acp-proxy"]
+    assert advice is not None
+
+
+@pytest.mark.parametrize("name", ["acp-proxy.pyz", "acp-proxy-linux-x86_64.pyz", "acp-proxy-macos-arm64 (1).pyz"])
+def test_a_zipapp_is_started_by_the_python_that_runs_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An editor's PATH may begin with another one, or have none."""
+    monkeypatch.setattr(own_command, "zipapp", f"/home/user/Downloads/{name}")
+    words, advice = settings_command()
+    assert (words, advice) == ([sys.executable, f"/home/user/Downloads/{name}"], None)
+    assert behind_run([*words, "run", "agent"]) == ["agent"]
+
+
+@pytest.mark.parametrize("name", ["acp-proxy", "acp-proxy-linux-x86_64", "acp-proxy-windows-amd64.exe"])
+def test_an_executable_is_started_by_itself(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its Python lies in a cache, and has another place after an upgrade."""
+    monkeypatch.setattr(own_command, "executable", f"/home/user/bin/{name}")
+    words, advice = settings_command()
+    assert (words, advice) == ([f"/home/user/bin/{name}"], None)
+    assert behind_run([*words, "run", "agent"]) == ["agent"]
+
+
+@pytest.mark.parametrize("kind", ["zipapp", "executable"])
+def test_a_file_that_would_not_be_known_in_settings_gets_a_note(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_command, kind, "/home/user/bin/ap")
+    assert settings_command()[1] is not None
+
+
+def test_a_child_of_a_zipapp_is_started_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_command, "zipapp", "/home/user/acp-proxy.pyz")
+    command = child_command("acp_proxy.tools.demo.agent", "--memory", "here")
+    assert command == [
+        sys.executable,
+        "/home/user/acp-proxy.pyz",
+        "-m",
+        "acp_proxy.tools.demo.agent",
+        "--memory",
+        "here",
+    ]
+
+
+def test_a_child_of_an_executable_does_not_see_the_users_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_command, "executable", "/home/user/bin/acp-proxy")
+    assert child_command("acp_proxy") == [sys.executable, "-I", "-m", "acp_proxy"]
+
+
+def test_a_child_imports_nothing_from_the_directory_in_which_it_starts(tmp_path: Path) -> None:
+    (tmp_path / "acp_proxy.py").write_text("raise SystemExit('a project was imported')")
+    done = subprocess.run([*child_command("acp_proxy"), "--version"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
