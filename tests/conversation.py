@@ -34,8 +34,10 @@ from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import (
     Acting,
+    AddAlias,
     AmendList,
     AmendTitles,
+    AnswerStatus,
     BeginTranscript,
     BeginTurn,
     CloseTranscript,
@@ -49,19 +51,17 @@ from acp_proxy.proxy.effects import (
     Forward,
     IdentifyAgent,
     ListSessions,
-    NoteAlias,
     ProtocolVersion,
     ReadPast,
     Recording,
     RecordLine,
     RecordNote,
     RecordUpdates,
+    ReserveOutput,
     SetArchived,
     SetTitle,
     StartReplay,
     StopReplay,
-    TakeOutput,
-    TellStatus,
     Warn,
     WriteToStderr,
 )
@@ -69,7 +69,7 @@ from acp_proxy.proxy.events import (
     AgentEnded,
     Event,
     LinesRead,
-    OutputTaken,
+    OutputReserved,
     PageEmptied,
     PastRead,
     ReplayEnded,
@@ -377,7 +377,7 @@ class Talk:
             self._check_parsed(passes, data)
         step = self._passed(Peer.AGENT, lines) or self._step(LinesRead(Peer.AGENT, lines))
         if passes is not None:
-            assert step.done == [Forward(Peer.CLIENT, data, first=True)]
+            assert step.done == [Forward(Peer.CLIENT, data, before_recording=True)]
             assert step.kept == _kept(RecordUpdates(passes, data))
         return step
 
@@ -389,7 +389,8 @@ class Talk:
         effects = parsed.handle(LinesRead(Peer.AGENT, framing.cut(data)))
         forwards = [effect for effect in effects if isinstance(effect, Forward)]
         assert all(
-            replace(forward, first=True) == Forward(Peer.CLIENT, forward.data, first=True) for forward in forwards
+            replace(forward, before_recording=True) == Forward(Peer.CLIENT, forward.data, before_recording=True)
+            for forward in forwards
         )
         assert b"".join(forward.data for forward in forwards) == data
         entries = [effect for effect in effects if not isinstance(effect, Forward)]
@@ -439,7 +440,7 @@ class Talk:
         wanted = replay.wanted
         comparison = self.stored.get(replay.session, Stored()).compared(wanted.updates)
         compared = comparison if wanted.compares else None
-        decision = choose_replay(compared, rule=rule or wanted.rule, shows=wanted.shows)
+        decision = choose_replay(compared, rule=rule or wanted.rule, shows_replay=wanted.shows_replay)
         told = [line(state) for state in states]
         unread = ReplayEnded(id, decision, None, told, brief, attached, is_unread=True)
         if not wanted.compares and not self.core.must_compare_again(unread):
@@ -450,7 +451,7 @@ class Talk:
         """Everything that waited for the client's output gets it, in order."""
         self.output_is_busy, step = False, Step()
         while self.wait_for_output:
-            step.add(self._step(OutputTaken(self.wait_for_output.pop(0))))
+            step.add(self._step(OutputReserved(self.wait_for_output.pop(0))))
         return step
 
     def agent_ends(self, how: str = "agent exited with status 17") -> Step:
@@ -574,12 +575,12 @@ class Talk:
                     return [refused]
                 self.archived = self.archived | {session} if is_archived else self.archived - {session}
                 return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), own=True)]
-            case TellStatus(asked, session, is_known, is_open):
+            case AnswerStatus(asked, session, is_known, is_open):
                 if (refused := self._refused(asked, session, is_known)) is not None:
                     return [refused]
                 answer = jsonrpc.result(asked, {"status": "open" if is_open else "saved"})
                 return [Forward(Peer.CLIENT, answer, own=True)]
-            case NoteAlias(session, alias):
+            case AddAlias(session, alias):
                 self.aliases[alias] = session
             case DeleteSession(session, asked):
                 self.stored[session] = Stored(deleted=True, has_transcript=False)
@@ -593,10 +594,10 @@ class Talk:
             case CloseTranscript(id):
                 found = self._replays.pop(id, None)
                 assert found is None or not found.is_started, f"the replay of {id} is under way"
-            case TakeOutput(id) if self.output_is_busy:
+            case ReserveOutput(id) if self.output_is_busy:
                 self.wait_for_output.append(id)
-            case TakeOutput(id):
-                return self._decide(OutputTaken(id), step)
+            case ReserveOutput(id):
+                return self._decide(OutputReserved(id), step)
             case Forward() | WriteToStderr() | Warn():
                 pass
             case _:
@@ -698,11 +699,11 @@ class _Rules:
                     self._deleted.add(session)
                 case FindSession(id, session):
                     self._opening[id] = session
-                case StartReplay(id, record=True):
+                case StartReplay(id, makes_record=True):
                     self._handed_over.add(self._opening[id])
                 case Forward(data=data, own=True):
                     assert data.endswith(b"\n"), "a message of ours ends its line"
-                case Forward(to, data, first=True):
+                case Forward(to, data, before_recording=True):
                     assert to is Peer.CLIENT, "only updates are forwarded before they are recorded"
                     assert all(map(_is_update, data.removesuffix(b"\n").split(b"\n"))), "and nothing else"
                 case _:

@@ -71,7 +71,7 @@ def choose_replay(
     comparison: Comparison | None,
     *,
     rule: Rule | None = None,
-    shows: bool = True,
+    shows_replay: bool = True,
     already_sent: bool = False,
     cancelled: bool = False,
     has_transcript: bool = True,
@@ -81,7 +81,7 @@ def choose_replay(
 
     ``comparison``: None if there is nothing to compare, since the agent resumes and replays nothing.
     ``rule``: the one that was known before the agent answered: handed over, or asked for.
-    ``shows``: False for a resume, after which the client gets no replay.
+    ``shows_replay``: False for a resume, after which the client gets no replay.
     ``already_sent``: the client got what the agent sent before its answer: the plan says so (a fork, a load in a turn),
     too much waited, or a prompt came. ``cancelled``: the client has cancelled the load.
     ``has_transcript``: False if the store has none. ``unreadable``: it has one, but that cannot be read.
@@ -102,7 +102,7 @@ def choose_replay(
         found = Rule.NOTHING_REPLAYED
     else:
         found = _compare(comparison)
-    return Decision(found.shows if shows else Shown.NOTHING, found)
+    return Decision(found.shows if shows_replay else Shown.NOTHING, found)
 
 
 def _compare(comparison: Comparison) -> Rule:

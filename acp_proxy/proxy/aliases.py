@@ -73,7 +73,7 @@ class Aliases:
                 del self._agents[client]
 
 
-class ShownIds(Aliases):
+class CopyIds(Aliases):
     """The ids by which the client knows sessions that it opened by the agent's id, where a session of ours continues.
 
     Each is a pair of ``Aliases``: our id, and the other one. What is sent to the client has the id that it used last.
@@ -84,33 +84,33 @@ class ShownIds(Aliases):
         session = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
         if session is not None and (ours := self.client_of(session)) is not None:
             self.add(ours, session)
-        elif session is not None and self.shown(session) is not None:
+        elif session is not None and self.find_client_id(session) is not None:
             self.add(session, session)
         return self.to_client(line, message)
 
-    def shown(self, session: str) -> str | None:
+    def find_client_id(self, session: str) -> str | None:
         """The id by which the client knows our session now, if that is another one."""
         shown = self._agents.get(session)
         return shown if shown != session else None
 
     def rename_effects(self, effects: list[Effect]) -> list[Effect]:
         """The effects, with the client's ids in what is sent to it."""
-        return [self._with_shown(effect) for effect in effects] if self else effects
+        return [self._rename_effect(effect) for effect in effects] if self else effects
 
     @property
-    def ours(self) -> dict[str, str]:
+    def our_ids(self) -> dict[str, str]:
         """By the id that the client uses: our session, for those of which it uses another one."""
         return {shown: session for session, shown in self._agents.items() if shown != session}
 
-    def _with_shown(self, effect: Effect) -> Effect:
+    def _rename_effect(self, effect: Effect) -> Effect:
         match effect:
             case AmendTitles(data):
-                return replace(effect, data=self._shown_lines(data), ours=self.ours)
+                return replace(effect, data=self._rename_lines(data), our_ids=self.our_ids)
             case Forward(to, data) if to is Peer.CLIENT:
-                return replace(effect, data=self._shown_lines(data))
+                return replace(effect, data=self._rename_lines(data))
         return effect
 
-    def _shown_lines(self, data: bytes) -> bytes:
+    def _rename_lines(self, data: bytes) -> bytes:
         return b"".join(self.to_agent(line, jsonrpc.read_message(line)) for line in framing.cut(data))
 
 

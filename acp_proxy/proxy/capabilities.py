@@ -67,8 +67,8 @@ class Offer(Struct, frozen=True):
     ``name``, ``release``: its name and version. ``directories``: it supports additional directories.
     ``has_sessions``: False if it says that it serves no sessions. ``store``: the id of the store into which an
     acp-proxy nearer to the agent records, if that is part of a chain.
-    ``starts_servers``: it starts MCP servers. ``takes``: the types of content blocks that it takes in a prompt, beside
-    those that every agent takes.
+    ``starts_servers``: it starts MCP servers. ``accepted_content``: the types of content blocks that it takes in a
+    prompt, beside those that every agent takes.
     """
 
     version: object
@@ -79,7 +79,7 @@ class Offer(Struct, frozen=True):
     has_sessions: bool = True
     store: str | None = None
     starts_servers: bool = True
-    takes: frozenset[str] = frozenset()
+    accepted_content: frozenset[str] = frozenset()
 
     @property
     def dialect(self) -> Dialect | None:
@@ -148,7 +148,7 @@ def read_offer(result: object) -> Offer:
         has_sessions=has_sessions,
         store=acp.text(acp.member(acp.member(capabilities, "_meta"), _MARK), "store"),
         starts_servers=form.starts_servers(sessions),
-        takes=frozenset(type for type, name in _TAKEN.items() if acp.offers(prompts, name)),
+        accepted_content=frozenset(type for type, name in _TAKEN.items() if acp.offers(prompts, name)),
     )
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
 from acp_proxy.proxy import capabilities, handover, session_index, session_list
-from acp_proxy.proxy.aliases import Aliases, ShownIds
+from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Service, Settings
 from acp_proxy.proxy.effects import (
     DecideLater,
@@ -29,7 +29,7 @@ from acp_proxy.proxy.events import (
     Event,
     LinesRead,
     LineTooLong,
-    OutputTaken,
+    OutputReserved,
     PageEmptied,
     PastRead,
     ReplayEnded,
@@ -60,17 +60,17 @@ class Connection:
         self._service = Service(settings.modes, is_wanted=settings.records and settings.serves)
         self._held_entries = HeldEntries()
         self._aliases = Aliases()
-        self._shown_ids = ShownIds()
+        self._copy_ids = CopyIds()
         self._handovers = Handovers()
         self._machine = LoadMachine(self._log, self._aliases, self._handovers)
         self._message_log = MessageLog(self._open_requests, self._log, self._machine.open_loads.is_in_question)
         self._lookups = Lookups(
-            self._service, self._open_requests, self._log, self._machine, self._aliases, self._shown_ids
+            self._service, self._open_requests, self._log, self._machine, self._aliases, self._copy_ids
         )
         self._unstable_methods = UnstableMethods(
             self._service, self._open_requests, self._log, self._machine, self._aliases
         )
-        self._said_crowded = False
+        self._has_warned_crowded = False
         self._negotiation = Negotiation(settings, self._service, self._log, self._held_entries, self._machine)
         self.pass_through = PassThrough(
             self._log,
@@ -80,8 +80,8 @@ class Connection:
             self._handovers,
             self._held_entries,
             self._aliases,
-            self._shown_ids,
-            self._lookups.shown,
+            self._copy_ids,
+            self._lookups.uncopied,
         )
         """Lets lines pass without ``handle``."""
 
@@ -114,22 +114,24 @@ class Connection:
             case LineTooLong(peer, beginning):
                 effects = self._note_gap(peer, beginning)
             case SessionFound():
-                effects = self._lookups.take_found(event)
+                effects = self._lookups.handle_found(event)
             case ReplayEnded():
-                effects = self._machine.take_replay_end(event)
+                effects = self._machine.handle_replay_end(event)
             case PastRead():
-                effects = self._machine.take_comparison(event)
-            case OutputTaken(request):
-                effects = self._machine.take_output(request)
+                effects = self._machine.handle_comparison(event)
+            case OutputReserved(request):
+                effects = self._machine.handle_reserved_output(request)
             case PageEmptied():
                 effects = self._unstable_methods.ask_next_page(event)
             case AgentEnded(how):
                 effects = self._end(how)
         if not self._held_entries.is_named:
             effects = self._held_entries.hold_unnamed(effects)
-        effects = self._shown_ids.rename_effects(self._lookups.shown.hold(self._unstable_methods.amend_titles(effects)))
-        if self._log.is_crowded and not self._said_crowded:
-            self._said_crowded = True
+        effects = self._copy_ids.rename_effects(
+            self._lookups.uncopied.hold(self._unstable_methods.amend_titles(effects))
+        )
+        if self._log.is_crowded and not self._has_warned_crowded:
+            self._has_warned_crowded = True
             effects.append(
                 Warn(
                     f"the agent has named more than {STRANGERS:,} sessions that were not opened here; "
@@ -154,8 +156,8 @@ class Connection:
         effects: list[Effect] = []
         for at, line in enumerate(lines, 1):
             line, message = self._negotiation.read(line)
-            if self._shown_ids:
-                line, message = self._negotiation.read(self._shown_ids.from_client(line, message))
+            if self._copy_ids:
+                line, message = self._negotiation.read(self._copy_ids.from_client(line, message))
             if unread := self._compare_first(message):
                 return [*effects, *unread, DecideLater(Peer.CLIENT, lines[at - 1 :])]
             effects += self._held_entries.hold_unnamed(self._decide_client_message(line, message))
@@ -176,7 +178,7 @@ class Connection:
             return ours
         effects = self._settle(message)
         if isinstance(message, Request) and message.method == acp.INITIALIZE:
-            self._negotiation.take_request(message.params)
+            self._negotiation.handle_initialize(message.params)
         effects += [*self._message_log.record(Peer.CLIENT, message), Forward(Peer.AGENT, self._to_agent(line, message))]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
             effects += self._machine.cancel(message)
@@ -190,7 +192,7 @@ class Connection:
             return []
         if message.method == acp.PROMPT:
             return self._machine.prompt(session, message)
-        begins_turn = message.method == acp.STEERING and not self._log.is_live(session)
+        begins_turn = message.method == acp.STEERING and not self._log.is_in_turn(session)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
         return self._machine.close(session) if ends else []
 
@@ -252,17 +254,17 @@ class Connection:
                 while at < count and self.pass_through.find_session(lines[at]) == session:
                     at += 1
                 data = b"".join(lines[first:at])
-                effects += [Forward(Peer.CLIENT, data, first=True), RecordUpdates(session, data)]
+                effects += [Forward(Peer.CLIENT, data, before_recording=True), RecordUpdates(session, data)]
                 continue
             if self._aliases:
                 line = self._aliases.to_client(line, jsonrpc.read_message(line))
-            effects += self._held_entries.hold_unnamed(self._take_agent_line(line, jsonrpc.read_message(line)))
+            effects += self._held_entries.hold_unnamed(self._handle_agent_line(line, jsonrpc.read_message(line)))
             self.pass_through.forget()
             if effects and isinstance(next := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, *lines[at:]])]
         return effects
 
-    def _take_agent_line(self, line: bytes, message: Message) -> list[Effect]:
+    def _handle_agent_line(self, line: bytes, message: Message) -> list[Effect]:
         effects = self._release_held(message) if self._handovers.is_holding else []
         if effects and isinstance(next := effects[-1], DecideLater):
             return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, line])]
@@ -284,7 +286,7 @@ class Connection:
         for at, line in enumerate(lines, 1):
             message = jsonrpc.read_message(line)
             if isinstance(message, Notification):
-                effects += self._take_known_update(acp.session_id(message.params), line, message)
+                effects += self._handle_known_update(acp.session_id(message.params), line, message)
             if effects and isinstance(next := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, *lines[at:]])]
         return effects
@@ -294,9 +296,9 @@ class Connection:
             case Opaque(is_json=False):
                 return [WriteToStderr(line)]
             case Notification(method=acp.UPDATE, params=params):
-                return self._take_update(line, message, acp.session_id(params))
+                return self._handle_update(line, message, acp.session_id(params))
             case Response():
-                return self._take_response(line, message)
+                return self._handle_response(line, message)
             case Request(params=params):
                 session = acp.session_id(params)
                 effects: list[Effect] = [
@@ -330,7 +332,7 @@ class Connection:
         """Send the title made from the prompts, as ``_title_line`` has it."""
         return [effect for line in self._title_line(session) for effect in self._machine.send(session, line)]
 
-    def _take_update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
+    def _handle_update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
         if session is not None and self._may_be_opened_for_us(session):
             is_clients = self._open_requests.is_open(
                 Peer.CLIENT, acp.NEW, acp.FORK
@@ -344,33 +346,33 @@ class Connection:
             said = self._handovers.cut_record(session, line, message)
             if said != [line]:
                 return self._decide_released(said)
-        return self._take_known_update(session, line, message)
+        return self._handle_known_update(session, line, message)
 
-    def _take_known_update(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
+    def _handle_known_update(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
         """An update of which it is known that it is no record's."""
         state = self._negotiation.dialect.read_state(acp.member(message.params, "update"))
         if session is not None and state is not None:
-            return self._take_state(session, state, line, message)
+            return self._handle_state(session, state, line, message)
         return self._send_update(session, line, message)
 
     def _send_update(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:
         load = self._machine.open_loads.current(session) if session is not None else None
         if load is not None:
-            return self._machine.take_update(load, line, message)
-        return [Forward(Peer.CLIENT, line, first=True), *self._message_log.record(Peer.AGENT, message)]
+            return self._machine.handle_update(load, line, message)
+        return [Forward(Peer.CLIENT, line, before_recording=True), *self._message_log.record(Peer.AGENT, message)]
 
-    def _take_state(self, session: str, state: str, line: bytes, message: Notification) -> list[Effect]:
+    def _handle_state(self, session: str, state: str, line: bytes, message: Notification) -> list[Effect]:
         """The agent says that it works on a session, or that nothing is under way, which ends turns."""
         if state == versions.BUSY:
             self._log.begin_work(session)
             return self._send_update(session, line, message)
-        was_live = self._log.is_live(session)
-        waited = self._machine.send_waiting_in_turn(session) if was_live else []
+        was_in_turn = self._log.is_in_turn(session)
+        waited = self._machine.send_waiting_in_turn(session) if was_in_turn else []
         ended = self._log.end_work(session)
         titled = self._send_title(session) if ended else []
         delivered = self._machine.complete_handover(session, None, succeeded=state == versions.IDLE) if ended else []
         effects = [*waited, *titled, *self._send_update(session, line, message), *ended, *delivered]
-        return [*effects, *self._machine.end_turn(session)] if was_live else effects
+        return [*effects, *self._machine.end_turn(session)] if was_in_turn else effects
 
     def _may_be_opened_for_us(self, session: str) -> bool:
         if not self._handovers.is_asking:
@@ -381,18 +383,18 @@ class Connection:
         """Decide on the updates that waited for the id of a session opened for acp-proxy."""
         return self._agent_lines(self._handovers.unnamed.release(self._aliases))
 
-    def _take_response(self, line: bytes, message: Response) -> list[Effect]:
+    def _handle_response(self, line: bytes, message: Response) -> list[Effect]:
         if (load := self._handovers.take_asked(message.id)) is not None:
-            return [*self._machine.take_new_session(load, line, message), *self._release_unnamed()]
-        if (ours := self._unstable_methods.take_response(line, message)) is not None:
+            return [*self._machine.handle_new_session(load, line, message), *self._release_unnamed()]
+        if (ours := self._unstable_methods.handle_response(line, message)) is not None:
             return ours
         found = self._open_requests.take(Peer.CLIENT, message.id)
         if found is None:
             return [Forward(Peer.CLIENT, line)]
         if (load := self._machine.open_loads.of(found.request)) is not None:
-            return [*self._machine.take_answer(load, line, message), *self._message_log.release_waiting()]
+            return [*self._machine.handle_answer(load, line, message), *self._message_log.release_waiting()]
         if found.request.method == acp.PROMPT and found.session is not None:
-            return self._take_prompt_answer(found, found.session, line, message)
+            return self._handle_prompt_answer(found, found.session, line, message)
         fork = acp.session_id(message.result) if found.request.method == acp.FORK else None
         waiting = self._log.take_waiting(fork) if fork is not None else []
         effects: list[Effect] = [*self._message_log.record_answer(found, message)]
@@ -400,7 +402,7 @@ class Connection:
         is_amended = service.amends and self._log.records
         match found.request.method:
             case acp.INITIALIZE:
-                return effects + self._negotiation.take_answer(line, message)
+                return effects + self._negotiation.handle_offer(line, message)
             case acp.FORK if fork is not None and self._log.records:
                 self._machine.add_fork(found.request, fork, waiting)
             case acp.LIST if capabilities.LIST not in self._service.ours and is_amended and message.error is None:
@@ -412,10 +414,10 @@ class Connection:
                 effects += self._log.delete(found.session)
                 effects += [*self._machine.forget_session(found.session), DeleteSession(found.session)]
             case method if method in session_index.METHODS and message.error is None and self._log.records:
-                return [*effects, *self._take_index_answer(line, found, message)]
+                return [*effects, *self._handle_index_answer(line, found, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
 
-    def _take_index_answer(self, line: bytes, found: OpenRequest, message: Response) -> list[Effect]:
+    def _handle_index_answer(self, line: bytes, found: OpenRequest, message: Response) -> list[Effect]:
         """An answer that may be about the agent's index of sessions."""
         offers = self._service.native | self._service.index
         if found.session is not None:
@@ -435,9 +437,11 @@ class Connection:
         )
         if page is None:
             return None
-        return replace(page, ours=self._shown_ids.ours, directories=service.directories, continues=service.continues)
+        return replace(
+            page, our_ids=self._copy_ids.our_ids, directories=service.directories, continues=service.continues
+        )
 
-    def _take_prompt_answer(self, found: OpenRequest, session: str, line: bytes, message: Response) -> list[Effect]:
+    def _handle_prompt_answer(self, found: OpenRequest, session: str, line: bytes, message: Response) -> list[Effect]:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
         id = found.request.id
         if self._negotiation.dialect.accepts(message):

@@ -1,7 +1,7 @@
 """What the core asks ``run`` to do. ``run`` performs effects in the order in which the core returns them.
 
-Effects for the transcript (``ForTranscript``) are written in exactly this order. A ``Forward`` with ``first`` may leave
-before the effects in front of it are written; everything else waits until they are.
+Effects for the transcript (``ForTranscript``) are written in exactly this order. A ``Forward`` with
+``before_recording`` may leave before the effects in front of it are written; everything else waits until they are.
 """
 
 from collections.abc import Mapping
@@ -114,12 +114,12 @@ class ForgetSession(ForTranscript, frozen=True):
 class Forward(Struct, frozen=True):
     """Send bytes to a peer.
 
-    ``first``: do not wait for the transcript. ``own``: a message from acp-proxy.
+    ``before_recording``: do not wait for the transcript. ``own``: a message from acp-proxy.
     """
 
     to: Peer
     data: bytes
-    first: bool = False
+    before_recording: bool = False
     own: bool = False
 
 
@@ -160,8 +160,8 @@ class AmendList(Struct, frozen=True):
     ``titles``: sessions without a title get the one that acp-proxy would list. ``joins``: this is the first page, which
     sessions join that only acp-proxy can list: those of the directory ``cwd``, if it is given. ``continues``: copies
     and other agents' sessions too. ``of_index``: the agent has archived sessions itself, and its rows say which.
-    ``within``: the line's member that has the sessions. ``renamed``, ``ours``: as for ``AmendTitles``. ``wanted``: the
-    ids that the client asked for, which join if only acp-proxy knows them.
+    ``within``: the line's member that has the sessions. ``renamed``, ``our_ids``: as for ``AmendTitles``. ``wanted``:
+    the ids that the client asked for, which join if only acp-proxy knows them.
     """
 
     raw: bytes
@@ -176,7 +176,7 @@ class AmendList(Struct, frozen=True):
     of_index: bool = False
     within: str = "result"
     renamed: frozenset[str] = frozenset()
-    ours: Mapping[str, str] = _NOTHING
+    our_ids: Mapping[str, str] = _NOTHING
     wanted: tuple[str, ...] = ()
 
 
@@ -184,12 +184,12 @@ class AmendTitles(Struct, frozen=True):
     """Send the agent's updates to the client, with the user's titles in place of the agent's. ``data``: lines.
 
     ``renamed``: sessions that the agent is giving a new title of the user's, and perhaps tells before it answers.
-    ``ours``: by an id that the lines have: our session, where that has another one.
+    ``our_ids``: by an id that the lines have: our session, where that has another one.
     """
 
     data: bytes
     renamed: frozenset[str] = frozenset()
-    ours: Mapping[str, str] = _NOTHING
+    our_ids: Mapping[str, str] = _NOTHING
 
 
 class SetTitle(Struct, frozen=True):
@@ -224,7 +224,7 @@ class FollowAgent(Struct, frozen=True):
     is_archived: bool | None = None
 
 
-class TellStatus(Struct, frozen=True):
+class AnswerStatus(Struct, frozen=True):
     """Answer ``session/status``. ``is_known``: as for ``SetTitle``. ``is_open``: the session is open here."""
 
     request: RequestId
@@ -240,7 +240,7 @@ class DeleteSession(Struct, frozen=True):
     request: RequestId | None = None
 
 
-class NoteAlias(Struct, frozen=True):
+class AddAlias(Struct, frozen=True):
     """A session continues in the agent's session ``alias``, which no list shows any more."""
 
     session: str
@@ -251,13 +251,13 @@ class FindSession(Struct, frozen=True):
     """Look a session up before the agent is asked to open or delete it. The event ``SessionFound`` follows.
 
     ``only_here``: only acp-proxy can show the session, so the index is asked even if the transcript is missing.
-    ``shown``: the id by which the client knows it, if that is another one.
+    ``client_id``: the id by which the client knows it, if that is another one.
     """
 
     request: RequestId
     session: str
     only_here: bool = True
-    shown: str | None = None
+    client_id: str | None = None
 
 
 class DecideLater(Struct, frozen=True):
@@ -286,26 +286,26 @@ class StartReplay(Struct, frozen=True):
     ``updates``: lines of conversation updates, each with whether it came after an answer of the agent.
     ``compares``: compare them with the transcript, even if there are none.
     ``rule``: the rule, if it is decided already; else ``choose_replay`` decides.
-    ``shows``: False if the client gets no replay at all.
-    ``record``: make the record of a handover, of everything up to the prompt ``before``.
-    ``lacking``: only of what the agent's session lacks, since other machines recorded it.
+    ``shows_replay``: False if the client gets no replay at all.
+    ``makes_record``: make the record of a handover, of everything up to the prompt ``before``.
+    ``only_lacking``: only of what the agent's session lacks, since other machines recorded it.
     ``titles``: also send the title made from the prompts.
     ``kinds``: the optional kinds of updates that the client understands. ``protocol``: the protocol's version.
-    ``takes``: the types of content blocks that may be attached to the record.
+    ``accepted_content``: the types of content blocks that may be attached to the record.
     """
 
     request: RequestId
     updates: tuple[tuple[bytes, bool], ...] = ()
     compares: bool = False
     rule: Rule | None = None
-    shows: bool = True
-    record: bool = False
-    lacking: bool = False
+    shows_replay: bool = True
+    makes_record: bool = False
+    only_lacking: bool = False
     before: RequestId | None = None
     titles: bool = True
     kinds: frozenset[str] = frozenset()
     protocol: int = 1
-    takes: frozenset[str] = frozenset()
+    accepted_content: frozenset[str] = frozenset()
 
 
 class StopReplay(Struct, frozen=True):
@@ -320,8 +320,8 @@ class CloseTranscript(Struct, frozen=True):
     request: RequestId
 
 
-class TakeOutput(Struct, frozen=True):
-    """Reserve the client's output; the event ``OutputTaken`` follows.
+class ReserveOutput(Struct, frozen=True):
+    """Reserve the client's output; the event ``OutputReserved`` follows.
 
     The answer to a cancelled load and the lines that waited for it are then sent before anything else, so that nothing
     from the agent overtakes them.
@@ -353,15 +353,15 @@ Acting = (
     | SetTitle
     | SetArchived
     | FollowAgent
-    | TellStatus
+    | AnswerStatus
     | DeleteSession
-    | NoteAlias
+    | AddAlias
     | FindSession
     | DecideLater
     | ReadPast
     | StartReplay
     | StopReplay
     | CloseTranscript
-    | TakeOutput
+    | ReserveOutput
 )
 Effect = Recording | Acting

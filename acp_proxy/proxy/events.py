@@ -78,8 +78,8 @@ class PastRead(Struct, frozen=True):
     comparison: Comparison | None
 
 
-class OutputTaken(Struct, frozen=True):
-    """The client's output is reserved: the answer to ``TakeOutput``."""
+class OutputReserved(Struct, frozen=True):
+    """The client's output is reserved: the answer to ``ReserveOutput``."""
 
     request: RequestId
 
@@ -101,4 +101,4 @@ class AgentEnded(Struct, frozen=True):
     how: str
 
 
-Event = LinesRead | LineTooLong | SessionFound | ReplayEnded | PastRead | OutputTaken | PageEmptied | AgentEnded
+Event = LinesRead | LineTooLong | SessionFound | ReplayEnded | PastRead | OutputReserved | PageEmptied | AgentEnded

@@ -34,18 +34,18 @@ class Negotiation:
             return line, message
         return given, self.dialect.read_as_v1(jsonrpc.read_message(given))
 
-    def take_request(self, params: object) -> None:
+    def handle_initialize(self, params: object) -> None:
         """The client has sent ``initialize`` with these parameters."""
         self._initialize = params
 
-    def take_answer(self, line: bytes, message: Response) -> list[Effect]:
+    def handle_offer(self, line: bytes, message: Response) -> list[Effect]:
         """The agent has answered it."""
         if message.error is not None:
             return [Forward(Peer.CLIENT, line)]
         offer = capabilities.read_offer(message.result)
         service = self._service
         service.native, service.directories = offer.native, offer.directories
-        self._machine.takes = offer.takes
+        self._machine.accepted_content = offer.accepted_content
         service.is_known = service.titles = False
         service.index = frozenset()
         self._recall = ()

@@ -6,7 +6,7 @@ it. Whatever is not recognised here goes to ``Connection.handle``, which would d
 
 from acp_proxy.protocol import acp, framing, jsonrpc
 from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Response
-from acp_proxy.proxy.aliases import Aliases, ShownIds
+from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.handover import SESSION_INFO, Handovers
 from acp_proxy.proxy.load.machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequests
@@ -43,8 +43,8 @@ class PassThrough:
         handovers: Handovers,
         held_entries: HeldEntries,
         aliases: Aliases,
-        shown_ids: ShownIds,
-        shown: UncopiedSessions,
+        copy_ids: CopyIds,
+        uncopied: UncopiedSessions,
     ) -> None:
         self._log = log
         self._open_requests = open_requests
@@ -53,8 +53,8 @@ class PassThrough:
         self._handovers = handovers
         self._held_entries = held_entries
         self._aliases = aliases
-        self._shown_ids = shown_ids
-        self._shown = shown
+        self._copy_ids = copy_ids
+        self._uncopied = uncopied
         self._session = ""
         """The session updated last."""
         self._prefix = acp.UPDATE_PREFIX + b'"'
@@ -91,7 +91,7 @@ class PassThrough:
         only if they mean nothing here at all, since each may depend on the one before.
         """
         # Lines whose ids the other side knows by another name are rewritten, so they are parsed.
-        if self._aliases or self._shown_ids:
+        if self._aliases or self._copy_ids:
             return False
         # What the agent sends while a session is opened may have to wait behind that.
         if peer is Peer.AGENT and self._machine.open_loads:
@@ -131,8 +131,8 @@ class PassThrough:
             # a tool call may show one, and then its output is noted.
             and self._log.needs_no_parsing(session)
             and self._aliases.client_of(session) is None  # else the client knows it by another id
-            and self._shown_ids.shown(session) is None
-            and not self._shown.holds(session)  # another agent's, which gets a transcript when it is prompted
+            and self._copy_ids.find_client_id(session) is None
+            and not self._uncopied.holds(session)  # another agent's, which gets a transcript when it is prompted
             and not self._handovers.may_repeat_record(
                 session
             )  # it may repeat the record, which the client must not see

@@ -102,7 +102,7 @@ def amend_rows(
     made: Mapping[str, str] | None = None,
     of_index: bool = False,
     within: str = "result",
-    ours: Mapping[str, str] = MappingProxyType({}),
+    our_ids: Mapping[str, str] = MappingProxyType({}),
     shown: Callable[[str], str] | None = None,
 ) -> bytes:
     """The agent's list without hidden sessions, with the user's titles, and without titles that the agent has made from
@@ -112,8 +112,8 @@ def amend_rows(
     omitted if the user gave no titles. ``archived``: the ids of archived sessions, if each session must say whether it
     is archived; ``only``: leave all others out. ``made``: titles by session id, for sessions that have no other.
     ``of_index``: other sessions may be archived too, where the agent says so (``INDEX_MARK``). ``within``: the line's
-    member that has the list. ``ours``: by the agent's id: our session, where that has another; all but ``hidden`` are
-    about that. ``shown``: returns the client's id of a session. Raises ValueError.
+    member that has the list. ``our_ids``: by the agent's id: our session, where that has another; all but ``hidden``
+    are about that. ``shown``: returns the client's id of a session. Raises ValueError.
     """
     is_needed = hidden or title_of is not None or archived is not None or made or RECORD_MARK in raw
     sessions = _sessions(raw, within) if is_needed else []
@@ -126,7 +126,7 @@ def amend_rows(
     ]
     gone = [id in hidden or out for id, out in zip(ids, kept_out, strict=True)]
     new = [
-        _changes(item, ours.get(id, id), title_of, archived, made or {}, of_index=of_index) if id is not None else {}
+        _changes(item, our_ids.get(id, id), title_of, archived, made or {}, of_index=of_index) if id is not None else {}
         for id, item in zip(ids, sessions, strict=True)
     ]
     for id, changes in zip(ids, new, strict=True):

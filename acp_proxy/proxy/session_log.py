@@ -76,7 +76,7 @@ class SessionState:
         self.deleted = False
         self.is_open = False
         """Whether the agent has it in memory: it was opened or prompted here, and not closed since."""
-        self.untold = False
+        self.lacks_title = False
         """Whether it is new and the client has no title of it yet."""
         self.titles = Titles()
         self.terminals = SessionTerminals()
@@ -97,16 +97,16 @@ class SessionLog:
         self._waiting: dict[str, list[tuple[bytes, object]]] = {}
         self._waiting_size = 0
 
-    def is_live(self, session: str) -> bool:
+    def is_in_turn(self, session: str) -> bool:
         """Whether a prompt of this session has no answer yet."""
         return session in self.sessions and bool(self.sessions[session].prompts)
 
-    def is_live_when_opened(self, session: str) -> bool:
+    def is_in_turn_when_opened(self, session: str) -> bool:
         """Whether a turn is under way as the client opens the session. Cancelled prompts stop counting now."""
-        if self.is_live(session):
+        if self.is_in_turn(session):
             known = self.sessions[session]
             known.prompts = [prompt for prompt in known.prompts if not prompt.cancelled]
-        return self.is_live(session)
+        return self.is_in_turn(session)
 
     def cancel(self, session: str | None) -> None:
         """The client cancels the session's turn."""
@@ -196,15 +196,15 @@ class SessionLog:
     def take_title(self, session: str) -> str | None:
         """The title made from a new session's prompts, if the client has none yet. Returned once."""
         known = self.sessions.get(session)
-        if known is None or known.deleted or not known.untold:
+        if known is None or known.deleted or not known.lacks_title:
             return None
-        known.untold = False
+        known.lacks_title = False
         return known.titles.best
 
     def note_title(self, session: str, update: object) -> None:
         """The agent has sent a ``session_info_update``, which may contain a title."""
         if acp.text(update, "title") is not None and session in self.sessions:
-            self.sessions[session].untold = False
+            self.sessions[session].lacks_title = False
 
     def _open(
         self,
@@ -225,7 +225,7 @@ class SessionLog:
         known, forgotten = self._enter(session, len(cwd or "") + sum(map(len, directories)))
         known.cwd, known.directories = cwd, directories
         if method == acp.NEW:
-            known.deleted, known.untold, known.titles = False, True, Titles()
+            known.deleted, known.lacks_title, known.titles = False, True, Titles()
         elif method == acp.FORK:
             known.deleted = False
         elif known.deleted:
@@ -286,7 +286,7 @@ class SessionLog:
     def record_prompt(self, session: str, raw: bytes, blocks: object, id: RequestId | None = None) -> list[Recording]:
         """Record a prompt, which begins a turn and revives a deleted session. ``blocks``: its content blocks."""
         begun = self._begin_turn(session, id)
-        if begun and (known := self.sessions[session]).untold:
+        if begun and (known := self.sessions[session]).lacks_title:
             known.titles.consider(blocks)
         return [*begun, RecordLine(session, Peer.CLIENT, raw)] if begun else []
 
@@ -295,7 +295,7 @@ class SessionLog:
         if not self.records or self.is_deleted(session):
             return []
         effects = [*self._begin(session), RecordLine(session, Peer.CLIENT, raw)]
-        return effects if self.is_live(session) else [*effects, EndTurn(session)]
+        return effects if self.is_in_turn(session) else [*effects, EndTurn(session)]
 
     def _begin_turn(self, session: str, id: RequestId | None) -> list[Recording]:
         if not self.records:
@@ -383,7 +383,7 @@ class SessionLog:
     def answer_terminal(self, session: str, method: str, params: object, result: object) -> None:
         """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
         if session in self.sessions:
-            self._terminals.take_answer(self.sessions[session].terminals, method, params, result)
+            self._terminals.handle_answer(self.sessions[session].terminals, method, params, result)
 
     def release_terminal(self, session: str, params: object) -> list[Recording]:
         """The agent has released a terminal: note its last state."""
@@ -621,7 +621,7 @@ class UncopiedSessions:
     def __init__(self) -> None:
         self._held: dict[str, list[Effect]] = {}
 
-    def show(self, session: str) -> None:
+    def add(self, session: str) -> None:
         """The client opens a session that has no copy yet."""
         self._held.setdefault(session, [])
 

@@ -64,7 +64,7 @@ class Terminals:
     def __init__(self) -> None:
         self._shown_size = 0
 
-    def take_answer(self, known: SessionTerminals, method: str, params: object, result: object) -> None:
+    def handle_answer(self, known: SessionTerminals, method: str, params: object, result: object) -> None:
         """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
         terminals, running = known.open, known.running
         if method == acp.TERMINAL_CREATE:
@@ -78,12 +78,12 @@ class Terminals:
         if (found := terminals.get(id) or running.get(id)) is None:
             return
         if method == acp.TERMINAL_OUTPUT:
-            self._take_output(found, result)
+            self._reserve_output(found, result)
         elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
             found.exit_status = _exit_status({key: result.get(key) for key in ("exitCode", "signal")})
             found.has_news = True
 
-    def _take_output(self, found: Terminal, result: object) -> None:
+    def _reserve_output(self, found: Terminal, result: object) -> None:
         if (output := acp.text(result, "output")) is None:
             return
         self._shown_size -= len(found.output or "")

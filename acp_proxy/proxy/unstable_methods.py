@@ -16,7 +16,7 @@ from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
 from acp_proxy.proxy import session_index
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, LIST, STATUS, TITLE, Service
-from acp_proxy.proxy.effects import AmendList, AmendTitles, Effect, Forward, SetArchived, SetTitle, TellStatus
+from acp_proxy.proxy.effects import AmendList, AmendTitles, AnswerStatus, Effect, Forward, SetArchived, SetTitle
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.handover import OWN_IDS
 from acp_proxy.proxy.load.machine import LoadMachine
@@ -77,7 +77,7 @@ class UnstableMethods:
                 return [SetArchived(request.id, session, self._knows(session), False)]
             case acp.STATUS if STATUS in ours:
                 session = acp.required_text(request.params, "sessionId")
-                return [TellStatus(request.id, session, self._knows(session), self._log.is_open(session))]
+                return [AnswerStatus(request.id, session, self._knows(session), self._log.is_open(session))]
             case acp.LIST if LIST not in ours and (ARCHIVE in ours or self._has_index):
                 self.archive_filter(request.params)
                 self._open_requests.add(Peer.CLIENT, request, None, whole=True)
@@ -151,7 +151,7 @@ class UnstableMethods:
         self._pages[id] = page
         return [Forward(Peer.AGENT, line, own=True)]
 
-    def take_response(self, line: bytes, message: Response) -> list[Effect] | None:
+    def handle_response(self, line: bytes, message: Response) -> list[Effect] | None:
         """The effects of the agent's answer to a request of acp-proxy's for a draft; None for all other answers."""
         if message.id is None:
             return None
@@ -193,7 +193,7 @@ class UnstableMethods:
         if not self._log.is_open(session):
             return [archives]
         effects: list[Effect] = [*self._machine.close(session)]
-        if self._log.is_live(session):
+        if self._log.is_in_turn(session):
             self._log.cancel(session)
             effects.append(self._to_agent(jsonrpc.notification(acp.CANCEL, {"sessionId": session})))
         if CLOSE not in self._service.native or len(self._closing) >= AT_ONCE:

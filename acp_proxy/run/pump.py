@@ -80,7 +80,7 @@ class Pump:
                 continue
             if not data:
                 break
-            self._take(data, may_pass=not is_whole)
+            self._handle_data(data, may_pass=not is_whole)
             if framer.waiting > LINE_LIMIT:
                 self._pass_unread()
         if rest := framer.rest():
@@ -94,7 +94,7 @@ class Pump:
         self.is_reading = False
         return data
 
-    def _take(self, data: bytes, *, may_pass: bool = False) -> None:
+    def _handle_data(self, data: bytes, *, may_pass: bool = False) -> None:
         """Process the lines that the data of one read completes."""
         was_long = self._framer.waiting >= LONG_LINE
         lines = self._framer.take(data)
@@ -113,7 +113,7 @@ class Pump:
                 end = data.find(b"\n") + 1
                 write(data[:end] if end else data)
         if end:
-            self._take(data[end:])
+            self._handle_data(data[end:])
 
     def _perform(self, effects: Sequence[Acting]) -> None:
         """Perform what was decided, in order. What goes to a peer is recorded before, unless it may leave first."""
@@ -121,7 +121,7 @@ class Pump:
         is_recorded = False
         while todo:
             effect = todo.popleft()
-            if not (is_recorded or (isinstance(effect, Forward) and effect.first)):
+            if not (is_recorded or (isinstance(effect, Forward) and effect.before_recording)):
                 self._relay.flush()
                 is_recorded = True
             if more := self._relay.perform(effect):

@@ -25,8 +25,10 @@ from acp_proxy.proxy import session_list
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import (
     Acting,
+    AddAlias,
     AmendList,
     AmendTitles,
+    AnswerStatus,
     CloseTranscript,
     DecideLater,
     DeleteSession,
@@ -36,15 +38,13 @@ from acp_proxy.proxy.effects import (
     ForTranscript,
     Forward,
     ListSessions,
-    NoteAlias,
     ReadPast,
     RecordUpdates,
+    ReserveOutput,
     SetArchived,
     SetTitle,
     StartReplay,
     StopReplay,
-    TakeOutput,
-    TellStatus,
     Warn,
     WriteToStderr,
 )
@@ -53,7 +53,7 @@ from acp_proxy.proxy.events import (
     Event,
     LinesRead,
     LineTooLong,
-    OutputTaken,
+    OutputReserved,
     PastRead,
     ReplayEnded,
     SessionFound,
@@ -266,10 +266,10 @@ class Relay:
         try:
             return self._perform(effect)
         except ImportError as lost:
-            return self._instead(effect, errno_name(lost))
+            return self._replace_failed(effect, errno_name(lost))
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error: {type(bug).__name__}: {bug}")
-            return self._instead(effect, "ETIMEDOUT")
+            return self._replace_failed(effect, "ETIMEDOUT")
 
     def _perform(self, effect: Acting) -> list[Acting]:
         match effect:
@@ -290,13 +290,13 @@ class Relay:
                 return amended if isinstance(amended, list) else self._decide(amended)
             case AmendTitles():
                 return [Forward(Peer.CLIENT, self._require_store_requests().amend_titles(effect))]
-            case SetTitle() | SetArchived() | TellStatus():
+            case SetTitle() | SetArchived() | AnswerStatus():
                 self._require_store_requests().change(effect)
             case FollowAgent():
                 return self._require_store_requests().follow(effect)
             case DeleteSession(session, request):
                 self._require_store_requests().delete(session, request)
-            case NoteAlias(session, alias):
+            case AddAlias(session, alias):
                 self._require_store_requests().add_alias(session, alias)
             case FindSession():
                 return self._find(effect)
@@ -312,14 +312,14 @@ class Relay:
             case CloseTranscript(request):
                 if request in self._replays:
                     self._replays.pop(request).close()
-            case TakeOutput(request):
+            case ReserveOutput(request):
                 # On a separate thread: a line that passes unread and never ends may hold the client's output.
-                threading.Thread(target=self._take_output, args=(request,), name="take output", daemon=True).start()
+                threading.Thread(target=self._reserve_output, args=(request,), name="take output", daemon=True).start()
             case _:
                 assert_never(effect)
         return []
 
-    def _instead(self, effect: Acting, trouble: str) -> list[Acting]:
+    def _replace_failed(self, effect: Acting, trouble: str) -> list[Acting]:
         """The effects to perform in place of one that fails, so that nobody waits for an answer forever."""
         match effect:
             case FindSession(request):
@@ -328,7 +328,7 @@ class Relay:
                 return self._decide(PastRead(request, session, None))
             case AmendList(raw=data) | AmendTitles(data):
                 return [Forward(Peer.CLIENT, data)]
-            case SetTitle(request=request) | SetArchived(request=request) | TellStatus(request=request):
+            case SetTitle(request=request) | SetArchived(request=request) | AnswerStatus(request=request):
                 return [session_list.store_refusal(request, trouble)]
             case _:
                 return []
@@ -361,9 +361,9 @@ class Relay:
         if self._connection.holds_too_much:
             self._room.clear()
             self.pauses_agent = True
-        return self._acting(effects)
+        return self._record_and_filter(effects)
 
-    def _acting(self, effects: list[Effect]) -> list[Acting]:
+    def _record_and_filter(self, effects: list[Effect]) -> list[Acting]:
         """Pass effects for the transcript to the recorder, in order; returns the others."""
         acting: list[Acting] = []
         for effect in effects:
@@ -383,14 +383,14 @@ class Relay:
         from acp_proxy.run.replay_thread import Replay
         from acp_proxy.run.store_requests import look_up
 
-        recorder, request, shown = self._require_recorder(), wanted.request, wanted.shown or wanted.session
+        recorder, request, client_id = self._require_recorder(), wanted.request, wanted.client_id or wanted.session
         opened = look_up(recorder, wanted, self._require_store_requests().trouble_of_missing)
         if isinstance(opened, SessionFound):
             return self._decide(opened)
 
         def begin_replayer(start: StartReplay, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
             first = Replayer(
-                shown,
+                client_id,
                 run=recorder.run,
                 mode=self._replay.mode,
                 tool_limit=self._replay.tool_limit,
@@ -401,14 +401,14 @@ class Relay:
             )
             if start.protocol == V1:
                 return first
-            verbatim = V2Replayer(shown, run=recorder.run, also=opened.also)
+            verbatim = V2Replayer(client_id, run=recorder.run, also=opened.also)
             is_folded = self._replay.mode == "compact"
-            folding = V2Folder(shown, self._replay.tool_limit, page=FOLDED) if is_folded else None
-            return V2ClientReplayer(shown, first, verbatim, folding)
+            folding = V2Folder(client_id, self._replay.tool_limit, page=FOLDED) if is_folded else None
+            return V2ClientReplayer(client_id, first, verbatim, folding)
 
         def found(complete: bool) -> list[Acting]:
             self._replays[request] = Replay(
-                shown,
+                client_id,
                 opened.reading,
                 self._to_client,
                 self._end_replay,
@@ -459,9 +459,9 @@ class Relay:
         self._wake_recorder()
         return True
 
-    def _take_output(self, request: RequestId) -> None:
+    def _reserve_output(self, request: RequestId) -> None:
         with self._to_client.in_turn():
-            self._perform_locked(self._decide(OutputTaken(request)))
+            self._perform_locked(self._decide(OutputReserved(request)))
             self._wake_recorder()
 
     def _perform_locked(self, effects: list[Acting]) -> None:

@@ -79,8 +79,10 @@ class Replay:
     def start(self, wanted: StartReplay) -> None:
         """Start the thread."""
         self._wanted = wanted
-        begins = LACKING if wanted.lacking else INTRODUCTION
-        self._record = HandoverRecord(self._record_size, wanted.takes, begins) if wanted.record else None
+        begins = LACKING if wanted.only_lacking else INTRODUCTION
+        self._record = (
+            HandoverRecord(self._record_size, wanted.accepted_content, begins) if wanted.makes_record else None
+        )
         self._thread.start()
 
     def stop(self) -> None:
@@ -103,7 +105,7 @@ class Replay:
     def _run(self) -> None:
         wanted = self._wanted
         # What holds if the transcript cannot be read.
-        decision = choose_replay(None, rule=wanted.rule, shows=wanted.shows, unreadable=True)
+        decision = choose_replay(None, rule=wanted.rule, shows_replay=wanted.shows_replay, unreadable=True)
         replayer = self._begin_replayer(wanted, None)
         summary = Summary.begun(self._reading.header or Header(self._session, None, "", ""))
         comparison: Comparison | None = None
@@ -111,10 +113,10 @@ class Replay:
         try:
             comparison = self._compare() if wanted.compares else None
             replayer = self._begin_replayer(wanted, comparison)
-            decision = choose_replay(comparison, rule=wanted.rule, shows=wanted.shows)
+            decision = choose_replay(comparison, rule=wanted.rule, shows_replay=wanted.shows_replay)
             if decision.shows is Shown.TRANSCRIPT or self._records_replay:
                 was_sent = self._send_transcript(replayer, summary)
-            if wanted.protocol != V1 or wanted.lacking:
+            if wanted.protocol != V1 or wanted.only_lacking:
                 self._make_record()
         except OSError as problem:  # what could be read was sent; the agent has opened the session
             self._warn(f"a replay ended early: {errno_name(problem)}")
@@ -149,7 +151,7 @@ class Replay:
         """Send the transcript. Returns whether all of it was sent."""
         if isinstance(replayer, V2ClientReplayer) and self._wanted.rule is Rule.HANDED_OVER:
             begun = count_handovers(line.entry for line in self._read_lines() if isinstance(line, Line))
-            replayer.handovers = begun + self._wanted.record
+            replayer.handovers = begun + self._wanted.makes_record
         lines = self._read_lines()
         if self._reading.size > WIDE:
             self._client.widen()
@@ -169,11 +171,16 @@ class Replay:
     def _make_record(self) -> None:
         """Make the record of a handover, if it is wanted, from what a client of version 1 would see."""
         replayer = self._begin_replayer(replace(self._wanted, protocol=V1), None)
-        lines = self._read_lacking() if self._wanted.lacking else self._read_lines()
+        lines = self._read_lacking() if self._wanted.only_lacking else self._read_lines()
         for line in read_as_v1(lines) if self._record is not None else ():
             if not self._is_needed():
                 return
-            if self._record is not None and self._wanted.lacking and isinstance(line, Line) and line.entry is not None:
+            if (
+                self._record is not None
+                and self._wanted.only_lacking
+                and isinstance(line, Line)
+                and line.entry is not None
+            ):
                 self._record.note(line.entry)
             self._add_to_record(_replay_line(replayer, line))
         self._add_to_record(replayer.end())
@@ -193,7 +200,7 @@ class Replay:
     @property
     def _records_replay(self) -> bool:
         """Whether the record is of all that is replayed."""
-        return self._wanted.record and not self._wanted.lacking
+        return self._wanted.makes_record and not self._wanted.only_lacking
 
     def _read_lines(self) -> Iterable[Line | AlikeLines]:
         """The transcript, up to the prompt that the agent will get again."""
@@ -235,7 +242,7 @@ class Replay:
         for line in lines:
             if self._waiting and self._size + len(line) > FLUSH_SIZE:
                 self._flush()
-            if self._wanted.shows:
+            if self._wanted.shows_replay:
                 self._waiting.append(line)
                 self._size += len(line)
 

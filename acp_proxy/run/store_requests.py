@@ -24,13 +24,13 @@ from acp_proxy.proxy.effects import (
     Acting,
     AmendList,
     AmendTitles,
+    AnswerStatus,
     FindSession,
     FollowAgent,
     Forward,
     ListSessions,
     SetArchived,
     SetTitle,
-    TellStatus,
     Warn,
 )
 from acp_proxy.proxy.events import PageEmptied, SessionFound
@@ -161,7 +161,7 @@ class StoreRequests:
         """A line with rows of the agent's index, with the ids that the client knows, and with those rows that it asked
         for and only acp-proxy has. Raises OSError, ValueError, KeyError."""
         raw, within = page.raw, page.within
-        index = IndexRows(aliases, state.deleted_ids, frozenset({*page.wanted, *page.ours}))
+        index = IndexRows(aliases, state.deleted_ids, frozenset({*page.wanted, *page.our_ids}))
         untitled = [aliases.get(id, id) for id in session_list.find_untitled(raw, absent=page.titles, within=within)]
         # The agent's new session lacks a title that the user gave to the one before.
         users = {session: title for session in untitled if (title := state.find_title(session)) is not None}
@@ -173,7 +173,7 @@ class StoreRequests:
             made=self._find_titles(untitled) | users,
             of_index=True,
             within=within,
-            ours=aliases,
+            our_ids=aliases,
             shown=index.find_shown if aliases else None,
         )
         line = session_list.with_removed(line, within, index.find_removed) if aliases else line
@@ -202,14 +202,14 @@ class StoreRequests:
             state = recorder.at_store(lambda: recorder.store.read_state(recorder.agent))
         except OSError:
             return updates.data
-        title_of = _make_title_of(state, updates.renamed, updates.ours)
+        title_of = _make_title_of(state, updates.renamed, updates.our_ids)
         return session_list.with_titles(updates.data, title_of) if title_of is not None else updates.data
 
-    def change(self, wanted: SetTitle | SetArchived | TellStatus) -> None:
+    def change(self, wanted: SetTitle | SetArchived | AnswerStatus) -> None:
         """Answer a request for a draft: set a title, archive or unarchive a session, or tell its status."""
         self._answer(partial(self._answer_change, wanted), session_list.store_refusal(wanted.request, "ETIMEDOUT").data)
 
-    def _answer_change(self, wanted: SetTitle | SetArchived | TellStatus) -> bytes:
+    def _answer_change(self, wanted: SetTitle | SetArchived | AnswerStatus) -> bytes:
         recorder, store = self._recorder, self._recorder.store
         try:
             return recorder.at_store(partial(self._apply_change, wanted, store, recorder.agent))
@@ -218,13 +218,13 @@ class StoreRequests:
         except OSError as problem:
             return session_list.store_refusal(wanted.request, errno_name(problem)).data
 
-    def _apply_change(self, wanted: SetTitle | SetArchived | TellStatus, store: Store, agent: str) -> bytes:
+    def _apply_change(self, wanted: SetTitle | SetArchived | AnswerStatus, store: Store, agent: str) -> bytes:
         """The answer, after the change. Raises OSError (FileNotFoundError: there is no such session)."""
         request, session = wanted.request, wanted.session
         if session in store.read_deleted(agent) or not (wanted.is_known or store.has_transcript(agent, session)):
             raise FileNotFoundError(session)
         match wanted:
-            case TellStatus(is_open=is_open):
+            case AnswerStatus(is_open=is_open):
                 return jsonrpc.result(request, {"status": "open" if is_open else "saved"})
             case SetTitle(title=title):
                 if (mask := self._recorder.mask) is not None:
@@ -475,15 +475,15 @@ class StoreRequests:
 
 
 def _make_title_of(
-    state: "JournalState", renamed: frozenset[str], ours: Mapping[str, str] = MappingProxyType({})
+    state: "JournalState", renamed: frozenset[str], our_ids: Mapping[str, str] = MappingProxyType({})
 ) -> Callable[[str], str | None] | None:
-    """Returns the title that replaces the agent's of a session id, or None; None if there are no titles. ``ours``: by
-    other ids: our session."""
+    """Returns the title that replaces the agent's of a session id, or None; None if there are no titles. ``our_ids``:
+    by other ids: our session."""
     if not state.titles:
         return None
 
     def title_of(session: str) -> str | None:
-        session = ours.get(session, session)
+        session = our_ids.get(session, session)
         return state.find_title_for_agent(session) if session not in renamed else None
 
     return title_of

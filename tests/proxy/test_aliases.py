@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.aliases import Aliases, ShownIds, with_result_session
+from acp_proxy.proxy.aliases import Aliases, CopyIds, with_result_session
 from acp_proxy.proxy.effects import Forward
 from tests.conversation import Said, chunk, line, notification, permission, prompt, result
 from tests.strategies import messages, one_line, spelled, texts, values
@@ -181,7 +181,7 @@ def test_rewriting_never_raises(said: bytes) -> None:
 
 
 def test_the_client_gets_the_id_of_a_session_that_it_used_last() -> None:
-    shown = ShownIds()
+    shown = CopyIds()
     shown.add("ours", "theirs")
 
     def used(session: str) -> bytes:
@@ -195,5 +195,5 @@ def test_the_client_gets_the_id_of_a_session_that_it_used_last() -> None:
     as_they_came = [Forward(Peer.CLIENT, line(*both)), Forward(Peer.AGENT, line(*both))]
     for session, theirs in (("theirs", "theirs"), ("ours", "ours"), ("other", "ours"), ("theirs", "theirs")):
         assert used(session) == line(prompt(1, "other" if session == "other" else "ours"))
-        assert shown.shown("ours") == (theirs if theirs != "ours" else None)
+        assert shown.find_client_id("ours") == (theirs if theirs != "ours" else None)
         assert sent(*both) == [Forward(Peer.CLIENT, line(chunk(theirs, "a"), both[1])), as_they_came[1]]

@@ -181,7 +181,7 @@ def test_after_a_handover_only_the_updates_of_its_own_session_are_parsed() -> No
 
 def test_nothing_of_another_agents_session_passes_before_it_is_prompted() -> None:
     talk = talking()
-    talk.core._lookups.shown.show("s")
+    talk.core._lookups.uncopied.add("s")
     assert talk.core.pass_through.find_session(SAID) is None
     talk.client(prompt(7, "s"))
     assert talk.core.pass_through.find_session(SAID) == "s"

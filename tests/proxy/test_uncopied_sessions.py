@@ -13,7 +13,7 @@ OTHER = RecordLine("other", Peer.AGENT, b"{}")
 
 def shown() -> UncopiedSessions:
     sessions = UncopiedSessions()
-    sessions.show("s")
+    sessions.add("s")
     return sessions
 
 
@@ -27,7 +27,7 @@ def test_nothing_is_recorded_until_a_prompt_makes_the_copy() -> None:
 def test_a_second_load_begins_again() -> None:
     sessions = shown()
     sessions.hold([BEGIN, LINE])
-    sessions.show("s")
+    sessions.add("s")
     sessions.hold([BEGIN, NOTE])
     assert sessions.hold([BeginTurn("s")]) == [replace(BEGIN, parent="s"), NOTE, BeginTurn("s")]
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy import unstable_methods
 from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes
-from acp_proxy.proxy.effects import Forward, SetArchived, SetTitle, TellStatus
+from acp_proxy.proxy.effects import AnswerStatus, Forward, SetArchived, SetTitle
 from tests.conversation import (
     LOADS,
     RESUMES,
@@ -282,7 +282,7 @@ def test_a_session_that_the_agent_has_listed_exists() -> None:
     editor.client(request(2, "session/list"))
     editor.agent(page(2, "a"))
     assert "result" in told(editor.client(set_title(3, "a", "Mine")))[0]
-    assert editor.client(status(4, "a")).asked[-1] == TellStatus(requested(4), "a", True, False)
+    assert editor.client(status(4, "a")).asked[-1] == AnswerStatus(requested(4), "a", True, False)
 
 
 def test_listed_ids_take_limited_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,7 @@ def is_within(wanted: Iterable[str], done: list[str]) -> bool:
 def decided(to: Peer, line: bytes) -> list[Acting]:
     if line.startswith(b"find"):
         return [FindSession(ID, "s")]
-    return [Forward(to, line, first=line.startswith(b"first"))]
+    return [Forward(to, line, before_recording=line.startswith(b"first"))]
 
 
 class Direction:

@@ -134,7 +134,7 @@ def test_a_given_rule_is_not_decided_again(path: Path) -> None:
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) -> None:
     new = messages([LACKED])
-    wanted = replace(compared_with(messages(ANSWER) + new), shows=False, rule=Rule.ASKED_FOR)
+    wanted = replace(compared_with(messages(ANSWER) + new), shows_replay=False, rule=Rule.ASKED_FOR)
     heard, ended = replayed(path, [talk.prompt("q"), *ANSWER, talk.answer()], mode, wanted)
     assert (heard, ended.states) == ([], [])
     assert ended.comparison is not None
@@ -144,7 +144,7 @@ def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) ->
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
     ours = [talk.prompt("q"), TERMINAL, *ANSWER, talk.answer()]
-    heard, ended = replayed(path, ours, mode, replace(WANTED, record=True, rule=Rule.HANDED_OVER))
+    heard, ended = replayed(path, ours, mode, replace(WANTED, makes_record=True, rule=Rule.HANDED_OVER))
     assert "".join(WORDS) in ended.record
     assert ended.record == brief(heard)
 
@@ -152,7 +152,7 @@ def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
 def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> None:
     """A prompt of another process may have the same id."""
     ours = [talk.prompt("q"), *ANSWER, talk.answer(), talk.prompt("again", run=OWN_RUN), talk.said("never said")]
-    wanted = replace(WANTED, record=True, rule=Rule.HANDED_OVER, shows=False, before=RequestId("1"))
+    wanted = replace(WANTED, makes_record=True, rule=Rule.HANDED_OVER, shows_replay=False, before=RequestId("1"))
     heard, ended = replayed(path, ours, "compact", wanted)
     assert heard == []
     assert "".join(WORDS) in ended.record

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
-from acp_proxy.proxy.aliases import Aliases, ShownIds
+from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Service
 from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward, SetArchived
 from acp_proxy.proxy.events import SessionFound
@@ -46,15 +46,15 @@ class Lookups:
         log: SessionLog,
         machine: LoadMachine,
         aliases: Aliases,
-        shown_ids: ShownIds,
+        copy_ids: CopyIds,
     ) -> None:
         self._service = service
         self._open_requests = open_requests
         self._log = log
         self._machine = machine
         self._aliases = aliases
-        self._shown_ids = shown_ids
-        self.shown = UncopiedSessions()
+        self._copy_ids = copy_ids
+        self.uncopied = UncopiedSessions()
         self._finding: dict[RequestId, tuple[Request, bytes]] = {}
         """By request id: those that are being looked up, with their lines."""
         self._resending: dict[RequestId, tuple[Load, Request, bytes]] = {}
@@ -69,8 +69,8 @@ class Lookups:
             in_use = refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
             return [in_use] if is_ours else None
         self._finding[request.id] = request, line
-        shown = self._shown_ids.shown(session)
-        return [*self._machine.close(session), FindSession(request.id, session, only_here=is_ours, shown=shown)]
+        client_id = self._copy_ids.find_client_id(session)
+        return [*self._machine.close(session), FindSession(request.id, session, only_here=is_ours, client_id=client_id)]
 
     def look_up_to_delete(self, line: bytes, request: Request) -> list[Effect] | None:
         """A delete that the agent serves: it may know the session by another id. None: it passes unchanged."""
@@ -115,7 +115,7 @@ class Lookups:
         planned = LoadPlan(request.method, passes=True, renames=False)
         return [*settled, *self._ask(line, Load(request, session, planned, has_transcript=True))]
 
-    def take_found(self, found: SessionFound) -> list[Effect]:
+    def handle_found(self, found: SessionFound) -> list[Effect]:
         """The session was looked up: refuse the request, or ask the agent."""
         if found.request in self._resending:
             return self._ask_for_prompt(found)
@@ -123,8 +123,8 @@ class Lookups:
             return []
         request, line = self._finding.pop(found.request)
         session = acp.session_id(request.params) or ""
-        if found.continued is not None and self._shown_ids.client_of(session) is None:
-            self._shown_ids.add(found.continued, session)
+        if found.continued is not None and self._copy_ids.client_of(session) is None:
+            self._copy_ids.add(found.continued, session)
             return [DecideLater(Peer.CLIENT, [line])]
         if request.method == acp.DELETE:
             return self._found_to_delete(line, request, session, found)
@@ -133,7 +133,7 @@ class Lookups:
         if found.deleted:  # a prompt would revive it, in the directory that the client names
             return [*self._log.place(session, request.params), _not_found(request, session)]
         is_ours = _short(request.method) in self._service.ours
-        live = self._log.is_live_when_opened(session)
+        live = self._log.is_in_turn_when_opened(session)
         if found.moved and not found.is_copy:
             self._machine.expect_record(session)
         if self._machine.is_handed_over(session):
@@ -149,7 +149,7 @@ class Lookups:
             return [_not_found(request, session)]
         aliased = self._use_alias(session, found)
         if found.is_foreign:
-            self.shown.show(session)
+            self.uncopied.add(session)
         unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes else []
         is_open = None if self._log.has_begun(session) else found.is_open
         load = Load(request, session, planned, has_transcript=found.has_transcript, is_open_elsewhere=is_open)
@@ -168,7 +168,7 @@ class Lookups:
         if found.is_archived_here and self._unarchives(request):
             return [CloseTranscript(request.id), SetArchived(request.id, session, True, False)]
         self._found.add(request.id)
-        line = self._shown_ids.to_agent(line, request)  # as the client sent it, so that its id stays the client's
+        line = self._copy_ids.to_agent(line, request)  # as the client sent it, so that its id stays the client's
         return [CloseTranscript(request.id), *self._use_alias(session, found), DecideLater(Peer.CLIENT, [line])]
 
     def _found_to_delete(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:

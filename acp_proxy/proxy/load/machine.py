@@ -16,16 +16,16 @@ from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, R
 from acp_proxy.proxy import aliases, handover
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import (
+    AddAlias,
     CloseTranscript,
     DecideLater,
     Effect,
     EndTurn,
     Forward,
-    NoteAlias,
     ReadPast,
+    ReserveOutput,
     StartReplay,
     StopReplay,
-    TakeOutput,
     Warn,
 )
 from acp_proxy.proxy.events import PastRead, ReplayEnded
@@ -59,7 +59,7 @@ class LoadMachine:
         """Whether the agent has a list of its own, in which the session that it opens for a handover would appear."""
         self.kinds: frozenset[str] = frozenset()
         """The optional kinds of updates that the client understands."""
-        self.takes: frozenset[str] = frozenset()
+        self.accepted_content: frozenset[str] = frozenset()
         """The types of content blocks that the agent takes in a prompt, beside those that every agent takes."""
         self.dialect = versions.V1
         """The connection's version of the protocol."""
@@ -90,13 +90,13 @@ class LoadMachine:
                 return [CloseTranscript(load.request.id)]
             case Do.STOP:
                 return [StopReplay(load.request.id)]
-            case Do.TAKE_OUTPUT:
-                return [TakeOutput(load.request.id)]
-            case Do.PASS_ON:
+            case Do.RESERVE_OUTPUT:
+                return [ReserveOutput(load.request.id)]
+            case Do.BEGIN_PASSING:
                 load.decision = choose_replay(None, already_sent=True)
-                lines = load.uncompared.lines if load.plan.shows else []
+                lines = load.uncompared.lines if load.plan.shows_replay else []
                 return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
-            case Do.LET_GO:
+            case Do.SEND_HELD:
                 lines = [line for line, _ in load.uncompared.take()]
                 return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
             case Do.DROP:
@@ -106,15 +106,15 @@ class LoadMachine:
                 load.uncompared.take()
                 load.imports = False
                 return []
-            case Do.HAND_BACK:
-                return self._hand_back(load)
+            case Do.RELEASE_OTHERS:
+                return self._release_others(load)
             case Do.ANSWER:
                 prompt = self._resent.pop(load.request.id, None)
                 line = prompt[1] if prompt is not None else load.response
                 return [Forward(Peer.CLIENT, line)] if line else []
             case Do.ANSWER_REPLAYED:
                 return self._end_replay(load, message)
-            case Do.SAY_CANCELLED:
+            case Do.ANSWER_CANCELLED:
                 load.decision = choose_replay(None, cancelled=True)
                 return [refusal(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Do.OPEN_ANEW:
@@ -168,14 +168,14 @@ class LoadMachine:
             return []
         return self._move(load, LoadEvent.CANCELLED)
 
-    def take_output(self, request: RequestId) -> list[Effect]:
+    def handle_reserved_output(self, request: RequestId) -> list[Effect]:
         """The client's output is reserved: answer a cancelled load, unless it has its answer."""
         load = self.open_loads.get(request)
-        return self._move(load, LoadEvent.OUTPUT_TAKEN) if load is not None else []
+        return self._move(load, LoadEvent.OUTPUT_RESERVED) if load is not None else []
 
     # --- the agent's answer
 
-    def take_answer(self, load: Load, line: bytes, message: Response) -> list[Effect]:
+    def handle_answer(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to a load, or to the request sent in its place. ``message``: the same line, parsed."""
         load.response = line.removesuffix(b"\n") + b"\n"
         effects: list[Effect] = []
@@ -200,7 +200,7 @@ class LoadMachine:
     def _can_open_anew(self, load: Load, message: Response) -> bool:
         """Whether the session continues in a new one, since the agent refuses it like this."""
         hands_over = load.plan.hands_over
-        if hands_over == "never" or load.state is not LoadState.ASKED or self._log.is_live(load.session):
+        if hands_over == "never" or load.state is not LoadState.ASKED or self._log.is_in_turn(load.session):
             return False
         if handover.wants_login(message.error):
             return False
@@ -248,7 +248,7 @@ class LoadMachine:
 
     def note_alias(self, session: str, alias: str) -> list[Effect]:
         """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""
-        return [NoteAlias(session, alias)] if self.agent_lists and alias != session else []
+        return [AddAlias(session, alias)] if self.agent_lists and alias != session else []
 
     # --- handovers
 
@@ -272,7 +272,7 @@ class LoadMachine:
             load.response = jsonrpc.error(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")
         return self._move(load, LoadEvent.REFUSED)
 
-    def take_new_session(self, load: Load, line: bytes, message: Response) -> list[Effect]:
+    def handle_new_session(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to acp-proxy's own ``session/new``, for a handover."""
         id, opened = load.request.id, acp.session_id(message.result)
         if load.state in (LoadState.CANCELLING, LoadState.CANCELLED, LoadState.ABANDONED):
@@ -323,7 +323,7 @@ class LoadMachine:
     def _start_replay(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and replay; without a transcript, end with what the agent sent."""
         if not load.has_transcript:
-            load.decision = choose_replay(None, shows=load.plan.shows, has_transcript=False)
+            load.decision = choose_replay(None, shows_replay=load.plan.shows_replay, has_transcript=False)
             name = jsonrpc.printable(load.session)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.REPLAYED)]
@@ -335,18 +335,18 @@ class LoadMachine:
                 tuple(load.uncompared.items),
                 bool(load.uncompared) or (load.plan.sends == acp.LOAD and load.rule is None),
                 load.rule,
-                shows=load.plan.shows and resent is None,
-                record=gives_record,
-                lacking=load.catches_up,
+                shows_replay=load.plan.shows_replay and resent is None,
+                makes_record=gives_record,
+                only_lacking=load.catches_up,
                 before=resent[0].id if resent is not None else None,
                 titles=self.titles,
                 kinds=self.kinds,
                 protocol=self.dialect.version,
-                takes=self.takes if gives_record else frozenset(),
+                accepted_content=self.accepted_content if gives_record else frozenset(),
             )
         ]
 
-    def take_replay_end(self, ended: ReplayEnded) -> list[Effect]:
+    def handle_replay_end(self, ended: ReplayEnded) -> list[Effect]:
         """``run`` has compared and replayed."""
         load = self.open_loads.get(ended.request)
         if load is None or load.state not in IS_REPLAYING:  # cancelled, or the id came again
@@ -400,7 +400,7 @@ class LoadMachine:
         """Have ``run`` compare what the agent sent with the transcript."""
         return ReadPast(load.request.id, load.session, tuple(load.uncompared.items))
 
-    def take_comparison(self, read: PastRead) -> list[Effect]:
+    def handle_comparison(self, read: PastRead) -> list[Effect]:
         """``run`` has compared what the agent sent about a session."""
         for load in [*self.open_loads.in_question.values(), *self.open_loads.all()]:
             if (load.request.id, load.session) == (read.request, read.session):
@@ -413,7 +413,7 @@ class LoadMachine:
                     load.has_transcript = False  # do not read it again
                 else:
                     self._keep_comparison(load, read.comparison)
-                    if load.late is not None and self._log.is_live(load.session):
+                    if load.late is not None and self._log.is_in_turn(load.session):
                         load.late.begin_turn(shows_transcript=load.client_has_transcript)
                         queued = [user.forms[0] for user in read.comparison.text.queued]
                         load.unechoed_prompts = queued or load.unechoed_prompts
@@ -423,7 +423,9 @@ class LoadMachine:
     @staticmethod
     def _keep_comparison(load: Load, comparison: Comparison) -> None:
         load.comparison = comparison
-        load.late = LateUpdates(comparison, shows_transcript=load.client_has_transcript, shows_replay=load.plan.shows)
+        load.late = LateUpdates(
+            comparison, shows_transcript=load.client_has_transcript, shows_replay=load.plan.shows_replay
+        )
 
     # --- an open session
 
@@ -442,15 +444,15 @@ class LoadMachine:
 
     def _go_on(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
-        is_live = self._log.is_live(load.session)
+        is_in_turn = self._log.is_in_turn(load.session)
         others = [other for other in self.open_loads.of_session(load.session) if other.state not in ABANDONED_STATES]
         is_last_word = self._has_agent_ended or bool(others)
         is_open = load.state is LoadState.OPEN and self.open_loads.in_question.get(load.session) is load
-        if not is_open or not (is_live or is_last_word):
+        if not is_open or not (is_in_turn or is_last_word):
             return []
         if first := self.compare_first(load.session):
             return first
-        effects = self._move(load, LoadEvent.PROMPTED) if is_live else []
+        effects = self._move(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._move(load, LoadEvent.ENDED) if is_last_word else [])
 
     def _settle(self, load: Load) -> list[Effect]:
@@ -495,7 +497,7 @@ class LoadMachine:
 
     def end_turn(self, session: str) -> list[Effect]:
         """A prompt is answered. Settles the session's load if no other prompt is open."""
-        if self._log.is_live(session):
+        if self._log.is_in_turn(session):
             return []
         load = self._in_question(session)
         ended = [*self.open_loads.of_session(session), *([load] if load is not None else [])]
@@ -536,13 +538,13 @@ class LoadMachine:
         late = load.late_in_turn
         return load.state is not LoadState.TURN or (late is not None and late.may_be_replay)
 
-    def take_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
+    def handle_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """An update of a session whose load is not settled. ``message``: the same line, parsed."""
         update = v2_updates.as_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
-            return self._take_state_update(load, line, message)
-        if self._log.is_live(load.session):
-            return self._take_in_turn(load, line, message.raw, update)
+            return self._handle_state_update(load, line, message)
+        if self._log.is_in_turn(load.session):
+            return self._handle_update_in_turn(load, line, message.raw, update)
         match load.state:
             case LoadState.ASKED:
                 load.uncompared.add(line, self.open_loads.follows(load))
@@ -557,38 +559,38 @@ class LoadMachine:
                 load.behind_response.add(line, update)
                 return []
             case LoadState.OPEN | LoadState.TURN:
-                return self._take_late(load, line, update)
+                return self._handle_late_update(load, line, update)
             case LoadState.OVER:
                 return [Forward(Peer.CLIENT, line)]
             case _:
                 assert_never(load.state)
 
-    def _take_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
+    def _handle_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """A state update: recorded, but one that comes before the agent's answer only after that."""
         effects: list[Effect] = []
-        if not load.awaits or self._log.is_live(load.session):
+        if not load.awaits or self._log.is_in_turn(load.session):
             effects += self._log.record_update(load.session, message.raw, _update(message), opening=False)
         elif load.state_updates.size + len(line) <= HELD_LIMIT:
             load.state_updates.add(message.raw, None)
         if self.open_loads.holder(load.session) is None:
-            return [Forward(Peer.CLIENT, line, first=True), *effects]
+            return [Forward(Peer.CLIENT, line, before_recording=True), *effects]
         return [*effects, *self.send(load.session, line)]
 
-    def _take_late(self, load: Load, line: bytes, update: object) -> list[Effect]:
+    def _handle_late_update(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update behind the client's answer, before the next prompt."""
         if load.late is not None:
             return [Forward(Peer.CLIENT, each) for each in self._sort_late(load, load.late, line, update)]
         if load.client_has_transcript and load.has_transcript and not load.is_handed_over:  # shown without comparing
             return [self._read_past(load), DecideLater(Peer.AGENT, [line])]
         self._remember(load, line, late=True)
-        return [Forward(Peer.CLIENT, line, first=True)]
+        return [Forward(Peer.CLIENT, line, before_recording=True)]
 
     def _sort_late(self, load: Load, late: LateUpdates, line: bytes, update: object) -> list[bytes]:
         if load.is_outdated:
             self._remember(load, line, late=True)
         return late.add(line, update)
 
-    def _take_in_turn(self, load: Load, line: bytes, raw: bytes, update: object) -> list[Effect]:
+    def _handle_update_in_turn(self, load: Load, line: bytes, raw: bytes, update: object) -> list[Effect]:
         """An update during a turn: new, unless it belongs to a replay that is still running or begins now."""
         late = load.late_in_turn
         if late is not None:
@@ -615,7 +617,7 @@ class LoadMachine:
         load = self.open_loads.holder(session) if session is not None else None
         if load is None or load.state is not LoadState.ASKED:
             return self.send(session, line)
-        is_shown = load.uncompared and load.plan.shows
+        is_shown = load.uncompared and load.plan.shows_replay
         waited = self._move(load, LoadEvent.FLOODED) if is_shown else self._release(load)
         return [*waited, Forward(Peer.CLIENT, line)]
 
@@ -676,7 +678,7 @@ class LoadMachine:
             return []
         return self._move(load, LoadEvent.FLOODED)
 
-    def _hand_back(self, load: Load) -> list[Effect]:
+    def _release_others(self, load: Load) -> list[Effect]:
         """Send what a load held, or let it wait behind an earlier request for the session."""
         before = [other for other in self.open_loads.before(load) if other.holds]
         if not before:

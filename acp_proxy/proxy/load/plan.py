@@ -28,7 +28,7 @@ class LoadPlan(Struct, frozen=True):
     ``passes``: what the agent sends goes to the client at once; otherwise it waits until a rule decides whose replay
     the client sees.
     ``rule``: the rule, if it is decided already.
-    ``shows``: False if the client gets no replay.
+    ``shows_replay``: False if the client gets no replay.
     ``imports``: what the agent sends begins a transcript.
     ``renames``: if the agent answers with another session id, the client keeps its own.
     ``catches_up``: the agent's session lacks turns of other machines, and the next prompt carries a record of them.
@@ -39,7 +39,7 @@ class LoadPlan(Struct, frozen=True):
     sends: str
     passes: bool = False
     rule: Rule | None = None
-    shows: bool = True
+    shows_replay: bool = True
     imports: bool = False
     renames: bool = True
     hands_over: str = NEVER
@@ -57,15 +57,15 @@ def plan(
     hands_over = modes.handover if found.has_transcript else NEVER
     rule = Rule.HANDED_OVER if found.moved else None
     if found.is_copy and not live and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
-        anew = LoadPlan(acp.NEW, rule=rule, shows=method == acp.LOAD, hands_over=ALWAYS)
+        anew = LoadPlan(acp.NEW, rule=rule, shows_replay=method == acp.LOAD, hands_over=ALWAYS)
         return anew if modes.handover != NEVER else Refusal.NO_HANDOVER
     behind = found.is_behind and not live and modes.handover != NEVER
     if method != acp.LOAD:
         if behind and RESUME in native and modes.resume != AGENT and method == acp.RESUME:
-            return LoadPlan(method, rule=rule, shows=False, catches_up=True)
+            return LoadPlan(method, rule=rule, shows_replay=False, catches_up=True)
         if RESUME in native or modes.resume != STORE or method != acp.RESUME:
             return LoadPlan(method, passes=True)
-        return LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False, catches_up=behind)
+        return LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_replay=False, catches_up=behind)
     if modes.load == AGENT:
         return LoadPlan(acp.LOAD, passes=True)
     if LOAD in native:

@@ -61,7 +61,7 @@ class LoadEvent(enum.Enum):
     FLOODED = "too much waits, or the agent asks something before it answers"
     OVERTAKEN = "the agent has answered a later request for the session"
     CANCELLED = "the client has cancelled its request"
-    OUTPUT_TAKEN = "the client's output is reserved"
+    OUTPUT_RESERVED = "the client's output is reserved"
     NEXT = "no other replay of this session is running"
     REPLAYED = "``run`` has compared and replayed"
     PROMPTED = "the client has sent a prompt"
@@ -78,15 +78,15 @@ class Do(enum.Enum):
     REPLAY = "have ``run`` compare and replay"
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
     STOP = "stop the replay"
-    TAKE_OUTPUT = "reserve the client's output"
-    PASS_ON = "send the client what the agent sent, if it gets a replay; it is still compared"
-    LET_GO = "send the client what the agent sent, which may say why it refuses"
+    RESERVE_OUTPUT = "reserve the client's output"
+    BEGIN_PASSING = "send the client what the agent sent, if it gets a replay; it is still compared"
+    SEND_HELD = "send the client what the agent sent, which may say why it refuses"
     DROP = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
-    HAND_BACK = "send the client the other lines that wait, or let them wait for an earlier request"
+    RELEASE_OTHERS = "send the client the other lines that wait, or let them wait for an earlier request"
     ANSWER = "send the client its answer: the agent's, or an error"
     ANSWER_REPLAYED = "send the client the end of the replay: the tail, the answer and the states"
-    SAY_CANCELLED = "answer the client that its request was cancelled"
+    ANSWER_CANCELLED = "answer the client that its request was cancelled"
     OPEN_ANEW = "ask the agent for a new session instead"
     ENTER = "the session is in question from now on; go on with what happened before the client's answer"
     SETTLE = "record what is new, and send what waits unless the client has it"
@@ -107,7 +107,7 @@ class Row(NamedTuple):
 
 _OPENS = (Do.ENTER, Do.START_NEXT)
 _ENDS = (Do.FORGET, Do.START_NEXT)
-_CANCELS = (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)
+_CANCELS = (Do.ANSWER_CANCELLED, Do.DROP, Do.RELEASE_OTHERS)
 
 # A load that passes holds nothing, so the agent's answer is the client's, whatever the client did.
 _PASSES: Moves = {
@@ -129,17 +129,23 @@ TRANSITIONS: dict[LoadState, Row] = {
         moves={
             # Nothing is sent yet: whose replay it will be is known when ``run`` has compared.
             LoadEvent.AGREED: (LoadState.QUEUED, (Do.NOTE, Do.START_NEXT)),
-            LoadEvent.REFUSED: (LoadState.OVER, (Do.LET_GO, Do.HAND_BACK, Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS)),
+            LoadEvent.REFUSED: (
+                LoadState.OVER,
+                (Do.SEND_HELD, Do.RELEASE_OTHERS, Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS),
+            ),
             # The new session has no past, so what came until now was no replay. The client still gets one answer.
             LoadEvent.UNKNOWN: (LoadState.ASKED, (Do.DROP, Do.OPEN_ANEW)),
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks.
-            LoadEvent.FLOODED: (LoadState.PASSING, (Do.PASS_ON, Do.HAND_BACK)),
+            LoadEvent.FLOODED: (LoadState.PASSING, (Do.BEGIN_PASSING, Do.RELEASE_OTHERS)),
             # What the agent sends in a turn must not wait, and nobody could tell it from the replay.
-            LoadEvent.PROMPTED: (LoadState.PASSING, (Do.PASS_ON, Do.HAND_BACK, Do.DROP_IMPORT)),
+            LoadEvent.PROMPTED: (LoadState.PASSING, (Do.BEGIN_PASSING, Do.RELEASE_OTHERS, Do.DROP_IMPORT)),
             # The client's thread decides this, while the agent's may be sending lines that were decided on before.
             # So the answer waits until the output is free, and nothing older can come behind it.
-            LoadEvent.CANCELLED: (LoadState.CANCELLING, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
-            LoadEvent.ENDED: (LoadState.OVER, (Do.LET_GO, Do.HAND_BACK, Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS)),
+            LoadEvent.CANCELLED: (LoadState.CANCELLING, (Do.CLOSE_TRANSCRIPT, Do.RESERVE_OUTPUT)),
+            LoadEvent.ENDED: (
+                LoadState.OVER,
+                (Do.SEND_HELD, Do.RELEASE_OTHERS, Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS),
+            ),
         },
     ),
     LoadState.PASSING: Row(
@@ -167,7 +173,7 @@ TRANSITIONS: dict[LoadState, Row] = {
         holds=True,
         moves={
             # What came is kept: it belongs to the next request if the agent does not answer this one.
-            LoadEvent.OUTPUT_TAKEN: (LoadState.CANCELLED, (Do.SAY_CANCELLED, Do.HAND_BACK)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Do.ANSWER_CANCELLED, Do.RELEASE_OTHERS)),
             # The agent's thread has the output now, so the client's answer need not wait for it.
             LoadEvent.AGREED: (LoadState.OPEN, (Do.NOTE, *_CANCELS, *_OPENS)),
             LoadEvent.REFUSED: (LoadState.OVER, (*_CANCELS, *_ENDS)),
@@ -190,22 +196,22 @@ TRANSITIONS: dict[LoadState, Row] = {
         moves={
             # Two replays at once would mix their lines in the client.
             LoadEvent.NEXT: (LoadState.REPLAYING, (Do.REPLAY,)),
-            LoadEvent.CANCELLED: (LoadState.STOPPING, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
+            LoadEvent.CANCELLED: (LoadState.STOPPING, (Do.CLOSE_TRANSCRIPT, Do.RESERVE_OUTPUT)),
         },
     ),
     LoadState.REPLAYING: Row(
         holds=True,
         moves={
-            LoadEvent.REPLAYED: (LoadState.OPEN, (Do.ANSWER_REPLAYED, Do.HAND_BACK, *_OPENS)),
+            LoadEvent.REPLAYED: (LoadState.OPEN, (Do.ANSWER_REPLAYED, Do.RELEASE_OTHERS, *_OPENS)),
             # ``run`` may be within a write; behind the reserved output it sends nothing more.
-            LoadEvent.CANCELLED: (LoadState.STOPPING, (Do.STOP, Do.TAKE_OUTPUT)),
+            LoadEvent.CANCELLED: (LoadState.STOPPING, (Do.STOP, Do.RESERVE_OUTPUT)),
         },
     ),
     LoadState.STOPPING: Row(
         holds=True,
         moves={
             # Whichever comes first answers the client. The agent has opened the session, so it is open.
-            LoadEvent.OUTPUT_TAKEN: (LoadState.OPEN, (*_CANCELS, *_OPENS)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.OPEN, (*_CANCELS, *_OPENS)),
             LoadEvent.REPLAYED: (LoadState.OPEN, (*_CANCELS, *_OPENS)),
         },
     ),

@@ -45,7 +45,12 @@ def opened(alias: str | None = None) -> Talk:
     step = talk.agent(chunk(alias or "s", "an old answer"), result(1, {}))
     [replay] = step.asked
     assert isinstance(replay, StartReplay)
-    assert (replay.rule, replay.record, replay.lacking, replay.shows) == (Rule.HANDED_OVER, True, True, True)
+    assert (replay.rule, replay.makes_record, replay.only_lacking, replay.shows_replay) == (
+        Rule.HANDED_OVER,
+        True,
+        True,
+        True,
+    )
     talk.replay_ends(1, brief=RECORD)
     return talk
 
@@ -89,7 +94,7 @@ def test_a_session_that_the_agent_has_lost_is_handed_over_whole() -> None:
     assert json.loads(talk.agent(error(1, -32002, "not found")).to_agent) == new("acp-proxy/1")
     [replay] = talk.agent(result("acp-proxy/1", {"sessionId": "n"})).asked
     assert isinstance(replay, StartReplay)
-    assert (replay.record, replay.lacking) == (True, False)
+    assert (replay.makes_record, replay.only_lacking) == (True, False)
 
 
 def test_a_first_prompt_to_a_session_that_the_agent_has_lost_gets_the_whole_record_instead() -> None:
@@ -98,7 +103,7 @@ def test_a_first_prompt_to_a_session_that_the_agent_has_lost_gets_the_whole_reco
     assert json.loads(talk.agent(error(2, -32002, "not found")).to_agent) == new("acp-proxy/1")
     [replay] = talk.agent(result("acp-proxy/1", {"sessionId": "n"})).asked
     assert isinstance(replay, StartReplay)
-    assert (replay.record, replay.lacking) == (True, False)
+    assert (replay.makes_record, replay.only_lacking) == (True, False)
     step = talk.replay_ends(2, brief="# all of it")
     assert [block["text"] for block in json.loads(step.to_agent)["params"]["prompt"]] == ["# all of it", "hello"]
     assert RecordNote("s", {"type": file_format.HANDOVER, "to": "n"}) in talk.agent(stopped(2)).kept
@@ -117,6 +122,6 @@ def test_another_load_before_the_record_is_delivered_makes_it_again() -> None:
     talk.client(load(2, "s"))
     [replay] = talk.agent(result(2, {})).asked
     assert isinstance(replay, StartReplay)
-    assert replay.lacking
+    assert replay.only_lacking
     talk.replay_ends(2, brief=RECORD)
     assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, "s")

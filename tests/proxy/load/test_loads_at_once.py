@@ -5,7 +5,7 @@ import json
 import pytest
 
 from acp_proxy.comparison.choose_replay import Rule
-from acp_proxy.proxy.effects import CloseTranscript, DeleteSession, StartReplay, StopReplay, TakeOutput
+from acp_proxy.proxy.effects import CloseTranscript, DeleteSession, ReserveOutput, StartReplay, StopReplay
 from acp_proxy.proxy.load.open_loads import HELD_LIMIT
 from tests.conversation import (
     LOADS,
@@ -284,7 +284,7 @@ def test_a_cancelled_replay_makes_way_for_the_next() -> None:
     talk = replaying()
     talk.client(load(2, "s"))
     talk.agent(result(2, {}))
-    assert talk.client(cancel(1)).asked == [StopReplay(ONE), TakeOutput(ONE), StartReplay(requested(2))]
+    assert talk.client(cancel(1)).asked == [StopReplay(ONE), ReserveOutput(ONE), StartReplay(requested(2))]
     talk.replay_ends(1)
     assert talk.replay_ends(2).to_client == line(result(2, {}))
 

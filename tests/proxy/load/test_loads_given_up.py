@@ -5,7 +5,7 @@ import json
 import pytest
 
 from acp_proxy.comparison.choose_replay import Decision, Rule, Shown
-from acp_proxy.proxy.effects import BeginTurn, EndTurn, StartReplay, StopReplay, TakeOutput
+from acp_proxy.proxy.effects import BeginTurn, EndTurn, ReserveOutput, StartReplay, StopReplay
 from acp_proxy.proxy.events import ReplayEnded
 from tests.conversation import (
     Said,
@@ -73,7 +73,7 @@ def test_a_load_cancelled_during_the_replay_is_answered_at_once_and_the_replay_s
     talk.tells(1, chunk("s", "told"))
     talk.agent(chunk("s", "live"))
     step = talk.client(cancel(1))
-    assert step.asked == [StopReplay(ONE), TakeOutput(ONE)]
+    assert step.asked == [StopReplay(ONE), ReserveOutput(ONE)]
     assert step.refusals == [(1, -32800)]
     assert step.to_client.endswith(line(chunk("s", "live")))
     assert talk.tells(1, chunk("s", "more")).to_client == b""

@@ -17,9 +17,9 @@ from acp_proxy.proxy.effects import (
     FindSession,
     RecordLine,
     RecordNote,
+    ReserveOutput,
     StartReplay,
     StopReplay,
-    TakeOutput,
 )
 from acp_proxy.proxy.load.open_loads import HELD_LIMIT
 from acp_proxy.transcript import file_format
@@ -285,7 +285,7 @@ def test_a_cancel_is_answered_at_once_and_the_rest_of_the_replay_is_dropped() ->
     talk = loading()
     talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}))
     step = talk.client(cancel(1))
-    assert (step.asked, step.refusals) == ([StopReplay(ONE), TakeOutput(ONE)], [(1, -32800)])
+    assert (step.asked, step.refusals) == ([StopReplay(ONE), ReserveOutput(ONE)], [(1, -32800)])
     assert talk.replay_ends(1).to_client == b""
 
 
@@ -503,7 +503,7 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: Stored) -> None:
     step = talk.agent(result(1, None))
     if stored.has_transcript:
         conversation = heard(TOLD[0], TOLD[1], TOLD[3])
-        assert step.asked == [StartReplay(ONE, conversation, compares=True, rule=Rule.ASKED_FOR, shows=False)]
+        assert step.asked == [StartReplay(ONE, conversation, compares=True, rule=Rule.ASKED_FOR, shows_replay=False)]
         step = talk.replay_ends(1)
     assert step.to_client == line(result(1, {}), TOLD[2])
     assert (step.warnings, talk.replays_left) == ([], [])

@@ -119,7 +119,7 @@ def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound)
 @pytest.mark.parametrize(
     ("native", "resume", "expected"),
     [
-        (LOADS, "store", LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)),
+        (LOADS, "store", LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_replay=False)),
         (LOADS, "auto", LoadPlan(acp.RESUME, passes=True)),
         (LOADS, "agent", LoadPlan(acp.RESUME, passes=True)),
         (BOTH, "store", LoadPlan(acp.RESUME, passes=True)),
@@ -142,7 +142,7 @@ COPY = replace(COMPLETE, moved=True, is_copy=True)
 def test_a_copy_of_another_agents_session_is_handed_over_whatever_the_agent_offers(
     native: tuple[str, ...], method: str
 ) -> None:
-    assert planned(native, COPY, method=method) == replace(NEW, shows=method == acp.LOAD)
+    assert planned(native, COPY, method=method) == replace(NEW, shows_replay=method == acp.LOAD)
     assert planned(native, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
 
 
@@ -159,11 +159,11 @@ def test_an_agent_that_is_behind_catches_up_with_a_load(native: tuple[str, ...],
 
 
 def test_an_agent_that_is_behind_catches_up_with_a_resume_that_shows_nothing() -> None:
-    quiet = LoadPlan(acp.RESUME, rule=Rule.HANDED_OVER, shows=False, catches_up=True)
+    quiet = LoadPlan(acp.RESUME, rule=Rule.HANDED_OVER, shows_replay=False, catches_up=True)
     assert planned(BOTH, BEHIND, method=acp.RESUME) == quiet
     for modes in (Modes(resume="agent"), Modes(handover="never")):
         assert planned(BOTH, BEHIND, modes, acp.RESUME) == LoadPlan(acp.RESUME, passes=True)
-    as_load = LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False, catches_up=True)
+    as_load = LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_replay=False, catches_up=True)
     assert planned(LOADS, BEHIND, Modes(resume="store"), acp.RESUME) == as_load
 
 

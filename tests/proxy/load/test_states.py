@@ -23,17 +23,17 @@ from acp_proxy.proxy.load.states import (
 FIRST = (LoadState.ASKED, LoadState.PASSING)
 AWAITING = {state for state, row in TRANSITIONS.items() if row.awaits}
 HOLDING = {state for state, row in TRANSITIONS.items() if row.holds}
-ANSWERS = frozenset({Do.ANSWER, Do.ANSWER_REPLAYED, Do.SAY_CANCELLED})
+ANSWERS = frozenset({Do.ANSWER, Do.ANSWER_REPLAYED, Do.ANSWER_CANCELLED})
 """Actions that answer the client's request."""
 HAS_IT_OPEN = frozenset({Do.CLOSE_TRANSCRIPT, Do.REPLAY})
 """Actions that close or replay the transcript that was looked up."""
-CLIENTS = {LoadEvent.CANCELLED, LoadEvent.OUTPUT_TAKEN, LoadEvent.PROMPTED}
+CLIENTS = {LoadEvent.CANCELLED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED}
 MEANS_NOTHING = {
-    LoadState.ASKED: {LoadEvent.OUTPUT_TAKEN, LoadEvent.TURN_ENDED},
-    LoadState.PASSING: {LoadEvent.OUTPUT_TAKEN, LoadEvent.FLOODED, LoadEvent.TURN_ENDED},
+    LoadState.ASKED: {LoadEvent.OUTPUT_RESERVED, LoadEvent.TURN_ENDED},
+    LoadState.PASSING: {LoadEvent.OUTPUT_RESERVED, LoadEvent.FLOODED, LoadEvent.TURN_ENDED},
     LoadState.PASSING_CANCELLED: {
         LoadEvent.CANCELLED,
-        LoadEvent.OUTPUT_TAKEN,
+        LoadEvent.OUTPUT_RESERVED,
         LoadEvent.FLOODED,
         LoadEvent.TURN_ENDED,
     },
@@ -41,8 +41,8 @@ MEANS_NOTHING = {
     LoadState.CANCELLING: {LoadEvent.CANCELLED, LoadEvent.FLOODED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.CANCELLED: CLIENTS,
     LoadState.ABANDONED: {*CLIENTS, LoadEvent.TURN_ENDED},
-    LoadState.QUEUED: {LoadEvent.OUTPUT_TAKEN, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
-    LoadState.REPLAYING: {LoadEvent.OUTPUT_TAKEN, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.QUEUED: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.REPLAYING: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.STOPPING: {LoadEvent.CANCELLED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.OPEN: {LoadEvent.TURN_ENDED},
     LoadState.TURN: {LoadEvent.PROMPTED},
@@ -64,7 +64,7 @@ CANNOT = {
 """Events that cannot happen: no replay before the agent agrees, no close before the client's answer. The end of the
 agent does not stop a replay."""
 OF_THE_AGENTS_ANSWER = {LoadEvent.AGREED, LoadEvent.REFUSED, LoadEvent.UNKNOWN}
-OPEN_ONLY = {LoadEvent.FLOODED, LoadEvent.CANCELLED, LoadEvent.OUTPUT_TAKEN, *WITHIN}
+OPEN_ONLY = {LoadEvent.FLOODED, LoadEvent.CANCELLED, LoadEvent.OUTPUT_RESERVED, *WITHIN}
 """Events that happen only to a request that is not answered yet."""
 
 
@@ -135,7 +135,7 @@ def test_every_path_notes_the_agents_agreement_once_and_first(first: LoadState) 
 @pytest.mark.parametrize("state", LoadState)
 def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None:
     """Nothing stays held in a state that cannot release it."""
-    leaves = {Do.HAND_BACK, Do.ANSWER_REPLAYED, Do.OPEN_ANEW}
+    leaves = {Do.RELEASE_OTHERS, Do.ANSWER_REPLAYED, Do.OPEN_ANEW}
     for following, does in TRANSITIONS[state].moves.values():
         if state in HOLDING and following not in HOLDING:
             assert leaves & set(does)

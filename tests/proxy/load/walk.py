@@ -20,21 +20,21 @@ from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import Modes
 from acp_proxy.proxy.effects import (
     Acting,
+    AddAlias,
     BeginTranscript,
     BeginTurn,
     CloseTranscript,
     EndTurn,
     FindSession,
     Forward,
-    NoteAlias,
     ReadPast,
     Recording,
     RecordLine,
     RecordNote,
     RecordUpdates,
+    ReserveOutput,
     StartReplay,
     StopReplay,
-    TakeOutput,
     Warn,
 )
 from tests.conversation import (
@@ -405,20 +405,29 @@ def _recorded(effect: Recording) -> str:
             return type(effect).__name__
 
 
+def _flags(effect: StartReplay) -> list[tuple[str, bool]]:
+    return [
+        ("compares", effect.compares),
+        ("shows", effect.shows_replay),
+        ("record", effect.makes_record),
+        ("lacking", effect.only_lacking),
+    ]
+
+
 def _done(effect: Acting) -> str:
     match effect:
         case Forward(to, data):
             return f"{'to client' if to is Peer.CLIENT else 'to agent'} {_lines(data)}" if data else ""
         case StartReplay():
             told = " ".join(_line(each) + " late" * late for each, late in effect.updates)
-            flags = [name for name in ("compares", "shows", "record", "lacking") if getattr(effect, name)]
+            flags = [word for word, is_set in _flags(effect) if is_set]
             rule = [effect.rule.name] if effect.rule is not None else []
             return f"start replay {effect.request} {' '.join([*flags, *rule])} [{told}]"
         case ReadPast(request, _, told):
             return f"read past {request} [{' '.join(_line(each) + ' late' * late for each, late in told)}]"
-        case CloseTranscript(request) | StopReplay(request) | TakeOutput(request) | FindSession(request):
+        case CloseTranscript(request) | StopReplay(request) | ReserveOutput(request) | FindSession(request):
             return f"{type(effect).__name__} {request}"
-        case NoteAlias(session, alias):
+        case AddAlias(session, alias):
             return f"alias {session} {alias}"
         case Warn(text):
             return f"warn {text}"
