@@ -129,11 +129,12 @@ class Comparison:
 
     @property
     def may_restart(self) -> bool:
-        """Whether the user message that is coming may begin another replay."""
+        """Whether the user message that is coming may begin another replay: the transcript does not have it next."""
         run = self._run
         return (
             run is not None
             and run.kind == update_kinds.USER_CHUNK
+            and self.text.find_user(run.text, self.next_user) is None
             and self._find_restart(run.text, whole=False) is not None
         )
 
@@ -225,9 +226,20 @@ class Comparison:
 
     @property
     def _is_at_end(self) -> bool:
-        """Whether the replay has come to the transcript's last turn: no user message of the transcript follows."""
+        """Whether no user message of the transcript follows for sure: the replay has come to the last turn, or nothing
+        says where it is, since the agent leaves out whatever the transcript has."""
         users = self.text.users
-        return self.next_user == len(users) or users[-1].start < self.at or users[-1].call <= self._last_known_call
+        return (
+            not self._has_known
+            or self.next_user == len(users)
+            or users[-1].start < self.at
+            or users[-1].call <= self._last_known_call
+        )
+
+    @property
+    def tail_lines(self) -> frozenset[bytes]:
+        """The lines of the tail until now, without the message that is coming."""
+        return self._tail.lines
 
     @property
     def has_turn_elsewhere(self) -> bool:
@@ -256,6 +268,9 @@ class Comparison:
         may_be_whole = run.chunks and run.kind == update_kinds.AGENT_CHUNK and len(letters) >= SHORT
         if may_be_whole and self.text.has_message(letters, self.at):
             self.end_message()  # a whole message of its own, whatever came before it
+            run = self._run = ChunkRun(sent.kind, message)
+        if run.chunks and run.kind == update_kinds.USER_CHUNK and self._is_whole_user(run.text, letters):
+            self.end_message()  # agents send the messages of turns without words one behind the other
             run = self._run = ChunkRun(sent.kind, message)
         if run.chunks and run.span is not None:
             start, end = run.span
@@ -388,7 +403,7 @@ class Comparison:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
         number = self._find_user(run)
         if number is None and self._is_last_user_again(run):
-            self.repeats = True
+            self.repeats = run.is_repeated = True
             return True
         if number is None:
             number = self._find_restart(run.text)
@@ -398,7 +413,9 @@ class Comparison:
             return False
         if not self._has_known:
             self._first_letters = run.text
+        run.is_repeated = number in self.known_users
         self._place(number)
+        run.is_unanswered = not self.text.has_answer(number + 1)
         if (key := self.text.users[number].key) is not None and run.message is not None:
             self.ids[key] = run.message
         begun = next((form for form in self.text.users[number].forms if run.text.startswith(form)), run.text)
@@ -432,6 +449,18 @@ class Comparison:
         ends = {*accumulate(map(len, run.chunks))}
         forms = self.text.users[self.next_user].forms
         return next((len(form) for form in forms if run.text.startswith(form, at) and at + len(form) in ends), 0)
+
+    def _is_whole_user(self, letters: str, following: str) -> bool:
+        """Whether these are the letters of a user message from the next one on, or of one that begins another replay,
+        and those that follow begin another message.
+
+        What follows the last message of a turn that was cut may be context that the agent added to it.
+        """
+        number = self.text.find_user(letters, self.next_user)
+        number = self._find_restart(letters) if number is None else number
+        if number is None or (self.text.is_unfinished and number + 1 == len(self.text.users)):
+            return False
+        return not any(form.startswith(letters + following) for user in self.text.users for form in user.forms)
 
     def _keep_user(self, *sent: ComparedUpdate) -> None:
         for each in sent:

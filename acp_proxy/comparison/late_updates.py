@@ -97,11 +97,13 @@ class LateUpdates:
         run = comparison.run
         if before is not None and run is not before and before.kind == update_kinds.AGENT_CHUNK and not before.is_new:
             self._drop()  # a message that the client has seen is complete; what waited came before or in it
+        was_shown = self._shows_transcript or comparison.has_restarted
+        if before is not None and run is not before and before.is_unanswered and was_shown:
+            self._drop_known()
         self._waiting.append(line)
         self._size += len(line)
         if self._size > WAITING_LIMIT:
             return self._take_waiting()
-        was_shown = self._shows_transcript or comparison.has_restarted
         if kind in update_kinds.NEUTRAL:
             # Agents add context to these, so they prove nothing: they share the fate of the agent's next words. A user
             # message behind the transcript's last turn is new whatever follows, so nobody has to wait for that.
@@ -133,6 +135,9 @@ class LateUpdates:
         run = self._comparison.run
         is_shown = run is not None and run.kind == update_kinds.AGENT_CHUNK and not run.is_new
         self._comparison.end_message()
+        if run is not None and run.is_repeated:
+            self._drop_known()
+            return self._take_waiting()
         # Without words of the agent behind them, user messages and thoughts are a part of the history, as the client
         # has seen it, except a user message behind the transcript's last turn.
         is_neutral = self._shows_transcript and (run is None or run.kind != update_kinds.AGENT_CHUNK)
@@ -147,6 +152,12 @@ class LateUpdates:
     def _drop(self) -> list[bytes]:
         self._take_waiting()
         return []
+
+    def _drop_known(self) -> None:
+        """The client has seen a user message, to which the transcript has no answer: what waited came before or in it,
+        except messages in the same run that the transcript lacks. What follows is new, and must not bring it along."""
+        lacking = self._comparison.tail_lines
+        self._waiting = [line for line in self._waiting if line in lacking]
 
     def _take_waiting(self) -> list[bytes]:
         waiting, self._waiting = self._waiting, []

@@ -13,7 +13,8 @@ class ComparedUpdate(Struct):
     """An update that the agent sent.
 
     ``late``: it came after the agent's answer. ``is_somewhere``: the transcript has it, though not behind the last
-    known message. ``is_next_turn``: it is a user message that follows the transcript's last turn.
+    known message. ``is_next_turn``: it is a user message that follows the transcript's last turn, as far as can be
+    known.
     """
 
     line: bytes
@@ -37,6 +38,10 @@ class ChunkRun:
         self.span: Span | None = None
         """The place of all its letters in the transcript, if they have been looked for and found."""
         self.is_new = False
+        self.is_unanswered = False
+        """It is a user message that the transcript has without an answer."""
+        self.is_repeated = False
+        """It is a user message that the agent has sent before."""
 
     @property
     def text(self) -> str:

@@ -83,6 +83,11 @@ class Tail:
         return [sent.line for sent in (*(sent for sent in loose if not sent.is_somewhere), *tail[begins:])]
 
     @property
+    def lines(self) -> frozenset[bytes]:
+        """All lines."""
+        return frozenset(sent.line for sent in self._updates)
+
+    @property
     def has_turn(self) -> bool:
         """Whether it has a turn: a user message and something from the agent."""
         return _turn_begins(self._updates) < len(self._updates)

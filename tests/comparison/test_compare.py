@@ -250,6 +250,22 @@ def test_an_unanswered_user_message_is_recorded_and_is_not_a_turn() -> None:
     assert new(comparison, is_open_elsewhere=True) == []
 
 
+@pytest.mark.parametrize("past", [["> mend it"], TALK])
+def test_an_unanswered_user_message_is_shown_and_recorded_if_nothing_else_is_replayed(past: list[str]) -> None:
+    comparison = told(laid(*past), "> Thank you!")
+    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
+    assert choose_replay(comparison).rule is Rule.LESS
+
+
+def test_user_messages_without_answers_are_told_apart_chunk_by_chunk() -> None:
+    comparison = told(laid("> mend it", "> and test it"), "> mend it", "> and test it", "> Thank you!")
+    assert (comparison.known_users, new(comparison)) == ({0, 1}, [user("Thank you!")])
+    comparison = told(
+        laid("> /compact", "> /compact", "> mend it", "> test it"), "> /compact", "> mend it", "> test it"
+    )
+    assert (comparison.known_users, new(comparison)) == ({0, 2, 3}, [])
+
+
 def test_an_unanswered_user_message_before_the_transcripts_last_turn_is_neither_shown_nor_recorded() -> None:
     comparison = told(laid(*TALK), *ONE, "> Thank you!")
     assert (comparison.split_tail()[0], new(comparison)) == ([], [])

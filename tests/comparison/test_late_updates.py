@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acp_proxy.comparison.choose_replay import choose_replay
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import WAITING_LIMIT, LateUpdates, SortedLine
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, letters
@@ -163,6 +164,25 @@ def test_a_user_message_before_the_answer_to_the_last_prompt_waits_until_nothing
     late = Late(laid(*TALK), ours=True)
     assert late.told(*ONE, "> thanks", user("for what?", messageId="m"), *TWO[1:]) == []
     assert (late.rest(), new(late.comparison)) == ([], [])
+
+
+def test_a_known_user_message_without_an_answer_does_not_come_again_with_what_follows() -> None:
+    late = Late(laid("> mend it", "> thanks"), ours=True)
+    assert late.told("> mend it", "> thanks", "> and test it") == expected(["> and test it"])
+    late = Late(laid("> mend it", answered=False), ours=True)
+    assert late.told("> mend it", ONE[1]) == expected(ONE[1:])
+
+
+def test_a_user_message_that_comes_again_alone_is_not_shown_twice() -> None:
+    for said in ["> mend it"], ["> mend it", "> thanks"]:
+        late = Late(laid(*said), *said, ours=False)
+        choose_replay(late.comparison)  # the agent has answered
+        assert (late.told(*said), late.rest()) == ([], [])
+
+
+def test_a_user_message_that_equals_the_first_one_passes_at_once_where_the_transcript_has_it() -> None:
+    late = Late(laid("> /undo", "> mend it", "> /undo"), "> /undo", ours=False)
+    assert late.told("> /undo") == expected(["> /undo"])
 
 
 def test_an_unanswered_user_message_before_the_last_turn_passes_only_if_the_agents_replay_is_shown() -> None:
