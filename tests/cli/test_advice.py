@@ -51,4 +51,4 @@ def test_a_missing_store_of_the_configuration_file_names_the_file(
 
 
 def test_toad_has_a_command_instead_of_a_file() -> None:
-    assert "toad acp" in CliRunner().invoke(app, ["editor", "toad", "opencode", "acp"]).stderr
+    assert CliRunner().invoke(app, ["editor", "toad", "opencode", "acp"]).stdout.startswith("toad acp ")

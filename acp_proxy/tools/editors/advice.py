@@ -10,7 +10,7 @@ from pathlib import Path
 
 from acp_proxy.tools.editors import jsonc
 from acp_proxy.tools.editors.configured import code
-from acp_proxy.tools.editors.known_editors import Editor, SettingsFiles, Sources
+from acp_proxy.tools.editors.known_editors import Editor, SettingsFiles, Sources, Typed
 from acp_proxy.tools.editors.snippets import Snippet
 
 
@@ -23,9 +23,13 @@ class Placed:
     also: tuple[str, ...] = ()
 
 
-def placed(editor: Editor, made: Snippet, path: Path, there: str | OSError | None, *, whole: bool) -> Placed:
-    """``there``: the content of the file; None: it does not exist. ``whole``: print the complete content."""
+def placed(editor: Editor, made: Snippet, path: Path | None, there: str | OSError | None, *, whole: bool) -> Placed:
+    """``path``: None: the user gives the command to the editor itself. ``there``: the content of the file; None: it
+    does not exist. ``whole``: print the complete content."""
     kind = editor.configured
+    if isinstance(kind, Typed):
+        return Placed(kind.where, made.whole)
+    assert path is not None
     if there is None and made.into is not None:
         return Placed(f"Create {path} and put this into {made.into}", made.whole)
     if there is None:
@@ -43,23 +47,27 @@ def _merged(made: Snippet, file: str | Path) -> Placed:
 
 
 def _in_settings(made: Snippet, kind: SettingsFiles, path: Path, there: str) -> Placed:
-    put, member = f"Put this into {path}", f'"{kind.member}"'
+    put = f"Put this into {path}"
     if jsonc.says_nothing(there):
         return Placed(f"Put this into {path}, which is empty", made.whole)
     try:
-        settings = jsonc.read(there)
+        agents = jsonc.read(there)
     except ValueError as problem:
         return _merged(made, f"{path} ({problem})")
-    if not isinstance(settings, dict):
-        return _merged(made, f"{path} (it is not a JSON object)")
-    if kind.member not in settings:
-        return Placed(f"{put}, right behind its outermost {{", made.within(0) + ("," if settings else ""))
-    agents = settings[kind.member]
     if not isinstance(agents, dict):
-        return Placed(f"{put}, in place of its {member}", made.within(0))
+        return _merged(made, f"{path} (it is not a JSON object)")
+    brace = "its outermost {"
+    for depth, member in enumerate(kind.members):
+        if member not in agents:
+            return Placed(f"{put}, right behind {brace}", made.within(depth) + ("," if agents else ""))
+        agents = agents[member]
+        name = f'"{".".join(kind.members[: depth + 1])}"'
+        if not isinstance(agents, dict):
+            return Placed(f"{put}, in place of its {name}", made.within(depth))
+        brace = f"the {{ of its {name}"
     if made.title in agents:
-        return Placed(f'{put}, in place of "{made.title}" in its {member}', made.within(1))
-    return Placed(f"{put}, right behind the {{ of its {member}", made.within(1) + ("," if agents else ""))
+        return Placed(f'{put}, in place of "{made.title}" in its {name}', made.within(len(kind.members)))
+    return Placed(f"{put}, right behind {brace}", made.within(len(kind.members)) + ("," if agents else ""))
 
 
 def _in_program(editor: Editor, made: Snippet, put: str, looked_through: str, kind: Sources) -> Placed:

@@ -31,8 +31,6 @@ def _named(word: str) -> Name:
         return Name.AGENT_SHELL
     if word in ("nvim", "neovim", "vim"):
         raise typer.BadParameter(f"give the name of your Neovim plugin: {', '.join(_OF_NEOVIM)}.")
-    if word == "toad":
-        raise typer.BadParameter('Toad has no file for other agents. Run: toad acp "acp-proxy run AGENT" DIRECTORY')
     if word not in list(Name):
         raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, map(str, Name)))}.")
     return Name(word)
@@ -87,7 +85,8 @@ def editor(
     own_words, advice = own_command.settings_command()
     made = snippet(name, EditorEntry([*own_words, "run", *given, *command], variables, agent_name))
     path, is_there = file_for(EDITORS[name], this_machine())
-    found = placed(EDITORS[name], made, path, text_of(path) if is_there else None, whole=whole)
+    there = text_of(path) if is_there and path is not None else None
+    found = placed(EDITORS[name], made, path, there, whole=whole)
     _say(f"{found.where}:")
     _say("")
     typer.echo(found.text)

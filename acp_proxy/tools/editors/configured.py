@@ -18,7 +18,7 @@ from acp_proxy.errors import UsageError
 from acp_proxy.protocol import acp
 from acp_proxy.tools.editors import command_line, jsonc
 from acp_proxy.tools.editors.config_dirs import Machine
-from acp_proxy.tools.editors.known_editors import EDITORS, Editor, SettingsFiles, Sources
+from acp_proxy.tools.editors.known_editors import EDITORS, Editor, SettingsFiles, Sources, Typed
 
 _MANY_FILES = 2000
 """Per editor: nobody writes more by hand."""
@@ -78,10 +78,13 @@ def configurations(machine: Machine) -> list[Configuration]:
     return [found for editor in EDITORS.values() for found in _of(editor, machine)]
 
 
-def file_for(editor: Editor, machine: Machine) -> tuple[Path, bool]:
-    """The file for an agent's entry (one with agents, else the usual one), and whether it exists."""
+def file_for(editor: Editor, machine: Machine) -> tuple[Path | None, bool]:
+    """The file for an agent's entry (one with agents, else the usual one; None: the user gives the command to the
+    editor itself), and whether it exists."""
     found = [each.path for each in _of(editor, machine)]
     kind = editor.configured
+    if isinstance(kind, Typed):
+        return None, False
     usual = kind.files(machine) if isinstance(kind, SettingsFiles) else kind.places(machine)
     there = [*found, *(path for path in usual if path.is_file())]
     return (there[0], True) if there else (usual[0], False)
@@ -94,6 +97,8 @@ def _of(editor: Editor, machine: Machine) -> Iterator[Configuration]:
             if path.exists():
                 yield _settings(editor, kind, path)
         return
+    if isinstance(kind, Typed):  # it keeps the command where we do not look
+        return
     for path in _sources(kind, machine):
         text = text_of(path)
         if isinstance(text, str) and (said := code(text, kind.comment)) and re.search(kind.mark, said):
@@ -105,18 +110,33 @@ def _settings(editor: Editor, kind: SettingsFiles, path: Path) -> Configuration:
     if isinstance(text, OSError):
         return Configuration(editor, path, problem=text.strerror or "it cannot be read")
     try:
-        agents = acp.member(jsonc.read(text), kind.member)
+        agents = find_agents(kind, text)
     except ValueError as problem:
         return Configuration(editor, path, problem=str(problem))
-    listed = agents.items() if isinstance(agents, dict) else ()
-    return Configuration(editor, path, tuple(_agent(name, entry) for name, entry in listed))
+    return Configuration(editor, path, tuple(_agent(name, entry) for name, entry in agents.items()))
+
+
+def find_agents(kind: SettingsFiles, text: str) -> dict[str, object]:
+    """The entries of the agents in settings, by name. Raises ValueError if they are no JSON."""
+    found: object = jsonc.read(text)
+    for member in kind.members:
+        found = acp.member(found, member)
+    agents = found.items() if isinstance(found, dict) else ()
+    return {name: entry for name, entry in agents if kind.lists_agent(entry)}
+
+
+def words_of(entry: object) -> list[str]:
+    """The words of an entry's command; empty if it has none."""
+    if isinstance(acp.member(entry, "command"), list):  # with its arguments
+        return acp.strings(entry, "command")
+    command = acp.text(entry, "command")
+    return [command, *acp.strings(entry, "args")] if command else []
 
 
 def _agent(name: str, entry: object) -> ConfiguredAgent:
-    program = acp.text(entry, "command")
-    if program is None:
+    words = words_of(entry)
+    if not words:
         return ConfiguredAgent(name, Way.REGISTRY)
-    words = [program, *acp.strings(entry, "args")]
     program = command_line.own_program(words)
     behind = command_line.behind_run(words)
     if behind is None:

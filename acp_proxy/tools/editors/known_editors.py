@@ -1,6 +1,6 @@
-"""The known editors: one table, both for finding their configuration and for writing it.
+"""The known editors and other clients: one table, both for finding their configuration and for writing it.
 
-Source: each editor's documentation or source code, named beside it (2026).
+Source: each one's documentation or source code, named beside it (2026).
 """
 
 from collections.abc import Callable
@@ -21,14 +21,30 @@ class Name(StrEnum):
     AGENTIC = "agentic"
     AGENT_SHELL = "agent-shell"
     VSCODE = "vscode"
+    PASEO = "paseo"
+    TOAD = "toad"
+    BB = "bb"
+    OBSIDIAN = "obsidian"
+    JUPYTER_AI = "jupyter-ai"
+    MARIMO = "marimo"
+    INTELLIGENT_TERMINAL = "intelligent-terminal"
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFiles:
-    """JSON files: their possible places, the usual one first, and the member that contains the agents."""
+    """JSON files: their possible places, the usual one first, and the members that lead to the agents.
+
+    ``only``: a member and its value, which an entry has if it is an agent of this protocol; None: all are. Such an
+    entry's ``command`` is a list, with the arguments in it.
+    """
 
     files: Callable[[Machine], list[Path]]
-    member: str
+    members: tuple[str, ...]
+    only: tuple[str, str] | None = None
+
+    def lists_agent(self, entry: object) -> bool:
+        """Whether an entry is an agent of this protocol."""
+        return self.only is None or (isinstance(entry, dict) and entry.get(self.only[0]) == self.only[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +60,17 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
+class Typed:
+    """The user gives the command to the client itself. ``where``: in which way."""
+
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
 class Editor:
     name: Name
     title: str
-    configured: SettingsFiles | Sources
+    configured: SettingsFiles | Sources | Typed
 
 
 def _zed(machine: Machine) -> list[Path]:
@@ -71,6 +94,12 @@ def _vscode(machine: Machine) -> list[Path]:
     return [base / build / "User" / "settings.json" for build in ("Code", "Code - Insiders", "VSCodium", "Cursor")]
 
 
+def _paseo(machine: Machine) -> list[Path]:
+    given = machine.environment.get("PASEO_HOME")
+    home = Path(given) if given and Path(given).is_absolute() else machine.home / ".paseo"
+    return [home / "config.json"]
+
+
 def _neovim(machine: Machine) -> list[Path]:
     base = machine.local if machine.is_windows else machine.config
     directory = base / (machine.environment.get("NVIM_APPNAME") or "nvim")
@@ -87,9 +116,9 @@ EDITORS = {
     editor.name: editor
     for editor in (
         # zed-industries/zed: crates/paths, crates/settings_content (CustomAgentServerSettings)
-        Editor(Name.ZED, "Zed", SettingsFiles(_zed, "agent_servers")),
+        Editor(Name.ZED, "Zed", SettingsFiles(_zed, ("agent_servers",))),
         # jetbrains.com/help/ai-assistant/acp.html
-        Editor(Name.JETBRAINS, "JetBrains", SettingsFiles(_jetbrains, "agent_servers")),
+        Editor(Name.JETBRAINS, "JetBrains", SettingsFiles(_jetbrains, ("agent_servers",))),
         # olimorris/codecompanion.nvim: doc/configuration/adapters-acp.md
         Editor(Name.CODECOMPANION, "CodeCompanion", Sources(_neovim, ".lua", "--", r"codecompanion")),
         # yetone/avante.nvim: lua/avante/config.lua
@@ -99,6 +128,33 @@ EDITORS = {
         # xenodium/agent-shell: agent-shell.el, agent-shell-anthropic.el and its neighbours
         Editor(Name.AGENT_SHELL, "agent-shell", Sources(_emacs, ".el", ";", r"agent-shell")),
         # formulahendry/vscode-acp: package.json
-        Editor(Name.VSCODE, "VS Code", SettingsFiles(_vscode, "acp.agents")),
+        Editor(Name.VSCODE, "VS Code", SettingsFiles(_vscode, ("acp.agents",))),
+        # getpaseo/paseo: docs/custom-providers.md, packages/server/src/server/paseo-home.ts
+        Editor(Name.PASEO, "Paseo", SettingsFiles(_paseo, ("agents", "providers"), ("extends", "acp"))),
+        # batrachianai/toad: src/toad/cli.py; src/toad/agents.py reads no agents of the user
+        Editor(Name.TOAD, "Toad", Typed("Start Toad with this command, in the project's directory")),
+        # ymichael/bb: the section "Custom ACP Agents" of its configuration guide
+        Editor(Name.BB, "bb", Typed("Run this command; it sets the whole list, so add the agents that you have there")),
+        # RAIT-09/obsidian-agent-client: docs/agent-setup/custom-agents.md
+        Editor(
+            Name.OBSIDIAN,
+            "Obsidian",
+            Typed("In Obsidian: Settings, Agent Client, Custom Agents, Add custom agent. Fill in"),
+        ),
+        # jupyter-ai-contrib/jupyter-ai-acp-client: README.md, acp_personas/claude.py;
+        # jupyter-ai-contrib/jupyter-ai-persona-manager: README.md
+        Editor(
+            Name.JUPYTER_AI,
+            "Jupyter AI",
+            Typed("Put this into .jupyter/personas/acp_proxy_persona.py, in the directory that JupyterLab serves"),
+        ),
+        # marimo-team/marimo: frontend/src/components/chat/acp/state.ts
+        Editor(Name.MARIMO, "marimo", Typed("Run this command, and leave it running while you use marimo")),
+        # microsoft/intelligent-terminal: src/cascadia/TerminalSettingsEditor/AIAgentsViewModel.cpp
+        Editor(
+            Name.INTELLIGENT_TERMINAL,
+            "Intelligent Terminal",
+            Typed("In Intelligent Terminal: Settings, Agent, the agent's list, Add New. Give this command"),
+        ),
     )
 }

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.protocol import acp
-from acp_proxy.tools.editors import jsonc
 from acp_proxy.tools.editors.config_dirs import Machine
-from acp_proxy.tools.editors.configured import configurations, text_of, texts
+from acp_proxy.tools.editors.configured import configurations, find_agents, text_of, texts, words_of
 from acp_proxy.tools.editors.known_editors import SettingsFiles
 
 
@@ -41,11 +40,10 @@ def _of(editor: str, path: Path, kind: object) -> Iterator[StartedAgent]:
         return
     text = text_of(path)
     try:
-        agents = acp.member(jsonc.read(text), kind.member) if isinstance(text, str) else None
+        agents = find_agents(kind, text) if isinstance(text, str) else {}
     except ValueError:
-        agents = None
+        agents = {}
         yield StartedAgent(editor, f"the agents in {path}", None, is_damaged=True)
-    for name, entry in agents.items() if isinstance(agents, dict) else ():
-        command = acp.text(entry, "command")
-        words = (command, *acp.strings(entry, "args")) if command else None
+    for name, entry in agents.items():
+        words = tuple(words_of(entry)) or None
         yield StartedAgent(editor, name, words, tuple(sorted(texts(acp.member(entry, "env")).items())))

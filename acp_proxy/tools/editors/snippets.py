@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from textwrap import indent
 
+from acp_proxy import shell_quote
 from acp_proxy.tools.editors.known_editors import Name
 
 
@@ -119,6 +120,112 @@ def _json(member: str, title: str, more: dict[str, object], wanted: EditorEntry,
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
+
+
+def _paseo(wanted: EditorEntry, known: _Known) -> Snippet:
+    title = f"{_slug(wanted.agent)}-kept"
+    value = {
+        "extends": "acp",
+        "label": f"{known.title} (kept)",
+        "command": list(wanted.words),
+        "env": dict(wanted.variables),
+    }
+    entry = f"{_quoted(title)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
+    then = f'restart Paseo\'s daemon, and choose "{known.title} (kept)".'
+    return Snippet(entry, title, ("agents", "providers"), then, is_json=True)
+
+
+def _slug(agent: str) -> str:
+    """A name of lowercase letters, digits and hyphens, which begins with a letter."""
+    return re.sub(r"[^a-z0-9]+", "-", agent.lower()).strip("-").lstrip("0123456789-") or "agent"
+
+
+# --- Clients to which the user gives the command
+
+
+def _toad(wanted: EditorEntry, known: _Known) -> Snippet:
+    line = shell_quote.joined(["toad", "acp", shell_quote.joined(_with_variables(wanted)), "."])
+    return Snippet(line, known.title, (), "ctrl+r on Toad's start page lists your sessions with it.")
+
+
+def _bb(wanted: EditorEntry, known: _Known) -> Snippet:
+    agent = {
+        "id": f"{_slug(wanted.agent)}-kept",
+        "displayName": f"{known.title} (kept)",
+        "command": wanted.words[0],
+        "args": wanted.words[1:],
+        "env": dict(wanted.variables),
+    }
+    agents = json.dumps([agent], ensure_ascii=False)
+    line = shell_quote.joined(["bb", "plugin", "config", "provider-acp", "set", "customAgents", agents])
+    return Snippet(line, known.title, (), f'choose "{known.title} (kept)" for a thread.')
+
+
+def _obsidian(wanted: EditorEntry, known: _Known) -> Snippet:
+    lines = [
+        f"Agent ID: {_slug(wanted.agent)}-kept",
+        f"Display name: {known.title} (kept)",
+        f"Path: {wanted.words[0]}",
+        "Arguments:",
+        *(f"  {word}" for word in wanted.words[1:]),
+    ]
+    if wanted.variables:
+        lines += ["Environment variables:", *(f"  {key}={value}" for key, value in wanted.variables.items())]
+    then = f'open a chat view and choose "{known.title} (kept)".'
+    return Snippet("\n".join(lines), known.title, (), then)
+
+
+_PERSONA = """\
+import os
+
+import jupyter_ai_acp_client
+from jupyter_ai_acp_client.base_acp_persona import BaseAcpPersona
+from jupyter_ai_persona_manager import PersonaDefaults
+
+
+class KeptPersona(BaseAcpPersona):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, executable={command}, **kwargs)
+
+    @property
+    def defaults(self):
+        package = os.path.dirname(jupyter_ai_acp_client.__file__)
+        return PersonaDefaults(
+            name={title},
+            description="Through acp-proxy, which keeps its sessions.",
+            avatar_path=os.path.join(package, "static", "claude.svg"),
+            system_prompt="unused",
+        )"""
+
+
+def _jupyter_ai(wanted: EditorEntry, known: _Known) -> Snippet:
+    name = f"{known.title}-kept".replace(" ", "-")  # it is mentioned by its name
+    command = json.dumps(_with_variables(wanted), ensure_ascii=False)
+    text = _PERSONA.format(command=command, title=_quoted(name))
+    return Snippet(text, name, (), f"restart JupyterLab, and write to @{name} in a chat.")
+
+
+_MARIMOS_PORTS = {"Gemini": 3019, "Codex": 3021, "OpenCode": 3023}
+_CLAUDES_PORT = 3017
+
+
+def _marimo(wanted: EditorEntry, known: _Known) -> Snippet:
+    port = _MARIMOS_PORTS.get(known.title, _CLAUDES_PORT)
+    agent = known.title if known.title in _MARIMOS_PORTS else "Claude"
+    command = shell_quote.joined(_with_variables(wanted))
+    line = shell_quote.joined(["npx", "stdio-to-ws", command, "--port", str(port)])
+    return Snippet(line, known.title, (), f"in marimo's panel of agents, choose {agent}: it looks at this port.")
+
+
+def _intelligent_terminal(wanted: EditorEntry, known: _Known) -> Snippet:
+    line = shell_quote.joined(_with_variables(wanted))
+    return Snippet(line, known.title, (), "open the agent pane.")
+
+
+def _with_variables(wanted: EditorEntry) -> list[str]:
+    """The command, where it has no place for variables beside it. Windows has no ``env``: there, a user sets them."""
+    pairs = [f"{key}={value}" for key, value in wanted.variables.items()]
+    return ["env", *pairs, *wanted.words] if pairs else wanted.words
 
 
 _CODECOMPANION = """\
@@ -237,6 +344,13 @@ _MAKERS = {
     Name.AGENTIC: _agentic,
     Name.AGENT_SHELL: _agent_shell,
     Name.VSCODE: _vscode,
+    Name.PASEO: _paseo,
+    Name.TOAD: _toad,
+    Name.BB: _bb,
+    Name.OBSIDIAN: _obsidian,
+    Name.JUPYTER_AI: _jupyter_ai,
+    Name.MARIMO: _marimo,
+    Name.INTELLIGENT_TERMINAL: _intelligent_terminal,
 }
 
 

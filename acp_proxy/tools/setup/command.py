@@ -30,6 +30,7 @@ NEXT = {
     Name.ZED: "In Zed: open the agent panel and begin a new thread with the agent.",
     Name.JETBRAINS: "In your JetBrains IDE: open AI Chat and choose the agent. If it runs already, restart the IDE.",
     Name.VSCODE: 'In VS Code: run the command "Developer: Reload Window", then choose the agent in "ACP Client".',
+    Name.PASEO: "In Paseo: restart its daemon (paseo daemon restart), and choose the agent.",
 }
 """What the user does next, by editor."""
 
@@ -55,10 +56,10 @@ def setup(
 ) -> None:
     """Set up the editors on this machine.
 
-    It finds the settings of Zed, JetBrains and VS Code, shows what would change, asks once, and puts acp-proxy in front
-    of each agent there. Nothing else in the settings changes, and a copy of each file is kept beside it. Configurations
-    that are programs (Neovim, Emacs) stay yours: acp-proxy editor prints what to paste. An entry that starts an
-    acp-proxy that is gone gets the present one.
+    It finds the settings of Zed, JetBrains, VS Code and Paseo, shows what would change, asks once, and puts acp-proxy
+    in front of each agent there. Nothing else in the settings changes, and a copy of each file is kept beside it.
+    Configurations that are programs (Neovim, Emacs) stay yours: acp-proxy editor prints what to paste. An entry that
+    starts an acp-proxy that is gone gets the present one.
 
     Example: acp-proxy setup --agent "npx -y @agentclientprotocol/claude-agent-acp"
     """

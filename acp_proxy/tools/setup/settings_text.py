@@ -108,6 +108,9 @@ def put_in_front(settings: Settings, entry: Span, ours: Sequence[str]) -> list[E
     """
     members = settings.members(entry)
     command = members["command"].value
+    if is_list(settings, command):
+        first = settings.elements(command)[0].start
+        return [Edit(first, first, "".join(f"{quote(word)},{settings.separator(first)}" for word in ours))]
     front = [*map(quote, ours[1:]), settings.text[slice(*command)]]
     edits = [Edit(*command, quote(ours[0]))]
     if "args" not in members:
@@ -131,7 +134,11 @@ def take_out(settings: Settings, entry: Span, count: int, *, had_args: bool) -> 
     entry had arguments before.
     """
     members = settings.members(entry)
-    command, args = members["command"].value, members["args"]
+    command = members["command"].value
+    if is_list(settings, command):
+        items = settings.elements(command)
+        return [Edit(items[0].start, items[count + 1].start, "")]
+    args = members["args"]
     items = settings.elements(args.value)
     edits = [Edit(*command, settings.text[slice(*items[count].value)])]
     if len(items) > count + 1:
@@ -167,9 +174,18 @@ def unname_command(settings: Settings, entry: Span) -> list[Edit]:
 def replace_words(settings: Settings, entry: Span, count: int, ours: Sequence[str]) -> list[Edit]:
     """Start acp-proxy with other words. ``count``: how many arguments stand in front of ``run``. ``ours``: as above."""
     members = settings.members(entry)
+    command = members["command"].value
+    if is_list(settings, command):
+        items = settings.elements(command)
+        return [Edit(items[0].start, items[count + 1].start, "".join(f"{quote(word)}, " for word in ours[:-1]))]
     items = settings.elements(members["args"].value)
     front = "".join(f"{quote(word)}, " for word in ours[1:-1])
-    return [Edit(*members["command"].value, quote(ours[0])), Edit(items[0].start, items[count].start, front)]
+    return [Edit(*command, quote(ours[0])), Edit(items[0].start, items[count].start, front)]
+
+
+def is_list(settings: Settings, command: Span) -> bool:
+    """Whether a command contains its arguments."""
+    return settings.text[command[0]] == "["
 
 
 def remove(settings: Settings, span: Span, name: str) -> Edit:
@@ -183,21 +199,23 @@ def remove(settings: Settings, span: Span, name: str) -> Edit:
     return Edit(span[0] + 1, settings.text.index("}", elements[0].value[1]), "")
 
 
-def add_entry(settings: Settings, member: str, entry: str, whole: str) -> list[Edit]:
-    """Add an agent. ``entry``: ``"name": {…}``. ``whole``: the content of a file that has nothing else.
+def add_entry(settings: Settings, members: Sequence[str], entry: str, whole: str) -> list[Edit]:
+    """Add an agent. ``members``: they lead to the agents. ``entry``: ``"name": {…}``. ``whole``: the content of a file
+    that has nothing else.
 
     Raises ValueError if the place for agents is no object.
     """
     if settings.is_empty:
         end = len(settings.text)
         return [Edit(end, end, whole.replace("\n", settings.newline) + settings.newline)]
-    agents = settings.find(member)
-    if agents is None:
+    there = max(count for count in range(len(members) + 1) if settings.find(*members[:count]) is not None)
+    place = settings.find(*members[:there]) or (0, 0)
+    if not isinstance(settings.read(place), dict):
+        raise ValueError(f'its "{".".join(members[:there])}" is not an object')
+    for member in reversed(members[there:]):
         inner = entry.replace("\n", "\n  ")
-        return [_insert(settings, settings.find() or (0, 0), f"{quote(member)}: {{\n  {inner}\n}}")]
-    if not isinstance(settings.read(agents), dict):
-        raise ValueError(f'its "{member}" is not an object')
-    return [_insert(settings, agents, entry)]
+        entry = f"{quote(member)}: {{\n  {inner}\n}}"
+    return [_insert(settings, place, entry)]
 
 
 def _insert(settings: Settings, span: Span, lines: str) -> Edit:

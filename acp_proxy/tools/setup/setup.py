@@ -21,6 +21,7 @@ from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.protocol import acp
 from acp_proxy.tools.editors import command_line, jsonc
 from acp_proxy.tools.editors.config_dirs import Machine, this_machine
+from acp_proxy.tools.editors.configured import words_of
 from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
 from acp_proxy.tools.editors.snippets import EditorEntry, snippet
 from acp_proxy.tools.registry import PREFIX
@@ -120,8 +121,9 @@ def plan_file(
         data = read_own_file(path)
         text = (data or b"").decode("utf-8")
         settings = Settings(text)
-        found = settings.find(kind.member)
-        listed = settings.members(found) if found is not None and settings.text[found[0]] == "{" else {}
+        found = settings.find(*kind.members)
+        members = settings.members(found) if found is not None and settings.text[found[0]] == "{" else {}
+        listed = {name: each for name, each in members.items() if kind.lists_agent(settings.read(each.value))}
         entries: list[EntryChange] = []
         edits: list[settings_text.Edit] = []
         for name, element in listed.items():
@@ -132,9 +134,9 @@ def plan_file(
         if wanted is not None and not _has_agent(settings, listed.values(), wanted.command):
             words = [*ours, *wanted.options, *wanted.command]
             made_entry = snippet(editor.name, EditorEntry(words, wanted.variables, wanted.name))
-            if made_entry.title in listed:
+            if made_entry.title in members:
                 raise ValueError(f'it has an agent "{made_entry.title}" with another command. Remove that entry')
-            edits += settings_text.add_entry(settings, kind.member, made_entry.entry, made_entry.whole)
+            edits += settings_text.add_entry(settings, kind.members, made_entry.entry, made_entry.whole)
             entries.append(EntryChange(made_entry.title, ADDED))
         after = settings_text.apply(text, edits)
         jsonc.read(after)
@@ -156,16 +158,15 @@ def _plan_entry(
 ) -> tuple[EntryChange, list[settings_text.Edit]] | None:
     """What to change in one entry. None: nothing."""
     value = settings.read(entry)
-    program = acp.text(value, "command")
+    words = words_of(value)
     if acp.text(value, "type") == "registry":
         agent = [f"{PREFIX}{name}"]
         if (wanted is not None and wanted.command != agent) or "command" in settings.members(entry) or not has_id(name):
             return None
-        words = [*ours, *(wanted.options if wanted else []), *agent]
-        return EntryChange(name, NAMED), settings_text.name_command(settings, entry, words)
-    if program is None:
+        named = [*ours, *(wanted.options if wanted else []), *agent]
+        return EntryChange(name, NAMED), settings_text.name_command(settings, entry, named)
+    if not words:
         return None
-    words = [program, *acp.strings(value, "args")]
     behind = command_line.behind_run(words)
     if behind is None:
         if command_line.lacks_run(words) or (wanted is not None and words != wanted.command):
@@ -188,7 +189,7 @@ def _has_agent(settings: Settings, listed: Iterable[settings_text.Element], comm
         value = settings.read(element.value)
         if acp.text(value, "type") == "registry" and command == [f"{PREFIX}{element.name}"]:
             return True
-        words = [acp.text(value, "command") or "", *acp.strings(value, "args")]
+        words = words_of(value)
         behind = command_line.behind_run(words)
         if (words if behind is None else behind[-len(command) :]) == command:
             return True
@@ -338,10 +339,10 @@ def plan_undo(path: Path, known: FileRecord) -> FileChange:
                 before = path.with_name(known.copy).read_bytes() if known.copy is not None else None
                 return FileChange(name, path, data, before, tuple(known.entries))
         settings = Settings(data.decode("utf-8"))
-        member = editor.configured.member if editor and isinstance(editor.configured, SettingsFiles) else ""
+        members = editor.configured.members if editor and isinstance(editor.configured, SettingsFiles) else ()
         text = settings.text
         for each in known.entries:
-            text = settings_text.apply(text, _undo_entry(Settings(text), member, each))
+            text = settings_text.apply(text, _undo_entry(Settings(text), members, each))
         jsonc.read(text)
     except UnicodeDecodeError:
         return FileChange(name, path, data, problem="it is not UTF-8")
@@ -357,12 +358,12 @@ def _is_file_of(editor: Editor, path: Path) -> bool:
     return isinstance(kind, SettingsFiles) and path in kind.files(this_machine())
 
 
-def _undo_entry(settings: Settings, member: str, done: EntryChange) -> list[settings_text.Edit]:
-    agents, entry = settings.find(member), settings.find(member, done.name)
+def _undo_entry(settings: Settings, members: Sequence[str], done: EntryChange) -> list[settings_text.Edit]:
+    agents, entry = settings.find(*members), settings.find(*members, done.name)
     if agents is None or entry is None or settings.text[entry[0]] != "{":
         return []  # the user has removed it
     value = settings.read(entry)
-    words = [acp.text(value, "command") or "", *acp.strings(value, "args")]
+    words = words_of(value)
     behind = command_line.behind_run(words)
     if behind is None:
         return []  # the user has taken acp-proxy out

@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.tools.editors import jsonc
 from acp_proxy.tools.editors.advice import Placed, placed
-from acp_proxy.tools.editors.known_editors import EDITORS, Name
+from acp_proxy.tools.editors.known_editors import EDITORS, Name, Typed
 from acp_proxy.tools.editors.snippets import EditorEntry, Snippet, snippet
 
 PATH = Path("/home/user/settings")
@@ -96,7 +96,10 @@ def test_unreadable_settings_get_everything(there: str | OSError) -> None:
     assert told.where.startswith(f"Add this to the content of {PATH} (it ")
 
 
-@pytest.mark.parametrize("editor", list(Name))
+WITH_FILES = [name for name, each in EDITORS.items() if not isinstance(each.configured, Typed)]
+
+
+@pytest.mark.parametrize("editor", WITH_FILES)
 def test_a_missing_file_or_whole_gets_everything(editor: Name) -> None:
     there = '{"agent_servers": {}, "acp.agents": {}}'
     if editor not in JSON_EDITORS:
@@ -104,6 +107,24 @@ def test_a_missing_file_or_whole_gets_everything(editor: Name) -> None:
     assert place(editor, None).text == place(editor, there, whole=True).text == made(editor).whole
     assert place(editor, None).where.startswith(f"Create {PATH} ")
     assert not place(editor, there, whole=True).where.startswith("Create")
+
+
+@pytest.mark.parametrize("editor", [each for each in Name if each not in WITH_FILES])
+def test_a_client_to_which_the_user_gives_the_command_has_no_file(editor: Name) -> None:
+    told = placed(EDITORS[editor], made(editor), None, None, whole=False)
+    assert told.text == made(editor).whole
+    assert str(PATH) not in told.where
+
+
+def test_the_place_is_named_however_much_of_it_is_there() -> None:
+    """Paseo's agents are two members deep."""
+    assert place(Name.PASEO, '{"version": 1}').where == f"Put this into {PATH}, right behind its outermost {{"
+    inner = place(Name.PASEO, '{"agents": {"x": 1}}')
+    assert inner.where == f'Put this into {PATH}, right behind the {{ of its "agents"'
+    assert inner.text.startswith('"providers": {')
+    assert place(Name.PASEO, '{"agents": {"providers": 3}}').where.endswith('in place of its "agents.providers"')
+    last = place(Name.PASEO, '{"agents": {"providers": {"opencode-kept": {}}}}')
+    assert last.where.endswith('in place of "opencode-kept" in its "agents.providers"')
 
 
 ALL_OF_IT = 'into what you give to require("PLUGIN").setup (with lazy.nvim: its opts), next to the existing entries'

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from acp_proxy import shell_quote
 from acp_proxy.tools.editors.known_editors import EDITORS, Name
 from acp_proxy.tools.editors.snippets import EditorEntry, snippet
 
@@ -16,6 +17,7 @@ VARIABLES = {"KEY": 'a "b" \\ c', "OTHER_1": "x,y}"}
 JSON_EDITORS = [Name.ZED, Name.JETBRAINS, Name.VSCODE]
 LUA_EDITORS = [Name.CODECOMPANION, Name.AVANTE, Name.AGENTIC]
 STRING = r'"(?:\\.|[^"\\])*"'
+posix = pytest.mark.skipif(shell_quote.ON_WINDOWS, reason="a line for cmd.exe and PowerShell loses some signs")
 PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
@@ -53,10 +55,79 @@ def test_every_editor_has_a_snippet() -> None:
 @pytest.mark.parametrize("editor", JSON_EDITORS)
 def test_json_parses_to_the_command_and_its_variables(editor: Name) -> None:
     value: Any = json.loads(made(editor))
-    [[title, entry]] = value[EDITORS[editor].configured.member].items()  # type: ignore[union-attr]
+    [[title, entry]] = value[EDITORS[editor].configured.members[0]].items()  # type: ignore[union-attr]
     assert title == "some-agent (kept)"
     assert entry.pop("type", None) == ("custom" if editor == Name.ZED else None)
     assert entry == {"command": PROXY, "args": WORDS[1:], "env": VARIABLES}
+
+
+def test_paseos_command_contains_its_arguments() -> None:
+    value = json.loads(made(Name.PASEO, "Some_Agent 2"))
+    assert value == {
+        "agents": {
+            "providers": {
+                "some-agent-2-kept": {
+                    "extends": "acp",
+                    "label": "Some_Agent 2 (kept)",
+                    "command": WORDS,
+                    "env": VARIABLES,
+                }
+            }
+        }
+    }
+
+
+def typed(editor: Name) -> list[str]:
+    """The words of a command for a shell, which a user types."""
+    return shell_quote.split(made(editor))
+
+
+@posix
+def test_toad_gets_the_command_as_one_word() -> None:
+    program, command, line, _ = typed(Name.TOAD)
+    assert (program, command) == ("toad", "acp")
+    assert shell_quote.split(line) == ["env", *(f"{key}={value}" for key, value in VARIABLES.items()), *WORDS]
+
+
+@posix
+def test_bb_gets_a_list_with_the_agent() -> None:
+    *command, agents = typed(Name.BB)
+    assert command == ["bb", "plugin", "config", "provider-acp", "set", "customAgents"]
+    assert json.loads(agents) == [
+        {
+            "id": "some-agent-kept",
+            "displayName": "some-agent (kept)",
+            "command": PROXY,
+            "args": WORDS[1:],
+            "env": VARIABLES,
+        }
+    ]
+
+
+@posix
+@pytest.mark.parametrize(("agent", "port"), [("claude-agent-acp", "3017"), ("gemini", "3019"), ("some-agent", "3017")])
+def test_marimos_command_listens_where_marimo_looks(agent: str, port: str) -> None:
+    *begin, command, _, at = shell_quote.split(made(Name.MARIMO, agent, {}))
+    assert (begin, at) == (["npx", "stdio-to-ws"], port)
+    assert shell_quote.split(command) == WORDS
+
+
+def test_obsidian_gets_an_argument_a_line() -> None:
+    lines = made(Name.OBSIDIAN).splitlines()
+    assert lines[0] == "Agent ID: some-agent-kept"
+    assert lines[2] == f"Path: {PROXY}"
+    assert lines[4 : 4 + len(WORDS) - 1] == [f"  {word}" for word in WORDS[1:]]
+
+
+def test_jupyters_persona_is_a_program_that_starts_the_command() -> None:
+    text = made(Name.JUPYTER_AI, variables={})
+    ast.parse(text)
+    assert is_within(WORDS, text)
+
+
+@posix
+def test_intelligent_terminal_gets_a_line() -> None:
+    assert shell_quote.split(made(Name.INTELLIGENT_TERMINAL, variables={})) == WORDS
 
 
 @pytest.mark.parametrize("agent", ["some-agent", "claude-agent-acp", "gemini-cli", "copilot", "goose"])

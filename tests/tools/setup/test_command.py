@@ -31,6 +31,25 @@ ZED = """\
   },
 }
 """
+PASEO = """\
+{
+  "version": 1,
+  "agents": {
+    "providers": {
+      "claude": { "command": ["/opt/claude", "--x"] },
+      "gemini": {
+        "extends": "acp",
+        "label": "Gemini",
+        "command": ["gemini", "--acp"]
+      },
+      "kimi": { "extends": "acp", "label": "Kimi", "command": [
+        "kimi",
+        "acp"
+      ] }
+    }
+  }
+}
+"""
 JETBRAINS = (
     '\ufeff{\r\n\t"default_mcp_settings": {},\r\n\t"agent_servers": {\r\n\t\t"G": {"command": "gemini"}\r\n\t}\r\n}'
 )
@@ -50,6 +69,7 @@ class Home:
         self.zed = path / ".config/zed/settings.json"
         self.jetbrains = path / ".jetbrains/acp.json"
         self.vscode = path / ".config/Code/User/settings.json"
+        self.paseo = path / ".paseo/config.json"
 
     def files(self) -> dict[str, bytes]:
         found = [each for each in self.path.rglob("*") if each.is_file() or each.is_symlink()]
@@ -104,6 +124,47 @@ def test_every_agent_gets_acp_proxy_in_front_and_undo_gives_every_byte_back(home
     assert home.vscode.read_text() == VSCODE
     assert setup("--undo", "--yes").exit_code == 0
     assert home.files() == before
+
+
+def test_a_command_that_contains_its_arguments_gets_acp_proxy_in_front(home: Home) -> None:
+    """Only of agents of the protocol: Paseo starts others in ways of its own."""
+    home.write(home.paseo, PASEO)
+    assert setup("--yes").exit_code == 0
+    assert entry(home.paseo, "agents", "providers") == {
+        "claude": {"command": ["/opt/claude", "--x"]},
+        "gemini": {"extends": "acp", "label": "Gemini", "command": [COMMAND, "run", "gemini", "--acp"]},
+        "kimi": {"extends": "acp", "label": "Kimi", "command": [COMMAND, "run", "kimi", "acp"]},
+    }
+    assert "Nothing to change" in setup("--yes").stderr
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.paseo.read_text() == PASEO
+
+
+def test_undo_takes_acp_proxy_out_of_such_a_command_after_an_edit(home: Home) -> None:
+    home.write(home.paseo, PASEO)
+    setup("--yes")
+    home.write(home.paseo, home.paseo.read_text().replace("Kimi", "Kimi K2"))
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.paseo.read_text() == PASEO.replace("Kimi", "Kimi K2")
+
+
+def test_such_a_command_that_is_gone_is_replaced(home: Home) -> None:
+    home.write(
+        home.paseo, PASEO.replace('"gemini", "--acp"', '"/old/python", "-P", "-m", "acp_proxy", "run", "gemini"')
+    )
+    setup("--editor", "paseo", "--yes")
+    assert entry(home.paseo, "agents", "providers", "gemini", "command") == [COMMAND, "run", "gemini"]
+
+
+@pytest.mark.parametrize("before", ["", '{"version": 1}', '{"agents": {}}', PASEO])
+def test_an_agent_is_added_where_it_belongs_however_much_is_there(home: Home, before: str) -> None:
+    home.write(home.paseo, before)
+    assert setup("--agent", "some-agent --acp", "--yes").exit_code == 0
+    added = entry(home.paseo, "agents", "providers", "some-agent-kept")
+    assert isinstance(added, dict)
+    assert added["command"] == [COMMAND, "run", "some-agent", "--acp"]
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.paseo.read_text() == before
 
 
 def test_a_dry_run_shows_the_change_and_writes_nothing(home: Home) -> None:

@@ -150,7 +150,7 @@ def indented(text: str, by: str) -> str:
 )
 def test_an_agent_is_added_with_the_indentation_of_the_file(text: str, added: str) -> None:
     settings = Settings(text)
-    assert settings_text.apply(text, settings_text.add_entry(settings, "agent_servers", ENTRY, WHOLE)) == added
+    assert settings_text.apply(text, settings_text.add_entry(settings, ["agent_servers"], ENTRY, WHOLE)) == added
 
 
 JSON = st.recursive(
@@ -211,7 +211,7 @@ def test_an_agent_that_was_added_and_removed_leaves_all_others_as_they_were(
     made: tuple[str, dict[str, dict[str, Any]]],
 ) -> None:
     text, _ = made
-    edits = settings_text.add_entry(Settings(text), "agent_servers", '"an added one": {}', "")
+    edits = settings_text.add_entry(Settings(text), ["agent_servers"], '"an added one": {}', "")
     added = settings_text.apply(text, edits)
     settings = Settings(added)
     agents = settings.find("agent_servers")
