@@ -33,7 +33,6 @@ from acp_proxy.proxy import session_list
 from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import (
-    Acting,
     AddAlias,
     AmendList,
     AmendTitles,
@@ -53,15 +52,16 @@ from acp_proxy.proxy.effects import (
     ListSessions,
     ProtocolVersion,
     ReadPast,
-    Recording,
     RecordLine,
     RecordNote,
     RecordUpdates,
+    RelayEffect,
     ReserveOutput,
     SetArchived,
     SetTitle,
     StartReplay,
     StopReplay,
+    TranscriptEffect,
     Warn,
     WriteToStderr,
 )
@@ -218,8 +218,8 @@ def requested(id: object) -> RequestId:
 class Step:
     """The effects of one event: what is recorded and what is done, each in order."""
 
-    kept: list[Recording] = field(default_factory=list)
-    done: list[Acting] = field(default_factory=list)
+    kept: list[TranscriptEffect] = field(default_factory=list)
+    done: list[RelayEffect] = field(default_factory=list)
 
     @property
     def to_agent(self) -> bytes:
@@ -238,7 +238,7 @@ class Step:
         return [each.text for each in self.done if isinstance(each, Warn)]
 
     @property
-    def asked(self) -> list[Acting]:
+    def asked(self) -> list[RelayEffect]:
         """What the shell is asked to do besides forwarding and warning."""
         return [each for each in self.done if not isinstance(each, Forward | WriteToStderr | Warn)]
 
@@ -338,7 +338,7 @@ class Talk:
         """The sessions to which the agent gave their title or archive state."""
         self.aliases: dict[str, str] = {}
         """By the agent's id: the session that continues there."""
-        self.kept_when_found: dict[RequestId, list[Recording]] = {}
+        self.kept_when_found: dict[RequestId, list[TranscriptEffect]] = {}
         """What was recorded when the session was found: the most that a replay can send."""
         self.looked_up: dict[RequestId, str] = {}
         """The sessions that a slow store has not found yet, by request."""
@@ -421,7 +421,7 @@ class Talk:
         """A replay sends these updates."""
         replay = self._replays[requested(id)]
         assert replay.is_started, f"nobody asked to replay {id}"
-        told: list[Acting] = [] if replay.is_stopped or not said else [Forward(Peer.CLIENT, line(*said))]
+        told: list[RelayEffect] = [] if replay.is_stopped or not said else [Forward(Peer.CLIENT, line(*said))]
         step = Step(done=told)
         self.all.add(step)
         return step
@@ -479,16 +479,16 @@ class Talk:
         self.all.add(step)
         return step
 
-    def _decide(self, event: Event, step: Step) -> list[Acting]:
+    def _decide(self, event: Event, step: Step) -> list[RelayEffect]:
         effects = self.core.handle(event)
         self._rules.check(effects)
         for effect in effects:
-            if isinstance(effect, Recording):
+            if isinstance(effect, TranscriptEffect):
                 step.kept += _kept(effect)
                 self._write(effect)
-        return [effect for effect in effects if not isinstance(effect, Recording)]
+        return [effect for effect in effects if not isinstance(effect, TranscriptEffect)]
 
-    def _write(self, effect: Recording) -> None:
+    def _write(self, effect: TranscriptEffect) -> None:
         match effect:
             case BeginTranscript(session, origin=file_format.RECORDED):
                 self.stored[session] = Stored()
@@ -503,12 +503,12 @@ class Talk:
             case _:
                 pass
 
-    def _perform(self, effects: list[Acting], step: Step) -> None:
+    def _perform(self, effects: list[RelayEffect], step: Step) -> None:
         for effect in effects:
             step.done.append(effect)
             self._perform(self._next(effect, step), step)
 
-    def _next(self, effect: Acting, step: Step) -> list[Acting]:
+    def _next(self, effect: RelayEffect, step: Step) -> list[RelayEffect]:
         """Perform an effect; return the effects that follow from it."""
         match effect:
             case FindSession(id, session) if session in self.aliases and session not in self.stored:
@@ -632,7 +632,7 @@ def _is_rest(raw: bytes, line: bytes) -> bool:
     return bool(rest and text and text.endswith(rest)) and acp.with_chunk_text(line, rest or "").strip() == raw
 
 
-def _kept(effect: Recording) -> list[Recording]:
+def _kept(effect: TranscriptEffect) -> list[TranscriptEffect]:
     """Updates that pass unread are recorded like all others: one entry for each line."""
     if not isinstance(effect, RecordUpdates):
         return [effect]
@@ -671,7 +671,7 @@ class _Rules:
     def check(self, effects: list[Effect]) -> None:
         against_a_delete: set[str] = set()
         for effect in effects:
-            if isinstance(effect, Recording) and not isinstance(effect, IdentifyAgent | ProtocolVersion):
+            if isinstance(effect, TranscriptEffect) and not isinstance(effect, IdentifyAgent | ProtocolVersion):
                 assert type(effect.session) is str, "every entry belongs to a session"
             match effect:
                 case IdentifyAgent():

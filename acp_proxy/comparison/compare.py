@@ -479,7 +479,7 @@ class Comparison:
                 self._search.restart()
         else:  # before the first user message: a greeting, a warning, or turns from before recording began
             self.has_new_before_tail |= self.has_turn_elsewhere
-            self._tail.begins_history()
+            self._tail.keep_greeting()
             self._first_user = number
         self._has_known = True
         self._end_tail()

@@ -39,7 +39,7 @@ class Tail:
         self._updates, self._size, self.user_count = [], 0, 0
         self.has_new = self.completes_turn = self.is_rest_of_turn = False
 
-    def begins_history(self) -> None:
+    def keep_greeting(self) -> None:
         """The first known user message follows: what comes before the first user message may still be new."""
         begins = takewhile(lambda sent: sent.kind != update_kinds.USER_CHUNK, self._updates)
         self._greeting = [sent for sent in begins if sent.kind not in update_kinds.NEUTRAL]

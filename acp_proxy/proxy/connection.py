@@ -42,7 +42,7 @@ from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_list import refusal
-from acp_proxy.proxy.session_log import STRANGERS, HeldEntries, MessageLog, SessionLog
+from acp_proxy.proxy.session_log import UNOPENED_LIMIT, HeldEntries, MessageLog, SessionLog
 from acp_proxy.proxy.unstable_methods import UnstableMethods
 from acp_proxy.transcript.titles import RECORD_MARK
 
@@ -134,7 +134,7 @@ class Connection:
             self._has_warned_crowded = True
             effects.append(
                 Warn(
-                    f"the agent has named more than {STRANGERS:,} sessions that were not opened here; "
+                    f"the agent has named more than {UNOPENED_LIMIT:,} sessions that were not opened here; "
                     "acp-proxy records others only after they are opened or prompted"
                 )
             )
@@ -396,7 +396,7 @@ class Connection:
         if found.request.method == acp.PROMPT and found.session is not None:
             return self._handle_prompt_answer(found, found.session, line, message)
         fork = acp.session_id(message.result) if found.request.method == acp.FORK else None
-        waiting = self._log.take_waiting(fork) if fork is not None else []
+        waiting = self._log.take_waiting_conversation(fork) if fork is not None else []
         effects: list[Effect] = [*self._message_log.record_answer(found, message)]
         service = self._service
         is_amended = service.amends and self._log.records
@@ -465,7 +465,7 @@ class Connection:
 
     def _end(self, how: str) -> list[Effect]:
         effects = self._decide_released(self._handovers.release_all())
-        for session, id in self._log.find_accepted():
+        for session, id in self._log.find_accepted_prompts():
             effects += self._machine.send_waiting_in_turn(session)
             effects += self._log.fail_prompt(session, how, id)
         for found in list(self._open_requests.find_all(Peer.CLIENT)):

@@ -1,6 +1,6 @@
 """What the core asks ``run`` to do. ``run`` performs effects in the order in which the core returns them.
 
-Effects for the transcript (``ForTranscript``) are written in exactly this order. A ``Forward`` with
+Effects for the transcript (``TranscriptEffectBase``) are written in exactly this order. A ``Forward`` with
 ``before_recording`` may leave before the effects in front of it are written; everything else waits until they are.
 """
 
@@ -17,27 +17,27 @@ _NOTHING: Mapping[str, str] = {}
 # --- for the transcript
 
 
-class ForTranscript(Struct, frozen=True):
+class TranscriptEffectBase(Struct, frozen=True):
     """The base of the effects that the recorder performs: one ``isinstance`` tells them from all others.
 
-    The union ``Recording`` names the same classes, so that mypy finds one that the recorder does not perform.
+    The union ``TranscriptEffect`` names the same classes, so that mypy finds one that the recorder does not perform.
     """
 
 
-class IdentifyAgent(ForTranscript, frozen=True):
+class IdentifyAgent(TranscriptEffectBase, frozen=True):
     """The agent's own name and version, or None. They choose its folder in the store."""
 
     name: str | None
     version: str | None
 
 
-class ProtocolVersion(ForTranscript, frozen=True):
+class ProtocolVersion(TranscriptEffectBase, frozen=True):
     """From here on, lines are of this version of the protocol; until the first such effect, of version 1."""
 
     version: int
 
 
-class BeginTranscript(ForTranscript, frozen=True):
+class BeginTranscript(TranscriptEffectBase, frozen=True):
     """From here on, record this session: in the transcript that it has, or in a new one with this header.
 
     ``origin``: as in the transcript's header. ``directories``: additional ones.
@@ -53,13 +53,13 @@ class BeginTranscript(ForTranscript, frozen=True):
     """For a fork at a message: where that beginning ends. If the parent does not have the message, there is none."""
 
 
-class BeginTurn(ForTranscript, frozen=True):
+class BeginTurn(TranscriptEffectBase, frozen=True):
     """A prompt follows. From now on the session is listed, even if it was deleted before."""
 
     session: str
 
 
-class RecordLine(ForTranscript, frozen=True):
+class RecordLine(TranscriptEffectBase, frozen=True):
     """A line, byte for byte. ``of``: the method that a response answers."""
 
     session: str
@@ -68,40 +68,40 @@ class RecordLine(ForTranscript, frozen=True):
     of: str | None = None
 
 
-class RecordUpdates(ForTranscript, frozen=True):
+class RecordUpdates(TranscriptEffectBase, frozen=True):
     """Whole lines of updates from the agent, not parsed."""
 
     session: str
     data: bytes
 
 
-class RecordGap(ForTranscript, frozen=True):
+class RecordGap(TranscriptEffectBase, frozen=True):
     """From here on, entries of a session are missing. ``reason``: an errno's name."""
 
     session: str
     reason: str
 
 
-class RecordNote(ForTranscript, frozen=True):
+class RecordNote(TranscriptEffectBase, frozen=True):
     """A note by acp-proxy. ``note``: its members, as in docs/transcript-format.md."""
 
     session: str
     note: Mapping[str, object]
 
 
-class EndTurn(ForTranscript, frozen=True):
+class EndTurn(TranscriptEffectBase, frozen=True):
     """A turn has ended: force the transcript to disk if so configured, and index it."""
 
     session: str
 
 
-class IndexSession(ForTranscript, frozen=True):
+class IndexSession(TranscriptEffectBase, frozen=True):
     """The title has changed, also in a turn, which goes on: do the same, so that lists show the title at once."""
 
     session: str
 
 
-class ForgetSession(ForTranscript, frozen=True):
+class ForgetSession(TranscriptEffectBase, frozen=True):
     """Free the memory for a session that has not been used for long. Its transcript stays; another ``BeginTranscript``
     follows before its next line."""
 
@@ -330,7 +330,7 @@ class ReserveOutput(Struct, frozen=True):
     request: RequestId
 
 
-Recording = (
+TranscriptEffect = (
     IdentifyAgent
     | ProtocolVersion
     | BeginTranscript
@@ -343,7 +343,7 @@ Recording = (
     | IndexSession
     | ForgetSession
 )
-Acting = (
+RelayEffect = (
     Forward
     | WriteToStderr
     | Warn
@@ -364,4 +364,4 @@ Acting = (
     | CloseTranscript
     | ReserveOutput
 )
-Effect = Recording | Acting
+Effect = TranscriptEffect | RelayEffect

@@ -60,7 +60,7 @@ class Negotiation:
         self._recall = self._settings.recall if offer.starts_servers else ()
         if self._settings.records:
             self._log.start()
-        effects: list[Effect] = self._speak(offer.dialect)
+        effects: list[Effect] = self._set_dialect(offer.dialect)
         if not self._held_entries.is_named:
             effects += self._held_entries.name_agent(IdentifyAgent(offer.name, offer.release))
         line, service.ours = capabilities.add_offered(line, offer, self._settings)
@@ -72,11 +72,11 @@ class Negotiation:
         service.titles = in_theirs or capabilities.LIST in service.ours
         return [*effects, Forward(Peer.CLIENT, line)]
 
-    def _speak(self, spoken: Dialect) -> list[Effect]:
+    def _set_dialect(self, dialect: Dialect) -> list[Effect]:
         """From here on, lines are of this version."""
-        before, self.dialect = self.dialect, spoken
-        self._machine.kinds, self._machine.dialect = spoken.find_allowed_kinds(self._initialize), spoken
-        return [ProtocolVersion(spoken.version)] if spoken is not before else []
+        before, self.dialect = self.dialect, dialect
+        self._machine.kinds, self._machine.dialect = dialect.find_allowed_kinds(self._initialize), dialect
+        return [ProtocolVersion(dialect.version)] if dialect is not before else []
 
     def _stand_aside(self, line: bytes, why: str) -> list[Effect]:
         """Record nothing and serve nothing. ``line``: the answer to ``initialize``."""

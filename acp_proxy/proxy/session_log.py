@@ -19,15 +19,15 @@ from acp_proxy.proxy.effects import (
     Effect,
     EndTurn,
     ForgetSession,
-    ForTranscript,
     IdentifyAgent,
     IndexSession,
     ProtocolVersion,
     RecordGap,
-    Recording,
     RecordLine,
     RecordNote,
     RecordUpdates,
+    TranscriptEffect,
+    TranscriptEffectBase,
 )
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.terminal_notes import SessionTerminals, Terminals
@@ -37,7 +37,7 @@ from acp_proxy.transcript.titles import Titles
 
 WAITING_LIMIT = 1024 * 1024
 """The most bytes of updates that may wait for the answer that names their session."""
-STRANGERS = 10_000
+UNOPENED_LIMIT = 10_000
 """The most sessions recorded that were neither opened nor prompted here. Each is a file, and an agent can name any
 number of sessions; one that works with sub-agents all day names some hundreds."""
 KNOWN_LIMIT = 4 * 1024 * 1024
@@ -50,30 +50,30 @@ _SECOND_CHANCES = 64  # sessions in a turn that are skipped when one must be for
 
 
 class OpenPrompt:
-    """A prompt whose turn has not ended. ``cancelled``: the client has cancelled its turn.
+    """A prompt whose turn has not ended. ``is_cancelled``: the client has cancelled its turn.
 
-    ``accepted``: the agent has answered it, and its turn goes on (version 2). ``was_busy``: the agent has begun to work
-    since. ``is_over``: it has ended that before it answered.
+    ``is_accepted``: the agent has answered it, and its turn goes on (version 2). ``was_busy``: the agent has begun to
+    work since. ``is_over``: it has ended that before it answered.
     """
 
     def __init__(self, id: RequestId | None) -> None:
         self.id = id
-        self.cancelled = self.accepted = self.was_busy = self.is_over = False
+        self.is_cancelled = self.is_accepted = self.was_busy = self.is_over = False
 
 
 class SessionState:
     """What is remembered of a session.
 
-    ``begun``: its recording has begun. ``cwd``, ``directories``: for the header of a new transcript. ``prompts``: those
-    without an answer. ``deleted``: it was deleted, and not prompted since. ``size``: its bytes in memory.
+    ``is_recorded``: its recording has begun. ``cwd``, ``directories``: for the header of a new transcript. ``prompts``:
+    those without an answer. ``is_deleted``: it was deleted, and not prompted since. ``size``: its bytes in memory.
     """
 
     def __init__(self) -> None:
-        self.begun = False
+        self.is_recorded = False
         self.cwd: str | None = None
         self.directories: list[str] = []
         self.prompts: list[OpenPrompt] = []
-        self.deleted = False
+        self.is_deleted = False
         self.is_open = False
         """Whether the agent has it in memory: it was opened or prompted here, and not closed since."""
         self.lacks_title = False
@@ -90,8 +90,8 @@ class SessionLog:
         self.records = records
         self.sessions: OrderedDict[str, SessionState] = OrderedDict()
         self.is_crowded = False
-        """Whether the agent named more than ``STRANGERS`` sessions that were not opened here."""
-        self._strangers = 0
+        """Whether the agent named more than ``UNOPENED_LIMIT`` sessions that were not opened here."""
+        self._unopened = 0
         self._size = 0
         self._terminals = Terminals()
         self._waiting: dict[str, list[tuple[bytes, object]]] = {}
@@ -101,30 +101,30 @@ class SessionLog:
         """Whether a prompt of this session has no answer yet."""
         return session in self.sessions and bool(self.sessions[session].prompts)
 
-    def is_in_turn_when_opened(self, session: str) -> bool:
+    def is_in_turn_at_open(self, session: str) -> bool:
         """Whether a turn is under way as the client opens the session. Cancelled prompts stop counting now."""
         if self.is_in_turn(session):
-            known = self.sessions[session]
-            known.prompts = [prompt for prompt in known.prompts if not prompt.cancelled]
+            state = self.sessions[session]
+            state.prompts = [prompt for prompt in state.prompts if not prompt.is_cancelled]
         return self.is_in_turn(session)
 
-    def cancel(self, session: str | None) -> None:
+    def cancel_turn(self, session: str | None) -> None:
         """The client cancels the session's turn."""
-        known = self.sessions.get(session) if session is not None else None
-        for prompt in known.prompts if known is not None else ():
-            prompt.cancelled = True
+        state = self.sessions.get(session) if session is not None else None
+        for prompt in state.prompts if state is not None else ():
+            prompt.is_cancelled = True
 
     def has_begun(self, session: str) -> bool:
         """Whether this process has begun to record the session."""
-        return session in self.sessions and self.sessions[session].begun
+        return session in self.sessions and self.sessions[session].is_recorded
 
     def is_deleted(self, session: str) -> bool:
         """Whether the session was deleted, and not prompted since."""
-        return session in self.sessions and self.sessions[session].deleted
+        return session in self.sessions and self.sessions[session].is_deleted
 
     def knows(self, session: str) -> bool:
         """Whether the session was opened or named here, and not deleted since."""
-        return session in self.sessions and not self.sessions[session].deleted
+        return session in self.sessions and not self.sessions[session].is_deleted
 
     def is_open(self, session: str) -> bool:
         """Whether the session is open here."""
@@ -133,9 +133,11 @@ class SessionLog:
     def needs_no_parsing(self, session: str) -> bool:
         """Whether the session's updates can be recorded without parsing them."""
         found = self.sessions.get(session)
-        return found is not None and not found.deleted and not found.terminals.open
+        return found is not None and not found.is_deleted and not found.terminals.open
 
-    def open(self, session: str, method: str, params: object, result: object, *, anew: bool = False) -> list[Recording]:
+    def open(
+        self, session: str, method: str, params: object, result: object, *, anew: bool = False
+    ) -> list[TranscriptEffect]:
         """The agent has opened a session. Updates that came before its answer follow the note of that.
 
         ``method``, ``params``: of the request. ``result``: of the answer. ``anew``: it opened a new one instead.
@@ -146,29 +148,29 @@ class SessionLog:
         return self._open(session, method, params, result, origin, parent=parent, point=point, anew=anew)
 
     def begin_imported(
-        self, session: str, params: object, result: object, told: list[bytes], states: list[bytes]
-    ) -> list[Recording]:
+        self, session: str, params: object, result: object, conversation: list[bytes], states: list[bytes]
+    ) -> list[TranscriptEffect]:
         """The agent has loaded a session without a transcript: its replay begins one.
 
-        ``told``, ``states``: lines of conversation and of state that came before its answer, without newlines.
+        ``conversation``, ``states``: lines of conversation and of state that came before its answer, without newlines.
         """
-        kept = [RecordLine(session, Peer.AGENT, raw) for raw in (*told, *states)]
+        kept = [RecordLine(session, Peer.AGENT, raw) for raw in (*conversation, *states)]
         return self._open(session, acp.LOAD, params, result, file_format.IMPORTED, before=kept)
 
-    def note_handover(self, session: str, new: str) -> list[Recording]:
+    def note_handover(self, session: str, new: str) -> list[TranscriptEffect]:
         """The agent has got the record. ``new``: its id of the new session in which this one continues; empty if its
         own has caught up with other machines."""
         return self._note(
             session, {"type": file_format.HANDOVER, "to": new} if new else {"type": file_format.CAUGHT_UP}
         )
 
-    def note_alias(self, session: str, new: str) -> list[Recording]:
+    def note_alias(self, session: str, new: str) -> list[TranscriptEffect]:
         """From now on the agent knows the session by the id ``new``."""
         return self._note(session, {"type": file_format.ALIAS, "to": new})
 
     def note_replay(
         self, session: str, decision: Decision | None, ids: Mapping[tuple[str, bytes], str] | None = None
-    ) -> list[Recording]:
+    ) -> list[TranscriptEffect]:
         """Note whose replay a load has shown, and which rule decided. ``ids``: those of the user's messages in the
         agent's replay, by ``rewinds.request_key``, if the transcript does not note them yet."""
         if decision is None or decision.rule.number is None:
@@ -177,31 +179,33 @@ class SessionLog:
         note = {"type": file_format.REPLAY, "shown": shown, "rule": decision.rule.number}
         return self._note(session, note | ({"users": encode_ids(ids)} if ids else {}))
 
-    def take_waiting(self, session: str) -> list[bytes]:
+    def take_waiting_conversation(self, session: str) -> list[bytes]:
         """Remove and return the conversation updates that wait for the answer that names their session."""
         waited = self._waiting.get(session, [])
-        told = [(raw, update) for raw, update in waited if update_kinds.is_conversation(acp.update_kind(update))]
-        self._waiting_size -= sum(len(raw) for raw, _ in told)
-        if told:
-            self._waiting[session] = [item for item in waited if item not in told]
-        return [raw for raw, _ in told]
+        conversation = [
+            (raw, update) for raw, update in waited if update_kinds.is_conversation(acp.update_kind(update))
+        ]
+        self._waiting_size -= sum(len(raw) for raw, _ in conversation)
+        if conversation:
+            self._waiting[session] = [item for item in waited if item not in conversation]
+        return [raw for raw, _ in conversation]
 
-    def place(self, session: str, params: object) -> list[Recording]:
+    def remember_deleted(self, session: str, params: object) -> list[TranscriptEffect]:
         """Remember the directory of a deleted session that the client tries to open: a prompt revives it there."""
         cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
-        known, forgotten = self._enter(session, len(cwd or "") + sum(map(len, directories)))
-        known.cwd, known.directories, known.deleted = cwd, directories, True
+        state, forgotten = self._find_or_add(session, len(cwd or "") + sum(map(len, directories)))
+        state.cwd, state.directories, state.is_deleted = cwd, directories, True
         return forgotten
 
     def take_title(self, session: str) -> str | None:
         """The title made from a new session's prompts, if the client has none yet. Returned once."""
-        known = self.sessions.get(session)
-        if known is None or known.deleted or not known.lacks_title:
+        state = self.sessions.get(session)
+        if state is None or state.is_deleted or not state.lacks_title:
             return None
-        known.lacks_title = False
-        return known.titles.best
+        state.lacks_title = False
+        return state.titles.best
 
-    def note_title(self, session: str, update: object) -> None:
+    def mark_titled(self, session: str, update: object) -> None:
         """The agent has sent a ``session_info_update``, which may contain a title."""
         if acp.text(update, "title") is not None and session in self.sessions:
             self.sessions[session].lacks_title = False
@@ -216,21 +220,21 @@ class SessionLog:
         *,
         parent: str | None = None,
         point: Point | None = None,
-        before: Sequence[Recording] = (),
+        before: Sequence[TranscriptEffect] = (),
         anew: bool = False,
-    ) -> list[Recording]:
+    ) -> list[TranscriptEffect]:
         if not self.records:
             return []
         cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
-        known, forgotten = self._enter(session, len(cwd or "") + sum(map(len, directories)))
-        known.cwd, known.directories = cwd, directories
+        state, forgotten = self._find_or_add(session, len(cwd or "") + sum(map(len, directories)))
+        state.cwd, state.directories = cwd, directories
         if method == acp.NEW:
-            known.deleted, known.lacks_title, known.titles = False, True, Titles()
+            state.is_deleted, state.lacks_title, state.titles = False, True, Titles()
         elif method == acp.FORK:
-            known.deleted = False
-        elif known.deleted:
+            state.is_deleted = False
+        elif state.is_deleted:
             return forgotten
-        known.begun = known.is_open = True
+        state.is_recorded = state.is_open = True
         note: dict[str, object] = {"type": file_format.OPENED, "method": method} | (
             {file_format.ANEW: True} if anew else {}
         )
@@ -252,17 +256,17 @@ class SessionLog:
         self.sessions.clear()
         self._waiting.clear()
 
-    def release_waiting(self) -> list[Recording]:
+    def release_waiting(self) -> list[TranscriptEffect]:
         """No open request can name the session of the waiting updates, so they begin transcripts of their own."""
-        begun: list[Recording] = []
+        begun: list[TranscriptEffect] = []
         for session in list(self._waiting):
-            if self._takes_in(session):
+            if self._may_record(session):
                 begun += self._begin(session)
             else:
                 self._take_waiting(session)
         return begun
 
-    def record_update(self, session: str, raw: bytes, update: object, *, opening: bool) -> list[Recording]:
+    def record_update(self, session: str, raw: bytes, update: object, *, opening: bool) -> list[TranscriptEffect]:
         """Record an update. ``raw``: its line without the newline. ``opening``: an open request may be what opens this
         session, so its updates wait for the answer."""
         if not self.records:
@@ -271,52 +275,54 @@ class SessionLog:
             self._waiting.setdefault(session, []).append((raw, update))
             self._waiting_size += len(raw)
             return []
-        known = self.sessions.get(session)
-        if (known is not None and known.deleted) or not self._takes_in(session):
+        state = self.sessions.get(session)
+        if (state is not None and state.is_deleted) or not self._may_record(session):
             return []
         effects = self._begin(session)
-        known = self.sessions[session]
-        known.terminals.refer(update)
+        state = self.sessions[session]
+        state.terminals.refer(update)
         effects.append(RecordLine(session, Peer.AGENT, raw))
         if acp.update_kind(update) == update_kinds.SESSION_INFO:
-            self.note_title(session, update)
+            self.mark_titled(session, update)
             effects.append(IndexSession(session))
         return effects
 
-    def record_prompt(self, session: str, raw: bytes, blocks: object, id: RequestId | None = None) -> list[Recording]:
+    def record_prompt(
+        self, session: str, raw: bytes, blocks: object, id: RequestId | None = None
+    ) -> list[TranscriptEffect]:
         """Record a prompt, which begins a turn and revives a deleted session. ``blocks``: its content blocks."""
         begun = self._begin_turn(session, id)
-        if begun and (known := self.sessions[session]).lacks_title:
-            known.titles.consider(blocks)
+        if begun and (state := self.sessions[session]).lacks_title:
+            state.titles.consider(blocks)
         return [*begun, RecordLine(session, Peer.CLIENT, raw)] if begun else []
 
-    def record_steering(self, session: str, raw: bytes) -> list[Recording]:
+    def record_steering(self, session: str, raw: bytes) -> list[TranscriptEffect]:
         """Record the user's words into a turn, which the agent has just taken. ``raw``: the line of the request."""
         if not self.records or self.is_deleted(session):
             return []
         effects = [*self._begin(session), RecordLine(session, Peer.CLIENT, raw)]
         return effects if self.is_in_turn(session) else [*effects, EndTurn(session)]
 
-    def _begin_turn(self, session: str, id: RequestId | None) -> list[Recording]:
+    def _begin_turn(self, session: str, id: RequestId | None) -> list[TranscriptEffect]:
         if not self.records:
             return []
         effects = self._begin(session)
         self.sessions.move_to_end(session)
-        known = self.sessions[session]
-        known.prompts.append(OpenPrompt(id))
-        known.deleted, known.is_open = False, True
+        state = self.sessions[session]
+        state.prompts.append(OpenPrompt(id))
+        state.is_deleted, state.is_open = False, True
         return [*effects, BeginTurn(session)]
 
-    def record_answer(self, session: str, raw: bytes, id: RequestId | None = None) -> list[Recording]:
+    def record_answer(self, session: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
         """Record the agent's answer to a prompt, which ends the turn."""
         return self._end_turn(session, [RecordLine(session, Peer.AGENT, raw, acp.PROMPT)], id)
 
-    def accept_prompt(self, session: str, raw: bytes, id: RequestId | None) -> list[Recording]:
+    def accept_prompt(self, session: str, raw: bytes, id: RequestId | None) -> list[TranscriptEffect]:
         """Record the agent's answer to a prompt that does not end its turn."""
-        known = self.sessions.get(session)
-        prompt = next((each for each in known.prompts if each.id == id), None) if known is not None else None
+        state = self.sessions.get(session)
+        prompt = next((each for each in state.prompts if each.id == id), None) if state is not None else None
         if prompt is not None:
-            prompt.accepted = True
+            prompt.is_accepted = True
         kept = self.record_line(session, Peer.AGENT, raw, acp.PROMPT)
         return [*kept, *self._end_prompts(session, [prompt])] if prompt is not None and prompt.is_over else kept
 
@@ -325,39 +331,41 @@ class SessionLog:
         for prompt in self.sessions[session].prompts if session in self.sessions else ():
             prompt.was_busy, prompt.is_over = True, False
 
-    def end_work(self, session: str) -> list[Recording]:
+    def end_work(self, session: str) -> list[TranscriptEffect]:
         """The agent works no more: that ends the turns of the prompts that it has accepted, or accepts later although
         it has worked since they came."""
-        known = self.sessions.get(session)
-        for prompt in known.prompts if known is not None else ():
+        state = self.sessions.get(session)
+        for prompt in state.prompts if state is not None else ():
             prompt.is_over = prompt.was_busy
         return self._end_prompts(
-            session, [prompt for prompt in known.prompts if prompt.accepted] if known is not None else []
+            session, [prompt for prompt in state.prompts if prompt.is_accepted] if state is not None else []
         )
 
-    def find_accepted(self) -> list[tuple[str, RequestId | None]]:
+    def find_accepted_prompts(self) -> list[tuple[str, RequestId | None]]:
         """The accepted prompts whose turns have not ended, with their sessions."""
-        return [(id, prompt.id) for id, known in self.sessions.items() for prompt in known.prompts if prompt.accepted]
+        return [
+            (id, prompt.id) for id, state in self.sessions.items() for prompt in state.prompts if prompt.is_accepted
+        ]
 
-    def _end_prompts(self, session: str, prompts: Sequence[OpenPrompt]) -> list[Recording]:
-        known = self.sessions.get(session)
-        if known is None or not prompts:
+    def _end_prompts(self, session: str, prompts: Sequence[OpenPrompt]) -> list[TranscriptEffect]:
+        state = self.sessions.get(session)
+        if state is None or not prompts:
             return []
-        known.prompts = [prompt for prompt in known.prompts if prompt not in prompts]
-        return [] if known.deleted else [EndTurn(session)]
+        state.prompts = [prompt for prompt in state.prompts if prompt not in prompts]
+        return [] if state.is_deleted else [EndTurn(session)]
 
-    def fail_prompt(self, session: str, how: str, id: RequestId | None = None) -> list[Recording]:
+    def fail_prompt(self, session: str, how: str, id: RequestId | None = None) -> list[TranscriptEffect]:
         """The agent ended before it answered a prompt. ``how``: what the note says."""
         note = {"type": file_format.FAILED, "method": acp.PROMPT, "message": how}
         return self._end_turn(session, [RecordNote(session, note)], id)
 
-    def record_line(self, session: str | None, peer: Peer, raw: bytes, of: str | None = None) -> list[Recording]:
+    def record_line(self, session: str | None, peer: Peer, raw: bytes, of: str | None = None) -> list[TranscriptEffect]:
         """Record any other line, if its session is recorded. ``of``: the method that a response answers."""
-        if session is None or session not in self.sessions or self.sessions[session].deleted:
+        if session is None or session not in self.sessions or self.sessions[session].is_deleted:
             return []
         return [RecordLine(session, peer, raw, of)]
 
-    def close(self, session: str) -> list[Recording]:
+    def close(self, session: str) -> list[TranscriptEffect]:
         """Note that the agent has closed the session."""
         if session in self.sessions:
             self.sessions[session].is_open = False
@@ -366,18 +374,18 @@ class SessionLog:
             *self._note(session, {"type": file_format.CLOSED, "method": acp.CLOSE}),
         ]
 
-    def _note(self, session: str, note: Mapping[str, object]) -> list[Recording]:
-        if session not in self.sessions or self.sessions[session].deleted:
+    def _note(self, session: str, note: Mapping[str, object]) -> list[TranscriptEffect]:
+        if session not in self.sessions or self.sessions[session].is_deleted:
             return []
         return [RecordNote(session, note)]
 
-    def delete(self, session: str) -> list[Recording]:
+    def delete(self, session: str) -> list[TranscriptEffect]:
         """The session was deleted: record nothing of it until it is prompted again."""
         if not self.records:
             return []
         self._take_waiting(session)
-        known, forgotten = self._enter(session)
-        known.deleted = True
+        state, forgotten = self._find_or_add(session)
+        state.is_deleted = True
         return forgotten
 
     def answer_terminal(self, session: str, method: str, params: object, result: object) -> None:
@@ -385,66 +393,66 @@ class SessionLog:
         if session in self.sessions:
             self._terminals.handle_answer(self.sessions[session].terminals, method, params, result)
 
-    def release_terminal(self, session: str, params: object) -> list[Recording]:
+    def release_terminal(self, session: str, params: object) -> list[TranscriptEffect]:
         """The agent has released a terminal: note its last state."""
-        known = self.sessions.get(session)
-        return self._terminals.release(session, known.terminals, params) if known is not None else []
+        state = self.sessions.get(session)
+        return self._terminals.release(session, state.terminals, params) if state is not None else []
 
-    def _end_turn(self, session: str, last: list[Recording], id: RequestId | None) -> list[Recording]:
-        known = self.sessions.get(session)
-        if known is None:
+    def _end_turn(self, session: str, last: list[TranscriptEffect], id: RequestId | None) -> list[TranscriptEffect]:
+        state = self.sessions.get(session)
+        if state is None:
             return []
-        answered = next((prompt for prompt in known.prompts if prompt.id == id), None)
+        answered = next((prompt for prompt in state.prompts if prompt.id == id), None)
         if answered is not None:
-            known.prompts.remove(answered)
+            state.prompts.remove(answered)
         notes = self._note_terminals(session)
-        return [*notes, *last, EndTurn(session)] if not known.deleted else []
+        return [*notes, *last, EndTurn(session)] if not state.is_deleted else []
 
-    def end(self) -> list[Recording]:
+    def end(self) -> list[TranscriptEffect]:
         """The agent has ended: note what became known of terminals since their sessions' last turns."""
         return [note for session in self.sessions for note in self._note_terminals(session)]
 
-    def _note_terminals(self, session: str) -> list[Recording]:
-        known = self.sessions.get(session)
-        notes = self._terminals.note(session, known.terminals) if known is not None else []
-        return notes if known is not None and not known.deleted else []
+    def _note_terminals(self, session: str) -> list[TranscriptEffect]:
+        state = self.sessions.get(session)
+        notes = self._terminals.note(session, state.terminals) if state is not None else []
+        return notes if state is not None and not state.is_deleted else []
 
-    def _begin(self, session: str) -> list[Recording]:
+    def _begin(self, session: str) -> list[TranscriptEffect]:
         """Begin to record a session that was not opened here, unless that was done."""
-        known, forgotten = self._enter(session)
-        if known.begun:
+        state, forgotten = self._find_or_add(session)
+        if state.is_recorded:
             return forgotten
-        known.begun = True
-        begin = BeginTranscript(session, known.cwd, known.directories, file_format.PARTIAL)
+        state.is_recorded = True
+        begin = BeginTranscript(session, state.cwd, state.directories, file_format.PARTIAL)
         return [*forgotten, begin, *self._take_waiting(session)]
 
-    def _takes_in(self, session: str) -> bool:
-        """Whether a session is recorded: every known one, and ``STRANGERS`` others."""
+    def _may_record(self, session: str) -> bool:
+        """Whether a session is recorded: every known one, and ``UNOPENED_LIMIT`` others."""
         if session in self.sessions:
             return True
-        self.is_crowded = self._strangers == STRANGERS
-        self._strangers += not self.is_crowded
+        self.is_crowded = self._unopened == UNOPENED_LIMIT
+        self._unopened += not self.is_crowded
         return not self.is_crowded
 
-    def _enter(self, session: str, texts: int | None = None) -> tuple[SessionState, list[Recording]]:
+    def _find_or_add(self, session: str, texts: int | None = None) -> tuple[SessionState, list[TranscriptEffect]]:
         """The session, which is remembered from here on, and the effects of forgetting others.
 
         ``texts``: the size of its new texts in bytes, if they change.
         """
-        known = self.sessions.get(session)
-        if known is not None and texts is None:
-            return known, []
-        if known is None:
-            known = self.sessions[session] = SessionState()
-        self._size -= known.size
-        known.size = _SESSION + len(session) + (texts or 0)
-        self._size += known.size
-        forgotten: list[Recording] = []
+        state = self.sessions.get(session)
+        if state is not None and texts is None:
+            return state, []
+        if state is None:
+            state = self.sessions[session] = SessionState()
+        self._size -= state.size
+        state.size = _SESSION + len(session) + (texts or 0)
+        self._size += state.size
+        forgotten: list[TranscriptEffect] = []
         while self._size > KNOWN_LIMIT and len(self.sessions) > 1:
             forgotten += self._forget_oldest(session)
-        return known, forgotten
+        return state, forgotten
 
-    def _forget_oldest(self, needed: str) -> list[Recording]:
+    def _forget_oldest(self, needed: str) -> list[TranscriptEffect]:
         """Forget the session that was used longest ago. Sessions in a turn are skipped, up to ``_SECOND_CHANCES``."""
         for _ in range(_SECOND_CHANCES):
             oldest = next(iter(self.sessions))
@@ -456,14 +464,14 @@ class SessionLog:
         gone = self.sessions.pop(oldest)
         self._size -= gone.size
         self._terminals.forget(gone.terminals)
-        return [ForgetSession(oldest)] if gone.begun else []
+        return [ForgetSession(oldest)] if gone.is_recorded else []
 
-    def _take_waiting(self, session: str) -> list[Recording]:
+    def _take_waiting(self, session: str) -> list[TranscriptEffect]:
         waited = self._waiting.pop(session, [])
         self._waiting_size -= sum(len(raw) for raw, _ in waited)
         for _, update in waited:
             if acp.update_kind(update) == update_kinds.SESSION_INFO:
-                self.note_title(session, update)
+                self.mark_titled(session, update)
         return [RecordLine(session, Peer.AGENT, raw) for raw, _ in waited]
 
 
@@ -479,7 +487,7 @@ class MessageLog:
         self._log = log
         self._is_in_question = is_in_question
 
-    def record(self, sender: Peer, message: Message) -> list[Recording]:
+    def record(self, sender: Peer, message: Message) -> list[TranscriptEffect]:
         """The recording effects of a message or a batch. Enters requests as open, and closes answered ones."""
         match message:
             case Batch(messages=messages):
@@ -494,14 +502,16 @@ class MessageLog:
                 return self._log.record_update(session, raw, update, opening=opening)
             case Notification(method=acp.CANCEL, params=params, raw=raw):
                 if sender is Peer.CLIENT:
-                    self._log.cancel(acp.session_id(params))
+                    self._log.cancel_turn(acp.session_id(params))
                 return self._log.record_line(acp.session_id(params), sender, raw)
             case Response(id=id) if found := self._open_requests.take(sender.other, id):
                 return self.record_answer(found, message)
             case _:
                 return []
 
-    def _record_request(self, sender: Peer, request: Request, method: str, session: str | None) -> list[Recording]:
+    def _record_request(
+        self, sender: Peer, request: Request, method: str, session: str | None
+    ) -> list[TranscriptEffect]:
         if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
             self._open_requests.add(sender, request, session, whole=method == acp.STEERING)
         if session is None:
@@ -512,7 +522,7 @@ class MessageLog:
             return self._log.release_terminal(session, request.params)
         return self._log.record_line(session, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
 
-    def record_answer(self, found: OpenRequest, response: Response) -> list[Recording]:
+    def record_answer(self, found: OpenRequest, response: Response) -> list[TranscriptEffect]:
         """The recording effects of an answer. ``found``: its request, which is closed."""
         request, session = found.request, found.session
         method, succeeded = request.method, response.error is None
@@ -536,7 +546,7 @@ class MessageLog:
             return self._log.record_line(session, answerer, response.raw, method)
         return []
 
-    def release_waiting(self) -> list[Recording]:
+    def release_waiting(self) -> list[TranscriptEffect]:
         """Record the updates that waited for an answer to name their session, unless such a request is still open."""
         return [] if self._open_requests.is_open(Peer.CLIENT, *acp.OPENING) else self._log.release_waiting()
 
@@ -558,10 +568,10 @@ class HeldEntries:
     def __init__(self) -> None:
         self.is_named = False
         """Whether the folder is known, so that nothing waits any more."""
-        self._waiting: list[Recording] = []
+        self._waiting: list[TranscriptEffect] = []
         self._size = 0
 
-    def name_agent(self, name: IdentifyAgent) -> list[Recording]:
+    def name_agent(self, name: IdentifyAgent) -> list[TranscriptEffect]:
         """The name is known: returns it and then everything that waited. From here on nothing waits."""
         self.is_named = True
         waited, self._waiting = self._waiting, []
@@ -580,7 +590,7 @@ class HeldEntries:
         """Like ``hold_unnamed``. A prompt, or too many bytes, end the waiting without a name."""
         out: list[Effect] = []
         for effect in effects:
-            if self.is_named or not isinstance(effect, ForTranscript):
+            if self.is_named or not isinstance(effect, TranscriptEffectBase):
                 out.append(effect)
                 continue
             self._waiting.append(effect)
@@ -590,7 +600,7 @@ class HeldEntries:
         return out
 
 
-def _size(effect: Recording) -> int:
+def _size(effect: TranscriptEffect) -> int:
     match effect:
         case RecordLine(raw=raw):
             return len(raw)
@@ -648,9 +658,9 @@ class UncopiedSessions:
                 self._held[session] = [replace(effect, parent=session)]
             case EndTurn() | IndexSession() | ForgetSession():
                 pass
-            case ForTranscript() if len(held) < HELD_ENTRIES:
+            case TranscriptEffectBase() if len(held) < HELD_ENTRIES:
                 held.append(effect)
-            case ForTranscript():
+            case TranscriptEffectBase():
                 pass
             case _:
                 return [effect]

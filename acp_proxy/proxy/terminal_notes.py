@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from acp_proxy.protocol import acp, jsonrpc
-from acp_proxy.proxy.effects import Recording, RecordNote
+from acp_proxy.proxy.effects import RecordNote, TranscriptEffect
 from acp_proxy.transcript import file_format
 
 SHOWN_LIMIT = 64 * 1024 * 1024
@@ -64,9 +64,9 @@ class Terminals:
     def __init__(self) -> None:
         self._shown_size = 0
 
-    def handle_answer(self, known: SessionTerminals, method: str, params: object, result: object) -> None:
+    def handle_answer(self, session_terminals: SessionTerminals, method: str, params: object, result: object) -> None:
         """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
-        terminals, running = known.open, known.running
+        terminals, running = session_terminals.open, session_terminals.running
         if method == acp.TERMINAL_CREATE:
             if (id := acp.text(result, "terminalId")) is not None and self._has_room(_TERMINAL):
                 for before in (terminals, running):  # clients may use an id again
@@ -94,42 +94,46 @@ class Terminals:
         found.is_final = acp.member(result, "exitStatus") is not None
         found.exit_status = _exit_status(acp.member(result, "exitStatus")) or found.exit_status
 
-    def release(self, session: str, known: SessionTerminals, params: object) -> list[Recording]:
+    def release(self, session: str, session_terminals: SessionTerminals, params: object) -> list[TranscriptEffect]:
         """The agent has released a terminal: note its last state, or wait for the turn's end if no call shows it."""
         id = acp.text(params, "terminalId") or ""
-        if id in known.open and not known.open[id].shown:
-            known.open[id].released = True  # a tool call may show it until the turn ends
+        if id in session_terminals.open and not session_terminals.open[id].shown:
+            session_terminals.open[id].released = True  # a tool call may show it until the turn ends
             return []
-        for terminals in (known.open, known.running):
+        for terminals in (session_terminals.open, session_terminals.running):
             if id in terminals:
                 terminals[id].released = True
-        found = known.open.pop(id, None)
-        if found is None and (found := known.running.pop(id, None)) is not None and not found.has_news:
+        found = session_terminals.open.pop(id, None)
+        if found is None and (found := session_terminals.running.pop(id, None)) is not None and not found.has_news:
             self._drop({id: found})
             return []
         return _terminal_notes(session, self._drop({id: found})) if found is not None else []
 
-    def note(self, session: str, known: SessionTerminals) -> list[Recording]:
+    def note(self, session: str, session_terminals: SessionTerminals) -> list[TranscriptEffect]:
         """The notes at the end of a turn: of the terminals shown in it, and of earlier ones of which more is known."""
-        if not (known.open or known.running):  # the usual case
+        if not (session_terminals.open or session_terminals.running):  # the usual case
             return []
-        shown = {id: found for id, found in known.open.items() if found.shown}
-        self._drop({id: found for id, found in known.open.items() if found.released and not found.shown})
-        known.open = {id: found for id, found in known.open.items() if not (found.shown or found.released)}
-        notes = _terminal_notes(session, shown | {id: found for id, found in known.running.items() if found.has_news})
-        known.running |= {id: found for id, found in shown.items() if not found.released}
-        over = {id: found for id, found in known.running.items() if found.is_final}
+        shown = {id: found for id, found in session_terminals.open.items() if found.shown}
+        self._drop({id: found for id, found in session_terminals.open.items() if found.released and not found.shown})
+        session_terminals.open = {
+            id: found for id, found in session_terminals.open.items() if not (found.shown or found.released)
+        }
+        notes = _terminal_notes(
+            session, shown | {id: found for id, found in session_terminals.running.items() if found.has_news}
+        )
+        session_terminals.running |= {id: found for id, found in shown.items() if not found.released}
+        over = {id: found for id, found in session_terminals.running.items() if found.is_final}
         over |= {id: found for id, found in shown.items() if found.released}
         self._drop(over)
-        known.running = {id: found for id, found in known.running.items() if id not in over}
-        for found in known.running.values():  # what was noted need not stay in memory
+        session_terminals.running = {id: found for id, found in session_terminals.running.items() if id not in over}
+        for found in session_terminals.running.values():  # what was noted need not stay in memory
             self._shown_size -= len(found.output or "")
             found.output, found.has_news = None, False
         return notes
 
-    def forget(self, known: SessionTerminals) -> None:
+    def forget(self, session_terminals: SessionTerminals) -> None:
         """Forget a session's terminals."""
-        self._drop(known.open | known.running)
+        self._drop(session_terminals.open | session_terminals.running)
 
     def _has_room(self, size: int) -> bool:
         return self._shown_size + size <= SHOWN_LIMIT
@@ -140,7 +144,7 @@ class Terminals:
         return terminals
 
 
-def _terminal_notes(session: str, terminals: Mapping[str, Terminal]) -> list[Recording]:
+def _terminal_notes(session: str, terminals: Mapping[str, Terminal]) -> list[TranscriptEffect]:
     return [
         RecordNote(
             session,

@@ -194,7 +194,7 @@ class UnstableMethods:
             return [archives]
         effects: list[Effect] = [*self._machine.close(session)]
         if self._log.is_in_turn(session):
-            self._log.cancel(session)
+            self._log.cancel_turn(session)
             effects.append(self._to_agent(jsonrpc.notification(acp.CANCEL, {"sessionId": session})))
         if CLOSE not in self._service.native or len(self._closing) >= AT_ONCE:
             return [*effects, archives]

@@ -69,10 +69,10 @@ class Progress:
 class RecordedSession(Struct):
     """A recorded session.
 
-    ``agent``: its folder; empty until the store can say. ``fresh``: the agent has just created it.
+    ``agent``: its folder; empty until the store can say. ``is_new``: the agent has just created it.
     ``parent``: the session that it is a fork of. ``point``: where the fork was made, unless at the end.
-    ``until``: bytes to copy of the parent's transcript.
-    ``exists``: its file existed once, with this ``identity``. ``gone``: it was deleted, and not prompted since.
+    ``copied_bytes``: bytes to copy of the parent's transcript.
+    ``has_file``: its file existed once, with this ``identity``. ``is_deleted``: it was deleted, and not prompted since.
     ``transcript``: its file, if open. ``in_turn``: it was prompted, and no turn has ended since.
     ``mark``: the path of its last mark for the index, if it was marked between turns. ``is_imported_already``: another
     process has imported it, so it has what comes before the next note. ``is_late``: its file could not be created at
@@ -81,13 +81,13 @@ class RecordedSession(Struct):
 
     agent: str
     header: Header
-    fresh: bool
+    is_new: bool
     parent: str | None = None
     point: Point | None = None
-    until: int | None = None
-    exists: bool = False
+    copied_bytes: int | None = None
+    has_file: bool = False
     identity: bytes = b""
-    gone: bool = False
+    is_deleted: bool = False
     transcript: Transcript | None = None
     in_turn: bool = False
     mark: str = ""
@@ -111,7 +111,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Those whose file is open, the one opened longest ago first."""
         self._store = store
         self._progress = progress
-        self._run = run
+        self._run_id = run
         self._warn = warn
         self._agent = agent
         self._warned = store.was_refused is not None
@@ -123,56 +123,56 @@ class RecordedSessions(dict[str, RecordedSession]):
 
         ``info``: the name and version that the agent reported. ``at``: the time.
         """
-        known = self.get(begin.session)
+        recorded = self.get(begin.session)
         fresh = begin.origin == file_format.RECORDED
-        if known is not None and not known.gone and not fresh:
+        if recorded is not None and not recorded.is_deleted and not fresh:
             return
         header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {**info})
         point = forked_by(begin.point, info.get("name")) if begin.point is not None else None
         self[begin.session] = RecordedSession("", header, fresh, begin.parent, point)
-        if known is not None:
-            self.close(known)
+        if recorded is not None:
+            self.close(recorded)
         if begin.origin == file_format.IMPORTED:  # there may never be a prompt, which would mark it
             self.unmarked.add(begin.session)
         gap = self.gaps.get(begin.session)
         # The gap is an older session's. A later gap, or one from before it was forgotten, is its own.
-        if gap is not None and gap.since < at and (fresh or known is not None):
+        if gap is not None and gap.since < at and (fresh or recorded is not None):
             del self.gaps[begin.session]
 
-        def open(known: RecordedSession) -> None:
+        def open(recorded: RecordedSession) -> None:
             is_late = begin.origin == file_format.PARTIAL and begin.parent is None
-            if is_late and begin.session in self._store.read_deleted(known.agent):
-                known.gone = True  # what comes late is not recorded before its next prompt
+            if is_late and begin.session in self._store.read_deleted(recorded.agent):
+                recorded.is_deleted = True  # what comes late is not recorded before its next prompt
             else:
-                transcript = self.open_transcript(known)
-                known.is_imported_already = begin.origin == file_format.IMPORTED and not transcript.is_begun
+                transcript = self.open_transcript(recorded)
+                recorded.is_imported_already = begin.origin == file_format.IMPORTED and not transcript.is_begun
 
         self.attempt(begin.session, at, open)
 
     def is_imported_already(self, session: str, *, ends: bool = False) -> bool:
         """Whether a line belongs to an import that another process has made. ``ends``: the import ends here."""
-        known = self.get(session)
-        if known is None or not known.is_imported_already:
+        recorded = self.get(session)
+        if recorded is None or not recorded.is_imported_already:
             return False
-        known.is_imported_already = not ends
+        recorded.is_imported_already = not ends
         return True
 
     def begin_turn(self, session: str, at: str) -> None:
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
 
-        def check(known: RecordedSession) -> None:
-            self._store.lift_delete(known.agent, session)
-            if known.gone or (known.exists and not self.has_its_name(known)):
-                self.close(known)
-                known.gone = known.exists = False
-                known.header = replace(known.header, origin=file_format.PARTIAL, created_at=at)
-            transcript = self.open_transcript(known)
+        def check(recorded: RecordedSession) -> None:
+            self._store.lift_delete(recorded.agent, session)
+            if recorded.is_deleted or (recorded.has_file and not self.has_its_name(recorded)):
+                self.close(recorded)
+                recorded.is_deleted = recorded.has_file = False
+                recorded.header = replace(recorded.header, origin=file_format.PARTIAL, created_at=at)
+            transcript = self.open_transcript(recorded)
             self.unmarked.add(session)
-            known.in_turn = True
+            recorded.in_turn = True
             # The mark comes before the prompt: after a crash between the two, a list looks at the file in vain. The
             # other way round, no list would ever look, and the turn would be recorded but never shown.
             with contextlib.suppress(OSError):  # tried again after the prompt, which can be recorded without a mark
-                self._store.mark(known.agent, session, transcript)
+                self._store.mark(recorded.agent, session, transcript)
 
         self.attempt(session, at, check)
 
@@ -180,116 +180,122 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Mark sessions again: another process may have removed the mark before the prompt was written."""
         for session in list(self.unmarked):
             with contextlib.suppress(OSError):
-                known = self.get(session)
-                mark = self._store.mark(self._agent(), session, known.transcript if known is not None else None)
+                recorded = self.get(session)
+                mark = self._store.mark(self._agent(), session, recorded.transcript if recorded is not None else None)
                 self.unmarked.discard(session)
-                if known is not None:
-                    known.mark = mark
+                if recorded is not None:
+                    recorded.mark = mark
 
-    def written(self, known: RecordedSession) -> None:
+    def add_unmarked(self, recorded: RecordedSession) -> None:
         """Entries were written. Between turns, they need a mark: the index may have read all before them."""
-        if not (known.in_turn or (known.mark and exists(known.mark))):
-            self.unmarked.add(known.header.session)
+        if not (recorded.in_turn or (recorded.mark and exists(recorded.mark))):
+            self.unmarked.add(recorded.header.session)
 
     def end_turn(self, session: str) -> None:
         """A turn has ended: from now on, the index may remove the session's mark."""
-        if (known := self.get(session)) is not None:
-            known.in_turn = False
+        if (recorded := self.get(session)) is not None:
+            recorded.in_turn = False
 
     def forget(self, session: str, at: str) -> None:
         """Stop recording a session, with its gap noted if possible. Its transcript stays."""
-        known = self.get(session)
-        if known is not None:
+        recorded = self.get(session)
+        if recorded is not None:
             if session in self.gaps:
                 self.attempt(session, at, partial(self._note_gap, at=at))
-            self.close(known)
+            self.close(recorded)
             del self[session]
 
     def add_turns(self, agent: str, session: str) -> None:
         """Add the turns of another machine that wait for a session, unless it is in a turn. Never raises."""
-        known = self.get(session)
-        is_busy = known is not None and (known.in_turn or session in self.gaps)
+        recorded = self.get(session)
+        is_busy = recorded is not None and (recorded.in_turn or session in self.gaps)
         if is_busy or not self._store.has_remote_turns(agent, session):
             return
-        if known is not None:
-            self.close(known)
+        if recorded is not None:
+            self.close(recorded)
         # To write a long transcript anew does not mean that the store hangs.
         with self._progress.long_work(), contextlib.suppress(OSError, NewerFormat, ImportError, ValueError):
-            if self._store.add_remote_turns(agent, session) and known is not None:
-                known.exists = False  # the file that takes its place is opened as that of a session begun elsewhere
+            if self._store.add_remote_turns(agent, session) and recorded is not None:
+                # The file that takes its place is opened as that of a session begun elsewhere.
+                recorded.has_file = False
 
     def delete(self, agent: str, session: str, *, soft: bool) -> None:
         """Delete a session's transcript; ``soft``: it can be restored.
 
         Raises OSError.
         """
-        known = self.get(session)
-        if known is not None:
-            self.close(known)
+        recorded = self.get(session)
+        if recorded is not None:
+            self.close(recorded)
         try:
             self._store.delete(agent, session, soft=soft)
         except OSError as problem:
-            if known is not None:  # until its next prompt, nothing is recorded, as if it were deleted
+            if recorded is not None:  # until its next prompt, nothing is recorded, as if it were deleted
                 self.open_gap(session, timestamps.stamp(time.time()), errno_name(problem))
             raise
-        if known is not None:
-            known.gone = True
+        if recorded is not None:
+            recorded.is_deleted = True
         self.gaps.pop(session, None)
 
     # --- open files
 
-    def open_transcript(self, known: RecordedSession) -> Transcript:
+    def open_transcript(self, recorded: RecordedSession) -> Transcript:
         """The session's open file, created if it never existed. Raises OSError."""
-        if known.transcript is None:
-            session = known.header.session
-            if known.exists:
-                known.transcript = self._store.reopen(known.agent, session, known.identity)
+        if recorded.transcript is None:
+            session = recorded.header.session
+            if recorded.has_file:
+                recorded.transcript = self._store.reopen(recorded.agent, session, recorded.identity)
             else:
                 if not self._store.is_there:
                     self._warn_once(f"{self._store.root} was removed, with all sessions in it. It is created again.")
-                known.transcript = self._create(known)
-                known.identity = known.transcript.identity
-                known.exists, known.fresh, known.parent = True, False, None  # a later new beginning is not a copy
-            self._open[session] = known
+                recorded.transcript = self._create(recorded)
+                recorded.identity = recorded.transcript.identity
+                recorded.has_file, recorded.is_new = True, False
+                recorded.parent = None  # a later new beginning is not a copy
+            self._open[session] = recorded
             self._close_oldest()
-        return known.transcript
+        return recorded.transcript
 
-    def _create(self, known: RecordedSession) -> Transcript:
+    def _create(self, recorded: RecordedSession) -> Transcript:
         """Create the file. A fork's copy ends where the parent ended when it was forked, or at the fork's point; if the
         parent does not have that, the fork begins without a copy. Raises OSError."""
-        if known.parent is not None and known.until is None:
-            at = known.header.created_at if known.is_late else None
+        if recorded.parent is not None and recorded.copied_bytes is None:
+            at = recorded.header.created_at if recorded.is_late else None
             with contextlib.suppress(FileNotFoundError, NewerFormat):
-                known.until = self._store.find_fork_end(known.agent, known.parent, known.point, at)
-                known.parent = known.parent if known.until is not None else None
+                recorded.copied_bytes = self._store.find_fork_end(recorded.agent, recorded.parent, recorded.point, at)
+                recorded.parent = recorded.parent if recorded.copied_bytes is not None else None
         # To copy a long past does not mean that the store hangs.
-        with self._progress.long_work() if known.parent is not None else contextlib.nullcontext():
+        with self._progress.long_work() if recorded.parent is not None else contextlib.nullcontext():
             return self._store.open_to_append(
-                known.agent, known.header, fresh=known.fresh, parent=known.parent, until=known.until
+                recorded.agent,
+                recorded.header,
+                fresh=recorded.is_new,
+                parent=recorded.parent,
+                until=recorded.copied_bytes,
             )
 
-    def has_its_name(self, known: RecordedSession) -> bool:
+    def has_its_name(self, recorded: RecordedSession) -> bool:
         """Whether readers find a session's file.
 
         It may have been set aside, because another window's session got its id: then it is opened there.
         """
         try:
-            if not self.open_transcript(known).has_its_name():
-                self.close(known)
-                self.open_transcript(known)
+            if not self.open_transcript(recorded).has_its_name():
+                self.close(recorded)
+                self.open_transcript(recorded)
         except FileNotFoundError:
             return False
         return True
 
-    def close(self, known: RecordedSession) -> None:
+    def close(self, recorded: RecordedSession) -> None:
         """Close a session's file, if open. Never raises."""
-        transcript, known.transcript, known.mark = known.transcript, None, ""
+        transcript, recorded.transcript, recorded.mark = recorded.transcript, None, ""
         if transcript is not None:
-            self._open.pop(known.header.session, None)
+            self._open.pop(recorded.header.session, None)
             try:
                 transcript.close()
             except OSError as problem:
-                self._note_failed_close(known, problem)
+                self._handle_failed_close(recorded, problem)
 
     def _close_oldest(self) -> None:
         """Close the files opened longest ago."""
@@ -300,29 +306,29 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     def attempt(self, session: str, at: str, action: Callable[[RecordedSession], object]) -> None:
         """Run an action of a session on the store; a failure suspends the session's recording for a short time."""
-        known = self.get(session)
+        recorded = self.get(session)
         gap = self.gaps.get(session)
         self._progress.move()
-        if known is None or (gap is not None and time.monotonic() < gap.retry_at):
+        if recorded is None or (gap is not None and time.monotonic() < gap.retry_at):
             return
         try:
-            if not known.agent:
-                known.agent = self._agent()
-                known.header = replace(known.header, agent={"id": known.agent, **known.header.agent})
-            action(known)
+            if not recorded.agent:
+                recorded.agent = self._agent()
+                recorded.header = replace(recorded.header, agent={"id": recorded.agent, **recorded.header.agent})
+            action(recorded)
         except OSError as problem:
-            self.note_failure(known, at, problem)
+            self.suspend(recorded, at, problem)
 
-    def note_failure(self, known: RecordedSession, at: str, problem: OSError) -> None:
+    def suspend(self, recorded: RecordedSession, at: str, problem: OSError) -> None:
         """Suspend a session's recording after ``problem``; a deleted one until its next prompt."""
         if isinstance(problem, Deleted):
-            known.gone = True  # not recorded until the next prompt
+            recorded.is_deleted = True  # not recorded until the next prompt
         else:
-            gap = self.open_gap(known.header.session, at, errno_name(problem))
+            gap = self.open_gap(recorded.header.session, at, errno_name(problem))
             gap.retry_at = time.monotonic() + _RETRY_SECONDS
-            known.is_late = True
+            recorded.is_late = True
             self.warn_suspended(errno_name(problem))
-        self.close(known)
+        self.close(recorded)
 
     def open_gap(self, session: str, since: str, reason: str) -> Gap:
         """Note that something is missing from ``since`` on; an earlier gap stays as it is."""
@@ -333,18 +339,18 @@ class RecordedSessions(dict[str, RecordedSession]):
         for gap in list(self.gaps.values()):
             gap.retry_at = 0.0
 
-    def transcript(self, known: RecordedSession, at: str) -> Transcript:
+    def open_after_gap(self, recorded: RecordedSession, at: str) -> Transcript:
         """A session's open file, with its gap noted first. Raises OSError."""
         if self.gaps:
-            self._note_gap(known, at)
-        return self.open_transcript(known)
+            self._note_gap(recorded, at)
+        return self.open_transcript(recorded)
 
     def note_gaps(self) -> None:
         """Append the gap notes that are possible now, since nothing else may ever be appended to these transcripts."""
         for session in list(self.gaps):
             self._progress.move()
-            known = self.get(session)
-            if known is not None and known.gone:
+            recorded = self.get(session)
+            if recorded is not None and recorded.is_deleted:
                 del self.gaps[session]
             else:
                 at = timestamps.stamp(time.time())
@@ -354,24 +360,24 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Warn, once per process, that recording is suspended. From any thread."""
         self._warn_once(f"recording is suspended: {self._store.root}: {what}. The conversation continues.")
 
-    def _note_gap(self, known: RecordedSession, at: str) -> None:
-        session = known.header.session
+    def _note_gap(self, recorded: RecordedSession, at: str) -> None:
+        session = recorded.header.session
         gap = self.gaps.get(session)
         if gap is not None:
             note = {"type": file_format.GAP, "since": gap.since, "reason": gap.reason}
-            self.open_transcript(known).append(file_format.encode_note(at, self._run, note))
+            self.open_transcript(recorded).append(file_format.encode_note(at, self._run_id, note))
             del self.gaps[session]
             self.unmarked.add(session)
 
-    def warn_unsure(self, what: str) -> None:
+    def warn_of_loss(self, what: str) -> None:
         """Warn, once per process, that the disk may have lost something. From any thread."""
         self._warn_once(f"the disk may have lost something: {self._store.root}: {what}. The conversation continues.")
 
-    def _note_failed_close(self, known: RecordedSession, problem: OSError) -> None:
+    def _handle_failed_close(self, recorded: RecordedSession, problem: OSError) -> None:
         """A file could not be closed."""
-        if self.get(known.header.session) is known and not known.gone:
-            self.open_gap(known.header.session, timestamps.stamp(time.time()), errno_name(problem))
-            self.warn_unsure(errno_name(problem))
+        if self.get(recorded.header.session) is recorded and not recorded.is_deleted:
+            self.open_gap(recorded.header.session, timestamps.stamp(time.time()), errno_name(problem))
+            self.warn_of_loss(errno_name(problem))
 
     def _warn_once(self, text: str) -> None:
         if not self._warned:

@@ -30,10 +30,10 @@ from acp_proxy.proxy.effects import (
     IndexSession,
     ProtocolVersion,
     RecordGap,
-    Recording,
     RecordLine,
     RecordNote,
     RecordUpdates,
+    TranscriptEffect,
 )
 from acp_proxy.recording.recorded_sessions import Progress, RecordedSession, RecordedSessions
 from acp_proxy.store.agents import command_name, may_run_others
@@ -65,7 +65,7 @@ _NAME_LENGTH = 500  # characters of a name or version
 _LINES = (RecordLine, RecordUpdates, RecordNote)
 
 T = TypeVar("T")
-Timed = tuple[float, Recording]
+TimedEffect = tuple[float, TranscriptEffect]
 """An effect and when it was decided, in seconds since 1970."""
 
 
@@ -129,24 +129,24 @@ class Recorder:
         """
         self.store = store
         self.fsync = fsync
-        self.run = _run_id()
+        self.run_id = _make_run_id()
         self.on_turn_end: Callable[[str], None] = lambda session: None
         self._command, self._may_run_others = command_name(command), may_run_others(command)
-        self._given = agent
+        self._agent_name = agent
         self._agent = ""
         self._identity: IdentifyAgent | None = None
         self._agent_info: dict[str, object] = {}
         self._protocol = file_format.V1
         self.mask = mask
         self._deletes_softly = deletes_softly
-        self._also = also
+        self._listed_agents = also
         self._progress = Progress()
-        self._sessions = RecordedSessions(store, self._progress, self.run, warn, lambda: self.agent)
+        self._sessions = RecordedSessions(store, self._progress, self.run_id, warn, lambda: self.agent)
         self._gaps, self._unmarked = self._sessions.gaps, self._sessions.unmarked  # every update looks at them
         self._warn = warn
         self._adding = threading.Lock()
         """Guards the next four; held for some instructions only."""
-        self._waiting: deque[Timed] = deque()
+        self._waiting: deque[TimedEffect] = deque()
         self._waiting_bytes = 0
         self._added = self._written = 0
         """How many entries were added, and how many of them are in the kernel, or given up."""
@@ -154,7 +154,7 @@ class Recorder:
         """What wakes the writer. Before each job it writes all that was added. None: it ends."""
         self._is_asleep = False
         """Whether the writer must be woken; else it looks by itself."""
-        self._is_over = False
+        self._has_ended = False
         self._to_index: list[str] = []
         """The sessions whose turns have ended, or whose titles have changed, until that is reported."""
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
@@ -168,18 +168,18 @@ class Recorder:
         self._sessions.try_again()
         self._jobs.put(None)
         self._thread.join(seconds)
-        self._is_over = True
+        self._has_ended = True
 
     # --- under the core's lock
 
-    def add(self, effect: Recording) -> None:
+    def add(self, effect: TranscriptEffect) -> None:
         """Add an entry. Call it only while holding the core's lock."""
         with self._adding:
             self._waiting.append((time.time(), effect))
             self._waiting_bytes += _size_of(effect)
             self._added += 1
             if self._progress.is_stalled and self._waiting_bytes > WAITING_BYTES:
-                before, self._waiting = len(self._waiting), _without_words(self._waiting)
+                before, self._waiting = len(self._waiting), _replace_lines_by_gaps(self._waiting)
                 self._added -= before - len(self._waiting)
                 self._waiting_bytes = sum(_size_of(each) for _, each in self._waiting)
 
@@ -190,7 +190,7 @@ class Recorder:
         """The agent's folder; empty before the agent has said who it is. Raises OSError while the store cannot say."""
         if not self._agent and (info := self._identity) is not None:
             self._agent = self.store.choose_agent(
-                self._given, info.name, self._command, may_run_others=self._may_run_others
+                self._agent_name, info.name, self._command, may_run_others=self._may_run_others
             )
         return self._agent
 
@@ -219,7 +219,7 @@ class Recorder:
         """
         if self._added == self._written and not self._gaps:
             return
-        if self._progress.is_stalled or self._is_over:
+        if self._progress.is_stalled or self._has_ended:
             self.wake()
         else:
             self.wait(self.submit(_do_nothing))
@@ -232,7 +232,7 @@ class Recorder:
 
     def wait(self, job: Job[T]) -> bool:
         """Wait until a job is done; returns whether it is. See ``STALL_SECONDS`` and ``PATIENCE_SECONDS``."""
-        if self._progress.is_stalled or self._is_over:
+        if self._progress.is_stalled or self._has_ended:
             return job.done.acquire(blocking=False)
         begun = time.monotonic()
         left = STALL_SECONDS
@@ -253,7 +253,7 @@ class Recorder:
 
         ``discard``: gets a result that comes too late.
         """
-        if self._progress.is_stalled or self._is_over:
+        if self._progress.is_stalled or self._has_ended:
             self.wake()
             raise Stalled
         job = self.submit(action)
@@ -299,18 +299,20 @@ class Recorder:
         """Add the turns of another machine that wait for a session. Only for an action of ``at_store``."""
         self._sessions.add_turns(self.agent, session)
 
-    def others(self) -> list[str]:
+    def list_other_agents(self) -> list[str]:
         """The folders of the other agents whose sessions are listed too. Raises OSError."""
-        found = (folder for name in self._also for folder in self.store.list_agents("" if name == ALL else name))
+        found = (
+            folder for name in self._listed_agents for folder in self.store.list_agents("" if name == ALL else name)
+        )
         return [folder for folder in dict.fromkeys(found) if folder != self.agent]
 
     def has_gap(self, session: str) -> bool:
         """Whether something is missing in a session that its transcript does not note yet."""
         return session in self._gaps
 
-    def report_unsure(self, session: str, problem: OSError) -> None:
+    def report_loss(self, session: str, problem: OSError) -> None:
         """Note that the disk may have lost what was recorded of a session, and warn."""
-        self._sessions.warn_unsure(errno_name(problem))
+        self._sessions.warn_of_loss(errno_name(problem))
         self.add(RecordGap(session, errno_name(problem)))
         self.flush()
 
@@ -362,7 +364,7 @@ class Recorder:
         self._written += count
         self._progress.move()
 
-    def _write_batch(self, batch: deque[Timed]) -> None:
+    def _write_batch(self, batch: deque[TimedEffect]) -> None:
         at, session, data = "", "", file_format.Parts()
         while batch:
             seconds, effect = batch.popleft()
@@ -375,17 +377,19 @@ class Recorder:
                     pass
                 case RecordLine(session, peer, raw, of):
                     plain = jsonrpc.is_plain(raw)
-                    data += file_format.message_parts(at, self.run, peer, raw, of, plain=plain, protocol=self._protocol)
+                    data += file_format.message_parts(
+                        at, self.run_id, peer, raw, of, plain=plain, protocol=self._protocol
+                    )
                 case RecordUpdates(session, lines):
                     if len(lines) < _SMALL and batch and batch[0][0] < seconds + 0.001:
                         lines = b"".join([lines, *_take_updates(batch, session, seconds)])
-                    data += file_format.update_parts(at, self.run, lines, self._protocol)
+                    data += file_format.update_parts(at, self.run_id, lines, self._protocol)
                     if len(lines) > _SMALL:  # written at once, its memory serves the next ones
                         self._append(session, data, at)
                         data = file_format.Parts()
                 case RecordNote(session, note):
                     self._sessions.is_imported_already(session, ends=True)
-                    data.append(file_format.encode_note(at, self.run, note))
+                    data.append(file_format.encode_note(at, self.run_id, note))
                 case IdentifyAgent():
                     self._identify(effect)
                 case ProtocolVersion(version):
@@ -420,14 +424,14 @@ class Recorder:
 
     def _append(self, session: str, data: file_format.Parts, at: str) -> None:
         if data:
-            self._sessions.attempt(session, at, lambda known: self._write(known, data, at))
+            self._sessions.attempt(session, at, lambda recorded: self._write(recorded, data, at))
 
-    def _write(self, known: RecordedSession, data: file_format.Parts, at: str) -> None:
-        if known.gone:
+    def _write(self, recorded: RecordedSession, data: file_format.Parts, at: str) -> None:
+        if recorded.is_deleted:
             return
-        transcript = self._sessions.transcript(known, at)
+        transcript = self._sessions.open_after_gap(recorded, at)
         transcript.append(*(data if self.mask is None else [self._masked(b"".join(data))]))
-        self._sessions.written(known)
+        self._sessions.add_unmarked(recorded)
         if self.fsync == "always":
             transcript.sync()
 
@@ -443,7 +447,7 @@ def _short(text: str | None) -> str | None:
     return text[:_NAME_LENGTH] if text is not None else None
 
 
-def _run_id() -> str:
+def _make_run_id() -> str:
     """Six random letters and digits that identify one connection."""
     letters = "0123456789abcdefghijklmnopqrstuvwxyz"
     return "".join(letters[byte % len(letters)] for byte in os.urandom(6))
@@ -457,7 +461,7 @@ _NOTHING: Job[object] = Job(_do_nothing)
 """Wakes the writer; never run."""
 
 
-def _take_updates(batch: deque[Timed], session: str, seconds: float) -> list[bytes]:
+def _take_updates(batch: deque[TimedEffect], session: str, seconds: float) -> list[bytes]:
     """The updates of one session and one millisecond at the start of a batch, which are recorded together."""
     taken: list[bytes] = []
     until = (int(seconds * 1000) + 1) / 1000
@@ -470,7 +474,7 @@ def _take_updates(batch: deque[Timed], session: str, seconds: float) -> list[byt
     return taken
 
 
-def _size_of(effect: Recording) -> int:
+def _size_of(effect: TranscriptEffect) -> int:
     """Approximate memory of an effect, in bytes."""
     match effect:
         case RecordUpdates(data=data):
@@ -483,9 +487,9 @@ def _size_of(effect: Recording) -> int:
             return _ENTRY
 
 
-def _without_words(effects: deque[Timed]) -> deque[Timed]:
+def _replace_lines_by_gaps(effects: deque[TimedEffect]) -> deque[TimedEffect]:
     """Only the starts of sessions and turns, and where each session's entries begin to be missing."""
-    left: deque[Timed] = deque()
+    left: deque[TimedEffect] = deque()
     missing: set[str] = set()
     for at, effect in effects:
         if isinstance(effect, IdentifyAgent | ProtocolVersion | BeginTranscript | BeginTurn | ForgetSession):

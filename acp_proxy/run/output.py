@@ -4,7 +4,8 @@ A write blocks while the peer does not read. Nothing is buffered, except our own
 (``post``). Once the peer is gone, writes do nothing.
 
 A pump that waits for a peer reads nothing in the meantime, not even the end of the other peer. So a wait can also watch
-whether the other peer (``speaker``) hangs up, which a pipe or socket reports before everything is read. Not on Windows.
+whether the other peer (``watched_fd``) hangs up, which a pipe or socket reports before everything is read. Not on
+Windows.
 """
 
 import contextlib
@@ -38,12 +39,13 @@ class Output:
         self,
         fd: int,
         on_gone: Callable[[], None],
-        speaker: int | None = None,
+        watched_fd: int | None = None,
         on_hang_up: Callable[[], None] = lambda: None,
     ) -> None:
-        """``fd``: the descriptor. ``on_gone``: called if the peer is gone. ``on_hang_up``: if the ``speaker`` hangs up.
+        """``fd``: the descriptor. ``on_gone``: called if the peer is gone. ``on_hang_up``: if the ``watched_fd`` hangs
+        up.
 
-        With a ``speaker``, the descriptor must be ours alone, because it is made non-blocking (not on Windows).
+        With a ``watched_fd``, the descriptor must be ours alone, because it is made non-blocking (not on Windows).
         """
         self.lock = threading.Lock()
         """Held while whole lines are written; a replay holds it for several."""
@@ -51,7 +53,7 @@ class Output:
         """Held while waiting for ``lock``. A replay, which takes that again and again, would else keep others out."""
         self._fd = fd
         self._on_gone = on_gone
-        self._speaker = speaker
+        self._watched_fd = watched_fd
         self._on_hang_up = on_hang_up
         self._unfinished = False
         self._post = threading.Condition()
@@ -59,9 +61,9 @@ class Output:
         self._posted: deque[bytes] = deque()
         self._posted_size = 0
         self.is_gone = False
-        self.taken = 0
+        self.accepted_writes = 0
         """How often a peer that had to be waited for has accepted data."""
-        if speaker is not None and sys.platform != "win32":
+        if watched_fd is not None and sys.platform != "win32":
             os.set_blocking(fd, False)
 
     def write(self, data: bytes, *, own: bool = False) -> None:
@@ -131,7 +133,7 @@ class Output:
         except BlockingIOError:
             self._write_rest(memoryview(data))
         except OSError:
-            self._gone()
+            self._set_gone()
 
     def close(self) -> None:
         """Close the descriptor: the peer reads what was written, and then the end."""
@@ -154,27 +156,27 @@ class Output:
         while view:
             try:
                 view = view[os.write(self._fd, view) :]
-                self.taken += 1
+                self.accepted_writes += 1
             except BlockingIOError:  # the descriptor is non-blocking: wait as a blocking one would
                 self._wait()
             except OSError:
-                self._gone()
+                self._set_gone()
                 return
 
     def _wait(self) -> None:
-        if self._speaker is None:
+        if self._watched_fd is None:
             select.select([], [self._fd], [])
             return
         waiting = select.poll()
         waiting.register(self._fd, select.POLLOUT)
-        waiting.register(self._speaker, _HANG_UP)
-        for fd, told in waiting.poll():
-            if fd == self._speaker:
-                self._speaker = None
-                if told & _HANG_UP:
+        waiting.register(self._watched_fd, _HANG_UP)
+        for fd, events in waiting.poll():
+            if fd == self._watched_fd:
+                self._watched_fd = None
+                if events & _HANG_UP:
                     self._on_hang_up()
 
-    def _gone(self) -> None:
+    def _set_gone(self) -> None:
         self.is_gone = True
         self._on_gone()
 
@@ -195,11 +197,11 @@ class Stderr:
         size = len(data) or 1 if sys.platform == "win32" else select.PIPE_BUF  # if anything fits, this much does
         with self._lock, contextlib.suppress(OSError):  # stderr is closed
             for at in range(0, len(data), size):
-                if not self._takes():
+                if not self._can_write():
                     return
                 os.write(self._fd, data[at : at + size])
 
-    def _takes(self) -> bool:
+    def _can_write(self) -> bool:
         if sys.platform != "win32":
             patience = _UNREAD_SECONDS if self._is_read else 0.0
             self._is_read = bool(select.select([], [self._fd], [], patience)[1])

@@ -24,7 +24,6 @@ from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy import session_list
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.proxy.effects import (
-    Acting,
     AddAlias,
     AmendList,
     AmendTitles,
@@ -35,16 +34,17 @@ from acp_proxy.proxy.effects import (
     Effect,
     FindSession,
     FollowAgent,
-    ForTranscript,
     Forward,
     ListSessions,
     ReadPast,
     RecordUpdates,
+    RelayEffect,
     ReserveOutput,
     SetArchived,
     SetTitle,
     StartReplay,
     StopReplay,
+    TranscriptEffectBase,
     Warn,
     WriteToStderr,
 )
@@ -112,17 +112,17 @@ class Relay:
         self._connection = connection
         self._recorder = recorder
         self._warn = warn
-        self._replay = replay
-        self._core = threading.Lock()
+        self._replay_options = replay
+        self._core_lock = threading.Lock()
         self._to_client = Output(to_client, self._notify)
-        self._to_agent = Output(to_agent, lambda: None, from_client, self._hang_up)
+        self._to_agent = Output(to_agent, lambda: None, from_client, self._handle_hang_up)
         self.client = Pump(Peer.CLIENT, from_client, self, self._notify)
         self.agent = Pump(Peer.AGENT, from_agent, self, self._notify)
-        self._hung_up = False
+        self._has_hung_up = False
         self._store_requests = StoreRequests(recorder, self._to_client, warn) if recorder is not None else None
         self.pauses_agent = False
-        self._room = threading.Event()
-        self._room.set()
+        self._has_room = threading.Event()
+        self._has_room.set()
         self._replays: dict[RequestId, Replay] = {}
         self._idle: IdleCompression | None = None
         if recorder is not None and idle_seconds is not None:
@@ -147,17 +147,17 @@ class Relay:
     @property
     def client_is_gone(self) -> bool:
         """Whether the editor has closed its side, or no longer reads."""
-        return self.client.ended.is_set() or self._hung_up or self._to_client.is_gone
+        return self.client.ended.is_set() or self._has_hung_up or self._to_client.is_gone
 
     @property
     def is_behind(self) -> bool:
         """Whether the editor has closed its side while the agent does not read what came before that."""
-        return self._hung_up and not self.client.ended.is_set() and not self._to_client.is_gone
+        return self._has_hung_up and not self.client.ended.is_set() and not self._to_client.is_gone
 
     @property
-    def taken(self) -> int:
+    def accepted_writes(self) -> int:
         """Grows while an agent that is behind reads."""
-        return self._to_agent.taken
+        return self._to_agent.accepted_writes
 
     def end_input(self) -> None:
         """Close the agent's input once everything waiting is written. Returns at once."""
@@ -196,14 +196,14 @@ class Relay:
 
     # --- for the pumps
 
-    def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[Acting]:
+    def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[RelayEffect]:
         """Decide on complete lines from ``peer``. Returns the effects to perform."""
         return self._decide(LinesRead(peer, lines))
 
     def pass_to_agent(self, lines: bytes) -> bool:
         """Forward a client's lines if nothing has to be decided about them; returns whether it did."""
-        with self._core:
-            if not self._let_pass(Peer.CLIENT, lines):
+        with self._core_lock:
+            if not self._may_pass(Peer.CLIENT, lines):
                 return False
         self._to_agent.write(lines)
         if self._idle is not None:
@@ -213,10 +213,10 @@ class Relay:
     def pass_to_client(self, lines: bytes) -> bool:
         """Forward an agent's lines if they are only updates, which are recorded, and nothing depends on them, or if
         nothing has to be decided about them; returns whether it did."""
-        with self._core:
+        with self._core_lock:
             session = self._connection.pass_through.find_session(lines)
             if session is None:
-                if not self._let_pass(Peer.AGENT, lines):
+                if not self._may_pass(Peer.AGENT, lines):
                     return False
             elif self._recorder is not None:
                 self._recorder.add(RecordUpdates(session, lines))
@@ -227,7 +227,7 @@ class Relay:
             self._idle.is_idle = False
         return True
 
-    def _let_pass(self, peer: Peer, lines: bytes) -> bool:
+    def _may_pass(self, peer: Peer, lines: bytes) -> bool:
         try:
             return self._connection.pass_through.remember_only(lines, peer)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
@@ -259,9 +259,9 @@ class Relay:
     def wait_for_room(self, peer: Peer) -> None:
         """Wait until the agent may be read again, if ``peer`` is the agent."""
         if peer is Peer.AGENT:
-            self._room.wait()
+            self._has_room.wait()
 
-    def perform(self, effect: Acting) -> list[Acting]:
+    def perform(self, effect: RelayEffect) -> list[RelayEffect]:
         """Perform an effect. Returns the effects to perform next."""
         try:
             return self._perform(effect)
@@ -271,7 +271,7 @@ class Relay:
             self._warn(f"internal error: {type(bug).__name__}: {bug}")
             return self._replace_failed(effect, "ETIMEDOUT")
 
-    def _perform(self, effect: Acting) -> list[Acting]:
+    def _perform(self, effect: RelayEffect) -> list[RelayEffect]:
         match effect:
             case Forward():
                 out = self._output(effect.to)
@@ -299,7 +299,7 @@ class Relay:
             case AddAlias(session, alias):
                 self._require_store_requests().add_alias(session, alias)
             case FindSession():
-                return self._find(effect)
+                return self._find_session(effect)
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines))
             case ReadPast():
@@ -319,7 +319,7 @@ class Relay:
                 assert_never(effect)
         return []
 
-    def _replace_failed(self, effect: Acting, trouble: str) -> list[Acting]:
+    def _replace_failed(self, effect: RelayEffect, trouble: str) -> list[RelayEffect]:
         """The effects to perform in place of one that fails, so that nobody waits for an answer forever."""
         match effect:
             case FindSession(request):
@@ -348,26 +348,26 @@ class Relay:
 
     # --- deciding
 
-    def _decide(self, event: Event) -> list[Acting]:
-        with self._core:
+    def _decide(self, event: Event) -> list[RelayEffect]:
+        with self._core_lock:
             return self._decide_locked(event)
 
-    def _decide_locked(self, event: Event) -> list[Acting]:
+    def _decide_locked(self, event: Event) -> list[RelayEffect]:
         try:
             effects = self._connection.handle(event)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error, the lines pass unchanged: {type(bug).__name__}: {bug}")
             return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, LinesRead) else []
         if self._connection.holds_too_much:
-            self._room.clear()
+            self._has_room.clear()
             self.pauses_agent = True
-        return self._record_and_filter(effects)
+        return self._pass_to_recorder(effects)
 
-    def _record_and_filter(self, effects: list[Effect]) -> list[Acting]:
+    def _pass_to_recorder(self, effects: list[Effect]) -> list[RelayEffect]:
         """Pass effects for the transcript to the recorder, in order; returns the others."""
-        acting: list[Acting] = []
+        acting: list[RelayEffect] = []
         for effect in effects:
-            if not isinstance(effect, ForTranscript):
+            if not isinstance(effect, TranscriptEffectBase):
                 acting.append(effect)
             elif self._recorder is not None:
                 self._recorder.add(effect)
@@ -375,7 +375,7 @@ class Relay:
 
     # --- replays
 
-    def _find(self, wanted: FindSession) -> list[Acting]:
+    def _find_session(self, wanted: FindSession) -> list[RelayEffect]:
         """Look a session up, and fix what a replay of it will show: what is recorded up to now."""
         from acp_proxy.comparison.compare import Comparison
         from acp_proxy.replay.replayer import FOLDED, Replayer
@@ -391,9 +391,9 @@ class Relay:
         def begin_replayer(start: StartReplay, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
             first = Replayer(
                 client_id,
-                run=recorder.run,
-                mode=self._replay.mode,
-                tool_limit=self._replay.tool_limit,
+                run=recorder.run_id,
+                mode=self._replay_options.mode,
+                tool_limit=self._replay_options.tool_limit,
                 also=opened.also,
                 page=FOLDED,
                 kinds=start.kinds,
@@ -401,32 +401,32 @@ class Relay:
             )
             if start.protocol == V1:
                 return first
-            verbatim = V2Replayer(client_id, run=recorder.run, also=opened.also)
-            is_folded = self._replay.mode == "compact"
-            folding = V2Folder(client_id, self._replay.tool_limit, page=FOLDED) if is_folded else None
+            verbatim = V2Replayer(client_id, run=recorder.run_id, also=opened.also)
+            is_folded = self._replay_options.mode == "compact"
+            folding = V2Folder(client_id, self._replay_options.tool_limit, page=FOLDED) if is_folded else None
             return V2ClientReplayer(client_id, first, verbatim, folding)
 
-        def found(complete: bool) -> list[Acting]:
+        def found(complete: bool) -> list[RelayEffect]:
             self._replays[request] = Replay(
                 client_id,
                 opened.reading,
                 self._to_client,
                 self._end_replay,
                 self._warn,
-                run=recorder.run,
+                run=recorder.run_id,
                 begin_replayer=begin_replayer,
                 title=opened.title,
-                record_size=self._replay.record_size,
+                record_size=self._replay_options.record_size,
                 mask=recorder.mask,
             )
             return self._decide_locked(opened.found(request, complete=complete))
 
         try:
-            return opened.run_when_written(self._core, found)
+            return opened.run_when_written(self._core_lock, found)
         except OSError as problem:
             return self._decide(SessionFound(request, trouble=errno_name(problem)))
 
-    def _read_past(self, wanted: ReadPast) -> list[Acting]:
+    def _read_past(self, wanted: ReadPast) -> list[RelayEffect]:
         """Compare the updates that came with a request with what is recorded up to now."""
         from acp_proxy.run.replay_thread import compare
         from acp_proxy.store.store import drop_rewound
@@ -448,13 +448,13 @@ class Relay:
 
         Returns False if there are updates that must be compared first; then the replay is not over.
         """
-        with self._core:
+        with self._core_lock:
             if self._connection.must_compare_again(ended):
                 return False
             effects = self._decide_locked(ended)
         self._replays.pop(ended.request, None)
         self.pauses_agent = False
-        self._room.set()
+        self._has_room.set()
         self._perform_locked(effects)
         self._wake_recorder()
         return True
@@ -464,7 +464,7 @@ class Relay:
             self._perform_locked(self._decide(OutputReserved(request)))
             self._wake_recorder()
 
-    def _perform_locked(self, effects: list[Acting]) -> None:
+    def _perform_locked(self, effects: list[RelayEffect]) -> None:
         """Perform effects while holding the client's output."""
         for effect in effects:
             if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
@@ -493,8 +493,8 @@ class Relay:
             raise RuntimeError("nothing is recorded, so nothing is served")
         return self._store_requests
 
-    def _hang_up(self) -> None:
-        self._hung_up = True
+    def _handle_hang_up(self) -> None:
+        self._has_hung_up = True
         self._notify()
 
     def _notify(self) -> None:

@@ -3,8 +3,8 @@
 An end takes these steps, whoever begins it: the agent gets the end of its input (and our signal), ``grace`` seconds,
 SIGTERM to its process tree, ``TERM_SECONDS``, SIGKILL. An agent that is still reading what the editor sent may finish,
 unless it reads nothing for ``grace`` seconds. All its output is delivered before we exit; a descendant that keeps its
-stdout open delays us by ``HELD_SECONDS`` at most. Every wait is bounded, except for an editor that stays open and does
-not read.
+stdout open delays us by ``OPEN_OUTPUT_SECONDS`` at most. Every wait is bounded, except for an editor that stays open
+and does not read.
 """
 
 import queue
@@ -18,9 +18,9 @@ from contextlib import suppress
 from acp_proxy.run import agent_process as processes
 from acp_proxy.run.agent_process import AgentProcess
 from acp_proxy.run.relay import Relay
-from acp_proxy.run.signals import ENDING_SIGNALS, HELD_SIGNALS
+from acp_proxy.run.signals import BLOCKED_SIGNALS, ENDING_SIGNALS
 
-HELD_SECONDS = 1.0
+OPEN_OUTPUT_SECONDS = 1.0
 _TICK = 0.05
 """Seconds between checks during an end, and on Windows."""
 _SHORT_TICK = 0.01
@@ -34,7 +34,7 @@ _SOMETHING = 0
 def supervise(agent: AgentProcess, relay: Relay, grace: float) -> int:
     """Run until the agent is gone and all is delivered. Returns the exit code.
 
-    Call it on the main thread, with the relay started and ``HELD_SIGNALS`` blocked in every thread.
+    Call it on the main thread, with the relay started and ``BLOCKED_SIGNALS`` blocked in every thread.
     """
     watch = _Watch(agent, relay, grace)
     relay.notify = watch.wake  # called from the pumps' threads; earlier calls are visible in the relay's state
@@ -69,7 +69,7 @@ class _Watch:
     def listen(self) -> None:
         """Report signals, which stay blocked."""
         while True:
-            self.wake(signal.sigwait(HELD_SIGNALS))
+            self.wake(signal.sigwait(BLOCKED_SIGNALS))
 
     def until_the_end(self) -> None:
         while not self._agent.poll() and not self._must_end():
@@ -79,14 +79,16 @@ class _Watch:
         elif self._relay.client_is_gone and not self._agent.poll():
             self._first = "the editor ended"
         if self._relay.agent.ended.is_set() and self._signal is None:
-            self._wait_until(self._agent.poll, HELD_SECONDS, _SHORT_TICK)  # an exiting agent closes its stdout first
+            self._wait_until(
+                self._agent.poll, OPEN_OUTPUT_SECONDS, _SHORT_TICK
+            )  # an exiting agent closes its stdout first
         if not self._agent.poll():
             self._end(0 if self._is_deaf() else self._grace)
         delivering = threading.Thread(target=self._deliver, name="the rest", daemon=True)
         delivering.start()
         while not self._is_delivered and self._signal is None:
             self._wait()
-        delivering.join(HELD_SECONDS)  # after a signal, no longer wait for an editor that does not read
+        delivering.join(OPEN_OUTPUT_SECONDS)  # after a signal, no longer wait for an editor that does not read
         self._relay.finish_work(_WORK_SECONDS)
 
     def _wait(self, seconds: float | None = _TICK if sys.platform == "win32" else None) -> None:
@@ -119,13 +121,13 @@ class _Watch:
 
     def _is_deaf(self) -> bool:
         """Whether the editor has gone and the agent has read nothing of the waiting input for ``grace`` seconds."""
-        taken, since = self._relay.taken, time.monotonic()
+        taken, since = self._relay.accepted_writes, time.monotonic()
         while self._relay.is_behind and self._signal is None and not self._agent.poll():
             if time.monotonic() - since >= self._grace:
                 return True
             self._wait(_TICK)
-            if self._relay.taken != taken:
-                taken, since = self._relay.taken, time.monotonic()
+            if self._relay.accepted_writes != taken:
+                taken, since = self._relay.accepted_writes, time.monotonic()
         return False
 
     def _end(self, grace: float) -> None:
@@ -155,12 +157,12 @@ class _Watch:
     def _deliver(self) -> None:
         """Wait until the editor has the agent's output, and answer what is open.
 
-        Waits ``HELD_SECONDS`` at most for an output that another process has open.
+        Waits ``OPEN_OUTPUT_SECONDS`` at most for an output that another process has open.
         """
         try:
             pump = self._relay.agent
             listened = 0.0
-            while not pump.ended.is_set() and listened < HELD_SECONDS:
+            while not pump.ended.is_set() and listened < OPEN_OUTPUT_SECONDS:
                 pump.ended.wait(_SHORT_TICK)
                 listened += _SHORT_TICK if pump.is_reading else 0.0
             self._relay.finish(self._how())

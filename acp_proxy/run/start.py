@@ -46,7 +46,7 @@ def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]"
     try:
         from acp_proxy.run import process_tree, signals
 
-        signals.hold()
+        signals.block()
         from acp_proxy.run.serve import serve
 
         process_tree.load()

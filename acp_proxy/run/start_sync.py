@@ -22,7 +22,7 @@ LOCK = "lock"
 """The file that is locked during a round; its time is that of the last round's beginning."""
 WAITING = "waiting"
 """The file that is locked by the process that waits for the next round."""
-_TROUBLE, _TOLD = "trouble", "trouble-told"
+_TROUBLE, _REPORTED_TROUBLE = "trouble", "trouble-told"
 """What went wrong last; the second name, if a proxy has told the user since the last success."""
 
 
@@ -31,14 +31,14 @@ def start_exchange(root: Path, warn: Callable[[str], None]) -> None:
     folder = root / FOLDER
     if not _is_wanted(folder):  # the usual case
         return
-    text = _not_told(folder)
+    text = _take_unreported(folder)
     if text is not None:
         warn(f"sync failed: {text.rstrip('.')}. To see the state: acp-proxy sync status")
     try:
         if not _is_waiting(folder):
             _start(root)
     except OSError as problem:
-        note_trouble(folder, f"no process could be started: {problem.strerror}")
+        write_trouble(folder, f"no process could be started: {problem.strerror}")
 
 
 def _is_wanted(folder: Path) -> bool:
@@ -83,9 +83,9 @@ def _start(root: Path) -> None:
 # --- what went wrong
 
 
-def note_trouble(folder: Path, text: str) -> None:
+def write_trouble(folder: Path, text: str) -> None:
     """Keep what went wrong, for ``run`` and ``sync status``. A proxy tells it once until the next success."""
-    name = _TOLD if (folder / _TOLD).exists() else _TROUBLE
+    name = _REPORTED_TROUBLE if (folder / _REPORTED_TROUBLE).exists() else _TROUBLE
     new = folder / f"{name}.new"
     try:
         fd = open_private(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -98,7 +98,7 @@ def note_trouble(folder: Path, text: str) -> None:
 
 def trouble(folder: Path) -> str:
     """What went wrong last; empty after a success."""
-    for name in (_TROUBLE, _TOLD):
+    for name in (_TROUBLE, _REPORTED_TROUBLE):
         try:
             return (folder / name).read_text("utf-8", "replace")
         except OSError:
@@ -108,15 +108,15 @@ def trouble(folder: Path) -> str:
 
 def forget_trouble(folder: Path) -> None:
     """The last round came to its end. Raises OSError."""
-    for name in (_TROUBLE, _TOLD):
+    for name in (_TROUBLE, _REPORTED_TROUBLE):
         (folder / name).unlink(missing_ok=True)
 
 
-def _not_told(folder: Path) -> str | None:
+def _take_unreported(folder: Path) -> str | None:
     """What went wrong, if no proxy has told it: from now on, this one has."""
     try:
         text = (folder / _TROUBLE).read_text("utf-8", "replace")
-        (folder / _TROUBLE).replace(folder / _TOLD)
+        (folder / _TROUBLE).replace(folder / _REPORTED_TROUBLE)
     except OSError:  # there is nothing, or another proxy was faster
         return None
     return text

@@ -21,7 +21,6 @@ from acp_proxy.protocol import jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy import session_list
 from acp_proxy.proxy.effects import (
-    Acting,
     AmendList,
     AmendTitles,
     AnswerStatus,
@@ -29,6 +28,7 @@ from acp_proxy.proxy.effects import (
     FollowAgent,
     Forward,
     ListSessions,
+    RelayEffect,
     SetArchived,
     SetTitle,
     Warn,
@@ -94,9 +94,9 @@ class StoreRequests:
         recorder = self._recorder
         try:
             archived = _ARCHIVED[wanted.archived or session_list.EXCLUDE]
-            others = recorder.others() if wanted.also else []
+            others = recorder.list_other_agents() if wanted.also else []
             store, agent = recorder.store, recorder.agent
-            page = store.list_page(agent, wanted.cwd, wanted.cursor, recorder.run, archived=archived, others=others)
+            page = store.list_page(agent, wanted.cwd, wanted.cursor, recorder.run_id, archived=archived, others=others)
             return session_list.encode_page(
                 wanted.request,
                 page.rows,
@@ -112,7 +112,7 @@ class StoreRequests:
         except (OSError, ImportError) as problem:
             return session_list.store_refusal(wanted.request, errno_name(problem)).data
 
-    def amend_list(self, page: AmendList) -> list[Acting] | PageEmptied:
+    def amend_list(self, page: AmendList) -> list[RelayEffect] | PageEmptied:
         """The agent's line with listed sessions, without deleted ones and with the user's titles, as an effect.
 
         Archived sessions are left out, or chosen and marked if ``page.archived`` says so. With ``page.titles``, those
@@ -185,11 +185,11 @@ class StoreRequests:
         """The rows of these sessions, newest first, if the index answers in time."""
         recorder = self._recorder
         store, agent = recorder.store, recorder.agent
-        others = recorder.at_store(recorder.others) if sessions and page.continues else []
+        others = recorder.at_store(recorder.list_other_agents) if sessions and page.continues else []
 
         def ask() -> "list[ListedSession]":
             try:
-                return store.list_by_ids(agent, recorder.run, sessions, others)
+                return store.list_by_ids(agent, recorder.run_id, sessions, others)
             except (OSError, Unreadable, ImportError):
                 return []
 
@@ -239,7 +239,7 @@ class StoreRequests:
             store.sync_journal(agent)
         return answer
 
-    def follow(self, change: FollowAgent) -> list[Acting]:
+    def follow(self, change: FollowAgent) -> list[RelayEffect]:
         """Note what the agent has changed. Returns effects to perform."""
         recorder = self._recorder
 
@@ -345,7 +345,7 @@ class StoreRequests:
                 return store.list_joining(
                     agent,
                     page.cwd,
-                    recorder.run,
+                    recorder.run_id,
                     archived=archived,
                     sessions=sessions,
                     copies=page.continues,
@@ -355,7 +355,7 @@ class StoreRequests:
                 return []
 
         continues = page.joins and page.continues
-        others = recorder.at_store(recorder.others) if continues else []
+        others = recorder.at_store(recorder.list_other_agents) if continues else []
         has_any = sessions or others or (continues and recorder.at_store(lambda: store.has_copies(agent)))
         return self._ask_in_time(ask, [], PATIENCE_SECONDS) if has_any else []
 
@@ -410,7 +410,7 @@ class StoreRequests:
             except FileNotFoundError:  # it was deleted
                 continue
             except OSError as problem:
-                self._recorder.report_unsure(ended[1], problem)
+                self._recorder.report_loss(ended[1], problem)
         self._start_exchange()
 
     def _finish_turns(self) -> None:
@@ -543,7 +543,7 @@ class OpenedTranscript:
             is_open=self._is_open,
         )
 
-    def run_when_written(self, core: threading.Lock, act: Callable[[bool], list[Acting]]) -> list[Acting]:
+    def run_when_written(self, core: threading.Lock, act: Callable[[bool], list[RelayEffect]]) -> list[RelayEffect]:
         """Run ``act`` under the core's lock once all decided entries are in the transcript, and fix its size there.
 
         ``act`` gets whether the transcript is complete. Raises OSError; then the transcript is closed.
@@ -590,7 +590,7 @@ def look_up(
                 recorder.agent
             ):  # another process deleted it between our two checks
                 return SessionFound(request, deleted=True)
-            reading = recorder.store.read_original(session, recorder.others())
+            reading = recorder.store.read_original(session, recorder.list_other_agents())
             return OpenedTranscript(recorder, session, reading, state.find_title(session), is_foreign=True)
 
     def close_late(found: SessionFound | OpenedTranscript) -> None:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.effects import Recording, RecordLine, RecordNote, RecordUpdates
+from acp_proxy.proxy.effects import RecordLine, RecordNote, RecordUpdates, TranscriptEffect
 from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.replay.terminal_output import PLACEHOLDER
 from acp_proxy.replay.v2 import V2ClientReplayer, V2Folder, V2Replayer
@@ -38,7 +38,7 @@ REPLAYS = pytest.mark.parametrize(
 """Every form of a replay, for clients of both versions."""
 
 
-def written(kept: Iterable[Recording]) -> list[Entry]:
+def written(kept: Iterable[TranscriptEffect]) -> list[Entry]:
     """The entries of the transcript that these effects write."""
     lines: list[bytes] = []
     for effect in kept:

@@ -14,9 +14,9 @@ from acp_proxy.proxy.effects import (
     EndTurn,
     IdentifyAgent,
     IndexSession,
-    Recording,
     RecordLine,
     RecordNote,
+    TranscriptEffect,
 )
 from acp_proxy.proxy.session_log import WAITING_LIMIT
 from acp_proxy.transcript import file_format
@@ -596,7 +596,7 @@ class TerminalTalk(Talk):
         self.client(prompt("turn", "s"))
         self.asks("create", {"command": "ls"}, {"terminalId": "t1"})
 
-    def asks(self, verb: str, params: dict[str, Any], answer: object) -> list[Recording]:
+    def asks(self, verb: str, params: dict[str, Any], answer: object) -> list[TranscriptEffect]:
         asked = self.agent(request(verb, f"terminal/{verb}", {"sessionId": "s", "terminalId": "t1", **params}))
         return asked.kept + self.client(result(verb, answer) if answer is not None else error(verb, -32603)).kept
 
@@ -605,7 +605,7 @@ class TerminalTalk(Talk):
         said = spelling(update("s", "tool_call_update", toolCallId="c", content=content))
         assert self.agent(said).kept == [agent_kept("s", said)]
 
-    def ends_turn(self) -> list[Recording]:
+    def ends_turn(self) -> list[TranscriptEffect]:
         return self.agent(stopped("turn")).kept
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.proxy.effects import Recording
+from acp_proxy.proxy.effects import TranscriptEffect
 from acp_proxy.recording import recorder
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store.store import Store
@@ -61,7 +61,7 @@ class _Hanging(Transcript):
         super().append(*parts)
 
 
-def hang(notes: Notes, store: HangingStore, *effects: Recording) -> None:
+def hang(notes: Notes, store: HangingStore, *effects: TranscriptEffect) -> None:
     """The writer hangs in the store with these effects, and somebody has waited for it."""
     store.hangs.set()
     for effect in effects:

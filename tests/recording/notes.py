@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, IdentifyAgent, Recording, RecordLine
+from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, IdentifyAgent, RecordLine, TranscriptEffect
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store.store import Store
 from tests.posix import resource
@@ -30,7 +30,7 @@ class Notes:
         self.recorder = Recorder(store, ["agent"], None, fsync, self.warnings.append, mask)
         self.recorder.start()
 
-    def put(self, *effects: Recording) -> None:
+    def put(self, *effects: TranscriptEffect) -> None:
         for effect in effects:
             self.recorder.add(effect)
         self.recorder.flush()

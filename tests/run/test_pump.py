@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
-from acp_proxy.proxy.effects import Acting, FindSession, Forward, Warn
+from acp_proxy.proxy.effects import FindSession, Forward, RelayEffect, Warn
 from acp_proxy.run import output, pump
 from acp_proxy.run.pump import Pump
 from tests.pipes import held_by, make_hold, needs_wide_pipes
@@ -46,11 +46,11 @@ class Performer:
         yield lambda data: self._note(data.decode())
         self._note("read again")
 
-    def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[Acting]:
+    def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[RelayEffect]:
         self.read.append(lines)
         return [effect for line in lines for effect in decided(peer.other, line)]
 
-    def perform(self, effect: Acting) -> list[Acting]:
+    def perform(self, effect: RelayEffect) -> list[RelayEffect]:
         match effect:
             case Forward(data=data):
                 self._note(data.decode())
@@ -94,7 +94,7 @@ def is_within(wanted: Iterable[str], done: list[str]) -> bool:
     return all(one in left for one in wanted)
 
 
-def decided(to: Peer, line: bytes) -> list[Acting]:
+def decided(to: Peer, line: bytes) -> list[RelayEffect]:
     if line.startswith(b"find"):
         return [FindSession(ID, "s")]
     return [Forward(to, line, before_recording=line.startswith(b"first"))]

@@ -14,7 +14,14 @@ from typing import Any
 
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.effects import BeginTranscript, IdentifyAgent, Recording, RecordLine, RecordNote, RecordUpdates
+from acp_proxy.proxy.effects import (
+    BeginTranscript,
+    IdentifyAgent,
+    RecordLine,
+    RecordNote,
+    RecordUpdates,
+    TranscriptEffect,
+)
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.tools.redact.redact_files import redact_file
@@ -38,7 +45,7 @@ Spell = Callable[[str, random.Random], str]
 class Written:
     """An entry: the recorder's input, its line, and the secret's place in the line."""
 
-    effect: Recording
+    effect: TranscriptEffect
     line: bytes
     start: int = 0
     end: int = 0

@@ -131,9 +131,9 @@ class Lookups:
         if request.method in _NAMING:
             return self._found_first(line, request, session, found)
         if found.deleted:  # a prompt would revive it, in the directory that the client names
-            return [*self._log.place(session, request.params), _not_found(request, session)]
+            return [*self._log.remember_deleted(session, request.params), _not_found(request, session)]
         is_ours = _short(request.method) in self._service.ours
-        live = self._log.is_in_turn_when_opened(session)
+        live = self._log.is_in_turn_at_open(session)
         if found.moved and not found.is_copy:
             self._machine.expect_record(session)
         if self._machine.is_handed_over(session):

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.run.start_sync import FOLDER, LOCK, WAITING, note_trouble
+from acp_proxy.run.start_sync import FOLDER, LOCK, WAITING, write_trouble
 from acp_proxy.store.store import PRIVATE_UMASK, lock_file, open_private
 
 _EVERY = 60.0
@@ -95,11 +95,11 @@ def _is_over(root: Path, begun: Callable[[], None]) -> bool:
     except NotJoined:  # since it was started
         return True
     except (Unavailable, OSError) as problem:
-        note_trouble(root / FOLDER, str(problem))
+        write_trouble(root / FOLDER, str(problem))
         return False
     except Exception as problem:  # noqa: BLE001 - nobody sees a traceback
         bug = "" if isinstance(problem, AcpProxyError) else f"internal error: {type(problem).__name__}: "
-        note_trouble(root / FOLDER, f"{bug}{problem}")
+        write_trouble(root / FOLDER, f"{bug}{problem}")
     return True
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import structs
 
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.run.start_sync import FOLDER, LOCK, SETTINGS, forget_trouble, note_trouble, trouble
+from acp_proxy.run.start_sync import FOLDER, LOCK, SETTINGS, forget_trouble, trouble, write_trouble
 from acp_proxy.tools.sync import records
 from acp_proxy.tools.sync.context import Counts, Desk
 from acp_proxy.tools.sync.interfaces import Logs, Unavailable
@@ -173,7 +173,7 @@ class JoinedStore:
             try:
                 return self._round(desk, forgets, deletes=deletes)
             except (AcpProxyError, OSError) as problem:
-                note_trouble(self._folder, str(problem))
+                write_trouble(self._folder, str(problem))
                 raise
 
     def machine(self, name: str) -> str:

@@ -44,7 +44,7 @@ LONG = 1024 * 1024
 
 @pytest.fixture
 def few_strangers(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(session_log, "STRANGERS", 3)
+    monkeypatch.setattr(session_log, "UNOPENED_LIMIT", 3)
     return 3
 
 

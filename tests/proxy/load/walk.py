@@ -19,7 +19,6 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy import capabilities
 from acp_proxy.proxy.capabilities import Modes
 from acp_proxy.proxy.effects import (
-    Acting,
     AddAlias,
     BeginTranscript,
     BeginTurn,
@@ -28,13 +27,14 @@ from acp_proxy.proxy.effects import (
     FindSession,
     Forward,
     ReadPast,
-    Recording,
     RecordLine,
     RecordNote,
     RecordUpdates,
+    RelayEffect,
     ReserveOutput,
     StartReplay,
     StopReplay,
+    TranscriptEffect,
     Warn,
 )
 from tests.conversation import (
@@ -387,7 +387,7 @@ def _describe(step: Step) -> str:
     return "; ".join(filter(None, (*kept, *done)))
 
 
-def _recorded(effect: Recording) -> str:
+def _recorded(effect: TranscriptEffect) -> str:
     match effect:
         case BeginTranscript(_, _, _, origin):
             return f"begin transcript {origin}"
@@ -414,7 +414,7 @@ def _flags(effect: StartReplay) -> list[tuple[str, bool]]:
     ]
 
 
-def _done(effect: Acting) -> str:
+def _done(effect: RelayEffect) -> str:
     match effect:
         case Forward(to, data):
             return f"{'to client' if to is Peer.CLIENT else 'to agent'} {_lines(data)}" if data else ""
