@@ -10,8 +10,10 @@ entries wait in memory, which is bounded.
 """
 
 import errno
+import math
 import os
-import queue
+import select
+import sys
 import threading
 import time
 from collections import deque
@@ -76,25 +78,75 @@ class Stalled(OSError):
         super().__init__(errno.ETIMEDOUT, "the store does not answer")
 
 
+class Wakeup:
+    """Wakes a thread that waits, or that will wait next.
+
+    Through a pipe: to release a lock, Python's interpreter stays taken, so the thread that was woken waits for it, then
+    the one that woke it waits, and so on. With locks, a turn takes half as long again. A write to a pipe leaves the
+    interpreter free.
+    """
+
+    def __init__(self) -> None:
+        self._reading = self._writing = -1
+        self._lock = threading.Lock()
+        """Serves where no pipe does: Windows cannot wait for one, and there may be no descriptor left."""
+        self._lock.acquire()
+        if sys.platform != "win32":
+            with suppress(OSError):
+                self._reading, self._writing = os.pipe()
+                os.set_blocking(self._writing, False)
+                self._poll = select.poll()
+                self._poll.register(self._reading, select.POLLIN)
+
+    def __del__(self) -> None:
+        if self._reading >= 0:  # not before: a thread that was given up may still use them
+            os.close(self._reading)
+            os.close(self._writing)
+
+    def send(self) -> None:
+        """Let the wait under way, or the next one, return. Never waits."""
+        with suppress(BlockingIOError, RuntimeError):  # it was sent before: often, or once
+            if self._writing >= 0:
+                os.write(self._writing, b"!")
+            else:
+                self._lock.release()
+
+    def wait(self, seconds: float = math.inf) -> bool:
+        """Wait until it is sent, for at most ``seconds``; returns whether it was, since the last wait."""
+        is_limited = seconds < math.inf
+        if self._reading < 0:
+            return self._lock.acquire(timeout=seconds if is_limited else -1)
+        is_sent = bool(self._poll.poll(seconds * 1000 if is_limited else None))
+        if is_sent:
+            os.read(self._reading, 1024)
+        return is_sent
+
+
 class Job(Generic[T]):
-    """An action for the writer. ``done``: released once it was run or left out."""
+    """An action for the writer.
+
+    ``done``: the writer releases it once the action was run or left out. ``waiter``: of the thread that waits for that.
+    """
 
     def __init__(self, action: Callable[[], T]) -> None:
         self.done = threading.Lock()
         self.done.acquire()
+        self.waiter: Wakeup | None = None
         self._action = action
         self._claimed = threading.Lock()
         self._results: list[T] = []
         self._problem: Exception | None = None
 
     def run(self) -> None:
-        """Run it, unless it was cancelled. Never raises."""
+        """Run it, unless it was cancelled, and let those that wait for it go on. Never raises."""
         if self._claimed.acquire(blocking=False):
             try:
                 self._results.append(self._action())
             except Exception as problem:  # noqa: BLE001 - it is raised where the result is wanted
                 self._problem = problem
         self.done.release()
+        if self.waiter is not None:
+            self.waiter.send()
 
     def cancel(self) -> bool:
         """Never run it. Returns False if it has begun."""
@@ -150,11 +202,15 @@ class Recorder:
         self._waiting_bytes = 0
         self._added = self._written = 0
         """How many entries were added, and how many of them are in the kernel, or given up."""
-        self._jobs: queue.SimpleQueue[Job[object] | None] = queue.SimpleQueue()
-        """What wakes the writer. Before each job it writes all that was added. None: it ends."""
+        self._jobs: deque[Job[object]] = deque()
+        """What the writer is to do. Before each job it writes all that was added."""
+        self._wakeup = Wakeup()
+        """Wakes the writer."""
+        self._waiters: list[Wakeup] = []
+        """Those that nobody uses now: one for each thread that has waited at the same time."""
         self._is_asleep = False
         """Whether the writer must be woken; else it looks by itself."""
-        self._has_ended = False
+        self._is_ending = self._has_ended = False
         self._to_index: list[str] = []
         """The sessions whose turns have ended, or whose titles have changed, until that is reported."""
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
@@ -166,7 +222,8 @@ class Recorder:
     def end(self, seconds: float) -> None:
         """Write what was added, try suspended sessions again, and end the writer, within ``seconds``."""
         self._sessions.try_again()
-        self._jobs.put(None)
+        self._is_ending = True
+        self._wakeup.send()
         self._thread.join(seconds)
         self._has_ended = True
 
@@ -203,7 +260,7 @@ class Recorder:
         """Let the writer write what was added, within ``GATHER_SECONDS``. Never waits."""
         if self._is_asleep and self._waiting:
             self._is_asleep = False
-            self._jobs.put(_NOTHING)
+            self._wakeup.send()
 
     def flush_soon(self) -> None:
         """As ``wake``, but waits if much was added: call it after forwarding what need not be recorded before."""
@@ -227,25 +284,30 @@ class Recorder:
     def submit(self, action: Callable[[], T]) -> Job[T]:
         """Let the writer run an action once it has written everything added before."""
         job = Job(action)
-        self._jobs.put(job)  # type: ignore[arg-type]
+        self._jobs.append(job)  # type: ignore[arg-type]
+        self._wakeup.send()
         return job
 
     def wait(self, job: Job[T]) -> bool:
         """Wait until a job is done; returns whether it is. See ``STALL_SECONDS`` and ``PATIENCE_SECONDS``."""
         if self._progress.is_stalled or self._has_ended:
             return job.done.acquire(blocking=False)
+        job.waiter = waiter = self._waiters.pop() if self._waiters else Wakeup()
         begun = time.monotonic()
         left = STALL_SECONDS
-        while not job.done.acquire(timeout=left):
-            until = min(max(begun, self._progress.moved_at) + STALL_SECONDS, begun + PATIENCE_SECONDS)
-            if (left := until - time.monotonic()) > 0:
-                continue
-            self._progress.is_stalled = True
-            if not job.done.acquire(blocking=False):
-                self._sessions.warn_suspended("it does not answer")
-                return False
-            self._progress.is_stalled = False  # it was done at the last moment
-            break
+        # One may have been sent for an earlier job, after the wait for that had ended.
+        while not (is_done := job.done.acquire(blocking=False)) and left > 0:
+            if not waiter.wait(left):
+                until = min(max(begun, self._progress.moved_at) + STALL_SECONDS, begun + PATIENCE_SECONDS)
+                left = until - time.monotonic()
+        self._waiters.append(waiter)
+        if is_done:
+            return True
+        self._progress.is_stalled = True
+        if not job.done.acquire(blocking=False):
+            self._sessions.warn_suspended("it does not answer")
+            return False
+        self._progress.is_stalled = False  # it was done at the last moment
         return True
 
     def at_store(self, action: Callable[[], T], discard: Callable[[T], object] | None = None) -> T:
@@ -316,33 +378,38 @@ class Recorder:
         self.add(RecordGap(session, errno_name(problem)))
         self.flush()
 
-    def try_again(self) -> None:
-        """Let the next flush, which is the last, try everything again, however recently it failed."""
+    def finish(self) -> None:
+        """Flush a last time: try everything again, however recently it failed, and report the turns that ended."""
         self._sessions.try_again()
+        self.flush()
+        self.wait(self.submit(_do_nothing))  # turns are reported behind the flush that they end with
 
     # --- the writer
 
     def _work(self) -> None:
-        while (job := self._next_job()) is not None:
+        while self._wait_for_work():
+            job = self._jobs.popleft() if self._jobs else None
             self._write_added()
-            if job is not _NOTHING:
+            if job is not None:
                 job.run()
                 self._progress.move()
             self._report_turns()
         self._write_added()
         self._report_turns()
 
-    def _next_job(self) -> Job[object] | None:
-        """What to do next. While something is added again and again, the writer looks by itself: that costs less than
-        to be woken for each update."""
-        with suppress(queue.Empty):
-            return self._jobs.get(timeout=GATHER_SECONDS)
-        if self._waiting:
-            return _NOTHING
+    def _wait_for_work(self) -> bool:
+        """Wait until there is something to write or to do. Returns False at the end.
+
+        While something is added again and again, the writer looks by itself: that costs less than to be woken for each
+        update.
+        """
+        if self._jobs or self._is_ending or self._wakeup.wait(GATHER_SECONDS) or self._waiting:
+            return bool(self._jobs) or not self._is_ending
         self._is_asleep = True
-        job = self._jobs.get() if not self._waiting else _NOTHING  # added before it was asleep
+        if not self._waiting:  # else it was added before the writer was asleep
+            self._wakeup.wait()
         self._is_asleep = False
-        return job if job is not _NOTHING else self._next_job()
+        return self._wait_for_work()
 
     def _report_turns(self) -> None:
         """Report the turns that have ended. Whoever waited for their last entries goes on first."""
@@ -455,10 +522,6 @@ def _make_run_id() -> str:
 
 def _do_nothing() -> None:
     """The action of a job that only waits for what was added before."""
-
-
-_NOTHING: Job[object] = Job(_do_nothing)
-"""Wakes the writer; never run."""
 
 
 def _take_updates(batch: deque[TimedEffect], session: str, seconds: float) -> list[bytes]:

@@ -181,8 +181,7 @@ class Relay:
             self.flush()
             effects.extendleft(self.perform(effects.popleft())[::-1])
         if self._recorder is not None:
-            self._recorder.try_again()
-        self.flush()
+            self._recorder.finish()
 
     def finish_work(self, seconds: float) -> None:
         """Let the store's remaining work run, for at most ``seconds``."""

@@ -290,9 +290,10 @@ class SlowToSync(Store):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self.back = threading.Event()
+        self.begun, self.back = threading.Event(), threading.Event()
 
     def sync(self, agent: str, session: str) -> bool:
+        self.begun.set()
         return self.back.wait()
 
 
@@ -304,6 +305,7 @@ def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
     talk = Talk(store)
     talk.open()
     talk.turn("one")
+    assert store.begun.wait(SECONDS)
     assert talk.ask("session/list", {})["error"] == {
         "code": -32603,
         "message": "Session history cannot be read (ETIMEDOUT). Run: acp-proxy doctor",

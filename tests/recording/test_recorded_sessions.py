@@ -329,8 +329,7 @@ def test_a_gap_at_the_end_is_tried_once_more_however_recent_it_is(
         notes.put(said("1"))
     notes.recorder.flush()
     assert notes.said() == []
-    notes.recorder.try_again()
-    notes.recorder.flush()
+    notes.recorder.finish()
     assert notes.said() == ["gap"]
 
 
