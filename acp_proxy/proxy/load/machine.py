@@ -30,7 +30,7 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.proxy.events import PastRead, ReplayEnded
 from acp_proxy.proxy.handover import Handovers
-from acp_proxy.proxy.load.open_loads import HELD_LIMIT, IN_QUESTION, OpenLoads
+from acp_proxy.proxy.load.open_loads import HELD_LIMIT, OpenLoads
 from acp_proxy.proxy.load.plan import LoadPlan
 from acp_proxy.proxy.load.states import (
     ABANDONED_STATES,
@@ -151,7 +151,7 @@ class LoadMachine:
         parent's past or new."""
         load = Load(request, session, _FORK, has_transcript=True, is_open=True)
         load.uncompared.put([(line + b"\n", False) for line in sent])
-        self.open_loads.in_question[session] = load
+        self.open_loads.put_in_question(load)
         self.open_loads.add_answer(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
@@ -350,7 +350,7 @@ class LoadMachine:
         """``run`` has compared and replayed."""
         load = self.open_loads.get(ended.request)
         if load is None or load.state not in IS_REPLAYING:  # cancelled, or the id came again
-            for cancelled in self.open_loads.in_question.values():
+            for cancelled in self.open_loads.all_in_question():
                 if cancelled.request.id == ended.request:
                     self._keep_record(cancelled, ended)
             return []
@@ -388,7 +388,7 @@ class LoadMachine:
 
     def compare_first(self, session: str | None) -> list[Effect]:
         """The ``ReadPast`` that a prompt, a close or another request for this session must wait for, if any."""
-        load = self.open_loads.in_question.get(session) if session is not None else None
+        load = self.open_loads.find_in_question(session)
         if load is None or not load.uncompared or load.state is not LoadState.OPEN:
             return []
         _, is_late = load.uncompared.items[-1]
@@ -402,7 +402,7 @@ class LoadMachine:
 
     def handle_comparison(self, read: PastRead) -> list[Effect]:
         """``run`` has compared what the agent sent about a session."""
-        for load in [*self.open_loads.in_question.values(), *self.open_loads.all()]:
+        for load in [*self.open_loads.all_in_question(), *self.open_loads.all()]:
             if (load.request.id, load.session) == (read.request, read.session):
                 if load.comparison is not None and not load.uncompared:
                     return []  # two requests waited for it
@@ -434,12 +434,9 @@ class LoadMachine:
         self.open_loads.enter(load)
         effects: list[Effect] = []
         if not self._log.is_deleted(load.session):
-            in_question = self.open_loads.in_question
-            in_question[load.session] = load
-            if len(in_question) > IN_QUESTION:
-                oldest = next(iter(in_question))
-                in_question[oldest].uncompared.take()
-                effects += self.close(oldest)
+            if (oldest := self.open_loads.put_in_question(load)) is not None:
+                oldest.uncompared.take()
+                effects += self.close(oldest.session)
         return effects + self._go_on(load)
 
     def _go_on(self, load: Load) -> list[Effect]:
@@ -447,7 +444,7 @@ class LoadMachine:
         is_in_turn = self._log.is_in_turn(load.session)
         others = [other for other in self.open_loads.of_session(load.session) if other.state not in ABANDONED_STATES]
         is_last_word = self._has_agent_ended or bool(others)
-        is_open = load.state is LoadState.OPEN and self.open_loads.in_question.get(load.session) is load
+        is_open = load.state is LoadState.OPEN and self.open_loads.find_in_question(load.session) is load
         if not is_open or not (is_in_turn or is_last_word):
             return []
         if first := self.compare_first(load.session):
@@ -476,7 +473,7 @@ class LoadMachine:
 
     def close(self, session: str | None) -> list[Effect]:
         """The session is closed or opened again: settle what the agent sent about it until now."""
-        load = self._in_question(session)
+        load = self.open_loads.find_in_question(session)
         return self._move(load, LoadEvent.CLOSED) if load is not None else []
 
     def prompt(self, session: str, prompt: Request | None) -> list[Effect]:
@@ -486,7 +483,7 @@ class LoadMachine:
             _add_unechoed(load, prompt)
             if load.uncompared or load.state is not LoadState.ASKED:
                 effects += self._move(load, LoadEvent.PROMPTED)
-        opened = self.open_loads.in_question.get(session)
+        opened = self.open_loads.find_in_question(session)
         if opened is not None:
             effects += self.send_waiting_in_turn(session)
             _add_unechoed(opened, prompt)
@@ -499,7 +496,7 @@ class LoadMachine:
         """A prompt is answered. Settles the session's load if no other prompt is open."""
         if self._log.is_in_turn(session):
             return []
-        load = self._in_question(session)
+        load = self.open_loads.find_in_question(session)
         ended = [*self.open_loads.of_session(session), *([load] if load is not None else [])]
         self._handovers.end_replay(session)
         return [effect for each in ended for effect in self._move(each, LoadEvent.TURN_ENDED)]
@@ -507,7 +504,7 @@ class LoadMachine:
     def forget_session(self, session: str) -> list[Effect]:
         """The session was deleted: stop its replays and forget its load."""
         self._handovers.forget_session(session)
-        self.open_loads.in_question.pop(session, None)
+        self.open_loads.forget_session(session)
         return [StopReplay(load.request.id) for load in self.open_loads.of_session(session)]
 
     def end(self, how: str) -> list[Effect]:
@@ -518,14 +515,10 @@ class LoadMachine:
             if load.awaits:
                 load.response = jsonrpc.error(load.request.id, jsonrpc.INTERNAL_ERROR, how)
                 effects += self._move(load, LoadEvent.ENDED)
-        for load in list(self.open_loads.in_question.values()):
+        for load in self.open_loads.all_in_question():
             effects += self._go_on(load) or self._move(load, LoadEvent.ENDED)
         self._handovers.forget_asked()
         return effects
-
-    def _in_question(self, session: str | None) -> Load | None:
-        in_question = self.open_loads.in_question
-        return in_question.get(session) if session is not None and in_question else None
 
     # --- what the agent sends
 
@@ -623,14 +616,14 @@ class LoadMachine:
 
     def send_waiting(self, session: str | None) -> list[Effect]:
         """Send and record what waits after an answered load, before something that must not overtake it."""
-        load = self._in_question(session)
+        load = self.open_loads.find_in_question(session)
         if load is None:
             return []
         return self._send_waiting_in_turn(load) if load.late_in_turn is not None else self._send_waiting(load)
 
     def send_waiting_in_turn(self, session: str) -> list[Effect]:
         """The agent has answered a prompt, or another is sent: send and record what waits in the turn before that."""
-        load = self._in_question(session)
+        load = self.open_loads.find_in_question(session)
         return self._send_waiting_in_turn(load) if load is not None else []
 
     def _send_waiting(self, load: Load) -> list[Effect]:

@@ -21,7 +21,7 @@ class OpenLoads:
     """All loads that are not settled. ``in`` asks for an open request by its id; False if there are no loads."""
 
     def __init__(self) -> None:
-        self.in_question: dict[str, Load] = {}
+        self._in_question: dict[str, Load] = {}
         """By session: the last load that was answered, until everything that the agent sent is settled."""
         self._open: dict[RequestId, Load] = {}
         """The loads whose answer the client does not have, in the order in which they were sent."""
@@ -36,7 +36,7 @@ class OpenLoads:
         return id in self._open
 
     def __bool__(self) -> bool:
-        return bool(self._open or self.in_question)
+        return bool(self._open or self._in_question)
 
     # --- what is there
 
@@ -74,6 +74,14 @@ class OpenLoads:
             (load for load in reversed(self._answered) if load.session == session and self._is_known(load)), None
         )
 
+    def find_in_question(self, session: str | None) -> Load | None:
+        """The session's load that was answered and is not settled."""
+        return self._in_question.get(session) if session is not None and self._in_question else None
+
+    def all_in_question(self) -> list[Load]:
+        """The answered loads that are not settled, of which the oldest comes first."""
+        return list(self._in_question.values())
+
     def is_in_question(self, session: str) -> bool:
         """Whether the session's updates belong to a load, and may not be new."""
         return bool(self) and self.current(session) is not None
@@ -89,7 +97,7 @@ class OpenLoads:
         return sum(load.holds for load in self._open.values()) >= AT_ONCE
 
     def _is_known(self, load: Load) -> bool:
-        return self.in_question.get(load.session) is load or self._open.get(load.request.id) is load
+        return self._in_question.get(load.session) is load or self._open.get(load.request.id) is load
 
     # --- what becomes of them
 
@@ -112,11 +120,21 @@ class OpenLoads:
         self._leave(load)
         self._following |= {other.request.id for other in self.of_session(load.session)}
 
+    def put_in_question(self, load: Load) -> Load | None:
+        """The load was answered: until it is settled, what the agent sends about its session is compared. Returns the
+        oldest such load if there are too many, which must be settled now."""
+        self._in_question[load.session] = load
+        return next(iter(self._in_question.values())) if len(self._in_question) > IN_QUESTION else None
+
+    def forget_session(self, session: str) -> None:
+        """The session was deleted: what the agent sends about it is not compared any more."""
+        self._in_question.pop(session, None)
+
     def forget(self, load: Load) -> None:
         """Everything is settled."""
         self._leave(load)
-        if self.in_question.get(load.session) is load:
-            del self.in_question[load.session]
+        if self._in_question.get(load.session) is load:
+            del self._in_question[load.session]
 
     def _leave(self, load: Load) -> None:
         if self._open.get(load.request.id) is load:
@@ -138,7 +156,7 @@ class OpenLoads:
     @property
     def is_full(self) -> bool:
         """Whether too much waits for all loads together."""
-        return sum(load.size for load in (*self._open.values(), *self.in_question.values())) > ALL_HELD_LIMIT
+        return sum(load.size for load in (*self._open.values(), *self._in_question.values())) > ALL_HELD_LIMIT
 
     @property
     def holds_too_much(self) -> bool:
