@@ -310,7 +310,7 @@ def _state_of(value: object, seen: frozenset[int] = frozenset()) -> object:
         return None
     seen |= {id(value)}
     if isinstance(value, LateUpdates) and not value._letters:
-        return _state_of(vars(value) | {"_run": None}, seen)
+        return _state_of(vars(value) | {"_message_key": None}, seen)
     if isinstance(value, Mapping):
         return [(_state_of(key, seen), _state_of(each, seen)) for key, each in value.items()]
     if isinstance(value, list | tuple | deque):
@@ -382,8 +382,8 @@ class Talk:
         return step
 
     def _check_parsed(self, session: str, data: bytes) -> None:
-        """Parsed, these updates have the same effects as unparsed, and none on the state. ``first`` may differ: that is
-        about time."""
+        """Parsed, these updates have the same effects as unparsed, and none on the state. ``before_recording`` may
+        differ: that is about time."""
         parsed = copy.deepcopy(self.core)
         vars(parsed.pass_through)["find_session"] = lambda lines: None
         effects = parsed.handle(LinesRead(Peer.AGENT, framing.cut(data)))

@@ -13,10 +13,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from itertools import accumulate, takewhile
 
-from acp_proxy.comparison.letter_search import SHORT, Search, Span, merged
-from acp_proxy.comparison.sent_messages import ChunkRun, ComparedUpdate
+from acp_proxy.comparison.letter_search import SHORT, Search, Span, merge_spans
+from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
 from acp_proxy.comparison.tail import Tail
-from acp_proxy.comparison.transcript_text import UNFINISHED, TranscriptText, block_letters, digest, shown_by
+from acp_proxy.comparison.transcript_text import UNFINISHED, TranscriptText, block_letters, digest, find_shown_call
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 
 _HALF_SHORT = SHORT // 2
@@ -70,7 +70,7 @@ class Comparison:
         self._last_known_call = -1
         self._call_by_id: dict[str, int | None] = {}
         """By ``toolCallId`` in the replay: the index in ``text.calls``; None: the transcript lacks the call."""
-        self._run: ChunkRun | None = None
+        self._current_message: SentMessage | None = None
         self._search = Search(text)
 
     # --- feeding
@@ -84,7 +84,7 @@ class Comparison:
         kind = acp.update_kind(update) or ""
         self.has_updates = True
         sent = ComparedUpdate(line, kind, late)
-        shown = shown_by(update) if kind == update_kinds.AGENT_CHUNK else None
+        shown = find_shown_call(update) if kind == update_kinds.AGENT_CHUNK else None
         if kind in update_kinds.CHUNKS and shown is None:
             self._add_chunk(sent, update)
             return None
@@ -104,18 +104,18 @@ class Comparison:
 
     def end_message(self) -> bool:
         """End the message that is coming in chunks. Returns whether the transcript has it."""
-        run, self._run = self._run, None
-        if run is None or not run.size:
+        message, self._current_message = self._current_message, None
+        if message is None or not message.size:
             return False
-        if run.kind == update_kinds.USER_CHUNK:
-            return self._compare_user(run)
-        if run.kind == update_kinds.THOUGHT_CHUNK:
+        if message.kind == update_kinds.USER_CHUNK:
+            return self._compare_user(message)
+        if message.kind == update_kinds.THOUGHT_CHUNK:
             self.has_thoughts = True
-            is_known = self._search.find_thought(run.text)
+            is_known = self._search.find_thought(message.text)
             if self._tail.user_count or not is_known:
-                self._tail.add(*self._behind_last_thought(run))
+                self._tail.add(*self._cut_known_thought(message))
             return is_known
-        return self._compare_words(run)
+        return self._compare_words(message)
 
     @property
     def is_undecided(self) -> bool:
@@ -123,19 +123,19 @@ class Comparison:
         return self.text.is_too_long or self._search.is_exhausted
 
     @property
-    def run(self) -> ChunkRun | None:
+    def current_message(self) -> SentMessage | None:
         """The message that is coming in chunks, if any."""
-        return self._run
+        return self._current_message
 
     @property
     def may_restart(self) -> bool:
         """Whether the user message that is coming may begin another replay: the transcript does not have it next."""
-        run = self._run
+        message = self._current_message
         return (
-            run is not None
-            and run.kind == update_kinds.USER_CHUNK
-            and self.text.find_user(run.text, self.next_user) is None
-            and self._find_restart(run.text, whole=False) is not None
+            message is not None
+            and message.kind == update_kinds.USER_CHUNK
+            and self.text.find_user(message.text, self.next_user) is None
+            and self._find_restart(message.text, whole=False) is not None
         )
 
     @property
@@ -152,7 +152,7 @@ class Comparison:
         it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``)."""
         return self._is_in_answer and self.next_user < len(self.text.users)
 
-    def skip_answer(self, run: ChunkRun) -> bool:
+    def skip_answer(self, message: SentMessage) -> bool:
         """Move behind the first message with which the transcript answers the last user message, if this message ends
         in that. Returns whether it does."""
         if not self._is_in_answer:
@@ -160,7 +160,7 @@ class Comparison:
         start, end = self.text.span_of(self.next_user)
         following = bisect_right(self.text.messages, start)
         end = min([end, *self.text.messages[following : following + 1]])
-        if start == end or run.text.partition(answer := self.text.words[start:end])[1:] != (answer, ""):
+        if start == end or message.text.partition(answer := self.text.words[start:end])[1:] != (answer, ""):
             return False
         self.at = max(self.at, end)
         return True
@@ -170,17 +170,17 @@ class Comparison:
         """Whether the tail completes a turn that the transcript has begun."""
         return self._tail.completes_turn
 
-    def find_run(self, run: ChunkRun) -> bool:
+    def find_message(self, message: SentMessage) -> bool:
         """Find the letters of an unfinished agent message, and set ``run.span``. Returns whether all are known."""
-        if run.span is None:
-            run.span = self._find(run.text)
-        return run.span is not None
+        if message.span is None:
+            message.span = self._find(message.text)
+        return message.span is not None
 
-    def find_rest(self, run: ChunkRun) -> list[bytes] | None:
+    def find_rest(self, message: SentMessage) -> list[bytes] | None:
         """The new part of an unfinished agent message that begins with the last words of a turn that was cut; None for
         any other message."""
-        span = self._find_continued(run.text) if self.text.is_cut else None
-        divided = self._cut_known(run, span) if span is not None else None
+        span = self._find_continued(message.text) if self.text.is_cut else None
+        divided = self._cut_known(message, span) if span is not None else None
         return None if divided is None else [sent.line for sent in divided]
 
     def split_tail(self) -> tuple[list[bytes], list[bytes]]:
@@ -215,13 +215,15 @@ class Comparison:
     @property
     def is_surely_new(self) -> bool:
         """Whether what is coming is new, whatever the agent sends next: such a user message, or something after it."""
-        run = self._run
-        if self._is_in_answer or run is None or run.kind != update_kinds.USER_CHUNK:
+        message = self._current_message
+        if self._is_in_answer or message is None or message.kind != update_kinds.USER_CHUNK:
             return self._tail.has_next_turn and not self._is_in_answer
         last = self.text.users[self.next_user - 1 :] if self.next_user else self.text.users
-        may_be_known = any(form.startswith(run.text) for user in last for form in user.forms)
+        may_be_known = any(form.startswith(message.text) for user in last for form in user.forms)
         return self._is_at_end and not (
-            may_be_known or self._find_restart(run.text, whole=False) is not None or self._find_user(run) is not None
+            may_be_known
+            or self._find_restart(message.text, whole=False) is not None
+            or self._find_user(message) is not None
         )
 
     @property
@@ -259,89 +261,89 @@ class Comparison:
     # --- messages
 
     def _add_chunk(self, sent: ComparedUpdate, update: object) -> None:
-        message = acp.text(update, "messageId")
-        run = self._run
-        if run is None or (run.kind, run.message) != (sent.kind, message):
+        message_id = acp.text(update, "messageId")
+        message = self._current_message
+        if message is None or (message.kind, message.message_id) != (sent.kind, message_id):
             self.end_message()
-            run = self._run = ChunkRun(sent.kind, message)
+            message = self._current_message = SentMessage(sent.kind, message_id)
         letters = block_letters(acp.member(update, "content"))
-        may_be_whole = run.chunks and run.kind == update_kinds.AGENT_CHUNK and len(letters) >= SHORT
+        may_be_whole = message.chunks and message.kind == update_kinds.AGENT_CHUNK and len(letters) >= SHORT
         if may_be_whole and self.text.has_message(letters, self.at):
             self.end_message()  # a whole message of its own, whatever came before it
-            run = self._run = ChunkRun(sent.kind, message)
-        if run.chunks and run.kind == update_kinds.USER_CHUNK and self._is_whole_user(run.text, letters):
+            message = self._current_message = SentMessage(sent.kind, message_id)
+        if message.chunks and message.kind == update_kinds.USER_CHUNK and self._is_whole_user(message.text, letters):
             self.end_message()  # agents send the messages of turns without words one behind the other
-            run = self._run = ChunkRun(sent.kind, message)
-        if run.chunks and run.span is not None:
-            start, end = run.span
-            run.span = (start, end + len(letters)) if self.text.words.startswith(letters, end) else None
-            if run.span is None and self.text.ends_message(end):  # a new message follows a known one
+            message = self._current_message = SentMessage(sent.kind, message_id)
+        if message.chunks and message.span is not None:
+            start, end = message.span
+            message.span = (start, end + len(letters)) if self.text.words.startswith(letters, end) else None
+            if message.span is None and self.text.ends_message(end):  # a new message follows a known one
                 self.end_message()
-                run = self._run = ChunkRun(sent.kind, message)
-        run.chunks.append(letters)
-        run.size += len(letters)
-        run.updates.append(sent)
+                message = self._current_message = SentMessage(sent.kind, message_id)
+        message.chunks.append(letters)
+        message.size += len(letters)
+        message.updates.append(sent)
 
-    def _compare_words(self, run: ChunkRun) -> bool:
-        letters = run.text
+    def _compare_words(self, message: SentMessage) -> bool:
+        letters = message.text
         span = self._find(letters)
         if span is not None:
-            if not self._tail.survives(run):
+            if not self._tail.outlives(message):
                 self._mark_known([span])
             return True
-        if len(run.updates) > 1 and (spans := self._find_each(run)) is not None:
+        if len(message.updates) > 1 and (spans := self._find_each(message)) is not None:
             self._mark_known(spans)
             return True
-        if self._is_last_again(letters):
+        if self._repeats_last(letters):
             self.repeats = True
             return True
-        again = sum(1 for _ in takewhile(lambda each: len(each) >= SHORT and self._is_last_again(each), run.chunks))
+        again = sum(1 for _ in takewhile(lambda each: len(each) >= SHORT and self._repeats_last(each), message.chunks))
         if again:
             self.repeats = True
-            return again == len(run.chunks) or self._compare_words(run.drop_first(again))
-        if self._knows_beginning(run):
+            return again == len(message.chunks) or self._compare_words(message.drop_first(again))
+        if self._compare_beginning(message):
             return False
-        if (end := self._find_end(run)) is not None:
+        if (end := self._find_last_words(message)) is not None:
             self._tail.has_new = True
             self._mark_known([end])
             return True
         if (rest := self._find_continued(letters)) is not None:
-            divided = self._cut_known(run, rest)
+            divided = self._cut_known(message, rest)
             self._mark_known([rest])
             if divided is not None:
                 self._add_new(*divided)
                 return False
             self.continues_last = True
         is_somewhere = rest is not None or self._search.has_words(letters)
-        for sent in run.updates:
+        for sent in message.updates:
             sent.is_somewhere = is_somewhere
-        self._add_new(*run.updates)
+        self._add_new(*message.updates)
         return False
 
-    def _is_last_again(self, letters: str) -> bool:
+    def _repeats_last(self, letters: str) -> bool:
         """Whether the last known words come once more: the replays of two loads at once are mixed."""
         if self._tail.has_new or self._tail.user_count or not self._has_known:
             return False
         return self.text.words.endswith(letters, 0, self.at) and self.text.begins_message(self.at - len(letters))
 
-    def _knows_beginning(self, run: ChunkRun) -> bool:
+    def _compare_beginning(self, message: SentMessage) -> bool:
         """Whether the first chunks are a known message and the others a new one. If so, takes both."""
-        span = self._find(run.chunks[0]) if len(run.chunks) > 1 else None
+        span = self._find(message.chunks[0]) if len(message.chunks) > 1 else None
         if span is None:
             return False
         (start, end), count = span, 1
         whole = (end, 1) if self.text.ends_message(end) else None
-        while count < len(run.chunks) and self.text.words.startswith(run.chunks[count], end):
-            end, count = end + len(run.chunks[count]), count + 1
+        while count < len(message.chunks) and self.text.words.startswith(message.chunks[count], end):
+            end, count = end + len(message.chunks[count]), count + 1
             if self.text.ends_message(end):
                 whole = end, count  # the last such place: the next message may begin like another one
-        if whole is None or whole[1] == len(run.chunks):
+        if whole is None or whole[1] == len(message.chunks):
             return False
         self._mark_known([(start, whole[0])])
-        self._compare_words(run.drop_first(whole[1]))
+        self._compare_words(message.drop_first(whole[1]))
         return True
 
-    def _find_end(self, run: ChunkRun) -> Span | None:
+    def _find_last_words(self, message: SentMessage) -> Span | None:
         """The span of the transcript's last words, if a message ends in these chunks and begins in others.
 
         A replay without the user's words and without ids is one message. Then unknown words before known ones are the
@@ -350,9 +352,9 @@ class Comparison:
         """
         words, letters = self.text.words, ""
         found = None
-        if self._is_in_answer or any(sent.late for sent in run.updates):
+        if self._is_in_answer or any(sent.late for sent in message.updates):
             return None
-        for each in reversed(run.chunks[1:]):
+        for each in reversed(message.chunks[1:]):
             letters = each + letters
             if len(words) - len(letters) < self.at or not words.endswith(letters):
                 break
@@ -375,21 +377,21 @@ class Comparison:
         self._is_in_answer = False
         self._tail.is_rest_of_turn = self._is_cut_at(self.at)
 
-    def _cut_known(self, run: ChunkRun, span: Span) -> list[ComparedUpdate] | None:
+    def _cut_known(self, message: SentMessage, span: Span) -> list[ComparedUpdate] | None:
         """The message behind the letters that it has in the transcript, if these are the end of a turn that was cut."""
-        return run.cut(span[1] - span[0]) if self._is_cut_at(span[1]) else None
+        return message.cut_after(span[1] - span[0]) if self._is_cut_at(span[1]) else None
 
     def _is_cut_at(self, at: int) -> bool:
         """Whether the words of a turn that was cut end at this offset, to which the replay has come."""
         users, end = self.text.users, len(self.text.words)
         return self.text.is_cut and at == end and (self.next_user == len(users) or users[-1].start < end)
 
-    def _behind_last_thought(self, run: ChunkRun) -> list[ComparedUpdate]:
+    def _cut_known_thought(self, message: SentMessage) -> list[ComparedUpdate]:
         """The part of a thought that the transcript lacks, if it ends with the beginning of this thought."""
         last = self.text.last_thought if self.text.is_unfinished and not self._tail.user_count else ""
-        is_begun = bool(last) and run.text.startswith(last) and self.next_user in (0, len(self.text.users))
-        divided = run.cut(len(last)) if is_begun else None
-        return run.updates if divided is None else divided
+        is_begun = bool(last) and message.text.startswith(last) and self.next_user in (0, len(self.text.users))
+        divided = message.cut_after(len(last)) if is_begun else None
+        return message.updates if divided is None else divided
 
     def _add_new(self, *sent: ComparedUpdate) -> None:
         if self._is_in_answer:  # the last answer in other words; a user message before it is context
@@ -399,56 +401,56 @@ class Comparison:
         self._tail.has_new = True
         self._tail.add(*sent)
 
-    def _compare_user(self, run: ChunkRun) -> bool:
+    def _compare_user(self, message: SentMessage) -> bool:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
-        number = self._find_user(run)
-        if number is None and self._is_last_user_again(run):
-            self.repeats = run.is_repeated = True
+        number = self._find_user(message)
+        if number is None and self._is_last_user_again(message):
+            self.repeats = message.is_repeated = True
             return True
         if number is None:
-            number = self._find_restart(run.text)
+            number = self._find_restart(message.text)
         self._tail.user_count += 1
         if number is None:
-            self._keep_user(*run.updates)
+            self._keep_user(*message.updates)
             return False
         if not self._has_known:
-            self._first_letters = run.text
-        run.is_repeated = number in self.known_users
-        self._place(number)
-        run.is_unanswered = not self.text.has_answer(number + 1)
-        if (key := self.text.users[number].key) is not None and run.message is not None:
-            self.ids[key] = run.message
-        begun = next((form for form in self.text.users[number].forms if run.text.startswith(form)), run.text)
-        self._compare_users_behind(run, len(begun))
+            self._first_letters = message.text
+        message.is_repeated = number in self.known_users
+        self._move_to_user(number)
+        message.is_unanswered = not self.text.has_answer(number + 1)
+        if (key := self.text.users[number].key) is not None and message.message_id is not None:
+            self.ids[key] = message.message_id
+        begun = next((form for form in self.text.users[number].forms if message.text.startswith(form)), message.text)
+        self._compare_users_behind(message, len(begun))
         return True
 
-    def _compare_users_behind(self, run: ChunkRun, at: int) -> None:
+    def _compare_users_behind(self, message: SentMessage, at: int) -> None:
         """Take the user messages that follow in one run, with nothing between them. ``at``: where the next begins."""
-        while rest := run.text[at:]:
+        while rest := message.text[at:]:
             number = self.text.find_user(rest, self.next_user)
             number = self._find_restart(rest) if number is None else number
             size = len(rest)
-            if number is None and (next_size := self._size_of_next(run, at)):
+            if number is None and (next_size := self._size_of_next(message, at)):
                 number, size = self.next_user, next_size
             if number is not None:
                 self._tail.user_count += 1
-                self._place(number)
+                self._move_to_user(number)
                 at += size
                 continue
             if self._tail.completes_turn and not self.text.is_unfinished:
                 # The transcript's last prompt was never answered, and another one follows it. In a turn that was cut,
                 # it may be context that the agent added.
-                self._keep_user(*run.after(at))
+                self._keep_user(*message.chunks_after(at))
             return
 
-    def _size_of_next(self, run: ChunkRun, at: int) -> int:
+    def _size_of_next(self, message: SentMessage, at: int) -> int:
         """How many letters the transcript's next user message has, if it follows there at once, in chunks of its own;
         else 0. Short messages count here: the transcript has nothing between the two, either."""
         if not self.next_user < len(self.text.users) or self.text.has_answer(self.next_user):
             return 0
-        ends = {*accumulate(map(len, run.chunks))}
+        ends = {*accumulate(map(len, message.chunks))}
         forms = self.text.users[self.next_user].forms
-        return next((len(form) for form in forms if run.text.startswith(form, at) and at + len(form) in ends), 0)
+        return next((len(form) for form in forms if message.text.startswith(form, at) and at + len(form) in ends), 0)
 
     def _is_whole_user(self, letters: str, following: str) -> bool:
         """Whether these are the letters of a user message from the next one on, or of one that begins another replay,
@@ -467,14 +469,14 @@ class Comparison:
             each.is_next_turn = self._is_at_end
         self._tail.add(*sent)
 
-    def _place(self, number: int) -> None:
+    def _move_to_user(self, number: int) -> None:
         """Move to the user message with this index."""
         start = self.text.users[number].turn_start(self.at)
         if self._has_known:
             self.has_new_before_tail |= self._tail.has_new
             if start < self.at or number < self.next_user:
                 self.repeats = self.has_restarted = True
-                self._earlier_spans, self._spans = merged([*self._earlier_spans, *self._spans]), []
+                self._earlier_spans, self._spans = merge_spans([*self._earlier_spans, *self._spans]), []
                 self._last_known_call = -1
                 self._search.restart()
         else:  # before the first user message: a greeting, a warning, or turns from before recording began
@@ -489,8 +491,8 @@ class Comparison:
         self._is_in_answer = self.text.has_answer(number + 1) and not self._tail.is_rest_of_turn
         self._tail.completes_turn = number + 1 == len(self.text.users) and not self.text.has_answer(number + 1)
 
-    def _find_user(self, run: ChunkRun) -> int | None:
-        letters = run.text
+    def _find_user(self, message: SentMessage) -> int | None:
+        letters = message.text
         found = self.text.find_user(letters, self.next_user)
         if found is not None:
             return found
@@ -504,19 +506,19 @@ class Comparison:
                 if rest != letters and (len(form) >= _HALF_SHORT or self._follows_at_once(number, rest)):
                     return number
         # Several messages with nothing between them, each in its own chunk.
-        chunks = (self.text.find_user(each, self.next_user) for each in run.chunks)
+        chunks = (self.text.find_user(each, self.next_user) for each in message.chunks)
         return next((found for found in chunks if found is not None), None)
 
     def _follows_at_once(self, number: int, letters: str) -> bool:
         """Whether the user message behind the one with this index has these letters, with nothing between the two."""
         return not self.text.has_answer(number + 1) and self.text.find_user(letters, number + 1) == number + 1
 
-    def _is_last_user_again(self, run: ChunkRun) -> bool:
+    def _is_last_user_again(self, message: SentMessage) -> bool:
         """Whether the last known user message comes once more, before anything else."""
         if not self.next_user or self._tail.user_count or self._tail.has_new:
             return False
         last = self.text.users[self.next_user - 1]
-        return self.at == last.start and self._last_known_call < last.call and run.text in last.forms
+        return self.at == last.start and self._last_known_call < last.call and message.text in last.forms
 
     def _find_restart(self, letters: str, *, whole: bool = True) -> int | None:
         """The index of the message that begins another replay: the first one of the transcript, or the first one that
@@ -576,7 +578,7 @@ class Comparison:
     @property
     def known_spans(self) -> list[Span]:
         """The spans of all letters that were sent, in order."""
-        return merged([*self._earlier_spans, *self._spans]) if self._earlier_spans else self._spans
+        return merge_spans([*self._earlier_spans, *self._spans]) if self._earlier_spans else self._spans
 
     def was_sent(self, span: Span) -> bool:
         """Whether an earlier replay had these letters."""
@@ -587,18 +589,18 @@ class Comparison:
         if self._spans and self._spans[-1][0] <= span[0] <= self._spans[-1][1]:
             self._spans[-1] = self._spans[-1][0], max(span[1], self._spans[-1][1])
         elif self._spans and span[0] < self._spans[-1][0]:
-            self._spans = merged([*self._spans, span])
+            self._spans = merge_spans([*self._spans, span])
         else:
             self._spans.append(span)
 
     def _find(self, letters: str) -> Span | None:
         return self._search.find_words(letters, self.at)
 
-    def _find_each(self, run: ChunkRun) -> list[Span] | None:
+    def _find_each(self, message: SentMessage) -> list[Span] | None:
         """The places of the chunks of a message, if the transcript has all of them in this order."""
         spans: list[Span] = []
         at = self.at
-        for letters in filter(None, run.chunks):
+        for letters in filter(None, message.chunks):
             span = self._search.find_words(letters, at)
             if span is None:
                 return None

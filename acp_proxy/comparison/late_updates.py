@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.letter_search import Span
-from acp_proxy.comparison.transcript_text import block_letters, digest, shown_by
+from acp_proxy.comparison.transcript_text import block_letters, digest, find_shown_call
 from acp_proxy.protocol import acp, update_kinds
 
 WAITING_LIMIT = 1024 * 1024
@@ -71,7 +71,7 @@ class LateUpdates:
         """In the turn: lines that may belong to the replay and are not recorded, each with whether it was sent."""
         self._letters = ""
         """In the turn: the letters of the message that is coming, if it may belong to the replay."""
-        self._run: tuple[str, str | None] | None = None
+        self._message_key: tuple[str, str | None] | None = None
 
     # --- between the answer and the next prompt
 
@@ -92,13 +92,18 @@ class LateUpdates:
 
     def _sort(self, line: bytes, update: object) -> list[bytes]:
         comparison, kind = self._comparison, acp.update_kind(update)
-        before = comparison.run
+        before = comparison.current_message
         number = comparison.add(line, update, late=True)
-        run = comparison.run
-        if before is not None and run is not before and before.kind == update_kinds.AGENT_CHUNK and not before.is_new:
+        message = comparison.current_message
+        if (
+            before is not None
+            and message is not before
+            and before.kind == update_kinds.AGENT_CHUNK
+            and not before.is_new
+        ):
             self._drop()  # a message that the client has seen is complete; what waited came before or in it
         was_shown = self._shows_transcript or comparison.has_restarted
-        if before is not None and run is not before and before.is_unanswered and was_shown:
+        if before is not None and message is not before and before.is_unanswered and was_shown:
             self._drop_known()
         self._waiting.append(line)
         self._size += len(line)
@@ -109,20 +114,25 @@ class LateUpdates:
             # message behind the transcript's last turn is new whatever follows, so nobody has to wait for that.
             may_be_shown = was_shown or comparison.may_restart
             return [] if may_be_shown and not comparison.is_surely_new else self._take_waiting()
-        if kind in update_kinds.CALLS or shown_by(update) is not None:
+        if kind in update_kinds.CALLS or find_shown_call(update) is not None:
             if number is None or not was_shown:
                 return self._take_waiting()
             self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
             return [line] if comparison.completes_turn else []
-        if kind == update_kinds.AGENT_CHUNK and run is not None:
-            if not run.is_new and comparison.find_run(run) and run.span is not None and self._has_shown(run.span):
+        if kind == update_kinds.AGENT_CHUNK and message is not None:
+            if (
+                not message.is_new
+                and comparison.find_message(message)
+                and message.span is not None
+                and self._has_shown(message.span)
+            ):
                 return []  # word for word what the client has seen next, until now
-            rest = comparison.find_rest(run) if self._shows_transcript and not run.is_new else None
-            run.is_new = True
+            rest = comparison.find_rest(message) if self._shows_transcript and not message.is_new else None
+            message.is_new = True
             if rest is not None:  # the client has seen how this message begins, and what came with it
                 self._waiting = rest
                 return self._take_waiting()
-            if was_shown and comparison.skip_answer(run):
+            if was_shown and comparison.skip_answer(message):
                 return self._drop()  # other words before it (gemini: "[Thought: true]"), but it ends with that answer
             # Other words than the transcript's answer, with known turns behind it. If one of them follows, these were
             # that answer, which the client has seen in its own words; if nothing follows, they are new.
@@ -132,15 +142,15 @@ class LateUpdates:
         return self._drop() if is_known and self._shows_transcript else self._take_waiting()
 
     def _sort_rest(self) -> list[bytes]:
-        run = self._comparison.run
-        is_shown = run is not None and run.kind == update_kinds.AGENT_CHUNK and not run.is_new
+        message = self._comparison.current_message
+        is_shown = message is not None and message.kind == update_kinds.AGENT_CHUNK and not message.is_new
         self._comparison.end_message()
-        if run is not None and run.is_repeated:
+        if message is not None and message.is_repeated:
             self._drop_known()
             return self._take_waiting()
         # Without words of the agent behind them, user messages and thoughts are a part of the history, as the client
         # has seen it, except a user message behind the transcript's last turn.
-        is_neutral = self._shows_transcript and (run is None or run.kind != update_kinds.AGENT_CHUNK)
+        is_neutral = self._shows_transcript and (message is None or message.kind != update_kinds.AGENT_CHUNK)
         if is_neutral and self._comparison.has_next_turn:
             new = {line for part in self._comparison.split_tail() for line in part}
             return [line for line in self._take_waiting() if line in new]
@@ -187,10 +197,10 @@ class LateUpdates:
         or not recorded comes back later, from this or from ``release_in_turn``, unless it belongs to a replay.
         """
         kind = acp.update_kind(update) or ""
-        run = (kind, acp.text(update, "messageId"))
-        out = self._end_message() if run != self._run else []
-        self._run = run
-        letters, shown = block_letters(acp.member(update, "content")), shown_by(update)
+        message_key = (kind, acp.text(update, "messageId"))
+        out = self._end_message() if message_key != self._message_key else []
+        self._message_key = message_key
+        letters, shown = block_letters(acp.member(update, "content")), find_shown_call(update)
         if kind == update_kinds.USER_CHUNK:
             return out + self._add_user(line, letters, prompts)
         if not self._may_continue:
@@ -209,7 +219,7 @@ class LateUpdates:
     def release_in_turn(self) -> list[SortedLine]:
         """The lines that wait, since the turn is over, or something comes that must not overtake them."""
         out = self._end_message()
-        self._run = None
+        self._message_key = None
         return out + self._decide(is_new=True)
 
     def _add_user(self, line: bytes, letters: str, prompts: list[str]) -> list[SortedLine]:
@@ -270,9 +280,9 @@ class LateUpdates:
 
     def _end_message(self) -> list[SortedLine]:
         letters, self._letters = self._letters, ""
-        if self._run is None or not letters:
+        if self._message_key is None or not letters:
             return []
-        if self._run[0] == update_kinds.USER_CHUNK:
+        if self._message_key[0] == update_kinds.USER_CHUNK:
             if self._is_proof and self._text.has_answer(self._next_user):
                 return []  # the agent's words decide about it too
             return self._decide(is_new=not self._is_proof)
@@ -289,7 +299,7 @@ class LateUpdates:
         It is sent now, unless the client has seen the transcript and the line is a user message, which is not the
         agent's answer, or belongs to a replay that a user message has proved.
         """
-        is_user = self._run is not None and self._run[0] == update_kinds.USER_CHUNK
+        is_user = self._message_key is not None and self._message_key[0] == update_kinds.USER_CHUNK
         is_sent = not (self._shows_transcript and (self._is_proven or is_user))
         self._undecided.append((line, is_sent))
         self._size += len(line)

@@ -12,7 +12,7 @@ Span = tuple[int, int]
 
 _BUDGET = 32 * 1024 * 1024
 """The most letters that are searched in one comparison. One that needs more is left undecided."""
-_LOOK = 256
+_SEARCH_COST = 256
 """The least that one search costs, in letters, however near its result is."""
 SHORT = 16
 """A text with fewer letters may be found anywhere by chance, so it counts only at the beginning of a message."""
@@ -38,7 +38,7 @@ class Search:
             return at, at + len(letters)
         while self._budget > 0:
             found = words.find(letters, at)
-            self._budget -= (found if found >= 0 else len(words)) - at + len(letters) + _LOOK
+            self._budget -= (found if found >= 0 else len(words)) - at + len(letters) + _SEARCH_COST
             if found < 0:
                 return None
             if len(letters) >= SHORT or self._text.begins_message(found):
@@ -53,7 +53,7 @@ class Search:
             return False
         thoughts, at = self._text.thoughts, self._thought_at
         found = thoughts.find(letters, at)
-        self._thought_budget -= (found if found >= 0 else len(thoughts)) - at + len(letters) + _LOOK
+        self._thought_budget -= (found if found >= 0 else len(thoughts)) - at + len(letters) + _SEARCH_COST
         self._thought_at = found + len(letters) if found >= 0 else at
         return found >= 0
 
@@ -66,11 +66,11 @@ class Search:
         if self._budget <= 0:
             self.is_exhausted = True
             return False
-        self._budget -= len(self._text.words) + _LOOK
+        self._budget -= len(self._text.words) + _SEARCH_COST
         return letters in self._text.words
 
 
-def merged(spans: list[Span]) -> list[Span]:
+def merge_spans(spans: list[Span]) -> list[Span]:
     """The spans in order, with overlapping and adjacent ones joined."""
     out: list[Span] = []
     for start, end in sorted(spans):

@@ -24,13 +24,13 @@ class ComparedUpdate(Struct):
     is_next_turn: bool = False
 
 
-class ChunkRun:
+class SentMessage:
     """Adjacent chunks of one message. ``chunks``: the letters of each. ``size``: how many letters in all."""
 
-    def __init__(self, kind: str, message: str | None) -> None:
-        """``message``: the ``messageId``, if there is one."""
+    def __init__(self, kind: str, message_id: str | None) -> None:
+        """``message_id``: the ``messageId``, if there is one."""
         self.kind = kind
-        self.message = message
+        self.message_id = message_id
         self.chunks: list[str] = []
         self.size = 0
         self.updates: list[ComparedUpdate] = []
@@ -50,12 +50,12 @@ class ChunkRun:
             self._joined = "".join(self.chunks)
         return self._joined
 
-    def after(self, size: int) -> list[ComparedUpdate]:
+    def chunks_after(self, size: int) -> list[ComparedUpdate]:
         """The chunks that begin after the first ``size`` letters."""
         starts = accumulate((len(letters) for letters in self.chunks), initial=0)
         return [sent for sent, start in zip(self.updates, starts, strict=False) if start >= size]
 
-    def cut(self, size: int) -> list[ComparedUpdate] | None:
+    def cut_after(self, size: int) -> list[ComparedUpdate] | None:
         """The chunks behind the first ``size`` letters; the chunk that has the last of these, without them.
 
         None if that chunk cannot be divided: it is no chunk of text, or its letters were masked in the transcript.
@@ -75,9 +75,9 @@ class ChunkRun:
             size -= len(letters)
         return out
 
-    def drop_first(self, count: int) -> "ChunkRun":
+    def drop_first(self, count: int) -> "SentMessage":
         """The chunks after the first ``count``, as a message of their own."""
-        rest = ChunkRun(self.kind, self.message)
+        rest = SentMessage(self.kind, self.message_id)
         rest.chunks, rest.updates = self.chunks[count:], self.updates[count:]
         rest.size = sum(map(len, rest.chunks))
         return rest

@@ -4,7 +4,7 @@ known follows. Says which lines of it to record.
 
 from itertools import takewhile
 
-from acp_proxy.comparison.sent_messages import ChunkRun, ComparedUpdate
+from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
 from acp_proxy.protocol import update_kinds
 
 TAIL_LIMIT = 1024 * 1024
@@ -58,7 +58,7 @@ class Tail:
         """All lines, in two parts: those that are new, and the neutral ones after them, which depend on what the agent
         sends next. ``may_be_past``: a user message without an answer is one of these."""
         sent = [*self._greeting, *self._updates]
-        end = _last_answer(sent) if may_be_past else _end(sent)
+        end = _count_to_last_answer(sent) if may_be_past else _count_shown(sent)
         return [each.line for each in sent[:end]], [each.line for each in sent[end:]]
 
     def find_new(self, *, is_all_new: bool, is_open_elsewhere: bool | None) -> list[bytes]:
@@ -70,13 +70,13 @@ class Tail:
         # The transcript's last prompt has no answer, and this is it. Not if another process may be recording the turn.
         # Neutral updates at the end are not shown before something follows them, and what is not shown is not recorded.
         if self.completes_turn and not is_open_elsewhere:
-            return [sent.line for sent in tail[: _end(tail)]]
+            return [sent.line for sent in tail[: _count_shown(tail)]]
         # From a user message on, the session went on elsewhere.
-        begins = _turn_begins(tail, is_answered=self.has_next_turn and not is_open_elsewhere)
+        begins = _find_turn(tail, is_answered=self.has_next_turn and not is_open_elsewhere)
         # The rest of a turn that was cut, if it has words or calls that the transcript has nowhere: a greeting that
         # comes with every load is no rest. Where nobody knows whether the turn still runs elsewhere, it may.
         if self.is_rest_of_turn and is_open_elsewhere is False and any(map(_is_missing, self._updates)):
-            begins, tail = len(tail) - len(self._updates), tail[: _end(tail)]
+            begins, tail = len(tail) - len(self._updates), tail[: _count_shown(tail)]
         # Before that: only what came after the answer, since the agent says it now. What came before it may be history
         # in other words, and what the transcript has somewhere is a repetition.
         loose = [sent for sent in tail[:begins] if sent.late and sent.kind not in update_kinds.NEUTRAL]
@@ -90,13 +90,13 @@ class Tail:
     @property
     def has_turn(self) -> bool:
         """Whether it has a turn: a user message and something from the agent."""
-        return _turn_begins(self._updates) < len(self._updates)
+        return _find_turn(self._updates) < len(self._updates)
 
-    def survives(self, run: ChunkRun) -> bool:
+    def outlives(self, message: SentMessage) -> bool:
         """Whether a known message does not end the tail: it came after the agent's answer, and a turn made elsewhere
         before it. Such words are a warning that comes with every load."""
-        begins = _turn_begins(self._updates)
-        return run.updates[0].late and begins < len(self._updates) and not self._updates[begins].late
+        begins = _find_turn(self._updates)
+        return message.updates[0].late and begins < len(self._updates) and not self._updates[begins].late
 
 
 def _is_missing(sent: ComparedUpdate) -> bool:
@@ -104,18 +104,18 @@ def _is_missing(sent: ComparedUpdate) -> bool:
     return sent.kind in (update_kinds.AGENT_CHUNK, *update_kinds.CALLS) and not sent.is_somewhere
 
 
-def _turn_begins(tail: list[ComparedUpdate], *, is_answered: bool = False) -> int:
+def _find_turn(tail: list[ComparedUpdate], *, is_answered: bool = False) -> int:
     """The index of the first user message, if anything from the agent follows it or need not; else the length."""
     begins = next((number for number, sent in enumerate(tail) if sent.kind == update_kinds.USER_CHUNK), len(tail))
     is_answered = is_answered or any(sent.kind not in update_kinds.NEUTRAL for sent in tail[begins:])
     return begins if is_answered else len(tail)
 
 
-def _end(tail: list[ComparedUpdate]) -> int:
+def _count_shown(tail: list[ComparedUpdate]) -> int:
     """How many updates are shown and recorded whatever follows: all, if a user message goes on behind the last turn."""
-    return len(tail) if any(sent.is_next_turn for sent in tail) else _last_answer(tail)
+    return len(tail) if any(sent.is_next_turn for sent in tail) else _count_to_last_answer(tail)
 
 
-def _last_answer(tail: list[ComparedUpdate]) -> int:
+def _count_to_last_answer(tail: list[ComparedUpdate]) -> int:
     """How many updates there are up to the last one that is not neutral."""
     return max((number for number, each in enumerate(tail, 1) if each.kind not in update_kinds.NEUTRAL), default=0)

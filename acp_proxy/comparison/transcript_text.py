@@ -258,7 +258,7 @@ class TextBuilder:
             self._user_chunks.append(block_letters(update.get("content")))
             return
         self._has_answered = self._has_answered or kind != update_kinds.PLAN
-        if kind == update_kinds.AGENT_CHUNK and (shown := shown_by(update)) is not None:
+        if kind == update_kinds.AGENT_CHUNK and (shown := find_shown_call(update)) is not None:
             self._add_call(update_kinds.TOOL_CALL, shown)
         elif kind == update_kinds.AGENT_CHUNK:
             self._add_words(block_letters(update.get("content")))
@@ -401,7 +401,7 @@ def block_letters(block: object) -> str:
     return f"\0{digest(block).decode(errors='replace')}\0" if isinstance(block, dict) else ""
 
 
-def shown_by(update: object) -> Mapping[str, object] | None:
+def find_shown_call(update: object) -> Mapping[str, object] | None:
     """The fields of a completed tool call that stands for an agent chunk without text, such as an image; else None."""
     content = acp.member(update, "content")
     if not isinstance(content, dict) or acp.text(content, "type") in ("text", None):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from acp_proxy.comparison import letter_search
 from acp_proxy.comparison.choose_replay import Rule, choose_replay
 from acp_proxy.comparison.compare import Comparison
-from acp_proxy.comparison.letter_search import merged
+from acp_proxy.comparison.letter_search import merge_spans
 from acp_proxy.comparison.tail import TAIL_LIMIT
 from acp_proxy.comparison.transcript_text import TextBuilder
 from tests.comparison.telling import (
@@ -412,7 +412,7 @@ def test_how_messages_are_cut_does_not_change_the_rule(said: list[str | Update],
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 10)).map(lambda pair: (pair[0], sum(pair)))))
 def test_spans_are_merged_in_order_without_losing_or_adding_a_letter(spans: list[tuple[int, int]]) -> None:
-    out = merged(spans)
+    out = merge_spans(spans)
     assert out == sorted(out)
     assert all(end < start for (_, end), (start, _) in pairwise(out))
     assert {n for a, b in out for n in range(a, b)} == {n for a, b in spans for n in range(a, b)}

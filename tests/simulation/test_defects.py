@@ -94,9 +94,9 @@ def _hide_an_unanswered_message_at_the_end(patch: Patch) -> None:
 
 
 def _compare_only_whole_messages(patch: Patch) -> None:
-    for name in ("_find_each", "_find_end"):
+    for name in ("_find_each", "_find_last_words"):
         patch.setattr(Comparison, name, lambda self, run: None)
-    patch.setattr(Comparison, "_knows_beginning", lambda self, run: False)
+    patch.setattr(Comparison, "_compare_beginning", lambda self, run: False)
     for name in ("has_message", "ends_message"):
         patch.setattr(TranscriptText, name, lambda *_: False)
 

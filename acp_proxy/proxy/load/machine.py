@@ -433,10 +433,10 @@ class LoadMachine:
         """The client has its answer: what the agent sends about the session is in question until the next prompt."""
         self.open_loads.enter(load)
         effects: list[Effect] = []
-        if not self._log.is_deleted(load.session):
-            if (oldest := self.open_loads.put_in_question(load)) is not None:
-                oldest.uncompared.take()
-                effects += self.close(oldest.session)
+        oldest = self.open_loads.put_in_question(load) if not self._log.is_deleted(load.session) else None
+        if oldest is not None:
+            oldest.uncompared.take()
+            effects += self.close(oldest.session)
         return effects + self._go_on(load)
 
     def _go_on(self, load: Load) -> list[Effect]:
