@@ -19,8 +19,9 @@ from acp_proxy.proxy.effects import Forward, RelayEffect
 from acp_proxy.run import output
 
 READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and double the CPU
-LONG_READ = 6 * READ_SIZE
-"""Bytes per read within a long line. 512 KiB is no faster, and uses more memory."""
+LONG_READ = 32 * READ_SIZE
+"""Bytes per read within a long line: more than any pipe holds, and so much that malloc maps it. What a line was read
+into then goes back to the system when the line is put together."""
 LONG_LINE = 1024 * 1024
 """From so many bytes of a line on, more is read at once."""
 LINE_LIMIT = 256 * 1024 * 1024
