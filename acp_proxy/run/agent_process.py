@@ -1,8 +1,8 @@
 """The agent's process: starts it first of all, and ends it reliably.
 
 Starting imports almost nothing. The agent inherits stderr, environment, directory and process group, and ends with this
-process as far as the platform allows (``tie``). On Linux, the kernel ties it to the thread that forked it, so the main
-thread forks.
+process as far as the platform allows (``find_tie``). On Linux, the kernel ties it to the thread that forked it, so the
+main thread forks.
 
 Ending is bounded: end of input, ``grace``, SIGTERM to what is left of its process tree, ``TERM_SECONDS``, SIGKILL. The
 tree is determined once, when the end begins; processes that have left it by then are not ended.
@@ -81,7 +81,7 @@ def how_it_ended(status: int) -> str:
         return f"ended by signal {-status}"
 
 
-def tie(platform: str) -> str:
+def find_tie(platform: str) -> str:
     """How this platform ends the agent with us, even if we are killed."""
     return {"linux": DEATH_SIGNAL, "win32": JOB}.get(platform, END_OF_FILE)
 
@@ -94,7 +94,7 @@ def start(command: list[str]) -> AgentProcess:
     pid = os.fork()
     if pid == 0:
         try:
-            _die_with(parent)
+            _end_with_parent(parent)
             os.dup2(agent_in, 0)
             os.dup2(agent_out, 1)
             os.execvp(command[0], command)
@@ -110,7 +110,7 @@ def start(command: list[str]) -> AgentProcess:
     return AgentProcess(pid, stdin, stdout)
 
 
-def become(command: list[str]) -> int:
+def replace_process(command: list[str]) -> int:
     """Replace this process with the agent. Returns an exit code only if that fails. Not for Windows."""
     try:
         os.execvp(command[0], command)
@@ -122,14 +122,14 @@ def become(command: list[str]) -> int:
         return NOT_EXECUTABLE
 
 
-def _die_with(parent: int) -> None:
+def _end_with_parent(parent: int) -> None:
     """In the child: reset what Python changed, and end when the parent ends."""
-    if tie(sys.platform) == DEATH_SIGNAL:
+    if find_tie(sys.platform) == DEATH_SIGNAL:
         for number in _RESET_SIGNALS:
-            _call("signal", number, 0)
+            _call_c_library("signal", number, 0)
         # The signal comes when the *thread* that forked ends, not the process. So the main thread forks: it lives until
         # os._exit. From any other thread the agent would be killed in the midst of a conversation.
-        _call("prctl", _PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+        _call_c_library("prctl", _PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
         if os.getppid() != parent:  # the parent ended before the line above, so no signal will come
             os._exit(128 + _SIGKILL)
     else:
@@ -139,7 +139,7 @@ def _die_with(parent: int) -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _call(function: str, *words: int) -> None:
+def _call_c_library(function: str, *words: int) -> None:
     """Call a function of the C library through ctypes' C module; importing ctypes takes longer than the fork."""
     import _ctypes
 
@@ -152,7 +152,7 @@ def _call(function: str, *words: int) -> None:
         getattr(ctypes.CDLL(None), function)(*words)
 
 
-def steps(platform: str, grace: float) -> tuple[tuple[int | None, float], ...]:
+def find_end_steps(platform: str, grace: float) -> tuple[tuple[int | None, float], ...]:
     """The steps of an end: the signal for what is left of the tree (None: end of input), and seconds to wait."""
     import signal
 

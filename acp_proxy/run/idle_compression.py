@@ -17,7 +17,7 @@ from acp_proxy.store.store import Store
 if TYPE_CHECKING:  # a start does not load what compresses
     from acp_proxy.store.store import CompressionOptions
 
-_NICE = 10
+_NICENESS = 10
 """Lower priority, but not the lowest: a thread that never ran could never release the interpreter's lock."""
 
 
@@ -33,7 +33,7 @@ class IdleCompression:
         self._idle_seconds = idle_seconds
         self._is_replaying = is_replaying
         self._warn = warn
-        self._over = threading.Event()
+        self._has_ended = threading.Event()
 
     def start(self) -> None:
         """Start the thread."""
@@ -41,16 +41,16 @@ class IdleCompression:
 
     def end(self) -> None:
         """End the thread."""
-        self._over.set()
+        self._has_ended.set()
 
     def _run(self) -> None:
         # To set a flag is all that a line costs. So the idle time is found to have passed after one to two of it.
-        while not self._over.wait(self._idle_seconds):
+        while not self._has_ended.wait(self._idle_seconds):
             if not self.is_idle:
                 self.is_idle = True
             elif not self._is_replaying():
                 try:
-                    compress(self._root, lambda: self.is_idle and not self._over.is_set())
+                    compress(self._root, lambda: self.is_idle and not self._has_ended.is_set())
                 except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug here
                     self._warn(f"internal error while idle: {type(bug).__name__}: {bug}")
 
@@ -59,7 +59,7 @@ def compress(root: Path, go_on: Callable[[], bool]) -> None:
     """Compress the store at ``root`` if no process has today; stops when ``go_on`` returns False."""
     if sys.platform == "linux":  # only Linux has priorities of single threads
         thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, max(_NICE, os.getpriority(os.PRIO_PROCESS, thread)))
+        os.setpriority(os.PRIO_PROCESS, thread, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
     try:
         from acp_proxy.store.store import CompressionOptions
 
@@ -75,11 +75,11 @@ class _Interrupted(Exception):
     """Something is relayed again: the rest waits for the next idle time."""
 
 
-def _compress_all(store: Store, terms: "CompressionOptions") -> None:
+def _compress_all(store: Store, options: "CompressionOptions") -> None:
     for agent, name in store.find_compressible():
-        if not terms.go_on():
+        if not options.go_on():
             raise _Interrupted
         try:
-            store.compress(agent, name, terms)
+            store.compress(agent, name, options)
         except OSError:  # continue with the other files
             continue

@@ -17,24 +17,24 @@ _ENDED = (b"Z", b"X")
 """States in which a process only waits for its parent to notice."""
 
 
-class Member(Protocol):
+class TreeProcess(Protocol):
     """A process of the tree."""
 
     pid: int
 
-    def runs(self) -> bool: ...
+    def is_running(self) -> bool: ...
 
     def send(self, number: int) -> None:
         """Send a signal, if the process still exists and allows it."""
 
 
-def load() -> None:
-    """Import what an end needs. Raises ImportError."""
+def import_psutil() -> None:
+    """Import psutil, where an end needs it. Raises ImportError."""
     if not HAS_PROC:
         import psutil  # noqa: F401
 
 
-def tree(pid: int) -> list[Member]:
+def find_tree(pid: int) -> list[TreeProcess]:
     """The process and its descendants now; empty if there is no such process."""
     if HAS_PROC:
         return [*_descendants(pid)]
@@ -42,49 +42,49 @@ def tree(pid: int) -> list[Member]:
 
     try:
         root = psutil.Process(pid)
-        return [Elsewhere(root), *(Elsewhere(child) for child in root.children(recursive=True))]
+        return [PsutilProcess(root), *(PsutilProcess(child) for child in root.children(recursive=True))]
     except psutil.Error:
         return []
 
 
-def send(members: list[Member], number: int) -> None:
+def send_signal(members: list[TreeProcess], number: int) -> None:
     """Send a signal to each that still exists."""
     for member in members:
         member.send(number)
 
 
-def alive(members: list[Member]) -> list[Member]:
+def find_running(members: list[TreeProcess]) -> list[TreeProcess]:
     """Those that still run."""
-    return [member for member in members if member.runs()]
+    return [member for member in members if member.is_running()]
 
 
-class OnLinux:
-    """A process that ``/proc`` shows. ``began``: when, in the kernel's ticks."""
+class LinuxProcess:
+    """A process that ``/proc`` shows. ``start_time``: in the kernel's ticks."""
 
-    def __init__(self, pid: int, began: bytes) -> None:
+    def __init__(self, pid: int, start_time: bytes) -> None:
         self.pid = pid
-        self._began = began
+        self._start_time = start_time
 
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         stat = _stat(self.pid)
-        return stat is not None and stat[2] == self._began and stat[0] not in _ENDED
+        return stat is not None and stat[2] == self._start_time and stat[0] not in _ENDED
 
     def send(self, number: int) -> None:
-        if self.runs():
+        if self.is_running():
             try:
                 os.kill(self.pid, number)
             except OSError:  # it has just ended, or is another user's
                 return
 
 
-class Elsewhere:
+class PsutilProcess:
     """A process that psutil shows."""
 
     def __init__(self, process: "psutil.Process") -> None:
         self.pid = process.pid
         self._process = process
 
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         import psutil
 
         try:
@@ -101,16 +101,18 @@ class Elsewhere:
             return
 
 
-def _descendants(pid: int) -> list[OnLinux]:
+def _descendants(pid: int) -> list[LinuxProcess]:
     now = {each: stat for name in os.listdir("/proc") if name.isdecimal() and (stat := _stat(each := int(name)))}
-    found = [OnLinux(pid, now[pid][2])] if pid in now else []
+    found = [LinuxProcess(pid, now[pid][2])] if pid in now else []
     for member in found:  # grows meanwhile
-        found += [OnLinux(each, began) for each, (_, parent, began) in now.items() if parent == member.pid]
+        found += [
+            LinuxProcess(each, start_time) for each, (_, parent, start_time) in now.items() if parent == member.pid
+        ]
     return found
 
 
 def _stat(pid: int) -> tuple[bytes, int, bytes] | None:
-    """A process's state, its parent's id, and when it began; None if it has gone."""
+    """A process's state, its parent's id, and its start; None if it has gone."""
     try:
         file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
         try:

@@ -27,8 +27,8 @@ _SHORT_TICK = 0.01
 """Seconds between checks while the last lines are delivered."""
 _WORK_SECONDS = 1.0
 """For the store's remaining work at the end; marks tell the next process what was left."""
-_SOMETHING = 0
-"""News that is not a signal: a side has ended, or all is delivered."""
+_NO_SIGNAL = 0
+"""A report that is not of a signal: a side has ended, or all is delivered."""
 
 
 def supervise(agent: AgentProcess, relay: Relay, grace: float) -> int:
@@ -36,54 +36,54 @@ def supervise(agent: AgentProcess, relay: Relay, grace: float) -> int:
 
     Call it on the main thread, with the relay started and ``BLOCKED_SIGNALS`` blocked in every thread.
     """
-    watch = _Watch(agent, relay, grace)
-    relay.notify = watch.wake  # called from the pumps' threads; earlier calls are visible in the relay's state
+    supervisor = _Supervisor(agent, relay, grace)
+    relay.notify = supervisor.wake  # called from the pumps' threads; earlier calls are visible in the relay's state
     if sys.platform != "win32":
         signal.signal(signal.SIGCHLD, lambda *_: None)  # macOS drops a signal that is ignored, though it is waited for
-        threading.Thread(target=watch.listen, name="signals", daemon=True).start()
+        threading.Thread(target=supervisor.report_signals, name="signals", daemon=True).start()
     else:
         for number in ENDING_SIGNALS:
-            signal.signal(number, lambda number, _: watch.wake(number))
-    watch.until_the_end()
+            signal.signal(number, lambda number, _: supervisor.wake(number))
+    supervisor.wait_for_end()
     return agent.exit_code
 
 
-class _Watch:
+class _Supervisor:
     """Waits until one side ends, then ends the other."""
 
     def __init__(self, agent: AgentProcess, relay: Relay, grace: float) -> None:
         self._agent = agent
         self._relay = relay
         self._grace = grace
-        self._news: queue.SimpleQueue[int] = queue.SimpleQueue()  # its put is safe in a signal handler
+        self._reports: queue.SimpleQueue[int] = queue.SimpleQueue()  # its put is safe in a signal handler
         self._signal: int | None = None
-        self._first: str | None = None
+        self._ended_first: str | None = None
         """What ended before the agent did, for people."""
-        self._was_ended = False  # by a signal from here
+        self._was_killed = False  # the agent, by a signal from here
         self._is_delivered = False
 
-    def wake(self, number: int = _SOMETHING) -> None:
+    def wake(self, number: int = _NO_SIGNAL) -> None:
         """Report a signal, or that a side has ended."""
-        self._news.put(number)
+        self._reports.put(number)
 
-    def listen(self) -> None:
+    def report_signals(self) -> None:
         """Report signals, which stay blocked."""
         while True:
             self.wake(signal.sigwait(BLOCKED_SIGNALS))
 
-    def until_the_end(self) -> None:
+    def wait_for_end(self) -> None:
         while not self._agent.poll() and not self._must_end():
             self._wait()
         if self._signal is not None:
-            self._first = f"acp-proxy got {signal.Signals(self._signal).name}"
+            self._ended_first = f"acp-proxy got {signal.Signals(self._signal).name}"
         elif self._relay.client_is_gone and not self._agent.poll():
-            self._first = "the editor ended"
+            self._ended_first = "the editor ended"
         if self._relay.agent.ended.is_set() and self._signal is None:
             self._wait_until(
                 self._agent.poll, OPEN_OUTPUT_SECONDS, _SHORT_TICK
             )  # an exiting agent closes its stdout first
         if not self._agent.poll():
-            self._end(0 if self._is_deaf() else self._grace)
+            self._end(0 if self._reads_nothing() else self._grace)
         delivering = threading.Thread(target=self._deliver, name="the rest", daemon=True)
         delivering.start()
         while not self._is_delivered and self._signal is None:
@@ -92,9 +92,9 @@ class _Watch:
         self._relay.finish_work(_WORK_SECONDS)
 
     def _wait(self, seconds: float | None = _TICK if sys.platform == "win32" else None) -> None:
-        """Wait for news, for at most ``seconds``. On Windows, a signal does not end this."""
+        """Wait for a report, for at most ``seconds``. On Windows, a signal does not end this."""
         with suppress(queue.Empty):
-            number = self._news.get(timeout=seconds)
+            number = self._reports.get(timeout=seconds)
             if number in ENDING_SIGNALS:
                 self._signal = number
 
@@ -108,18 +108,18 @@ class _Watch:
             self._wait(min(tick, left))
         return True
 
-    def _how(self) -> str:
+    def _describe_end(self) -> str:
         """Who ended, and how: the text of errors."""
         how = f"agent {self._agent.how_it_ended}"
-        if self._first is None:
+        if self._ended_first is None:
             return how
-        late = f", as it went on for {self._grace:g} s (--grace)" if self._was_ended and self._signal is None else ""
-        return f"{self._first}, then the {how}{late}"
+        late = f", as it went on for {self._grace:g} s (--grace)" if self._was_killed and self._signal is None else ""
+        return f"{self._ended_first}, then the {how}{late}"
 
     def _must_end(self) -> bool:
         return self._signal is not None or self._relay.client_is_gone or self._relay.agent.ended.is_set()
 
-    def _is_deaf(self) -> bool:
+    def _reads_nothing(self) -> bool:
         """Whether the editor has gone and the agent has read nothing of the waiting input for ``grace`` seconds."""
         taken, since = self._relay.accepted_writes, time.monotonic()
         while self._relay.is_behind and self._signal is None and not self._agent.poll():
@@ -134,23 +134,23 @@ class _Watch:
         """End the agent and its process tree. Bounded in time."""
         from acp_proxy.run import process_tree
 
-        family = process_tree.tree(self._agent.pid)
+        tree = process_tree.find_tree(self._agent.pid)
         self._relay.end_input()
         passed_on = None
 
         def is_over() -> bool:
             nonlocal passed_on
-            if self._agent.poll() and not process_tree.alive(family):
+            if self._agent.poll() and not process_tree.find_running(tree):
                 return True
             if self._signal is not None and self._signal != passed_on:  # or a later signal
                 passed_on = self._signal
-                process_tree.send(family[:1], passed_on)
+                process_tree.send_signal(tree[:1], passed_on)
             return False
 
-        for number, seconds in processes.steps(sys.platform, grace):
+        for number, seconds in processes.find_end_steps(sys.platform, grace):
             if number is not None:
-                self._was_ended = self._was_ended or not self._agent.poll()
-                process_tree.send(process_tree.alive(family), number)
+                self._was_killed = self._was_killed or not self._agent.poll()
+                process_tree.send_signal(process_tree.find_running(tree), number)
             if self._wait_until(is_over, seconds):
                 return
 
@@ -165,7 +165,7 @@ class _Watch:
             while not pump.ended.is_set() and listened < OPEN_OUTPUT_SECONDS:
                 pump.ended.wait(_SHORT_TICK)
                 listened += _SHORT_TICK if pump.is_reading else 0.0
-            self._relay.finish(self._how())
+            self._relay.finish(self._describe_end())
         finally:
             self._is_delivered = True
             self.wake()

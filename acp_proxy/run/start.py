@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 USAGE = 2
-_LOST = 1  # exit status: an upgrade replaced the files during the start
+_FILES_REPLACED = 1  # exit status: an upgrade replaced the files during the start
 _SIGTERM = 15  # signal itself is imported later
-_ALONE = (
+_NOT_RECORDED = (
     "in a terminal the agent runs by itself, and nothing is recorded. "
     "To use acp-proxy in an editor: acp-proxy editor EDITOR AGENT"
 )
@@ -34,13 +34,13 @@ def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]"
     command = find_agent(command, given["registry"])
     if is_terminal(0):
         if is_terminal(2):  # a user is there, and may expect to be recorded
-            say(_ALONE)
-        if processes.tie(sys.platform) == processes.JOB:
-            from acp_proxy.run.windows_agent import become
+            say(_NOT_RECORDED)
+        if processes.find_tie(sys.platform) == processes.JOB:
+            from acp_proxy.run.windows_agent import run_in_terminal
 
-            os._exit(become(command))
-        os._exit(processes.become(command))
-    agent = _started(command)
+            os._exit(run_in_terminal(command))
+        os._exit(processes.replace_process(command))
+    agent = _start_agent(command)
     gc.disable()  # imports leave no garbage; looking for it would take a tenth of a start
     tell(wrong)
     try:
@@ -49,14 +49,14 @@ def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]"
         signals.block()
         from acp_proxy.run.serve import serve
 
-        process_tree.load()
+        process_tree.import_psutil()
     except Exception:  # noqa: BLE001 - an upgrade is replacing the files, and nothing here can relay
         import contextlib
 
         say(f"{REPLACED} while it was starting. Restart the agent.")
         with contextlib.suppress(OSError):
             os.kill(agent.pid, _SIGTERM)
-        os._exit(_LOST)
+        os._exit(_FILES_REPLACED)
 
     # Does not wait for threads that still read, or hang in the store.
     os._exit(serve(agent, command, given))
@@ -85,7 +85,7 @@ def is_terminal(fd: int) -> bool:
     """Whether a user may be there. On Windows, ``isatty`` says so of NUL too."""
     if not os.isatty(fd):
         return False
-    if processes.tie(sys.platform) != processes.JOB:
+    if processes.find_tie(sys.platform) != processes.JOB:
         return True
     from acp_proxy.run.windows_agent import is_console
 
@@ -110,8 +110,8 @@ def say(text: str) -> None:
     os.write(2, f"{text}\n".encode("utf-8", "replace"))
 
 
-def _started(command: list[str]) -> processes.AgentProcess:
-    if processes.tie(sys.platform) == processes.JOB:
+def _start_agent(command: list[str]) -> processes.AgentProcess:
+    if processes.find_tie(sys.platform) == processes.JOB:
         from acp_proxy.run.windows_agent import start_agent
 
         return start_agent(command)

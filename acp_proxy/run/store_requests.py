@@ -38,7 +38,7 @@ from acp_proxy.proxy.session_index import IndexRows
 from acp_proxy.proxy.session_list import join_rows
 from acp_proxy.recording.recorder import PATIENCE_SECONDS, STALL_SECONDS, Job, Recorder
 from acp_proxy.run.output import Output
-from acp_proxy.run.worker import LATER_SECONDS, Worker
+from acp_proxy.run.worker import DELAY_SECONDS, Worker
 from acp_proxy.store.store import Reading, Store
 from acp_proxy.transcript.titles import mask_title
 
@@ -392,11 +392,11 @@ class StoreRequests:
             return
         self._unsynced.append(ended)
         self._unindexed.append(ended)
-        if time.monotonic() >= self._synced_at + LATER_SECONDS:
+        if time.monotonic() >= self._synced_at + DELAY_SECONDS:
             self._worker.put(self._sync)
         if not self._is_put_off:
             self._is_put_off = True
-            self._worker.put_off(self._finish_turns)
+            self._worker.put_delayed(self._finish_turns)
 
     def _sync(self) -> None:
         """Force the transcripts of ended turns to the disk, and exchange them with other machines."""

@@ -27,7 +27,7 @@ _INFORMATION_SIZE = 144  # JOBOBJECT_EXTENDED_LIMIT_INFORMATION, 64 bit
 _CREATE_SUSPENDED = 0x4
 _PLAIN = re.compile(r"[A-Za-z0-9_@:./\\+-]+")
 """Arguments that cmd.exe leaves alone even without quotes."""
-_CHANGED = re.compile(r'["%\x00-\x1f\x7f]')
+_CHANGED_BY_CMD = re.compile(r'["%\x00-\x1f\x7f]')
 """What cmd.exe interprets even inside quotes."""
 
 
@@ -49,27 +49,27 @@ def start_agent(command: list[str]) -> AgentProcess:
     stdout, agent_out = os.pipe()
     flags: int = getattr(subprocess, "CREATE_NO_WINDOW", 0) | _CREATE_SUSPENDED
     try:
-        program, arguments = startable(command)
+        program, arguments = find_program(command)
         process = subprocess.Popen(arguments, executable=program, stdin=agent_in, stdout=agent_out, creationflags=flags)
     except OSError as problem:
-        os._exit(_reported(command, problem))
+        os._exit(_report(command, problem))
     os.close(agent_in)  # else the agent would not see the end of its input, nor we the end of its output
     os.close(agent_out)
     handle = int(process._handle)  # type: ignore[attr-defined,unused-ignore]
     dlls: Any = ctypes.windll  # type: ignore[attr-defined,unused-ignore]
-    end_with_us(handle, dlls.kernel32)
+    tie_to_us(handle, dlls.kernel32)
     dlls.ntdll.NtResumeProcess(handle)
     return WindowsAgent(process, stdin, stdout)
 
 
-def become(command: list[str]) -> int:
+def run_in_terminal(command: list[str]) -> int:
     """Run the agent in this terminal and return its exit code: on Windows, no process can replace itself."""
     try:
-        program, arguments = startable(command)
+        program, arguments = find_program(command)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the agent too
         return exit_code(subprocess.call(arguments, executable=program))
     except OSError as problem:
-        return _reported(command, problem)
+        return _report(command, problem)
 
 
 def is_console(fd: int) -> bool:
@@ -81,48 +81,48 @@ def is_console(fd: int) -> bool:
     return bool(dlls.kernel32.GetConsoleMode(ctypes.c_void_p(handle), ctypes.byref(ctypes.c_uint32())))
 
 
-def _reported(command: list[str], problem: OSError) -> int:
+def _report(command: list[str], problem: OSError) -> int:
     text = f"acp-proxy: {command[0]}: {problem.strerror}. Check the agent's command in your editor.\n"
     with contextlib.suppress(OSError):
         os.write(2, text.encode())
     return NOT_FOUND if isinstance(problem, FileNotFoundError) else NOT_EXECUTABLE
 
 
-def startable(command: list[str]) -> tuple[str | None, str | list[str]]:
+def find_program(command: list[str]) -> tuple[str | None, str | list[str]]:
     """The program to start and its arguments, as ``subprocess.Popen`` wants them.
 
     Raises OSError if there is no such program, or if it cannot be given these arguments.
     """
-    found = resolved(command, shutil.which)
+    found = resolve_program(command, shutil.which)
     if found is None:
         if os.path.dirname(command[0]) and os.path.exists(command[0]):
             raise OSError(errno.ENOEXEC, "not a program: its name must end in .exe, .cmd or another ending in PATHEXT")
         raise FileNotFoundError(errno.ENOENT, "not found")
-    return arranged(found, os.environ.get("SYSTEMROOT", r"C:\Windows"))
+    return arrange_arguments(found, os.environ.get("SYSTEMROOT", r"C:\Windows"))
 
 
-def resolved(command: list[str], which: Callable[[str], str | None]) -> list[str] | None:
+def resolve_program(command: list[str], which: Callable[[str], str | None]) -> list[str] | None:
     """The command with its program's full path, extension included; None if there is no such program."""
     program = which(command[0])
     return None if program is None else [program, *command[1:]]
 
 
-def arranged(command: list[str], windows: str) -> tuple[str | None, str | list[str]]:
-    """As ``startable``, for a command that begins with a full path; cmd.exe runs a batch file.
+def arrange_arguments(command: list[str], windows: str) -> tuple[str | None, str | list[str]]:
+    """As ``find_program``, for a command that begins with a full path; cmd.exe runs a batch file.
 
     ``windows``: the system's directory. Raises OSError for an argument that cmd.exe would change.
     """
     if not is_batch(command[0]):
         return None, command
     for word in command:
-        if _CHANGED.search(word):
+        if _CHANGED_BY_CMD.search(word):
             reason = (
                 f"its argument {word!r} would change on the way, because this is a batch file and cmd.exe interprets "
                 'quotes ("), % and control characters. Start the program behind it instead, such as node with the path '
                 "of the agent's script"
             )
             raise OSError(errno.EINVAL, reason)
-    line = " ".join([f'"{command[0]}"', *map(_quoted, command[1:])])
+    line = " ".join([f'"{command[0]}"', *map(_quote, command[1:])])
     # No AutoRun commands (/d), no delayed expansion of "!" (/v:off); /s takes away the outer quotes only.
     return rf"{windows}\System32\cmd.exe", f'cmd.exe /d /e:on /v:off /s /c "{line}"'
 
@@ -132,21 +132,21 @@ def is_batch(program: str) -> bool:
     return program.rstrip(". ").lower().endswith((".bat", ".cmd"))
 
 
-def _quoted(argument: str) -> str:
+def _quote(argument: str) -> str:
     if _PLAIN.fullmatch(argument):
         return argument
     ending = len(argument) - len(argument.rstrip("\\"))  # doubled, else the last one would escape the quote
     return '"' + argument + "\\" * ending + '"'
 
 
-def end_with_us(process: int, kernel: Any) -> None:
+def tie_to_us(process: int, kernel: Any) -> None:
     """Put the agent into a job that closes with our handle; the system closes that when we end."""
     job = kernel.CreateJobObjectW(None, None)
-    kernel.SetInformationJobObject(job, _EXTENDED_LIMIT_INFORMATION, limits(), _INFORMATION_SIZE)
+    kernel.SetInformationJobObject(job, _EXTENDED_LIMIT_INFORMATION, encode_limits(), _INFORMATION_SIZE)
     kernel.AssignProcessToJobObject(job, process)
 
 
-def limits() -> bytes:
+def encode_limits() -> bytes:
     """JOBOBJECT_EXTENDED_LIMIT_INFORMATION: closing the job ends its processes; some may be started outside it."""
     information = bytearray(_INFORMATION_SIZE)
     flags = _KILL_ON_JOB_CLOSE | _BREAKAWAY_OK

@@ -13,18 +13,18 @@ from collections import deque
 from collections.abc import Callable
 
 Job = Callable[[], None]
-LATER_SECONDS = 0.1
+DELAY_SECONDS = 0.1
 """Nobody notices so short a delay of what is put off, and short turns one after another share a job."""
 
 
 class Worker:
-    """The thread and its queue. ``complain`` is called with a warning for a job that raised."""
+    """The thread and its queue. ``warn`` is called with a warning for a job that raised."""
 
-    def __init__(self, complain: Callable[[str], None]) -> None:
+    def __init__(self, warn: Callable[[str], None]) -> None:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._later: deque[tuple[float, Job]] = deque()
+        self._delayed: deque[tuple[float, Job]] = deque()
         """The jobs that were put off, with the time at which each is due."""
-        self._complain = complain
+        self._warn = warn
         self._thread = threading.Thread(target=self._run, name="store", daemon=True)
 
     def start(self) -> None:
@@ -35,10 +35,10 @@ class Worker:
         """Queue a job."""
         self._jobs.put(job)
 
-    def put_off(self, job: Job) -> None:
+    def put_delayed(self, job: Job) -> None:
         """Queue a job for a tenth of a second later, or for the end."""
-        due = time.monotonic() + LATER_SECONDS
-        self._jobs.put(lambda: self._later.append((due, job)))
+        due = time.monotonic() + DELAY_SECONDS
+        self._jobs.put(lambda: self._delayed.append((due, job)))
 
     def finish(self, seconds: float) -> None:
         """Run what is queued, for at most ``seconds``; then end the thread."""
@@ -48,23 +48,23 @@ class Worker:
             self._thread.join(deadline - time.monotonic())
 
     def _run(self) -> None:
-        while (job := self._next()) is not None:
-            self._do(job)
-        for _, job in self._later:
-            self._do(job)
+        while (job := self._next_job()) is not None:
+            self._run_job(job)
+        for _, job in self._delayed:
+            self._run_job(job)
 
-    def _next(self) -> Job | None:
-        if not self._later:
+    def _next_job(self) -> Job | None:
+        if not self._delayed:
             return self._jobs.get()
-        due, job = self._later[0]
+        due, job = self._delayed[0]
         if (left := due - time.monotonic()) > 0:
             with contextlib.suppress(queue.Empty):
                 return self._jobs.get(timeout=left)
-        self._later.popleft()
+        self._delayed.popleft()
         return job
 
-    def _do(self, job: Job) -> None:
+    def _run_job(self, job: Job) -> None:
         try:
             job()
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug here
-            self._complain(f"internal error in the store's work: {type(bug).__name__}: {bug}")
+            self._warn(f"internal error in the store's work: {type(bug).__name__}: {bug}")

@@ -13,16 +13,16 @@ from acp_proxy.run.agent_process import DEATH_SIGNAL, END_OF_FILE, JOB, AgentPro
     ("platform", "tie"), [("linux", DEATH_SIGNAL), ("darwin", END_OF_FILE), ("win32", JOB), ("freebsd14", END_OF_FILE)]
 )
 def test_an_agent_is_tied_to_our_process_as_well_as_the_platform_can(platform: str, tie: str) -> None:
-    assert agent_process.tie(platform) == tie
+    assert agent_process.find_tie(platform) == tie
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 def test_an_agent_is_ended_by_end_of_file_then_sigterm_then_sigkill(platform: str) -> None:
-    assert agent_process.steps(platform, 0.5) == ((None, 0.5), (signal.SIGTERM, 2.0), (9, 2.0))
+    assert agent_process.find_end_steps(platform, 0.5) == ((None, 0.5), (signal.SIGTERM, 2.0), (9, 2.0))
 
 
 def test_on_windows_an_agent_is_ended_by_end_of_file_and_then_termination() -> None:
-    assert agent_process.steps("win32", 5.0) == ((None, 5.0), (signal.SIGTERM, 2.0))
+    assert agent_process.find_end_steps("win32", 5.0) == ((None, 5.0), (signal.SIGTERM, 2.0))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_c_library_can_be_called_even_if_pythons_internal_names_have_changed
         monkeypatch.delattr(_ctypes, "call_function")
     before = os.umask(0o022)
     try:
-        agent_process._call("umask", 0o077)
+        agent_process._call_c_library("umask", 0o077)
         assert os.umask(before) == 0o077
     finally:
         os.umask(before)

@@ -19,13 +19,13 @@ from tests.run.sides import SECONDS, Talk, chunk
 from tests.store.cold import AGENT, age, content, kept
 from tests.stored import Both
 
-NICE = idle_compression._NICE
+NICE = idle_compression._NICENESS
 
 
 @pytest.fixture(autouse=True)
 def as_quick_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread with a low priority may have to wait longer than a test does."""
-    monkeypatch.setattr(idle_compression, "_NICE", 0)
+    monkeypatch.setattr(idle_compression, "_NICENESS", 0)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_interrupted_compression_is_done_in_the_next_idle_minutes(store: Both, c
 def test_the_compressing_thread_lowers_its_priority_and_never_raises_it(
     store: Both, monkeypatch: pytest.MonkeyPatch, before: int, then: int
 ) -> None:
-    monkeypatch.setattr(idle_compression, "_NICE", NICE)
+    monkeypatch.setattr(idle_compression, "_NICENESS", NICE)
     found: list[int] = []
 
     def work() -> None:

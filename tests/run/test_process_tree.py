@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from acp_proxy.run import process_tree
-from acp_proxy.run.process_tree import Member, OnLinux
+from acp_proxy.run.process_tree import LinuxProcess, TreeProcess
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this /proc")
 SECONDS = 20.0
@@ -43,44 +43,44 @@ def family() -> Iterator[subprocess.Popen[bytes]]:
                 each.kill()
 
 
-def ids(processes: list[Member]) -> list[int]:
+def ids(processes: list[TreeProcess]) -> list[int]:
     return [each.pid for each in processes]
 
 
 @pytest.mark.usefixtures("_shown")
 def test_the_tree_is_the_process_and_its_descendants(family: subprocess.Popen[bytes]) -> None:
-    found = process_tree.tree(family.pid)
+    found = process_tree.find_tree(family.pid)
     assert len(found) == 3
     expected = [family.pid, *(each.pid for each in psutil.Process(family.pid).children(recursive=True))]
     assert sorted(ids(found)) == sorted(expected)
     assert ids(found)[0] == family.pid
-    assert ids(process_tree.alive(found)) == ids(found)
+    assert ids(process_tree.find_running(found)) == ids(found)
 
 
 @pytest.mark.usefixtures("_shown")
 def test_a_signal_reaches_what_still_runs_and_zombies_do_not_run(family: subprocess.Popen[bytes]) -> None:
-    found = process_tree.tree(family.pid)
+    found = process_tree.find_tree(family.pid)
     others = [psutil.Process(each.pid) for each in found[1:]]
-    process_tree.send(found[:1], signal.SIGTERM)
+    process_tree.send_signal(found[:1], signal.SIGTERM)
     assert family.wait(SECONDS)
-    assert ids(process_tree.alive(found)) == ids(found[1:])
-    process_tree.send(found, signal.SIGTERM)
+    assert ids(process_tree.find_running(found)) == ids(found[1:])
+    process_tree.send_signal(found, signal.SIGTERM)
     assert not psutil.wait_procs(others, SECONDS)[1]
-    assert process_tree.alive(found) == []
+    assert process_tree.find_running(found) == []
 
 
 @pytest.mark.usefixtures("_shown")
 def test_a_process_that_ended_has_no_tree() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait(SECONDS)
-    assert process_tree.tree(process.pid) == []
+    assert process_tree.find_tree(process.pid) == []
 
 
 @linux
 def test_a_later_process_with_the_same_id_is_another_one(family: subprocess.Popen[bytes]) -> None:
-    earlier = OnLinux(family.pid, b"1")
-    assert process_tree.alive([earlier]) == []
-    process_tree.send([earlier], signal.SIGKILL)
+    earlier = LinuxProcess(family.pid, b"1")
+    assert process_tree.find_running([earlier]) == []
+    process_tree.send_signal([earlier], signal.SIGKILL)
     assert family.poll() is None
 
 
@@ -90,7 +90,7 @@ def test_a_name_may_contain_anything() -> None:
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline()
-        [found] = process_tree.tree(process.pid)
-        assert (found.pid, found.runs()) == (process.pid, True)
+        [found] = process_tree.find_tree(process.pid)
+        assert (found.pid, found.is_running()) == (process.pid, True)
         assert process.stdin is not None
         process.stdin.close()

@@ -18,7 +18,7 @@ class Relay:
     def synchronize(self):
         pass
 
-process_tree.load()
+process_tree.import_psutil()
 serve.finish_start(object(), Relay())
 print(*sys.modules)
 """

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from acp_proxy.run.worker import LATER_SECONDS, Worker
+from acp_proxy.run.worker import DELAY_SECONDS, Worker
 
 SECONDS = 20.0
 
@@ -24,7 +24,7 @@ def test_jobs_are_done_in_order_on_one_thread_that_is_not_the_callers() -> None:
 def test_a_job_that_was_put_off_is_done_later_and_before_the_end() -> None:
     done: list[str] = []
     worker = Worker(lambda text: None)
-    worker.put_off(lambda: done.append("put off"))
+    worker.put_delayed(lambda: done.append("put off"))
     worker.put(lambda: done.append("put"))
     worker.start()
     worker.finish(SECONDS)
@@ -35,7 +35,7 @@ def test_a_job_that_was_put_off_does_not_wait_for_another() -> None:
     done = threading.Event()
     worker = Worker(lambda text: None)
     worker.start()
-    worker.put_off(done.set)
+    worker.put_delayed(done.set)
     assert done.wait(SECONDS)
     worker.finish(SECONDS)
 
@@ -44,8 +44,8 @@ def test_a_job_that_is_due_is_done_before_what_was_queued_since() -> None:
     done: list[str] = []
     over = threading.Event()
     worker = Worker(lambda text: None)
-    worker.put_off(lambda: done.append("put off"))
-    worker.put(lambda: time.sleep(2 * LATER_SECONDS))
+    worker.put_delayed(lambda: done.append("put off"))
+    worker.put(lambda: time.sleep(2 * DELAY_SECONDS))
     worker.put(lambda: done.append("put"))
     worker.put(over.set)
     worker.start()

@@ -63,9 +63,9 @@ class Probe:
         program: str | None = None
         arguments: str | list[str] = command
         if sys.platform == "win32":
-            from acp_proxy.run.windows_agent import startable
+            from acp_proxy.run.windows_agent import find_program
 
-            program, arguments = startable(command)
+            program, arguments = find_program(command)
         self._process = subprocess.Popen(
             arguments,
             executable=program,
@@ -200,18 +200,18 @@ class Probe:
 
     def _end(self) -> None:
         """Bounded: the agent and its tree are gone when this returns."""
-        family = process_tree.tree(self._process.pid)
+        family = process_tree.find_tree(self._process.pid)
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
-        for number, seconds in processes.steps(sys.platform, GRACE_SECONDS):
+        for number, seconds in processes.find_end_steps(sys.platform, GRACE_SECONDS):
             if number is not None:
-                process_tree.send(process_tree.alive(family), number)
+                process_tree.send_signal(process_tree.find_running(family), number)
             until = time.monotonic() + seconds
-            while (self._process.poll() is None or process_tree.alive(family)) and time.monotonic() < until:
+            while (self._process.poll() is None or process_tree.find_running(family)) and time.monotonic() < until:
                 self._drop()
                 time.sleep(_TICK)
-            if self._process.returncode is not None and not process_tree.alive(family):
+            if self._process.returncode is not None and not process_tree.find_running(family):
                 break
         self._close()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import structs
 
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.run.start_sync import FOLDER, LOCK, SETTINGS, forget_trouble, trouble, write_trouble
+from acp_proxy.run.start_sync import FOLDER, LOCK, SETTINGS, forget_trouble, read_trouble, write_trouble
 from acp_proxy.tools.sync import records
 from acp_proxy.tools.sync.context import Counts, Desk
 from acp_proxy.tools.sync.interfaces import Logs, Unavailable
@@ -229,7 +229,7 @@ class JoinedStore:
                 kept.number("waiting"),
                 machines,
                 troubled,
-                trouble(self._folder),
+                read_trouble(self._folder),
             )
 
     @contextmanager

@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Response
-from acp_proxy.run.process_tree import Elsewhere, alive
+from acp_proxy.run.process_tree import PsutilProcess, find_running
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 from tests.agents import asked, offering, python, scripted
 from tests.client import TIMEOUT
@@ -126,7 +126,7 @@ child.wait()
         pid = probe.ask("initialize", {}, SECONDS).result
         assert isinstance(pid, int)
         processes = [psutil.Process(pid), psutil.Process(pid).parent()]
-    assert alive([Elsewhere(one) for one in processes if one is not None]) == []
+    assert find_running([PsutilProcess(one) for one in processes if one is not None]) == []
 
 
 def test_a_missing_program_or_directory_cannot_be_started(tmp_path: Path) -> None:

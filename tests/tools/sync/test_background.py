@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.run.start_sync import LOCK, SETTINGS, WAITING, start_exchange, trouble
+from acp_proxy.run.start_sync import LOCK, SETTINGS, WAITING, read_trouble, start_exchange
 from acp_proxy.tools.sync.background import exchange
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.membership import JoinedStore, Membership
@@ -25,9 +25,9 @@ from pathlib import Path
 from acp_proxy.run.start_sync import start_exchange
 
 if sys.platform == "win32":
-    from acp_proxy.run.windows_agent import end_with_us
+    from acp_proxy.run.windows_agent import tie_to_us
 
-    end_with_us(ctypes.c_void_p(-1), ctypes.windll.kernel32)  # this process and what it starts
+    tie_to_us(ctypes.c_void_p(-1), ctypes.windll.kernel32)  # this process and what it starts
 start_exchange(Path(sys.argv[1]), print)
 sys.stdout.buffer.write(b"started\\n")
 sys.stdout.flush()
@@ -133,7 +133,7 @@ def test_what_went_wrong_is_told_once_until_the_next_success(laptop: Laptop) -> 
     assert str(laptop.key) in laptop.joined.standing().trouble
     laptop.key.with_suffix(".away").rename(laptop.key)
     laptop.exchange()
-    assert trouble(laptop.folder) == ""
+    assert read_trouble(laptop.folder) == ""
     laptop.key.unlink()
     laptop.exchange()
     assert len(laptop.run()) == 1
