@@ -1,5 +1,6 @@
 """The documentation agrees with the command line."""
 
+import ast
 import os
 import re
 import shlex
@@ -148,5 +149,13 @@ def test_the_page_on_the_architecture_names_only_what_the_code_has() -> None:
     named = re.findall(r"`((?:[A-Za-z]\w*\.)*_?[A-Za-z]\w*)`", page)
     code = {name for name in named if name.startswith("_") or re.match(r"[A-Z]\w*\.", name) or name.isidentifier()}
     assert [name for name in sorted(code) if not set(name.split(".")) <= words] == []
+    methods: dict[str, set[str]] = {}
+    for text in sources.values():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                members = (each for each in ast.walk(node) if isinstance(each, ast.FunctionDef))
+                methods.setdefault(node.name, set()).update(each.name for each in members)
+    pairs = [name.split(".") for name in sorted(code) if name.count(".") == 1]
+    assert [pair for pair in pairs if pair[0] in methods and pair[1] not in methods[pair[0]]] == []
     files = {name for name in re.findall(r"`((?:\w+/)+\w+\.py)`", page) if not name.startswith("tests/")}
     assert [name for name in sorted(files) if not (ROOT / "acp_proxy" / name).is_file()] == []
