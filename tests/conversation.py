@@ -278,9 +278,10 @@ class Stored:
     behind: bool = False
     open: bool | None = None
 
-    def compared(self, told: Iterable[tuple[bytes, bool]]) -> Comparison:
+    def compared(self, told: Iterable[tuple[bytes, bool]], since: int = 0) -> Comparison:
+        """``since``: compared is only what was added when there were so many messages, which is the size here."""
         builder = TextBuilder()
-        for said in self.says:
+        for said in self.says[since:]:
             value = json.loads(raw(said))
             peer = Peer.CLIENT if value.get("method") == acp.PROMPT else Peer.AGENT
             builder.add(Entry("", "", peer, acp.PROMPT if "result" in value else None, raw(said), value))
@@ -438,14 +439,15 @@ class Talk:
         replay = self._replays.pop(id)
         assert replay.wanted is not None, f"nobody asked to replay {id}"
         wanted = replay.wanted
-        comparison = self.stored.get(replay.session, Stored()).compared(wanted.updates)
+        stored = self.stored.get(replay.session, Stored())
+        comparison, size = stored.compared(wanted.updates), len(stored.says)
         compared = comparison if wanted.compares else None
         decision = choose_replay(compared, rule=rule or wanted.rule, shows_replay=wanted.shows_replay)
         told = [line(state) for state in states]
-        unread = ReplayEnded(id, decision, None, told, brief, attached, is_unread=True)
+        unread = ReplayEnded(id, decision, None, told, brief, attached, is_unread=True, size=size)
         if not wanted.compares and not self.core.must_compare_again(unread):
             return self._step(unread)
-        return self._step(ReplayEnded(id, decision, comparison, told, brief, attached))
+        return self._step(ReplayEnded(id, decision, comparison, told, brief, attached, size=size))
 
     def output_is_free(self) -> Step:
         """Everything that waited for the client's output gets it, in order."""
@@ -522,11 +524,10 @@ class Talk:
                 return self._decide(self._found(id, session, stored), step)
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines), step)
-            case ReadPast(id, session, told):
+            case ReadPast(id, session, told, since):
                 stored = self.stored.get(session, Stored(has_transcript=False))
-                return self._decide(
-                    PastRead(id, session, stored.compared(told) if stored.has_transcript else None), step
-                )
+                comparison = stored.compared(told, since or 0) if stored.has_transcript else None
+                return self._decide(PastRead(id, session, comparison, len(stored.says)), step)
             case ListSessions():
                 shown = [row for row in self.rows if row.is_archived in _SHOWN[effect.archived]]
                 page = session_list.encode_page(

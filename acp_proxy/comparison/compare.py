@@ -191,7 +191,7 @@ class Comparison:
         self.end_message()
         return self._tail.split(may_be_past=self._is_in_answer and not self.known_spans and not self.known_calls)
 
-    def find_new(self, *, is_open_elsewhere: bool | None = None) -> list[bytes]:
+    def find_new(self, *, is_open_elsewhere: bool | None = None, comes_again: bool = False) -> list[bytes]:
         """The lines to record.
 
         From a user message in the tail on that is answered or follows the transcript's last turn, these are all lines,
@@ -201,11 +201,16 @@ class Comparison:
 
         ``is_open_elsewhere``: whether another process can append to the transcript. The turn may be running there, and
         that process records its end. None if that is not known: then a turn with a part of its answer is not completed.
+
+        ``comes_again``: the agent was asked for another replay, which has the turns that were made elsewhere too, and
+        all of them: the rest of this replay may come with that one.
         """
         self.end_message()
         if self.is_undecided:
             return []
-        return self._tail.find_new(is_all_new=self.text.is_empty, is_open_elsewhere=is_open_elsewhere)
+        return self._tail.find_new(
+            is_all_new=self.text.is_empty, is_open_elsewhere=is_open_elsewhere, comes_again=comes_again
+        )
 
     @property
     def has_next_turn(self) -> bool:
@@ -288,7 +293,7 @@ class Comparison:
         letters = message.text
         span = self._find(letters)
         if span is not None:
-            if not self._tail.outlives(message):
+            if not self._tail.outlives(message, has_place=self._has_known and not self._is_in_answer):
                 self._mark_known([span])
             return True
         if len(message.updates) > 1 and (spans := self._find_each(message)) is not None:

@@ -61,8 +61,8 @@ class Tail:
         end = _count_to_last_answer(sent) if may_be_past else _count_shown(sent)
         return [each.line for each in sent[:end]], [each.line for each in sent[end:]]
 
-    def find_new(self, *, is_all_new: bool, is_open_elsewhere: bool | None) -> list[bytes]:
-        """The lines to record. ``is_all_new``: the transcript is empty. ``is_open_elsewhere``: see ``Comparison``."""
+    def find_new(self, *, is_all_new: bool, is_open_elsewhere: bool | None, comes_again: bool = False) -> list[bytes]:
+        """The lines to record. ``is_all_new``: the transcript is empty. The others: see ``Comparison``."""
         came_again = {sent.line for sent in self._updates}  # an earlier replay may have ended with the same lines
         tail = [*(sent for sent in self._greeting if sent.line not in came_again), *self._updates]
         if is_all_new:
@@ -72,7 +72,7 @@ class Tail:
         if self.completes_turn and not is_open_elsewhere:
             return [sent.line for sent in tail[: _count_shown(tail)]]
         # From a user message on, the session went on elsewhere.
-        begins = _find_turn(tail, is_answered=self.has_next_turn and not is_open_elsewhere)
+        begins = _find_turn(tail, is_answered=self.has_next_turn)
         # The rest of a turn that was cut, if it has words or calls that the transcript has nowhere: a greeting that
         # comes with every load is no rest. Where nobody knows whether the turn still runs elsewhere, it may.
         if self.is_rest_of_turn and is_open_elsewhere is False and any(map(_is_missing, self._updates)):
@@ -80,7 +80,9 @@ class Tail:
         # Before that: only what came after the answer, since the agent says it now. What came before it may be history
         # in other words, and what the transcript has somewhere is a repetition.
         loose = [sent for sent in tail[:begins] if sent.late and sent.kind not in update_kinds.NEUTRAL]
-        return [sent.line for sent in (*(sent for sent in loose if not sent.is_somewhere), *tail[begins:])]
+        turn = [sent.line for sent in tail[begins:]]
+        loose_lines = [sent.line for sent in loose if not (sent.is_somewhere or sent.line in turn)]
+        return loose_lines + (turn if not comes_again else [])
 
     @property
     def lines(self) -> frozenset[bytes]:
@@ -92,10 +94,14 @@ class Tail:
         """Whether it has a turn: a user message and something from the agent."""
         return _find_turn(self._updates) < len(self._updates)
 
-    def outlives(self, message: SentMessage) -> bool:
+    def outlives(self, message: SentMessage, *, has_place: bool) -> bool:
         """Whether a known message does not end the tail: it came after the agent's answer, and a turn made elsewhere
-        before it. Such words are a warning that comes with every load."""
-        begins = _find_turn(self._updates)
+        before it. Such words are a warning that comes with every load.
+
+        ``has_place``: something known came before the tail, and not a user message whose answer is still to come; else
+        a user message without an answer may be context, and the rest of the replay is coming.
+        """
+        begins = _find_turn(self._updates, is_answered=has_place and self.has_next_turn)
         return message.updates[0].late and begins < len(self._updates) and not self._updates[begins].late
 
 

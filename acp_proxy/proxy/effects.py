@@ -270,12 +270,14 @@ class DecideLater(Struct, frozen=True):
 class ReadPast(Struct, frozen=True):
     """Compare what the agent sent about a session with its transcript. The event ``PastRead`` follows.
 
-    ``updates``: lines of updates, each with whether it came after the agent's answer.
+    ``updates``: lines of updates, each with whether it came after the agent's answer. ``since``: if set, they are what
+    was new when the transcript had this size, and only what was appended to it since is compared.
     """
 
     request: RequestId
     session: str
     updates: tuple[tuple[bytes, bool], ...]
+    since: int | None = None
 
 
 class StartReplay(Struct, frozen=True):

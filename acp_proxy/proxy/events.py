@@ -58,7 +58,8 @@ class ReplayEnded(Struct, frozen=True):
 
     ``decision``: whose replay is shown, and why. ``comparison``: None if the transcript could not be read, or was
     replayed without a comparison (``is_unread``). ``states``: lines with the latest recorded state. ``record``: the
-    record for the agent, if it was asked for. ``attached``: content blocks that follow it, as JSON.
+    record for the agent, if it was asked for. ``attached``: content blocks that follow it, as JSON. ``size``: that of
+    the transcript, in bytes.
     """
 
     request: RequestId
@@ -68,14 +69,17 @@ class ReplayEnded(Struct, frozen=True):
     record: str = ""
     attached: tuple[bytes, ...] = ()
     is_unread: bool = False
+    size: int = 0
 
 
 class PastRead(Struct, frozen=True):
-    """The comparison that ``ReadPast`` asked for; None if the transcript could not be read."""
+    """The comparison that ``ReadPast`` asked for; None if the transcript could not be read. ``size``: that of the
+    transcript, in bytes."""
 
     request: RequestId
     session: str
     comparison: Comparison | None
+    size: int = 0
 
 
 class OutputReserved(Struct, frozen=True):

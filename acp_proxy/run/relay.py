@@ -426,21 +426,25 @@ class Relay:
             return self._decide(SessionFound(request, trouble=errno_name(problem)))
 
     def _read_past(self, wanted: ReadPast) -> list[RelayEffect]:
-        """Compare the updates that came with a request with what is recorded up to now."""
+        """Compare the updates that came with a request with what is recorded up to now, or since an earlier comparison.
+
+        What was recorded since counts although a rewind may have taken it back: it is in the transcript.
+        """
         from acp_proxy.run.replay_thread import compare
         from acp_proxy.store.store import drop_rewound
 
-        recorder, comparison = self._require_recorder(), None
+        recorder, comparison, size = self._require_recorder(), None, 0
         try:
             reading = recorder.at_store(lambda: recorder.store.read(recorder.agent, wanted.session), Reading.close)
             try:
-                comparison = compare(drop_rewound(reading), wanted.updates, recorder.mask)
+                lines = drop_rewound(reading) if wanted.since is None else reading.read_alike(wanted.since, 1)
+                comparison, size = compare(lines, wanted.updates, recorder.mask), reading.size
             finally:
                 reading.close()
         except (OSError, NewerFormat) as problem:
             if not isinstance(problem, FileNotFoundError):
                 self._warn(f"what the agent replayed is not recorded: {errno_name(problem)}")
-        return self._decide(PastRead(wanted.request, wanted.session, comparison))
+        return self._decide(PastRead(wanted.request, wanted.session, comparison, size))
 
     def _end_replay(self, ended: ReplayEnded) -> bool:
         """End a replay: called with the client's output held, so that nothing comes between it and the answer.

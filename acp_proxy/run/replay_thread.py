@@ -126,7 +126,8 @@ class Replay:
         record, attached = (made.text(), made.attached) if made is not None else ("", ())
         states = self._make_states(replayer, summary) if decision.shows is Shown.TRANSCRIPT else []
         is_unread = was_sent and comparison is None
-        self._report(ReplayEnded(wanted.request, decision, comparison, states, record, attached, is_unread))
+        size = self._reading.size
+        self._report(ReplayEnded(wanted.request, decision, comparison, states, record, attached, is_unread, size))
 
     def _report(self, ended: ReplayEnded) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""

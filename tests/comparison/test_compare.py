@@ -247,7 +247,24 @@ def test_an_unanswered_user_message_is_recorded_and_is_not_a_turn() -> None:
     comparison = told(laid(*TALK), *TALK, "> and commit it", "~ hm")
     assert new(comparison) == [user("and commit it"), thought("hm")]
     assert not comparison.has_turn_elsewhere
-    assert new(comparison, is_open_elsewhere=True) == []
+    assert new(comparison, is_open_elsewhere=True) == [user("and commit it"), thought("hm")]
+
+
+def test_a_turn_made_elsewhere_is_left_to_the_next_replay_if_one_is_coming() -> None:
+    elsewhere: list[str | Update] = ["> and commit it", "It is committed."]
+    comparison = told(laid(*TALK), *TALK, late=[GREETING, *elsewhere])
+    assert updates(comparison.find_new(comes_again=True)) == [GREETING]
+
+
+def test_an_answer_of_an_earlier_replay_that_comes_again_in_its_turn_is_recorded_once() -> None:
+    said: list[str | Update] = ["It is committed.", "> and commit it", "It is committed."]
+    assert new(told(laid("> mend it"), late=said)) == list(map(told_by, said[1:]))
+
+
+def test_a_warning_that_comes_with_every_load_ends_no_tail() -> None:
+    past = laid(*TALK, "A warning of the model.")
+    comparison = told(past, *TALK, "> and commit it", late=["A warning of the model."])
+    assert new(comparison) == [user("and commit it")]
 
 
 @pytest.mark.parametrize("past", [["> mend it"], TALK])

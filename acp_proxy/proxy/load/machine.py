@@ -356,7 +356,7 @@ class LoadMachine:
             return []
         load.decision = ended.decision
         if ended.comparison is not None and not load.is_handed_over:
-            self._keep_comparison(load, ended.comparison)
+            self._keep_comparison(load, ended.comparison, ended.size)
         self._keep_record(load, ended)
         return self._move(load, LoadEvent.REPLAYED, ended)
 
@@ -369,8 +369,7 @@ class LoadMachine:
         elif shows is Shown.TRANSCRIPT and load.comparison is not None:  # ``run`` has sent it; the tail follows
             lines, _ = load.comparison.split_tail()
         if isinstance(ended, ReplayEnded):
-            if load.comparison is None or not load.is_outdated:
-                load.uncompared.take()
+            load.uncompared.take()
             states = ended.states
         if self._handovers.has_record(load.session) and load.is_handed_over:
             lines.append(handover.notice(load.session))
@@ -389,12 +388,20 @@ class LoadMachine:
     def compare_first(self, session: str | None) -> list[Effect]:
         """The ``ReadPast`` that a prompt, a close or another request for this session must wait for, if any."""
         load = self.open_loads.find_in_question(session)
-        if load is None or not load.uncompared or load.state is not LoadState.OPEN:
+        if load is None or load.state is not LoadState.OPEN:
             return []
-        _, is_late = load.uncompared.items[-1]
-        if load.comparison is None and load.imports and not is_late:  # all of it is recorded already
+        if load.uncompared:
+            _, is_late = load.uncompared.items[-1]
+            is_recorded = load.comparison is None and load.imports and not is_late
+            return [] if is_recorded else [self._read_past(load)]
+        if load.is_checked or load.comparison is None:
             return []
-        return [self._read_past(load)]
+        # What is new may have been recorded in the meantime: another window has loaded the session too.
+        waiting = self._send_waiting(load)
+        lines = self._find_new(load)
+        load.is_checked, load.checked = not lines, frozenset(lines)
+        updates = tuple((line, True) for line in lines)
+        return waiting + ([ReadPast(load.request.id, load.session, updates, since=load.compared_size)] if lines else [])
 
     def _read_past(self, load: Load) -> Effect:
         """Have ``run`` compare what the agent sent with the transcript."""
@@ -404,15 +411,14 @@ class LoadMachine:
         """``run`` has compared what the agent sent about a session."""
         for load in [*self.open_loads.all_in_question(), *self.open_loads.all()]:
             if (load.request.id, load.session) == (read.request, read.session):
-                if load.comparison is not None and not load.uncompared:
-                    return []  # two requests waited for it
+                is_first, load.is_checked = load.comparison is None, True
                 load.uncompared.take()
-                if load.comparison is not None:  # again; what is late was sorted with the first one
-                    load.comparison, load.is_outdated = read.comparison or load.comparison, False
+                if not is_first:
+                    load.recorded_since |= _find_known(load.checked, read.comparison)
                 elif read.comparison is None:
                     load.has_transcript = False  # do not read it again
                 else:
-                    self._keep_comparison(load, read.comparison)
+                    self._keep_comparison(load, read.comparison, read.size)
                     if load.late is not None and self._log.is_in_turn(load.session):
                         load.late.begin_turn(shows_transcript=load.client_has_transcript)
                         queued = [user.forms[0] for user in read.comparison.text.queued]
@@ -421,8 +427,8 @@ class LoadMachine:
         return []
 
     @staticmethod
-    def _keep_comparison(load: Load, comparison: Comparison) -> None:
-        load.comparison = comparison
+    def _keep_comparison(load: Load, comparison: Comparison, size: int) -> None:
+        load.comparison, load.compared_size = comparison, size
         load.late = LateUpdates(
             comparison, shows_transcript=load.client_has_transcript, shows_replay=load.plan.shows_replay
         )
@@ -455,21 +461,27 @@ class LoadMachine:
     def _settle(self, load: Load) -> list[Effect]:
         """Record the new part of what the agent sent, and send what waits unless the client has it."""
         effects = self._send_waiting(load)
-        comparison = load.comparison
-        if comparison is None or load.late is None:
+        if load.comparison is None or load.late is None:
             return effects
-        lines = comparison.find_new(is_open_elsewhere=load.is_open_elsewhere)
-        lines = drop_repetition(lines) if comparison.text.is_empty else lines
-        new = [line.removesuffix(b"\n") for line in lines]
+        new = [line.removesuffix(b"\n") for line in self._find_new(load)]
         for raw in new:
             message = jsonrpc.read_message(raw)
             effects += self._log.record_update(load.session, raw, _update(message), opening=False)
         if new:
             effects.append(EndTurn(load.session))
-            for other in self.open_loads.of_session(load.session):
-                other.is_outdated = True
         load.late.begin_turn(shows_transcript=load.client_has_transcript)
         return effects
+
+    def _find_new(self, load: Load) -> list[bytes]:
+        """The lines to record."""
+        comparison = load.comparison
+        if comparison is None or load.late is None:
+            return []
+        others = (other for other in self.open_loads.of_session(load.session) if other is not load)
+        comes_again = any(other.state not in ABANDONED_STATES | CANCELLED_STATES for other in others)
+        lines = comparison.find_new(is_open_elsewhere=load.is_open_elsewhere, comes_again=comes_again)
+        lines = drop_repetition(lines) if comparison.text.is_empty else lines
+        return [line for line in lines if line not in load.recorded_since]
 
     def close(self, session: str | None) -> list[Effect]:
         """The session is closed or opened again: settle what the agent sent about it until now."""
@@ -579,8 +591,7 @@ class LoadMachine:
         return [Forward(Peer.CLIENT, line, before_recording=True)]
 
     def _sort_late(self, load: Load, late: LateUpdates, line: bytes, update: object) -> list[bytes]:
-        if load.is_outdated:
-            self._remember(load, line, late=True)
+        load.is_checked = False
         return late.add(line, update)
 
     def _handle_update_in_turn(self, load: Load, line: bytes, raw: bytes, update: object) -> list[Effect]:
@@ -693,6 +704,13 @@ class LoadMachine:
                     self._remember(load, line, late=True)
                     out.append(line)
         return [Forward(Peer.CLIENT, b"".join(out))] if out else []
+
+
+def _find_known(lines: frozenset[bytes], comparison: Comparison | None) -> frozenset[bytes]:
+    """Those of the compared lines that the transcript has."""
+    if comparison is None or comparison.is_undecided or comparison.text.is_empty:
+        return frozenset()
+    return lines.difference(*comparison.split_tail())
 
 
 def _update(message: object) -> object:

@@ -308,8 +308,8 @@ class Load:
         """The line of the answer for the client."""
 
         self.uncompared: LineBuffer[bool] = LineBuffer()
-        """Lines of the conversation that the agent sent and that were not compared yet, or must be compared again, each
-        with whether it came after the agent's answer."""
+        """Lines of the conversation that the agent sent and that were not compared yet, each with whether it came after
+        the agent's answer."""
         self.state_updates: LineBuffer[None] = LineBuffer()
         """State updates from before the agent's answer, without newlines, which are recorded if the agent agrees."""
         self.before_response: LineBuffer[object] = LineBuffer()
@@ -326,9 +326,14 @@ class Load:
         """What the agent sends after its answer, once the comparison is there."""
         self.unechoed_prompts: list[str] = []
         """The letters of prompts since this request that the agent has not echoed."""
-        self.is_outdated = bool(is_open_elsewhere)
-        """Whether the transcript may have grown since it was looked up: another process has it open, or the replay for
-        an earlier request was recorded. What is new is then compared again before it is recorded."""
+        self.compared_size = 0
+        """The size of the transcript when it was compared. Another process may append to it, and other loads do."""
+        self.is_checked = False
+        """Whether what is new was compared with what was appended since then."""
+        self.checked: frozenset[bytes] = frozenset()
+        """The new lines that were, or are, compared with that."""
+        self.recorded_since: frozenset[bytes] = frozenset()
+        """Those of them that were recorded since then."""
 
     @property
     def awaits(self) -> bool:

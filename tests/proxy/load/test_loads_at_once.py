@@ -175,7 +175,7 @@ def test_a_second_load_of_a_session_waits_for_the_first_replay() -> None:
     assert talk.agent(result(2, {"second": 1}), chunk("s", "two")).asked == []
     step = talk.replay_ends(1)
     assert step.to_client == line(result(1, {}), chunk("s", "one"))
-    assert step.asked == [StartReplay(requested(2))]
+    assert [each for each in step.asked if isinstance(each, StartReplay)] == [StartReplay(requested(2))]
     talk.agent(chunk("s", "three"))
     assert talk.replay_ends(2).to_client == line(result(2, {"second": 1}), chunk("s", "two"), chunk("s", "three"))
     assert talk.replays_left == []
@@ -258,7 +258,8 @@ def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> Non
     assert talk.agent(result(2, {}), chunk("s", "two")).to_client == b""
     step = talk.replay_ends(1)
     assert step.to_client == line(result(1, {}), chunk("s", "one"))
-    assert step.asked == [StartReplay(requested(2), heard(chunk("s", "history"), late=True), compares=True)]
+    started = [each for each in step.asked if isinstance(each, StartReplay)]
+    assert started == [StartReplay(requested(2), heard(chunk("s", "history"), late=True), compares=True)]
     step = talk.replay_ends(2, rule=Rule.MORE)
     assert step.to_client == line(chunk("s", "history"), result(2, {}), chunk("s", "two"))
     assert talk.replays_left == []

@@ -423,8 +423,9 @@ def _done(effect: RelayEffect) -> str:
             flags = [word for word, is_set in _flags(effect) if is_set]
             rule = [effect.rule.name] if effect.rule is not None else []
             return f"start replay {effect.request} {' '.join([*flags, *rule])} [{told}]"
-        case ReadPast(request, _, told):
-            return f"read past {request} [{' '.join(_line(each) + ' late' * late for each, late in told)}]"
+        case ReadPast(request, _, told, since):
+            part = "past" if since is None else "since"
+            return f"read {part} {request} [{' '.join(_line(each) + ' late' * late for each, late in told)}]"
         case CloseTranscript(request) | StopReplay(request) | ReserveOutput(request) | FindSession(request):
             return f"{type(effect).__name__} {request}"
         case AddAlias(session, alias):
