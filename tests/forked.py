@@ -24,7 +24,7 @@ PRELOADED = (
     "acp_proxy.run.serve",
     "acp_proxy.run.replay_thread",
     "acp_proxy.run.store_requests",
-    "acp_proxy.run.idle_compression",
+    "acp_proxy.run.idle_work",
     "acp_proxy.run.start_sync",
     "acp_proxy.cli.app",
     "acp_proxy.tools.browse.command",

@@ -66,13 +66,17 @@ def store_of(given: str, *, make: bool = False, change: bool = False) -> Session
     configured = "" if given else _configured()
     given = given or configured
     root = root_of(given)
-    store = Sessions(root, make=make)
+    days = config_file.bin_days() if change else None
+    store = Sessions(root, make=make, bin_days=days)
     if configured and not store.is_made:
         raise NoStore(root, f"{config_file.place()} names it. acp-proxy run creates it with the first session.")
     if given and not store.is_made:
         raise NoStore(root)
     if change and store.only_read is not None:
         raise store.only_read
+    if change and store.is_made:
+        with suppress(OSError):  # whatever cannot be removed now must not keep the user from something else
+            store.empty_bin()
     store.show_progress = partial(advanced, "Rebuilding the index", MOMENT)
     return store
 

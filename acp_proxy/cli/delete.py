@@ -1,4 +1,4 @@
-"""``acp-proxy delete``: delete sessions, permanently or so that they can be restored."""
+"""``acp-proxy delete``: delete sessions, so that they can be restored, or permanently; ``acp-proxy restore``."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ from acp_proxy.cli.common import (
 )
 from acp_proxy.cli.pager import screen
 from acp_proxy.cli.wrapping import fitted
-from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadable
+from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadable, UsageError
 from acp_proxy.shell_quote import is_typable
 from acp_proxy.store.sessions import DeletedSession, ListedSession, Sessions, file_name, find_titled, kept_name, meant
 from acp_proxy.views import formatting, sanitize, session_lines
@@ -46,10 +46,10 @@ def restore(
     listing: Annotated[bool, typer.Option("--list", help="List the sessions that can be restored.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Restore soft-deleted sessions, or list them.
+    """Undo deletes, or list what can be restored.
 
-    The list begins with the latest delete. These delete softly: sessions delete --soft, sessions prune --soft, and an
-    editor's delete under run --delete-mode soft.
+    A session that you delete, here or in your editor, can be restored for 30 days (bin-days in config.toml). The list
+    begins with the latest delete.
 
     Example: acp-proxy restore last
     """
@@ -110,10 +110,13 @@ def _restored(store: Sessions, kept: DeletedSession) -> ListedSession:
 
 def _list(store: Sessions, kept: list[DeletedSession], as_json: bool) -> None:
     if as_json:
-        values = [session_lines.for_programs(row) | {"deletedAt": each.at} for each, row in _looked_at(store, kept)]
+        values = [
+            session_lines.for_programs(row) | {"deletedAt": each.at, "removedAt": each.until or None}
+            for each, row in _looked_at(store, kept)
+        ]
         typer.echo(sanitize.json_text(values, indent=2))
     elif not kept:
-        typer.echo("No session was deleted softly. To delete one softly: acp-proxy delete --soft SESSION", err=True)
+        typer.echo("No deleted session can be restored.", err=True)
     else:
         for text in _lines(store, kept):
             typer.echo(text)
@@ -153,28 +156,35 @@ def delete(
     ],
     store: StoreOption = "",
     agent: AgentOption = "",
-    soft: Annotated[bool, typer.Option("--soft", help="Let sessions restore bring it back.")] = False,
+    permanent: Annotated[
+        bool, typer.Option("--permanent", help="At once and for good, also what was deleted before.")
+    ] = False,
+    soft: Annotated[bool, typer.Option("--soft", help="As without --permanent.", hidden=True)] = False,
     yes: YesOption = False,
     force: Annotated[
         bool, typer.Option("--force", help="With --yes: delete sessions whose turn is running, too.")
     ] = False,
 ) -> None:
-    """Delete sessions permanently.
+    """Delete sessions. acp-proxy restore brings them back for 30 days.
 
-    This removes every word of a session from the store. The agent's own data stays. delete-mode in config.toml is for
-    deletes in an editor only. Give the id of a soft-deleted
-    session to delete it permanently. If the turn of a session is running, the question says so, and --yes needs
-    --force: the conversation continues, but the rest of that turn is not recorded.
+    bin-days in config.toml sets how many days; 0: every delete is permanent. After that, or at once with --permanent,
+    every word of the session is removed from the store. The agent's own data stays. If the turn of a session is
+    running, the question says so, and --yes needs --force: the conversation continues, but the rest of that turn is not
+    recorded.
 
     Example: acp-proxy delete last
     """
     with explained():
         opened = store_of(store, change=True)
-        meant = list(
-            {
-                (row.agent, row.name): row for each in sessions for row in _meant(opened, each, agent, soft, whole=yes)
-            }.values()
-        )
+        if soft and permanent:
+            raise UsageError("--permanent and --soft exclude each other. Give one of them.")
+        if soft and not opened.bin_days:
+            raise UsageError(
+                "bin-days is 0, so no deleted session can be restored. Leave out --soft, or change bin-days."
+            )
+        soft = not permanent and opened.bin_days > 0
+        found = [row for each in sessions for row in _meant(opened, each, agent, soft, whole=yes)]
+        meant = list({(row.agent, row.name): row for row in found}.values())
         running = [row for row in meant if isinstance(row, ListedSession) and row.is_running]
         if running and yes and not force:
             raise AcpProxyError(
@@ -190,9 +200,9 @@ def delete(
                 is_one = len(meant) == 1
                 what = "Its turn is running. The rest of it" if is_one else "Some are running. The rest of their turns"
                 typer.echo(f"{what} will not be recorded.", err=True)
-            agreed(
-                f"Delete {'it' if len(meant) == 1 else f'these {len(meant)}'}{' softly' if soft else ' permanently'}?"
-            )
+            them = "it" if len(meant) == 1 else f"these {len(meant)}"
+            how = f"? It can be restored for {formatting.days(opened.bin_days)}." if soft else " permanently?"
+            agreed(f"Delete {them}{how if len(meant) == 1 else how.replace('It can', 'They can')}")
         for row in meant:
             try:
                 opened.delete_listed(row, soft=soft) if isinstance(row, ListedSession) else opened.delete_permanently(
@@ -202,18 +212,22 @@ def delete(
                 typer.echo("The index cannot be written now. The next list removes the session from it.", err=True)
         names = restorable(opened.list_deleted(), meant) if soft else []
     back = command("restore", names, *same_store(context, store)) if names else None
-    typer.echo(
-        sanitize.line(f"Deleted. To bring {'it' if len(names) == 1 else 'them'} back: {back}") if back else "Deleted."
-    )
+    them = "it" if len(names) == 1 else "them"
+    within = f"To bring {them} back within {formatting.days(opened.bin_days)}: {back}"
+    typer.echo(sanitize.line(f"Deleted. {within}") if back else "Deleted permanently.")
 
 
 def _meant(
     store: Sessions, wanted: str, agent: str, soft: bool, *, whole: bool
 ) -> list[ListedSession | DeletedSession]:
     """One session, or the soft-deleted copies of one session. ``whole``: see ``chosen``. Raises NoSuchSession."""
-    if not soft and wanted != "last" and not store.find_named(wanted, agent):
+    if wanted != "last" and not store.find_named(wanted, agent):
         found = matching(store.list_deleted(), wanted, agent)
         if len({(each.agent, each.session) for each in found}) == 1:
+            if soft:
+                raise NoSuchSession(
+                    f"{wanted!r} is deleted already. To remove it for good: acp-proxy delete --permanent {wanted}"
+                )
             return list(found)
     return [chosen(store, wanted, agent, whole=whole)]
 

@@ -70,11 +70,12 @@ _METAVARS = {
     "redact": "off|keys|FILE",
     "registry": "URL|FILE",
     "grace": "SECONDS",
+    "bin-days": "DAYS",
 }
 
 COMMON = ("store", "agent-id", "no-record", "redact", "load", "handover", "recall")
 PANELS = {
-    "Requests": ("no-synthesize", "list", "also-list", "resume", "delete", "delete-mode", "unstable"),
+    "Requests": ("no-synthesize", "list", "also-list", "resume", "delete", "delete-mode", "bin-days", "unstable"),
     "Replay": ("replay", "replay-tool-limit", "record-size"),
     "Files and processes": ("fsync", "compress", "registry", "grace"),
 }

@@ -17,7 +17,7 @@ NAME = "config.toml"
 VARIABLE = "ACP_PROXY_CONFIG"
 """An environment variable with the path of another file."""
 _FLAG: tuple[str, ...] = ()
-_NUMBERS = ("grace", "replay-tool-limit")
+_NUMBERS = ("grace", "replay-tool-limit", "bin-days")
 _PATHS = ("store", "redact")
 _OF_ONE_AGENT = "agent-id"
 _MUST_HOLD = ("redact", "no-record")
@@ -88,6 +88,11 @@ def checked() -> dict[str, str]:
     if wrong:
         raise UsageError(*wrong)
     return values
+
+
+def bin_days() -> int:
+    """How many days a deleted session can be restored, by the environment or this user's file. Raises UsageError."""
+    return options.bin_days(options.given("bin-days", os.environ, checked()))
 
 
 def _value(key: str, value: object, folder: str) -> str:

@@ -44,8 +44,15 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
         "delete-mode",
         "ACP_PROXY_DELETE_MODE",
         ("hard", "soft"),
-        "hard",
-        "How to delete a transcript. soft: acp-proxy restore can bring it back.",
+        "soft",
+        "How to delete a transcript. soft: acp-proxy restore brings it back, for bin-days; hard: at once, for good.",
+    ),
+    (
+        "bin-days",
+        "ACP_PROXY_BIN_DAYS",
+        None,
+        "30",
+        "How many days acp-proxy restore can bring a deleted session back. 0: every delete is permanent.",
     ),
     (
         "resume",
@@ -144,6 +151,7 @@ _FALSE = ("", "0", "false", "f", "no", "n", "off")
 
 LEAST_RECORD = 1024
 """Bytes: the introduction and the end of a record take half of it."""
+MOST_BIN_DAYS = 36500
 RUN, CHAIN = "run", "chain"
 NOT_IN_CHAIN = ("grace", "registry")
 """Options of ``run`` that ``chain`` lacks, because it starts no agent."""
@@ -212,6 +220,12 @@ def parse(
     return values, words[at:]
 
 
+def given(name: str, environment: "Mapping[str, str]", file: "Mapping[str, str]") -> str:
+    """The value of an option that is not on the command line: its variable's, else the file's, else the default."""
+    variable, default = next((variable, default) for known, variable, _, default, _ in OPTIONS if known == name)
+    return environment.get(variable) or file.get(name, default)
+
+
 def checked(name: str, value: str) -> str:
     """The value of the option with this name. Raises UsageError."""
     choices = next(choices for known, _, choices, _, _ in OPTIONS if known == name)
@@ -236,6 +250,13 @@ def size(text: str) -> int:
     """Read the value of ``--replay-tool-limit``, in bytes. Raises UsageError."""
     if not (text.isascii() and text.isdigit()):
         raise UsageError(f"--replay-tool-limit takes a number of bytes, not {text!r}")
+    return int(text)
+
+
+def bin_days(text: str) -> int:
+    """Read the value of ``--bin-days``. Raises UsageError."""
+    if not (text.isascii() and text.isdigit() and int(text) <= MOST_BIN_DAYS):
+        raise UsageError(f"--bin-days takes a number of days, at most {MOST_BIN_DAYS}, not {text!r}")
     return int(text)
 
 
@@ -274,6 +295,7 @@ _READERS: "Mapping[str, Callable[[str], object]]" = {
     "grace": seconds,
     "replay-tool-limit": size,
     "record-size": record_size,
+    "bin-days": bin_days,
     "redact": patterns,
 }
 """Functions that check a value that is not one of a few. They raise UsageError."""

@@ -59,7 +59,7 @@ from acp_proxy.proxy.events import (
     SessionFound,
 )
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.run.idle_compression import IdleCompression
+from acp_proxy.run.idle_work import IdleWork
 from acp_proxy.run.output import Output, stderr
 from acp_proxy.run.pump import Pump
 from acp_proxy.run.store_requests import StoreRequests
@@ -101,11 +101,13 @@ class Relay:
         warn: Callable[[str], None],
         replay: ReplayOptions,
         idle_seconds: float | None = None,
+        compresses: bool = True,
     ) -> None:
         """``recorder``: None: nothing is recorded. ``from_client`` to ``to_agent``: descriptors. ``warn``: warns the
         user.
 
-        ``idle_seconds``: compress the store after this time without a line in either direction; None: never.
+        ``idle_seconds``: empty the bin, and with ``compresses`` compress the store, after this time without a line in
+        either direction; None: never.
         """
         self.notify: Callable[[], None] = lambda: None
         """Set once the agent has sent something, or a side has ended."""
@@ -124,9 +126,10 @@ class Relay:
         self._has_room = threading.Event()
         self._has_room.set()
         self._replays: dict[RequestId, Replay] = {}
-        self._idle: IdleCompression | None = None
+        self._idle: IdleWork | None = None
         if recorder is not None and idle_seconds is not None:
-            self._idle = IdleCompression(recorder.store.root, idle_seconds, lambda: bool(self._replays), warn)
+            root = recorder.store.root
+            self._idle = IdleWork(root, idle_seconds, lambda: bool(self._replays), warn, compresses=compresses)
 
     def start(self) -> None:
         """Start the pumps and the store's threads."""

@@ -104,7 +104,8 @@ def build(
         to_agent=to_agent,
         warn=say,
         replay=ReplayOptions(mode, options.size(given["replay-tool-limit"]), options.record_size(given["record-size"])),
-        idle_seconds=IDLE_SECONDS if given["compress"] == "daily" else None,
+        idle_seconds=IDLE_SECONDS,
+        compresses=given["compress"] == "daily",
     )
     return recorder, relay
 
@@ -151,7 +152,7 @@ def _make_recorder(
         given["fsync"],
         warn,
         basis.mask,
-        deletes_softly=given["delete-mode"] == "soft",
+        deletes_softly=given["delete-mode"] == "soft" and options.bin_days(given["bin-days"]) > 0,
         also=_read_also(given),
     )
 
@@ -168,10 +169,11 @@ def _open_store(given: dict[str, str]) -> Store | None:
     """
     root = Path(given["store"]).expanduser() if given["store"] else default_root()
     found: list[Store | StoreRefused] = []
+    days = options.bin_days(given["bin-days"])
 
     def open_it() -> None:
         try:
-            found.append(store := Store(root))
+            found.append(store := Store(root, bin_days=days))
         except StoreRefused as problem:
             found.append(problem)
             return
@@ -188,7 +190,7 @@ def _open_store(given: dict[str, str]) -> Store | None:
             return store
         case [StoreRefused(may_pass=True) as problem]:
             warn(f"nothing is recorded until this passes: {problem}")
-            return Store.open_later(root, problem)
+            return Store.open_later(root, problem, days)
         case [StoreRefused() as problem]:
             warn(f"nothing is recorded: {problem}")
         case _:

@@ -9,9 +9,10 @@ event says so, and the old one is overwritten.
 import errno
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
+from types import MappingProxyType
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import timestamps
@@ -23,14 +24,16 @@ from acp_proxy.transcript.file_names import compressed, file_name, is_kept, kept
 from acp_proxy.transcript.reader import Reading
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-_SURELY_UNUSED_SECONDS = 24 * 60 * 60.0
+_DAY = 24 * 60 * 60.0
+_SURELY_UNUSED_SECONDS = _DAY
 """Without file locks, a transcript written to within this time counts as in use."""
 
 
 def delete(
     layout: Layout, agent: str, session: str, *, soft: bool, is_unused: bool = False, is_here: bool = False
 ) -> None:
-    """Delete a session; it stays known as deleted. ``soft``: its transcript can be restored. Raises OSError.
+    """Delete a session; it stays known as deleted. ``soft``: its transcript can be restored, for the layout's
+    ``bin_days``. Raises OSError.
 
     ``is_unused``: the caller holds ``lock_unused``, so no other process has the transcript open. ``is_here``: other
     machines with the same history keep it.
@@ -40,12 +43,12 @@ def delete(
     with suppress(OSError):  # the mark only makes the index notice sooner
         layout.mark(agent, name)
     with lock_journal(layout, agent, deletes=True) as known:
-        at, more = _now(), journal.encode_about(_read_uid(layout.transcript(agent, name)), is_here=is_here)
+        at, more = now(), journal.encode_about(_read_uid(layout.transcript(agent, name)), is_here=is_here)
         if not soft:
             _append_deleted(layout, agent, session, at, more, is_unused=is_unused)
         elif session not in known.read_deleted():  # else its soft-deleted transcript stays as it is
             kept = _choose_deleted_name(layout, agent, name, at)
-            known.append(journal.DELETED, session, at, transcript=kept, **more)
+            known.append(journal.DELETED, session, at, transcript=kept, **more, **_until(layout, at))
         finish_delete(layout, agent, session)
 
 
@@ -132,7 +135,7 @@ def lift_delete(layout: Layout, agent: str, session: str) -> None:
     with known.lock():
         if session in known.read_deleted():
             finish_delete(layout, agent, session)  # a crash may have interrupted the delete
-            known.append(journal.LIFTED, session, _now())
+            known.append(journal.LIFTED, session, now())
 
 
 def delete_transcript(
@@ -158,14 +161,52 @@ def delete_transcript(
 def _delete_set_aside(layout: Layout, agent: str, session: str, name: str, *, soft: bool, is_here: bool) -> None:
     layout.mark(agent, name)
     with lock_journal(layout, agent, deletes=True):
-        to = _choose_deleted_name(layout, agent, name, _now()) if soft else ""
-        _move(layout, agent, Event(journal.TITLED, session, name, to=to, is_here=is_here))
+        at = now()
+        to, until = (_choose_deleted_name(layout, agent, name, at), _until(layout, at)) if soft else ("", {})
+        _move(layout, agent, Event(journal.TITLED, session, name, to=to, is_here=is_here), until)
 
 
 def delete_permanently(layout: Layout, agent: str, session: str, kept: str, *, is_here: bool = False) -> None:
     """Delete a soft-deleted transcript permanently. ``is_here``: as for ``delete``. Raises OSError."""
     with lock_journal(layout, agent, deletes=True):
         _move(layout, agent, Event(journal.TITLED, session, kept, to="", is_here=is_here))
+
+
+def _until(layout: Layout, at: str) -> dict[str, str]:
+    """The member of a soft delete at the time ``at`` that says when the transcript is removed."""
+    # Each delete says it for itself: then another setting, in another terminal or later, removes nothing early, and
+    # what an older version has soft-deleted is kept, as that version promised.
+    if layout.bin_days is None:
+        return {}
+    return {"until": timestamps.stamp((timestamps.seconds(at) or time.time()) + layout.bin_days * _DAY)}
+
+
+def list_expired(layout: Layout, agent: str, now: str) -> list[str]:
+    """The soft-deleted transcripts of an agent whose time is over. Raises OSError."""
+    names = layout.list_deleted_names(agent)
+    until = layout.journal(agent).read_state().kept_until if names else {}
+    return [name for name in names if name in until and until[name] <= now]
+
+
+def remove_expired(layout: Layout) -> int:
+    """Remove the soft-deleted transcripts whose time is over, unless somebody has them open. Returns how many.
+
+    Raises OSError.
+    """
+    count = 0
+    for agent in layout.list_agents():
+        for kept in list_expired(layout, agent, now()):
+            with layout.journal(agent).lock():
+                # Asked again under the lock: it may have been restored, and deleted anew under this name.
+                path = layout.deleted_transcript(agent, kept)
+                if kept not in list_expired(layout, agent, now()) or (session := read_session(path)) is None:
+                    continue
+                with lock_unused(path) as is_unused:
+                    if is_unused:
+                        # Other machines do so at their own time: one that restores it first has it.
+                        delete_permanently(layout, agent, session, kept, is_here=True)
+                        count += 1
+    return count
 
 
 def restore(layout: Layout, agent: str, session: str, kept: str) -> str:
@@ -198,16 +239,16 @@ def lock_journal(layout: Layout, agent: str, *, deletes: bool = False) -> Iterat
         yield known
 
 
-def _move(layout: Layout, agent: str, event: Event) -> str:
+def _move(layout: Layout, agent: str, event: Event, more: Mapping[str, str] = MappingProxyType({})) -> str:
     """Rename or remove a transcript as the event says. Returns its new name. Raises OSError.
 
-    On a full disk, it is removed without an event.
+    On a full disk, it is removed without an event. ``more``: other members of the event.
     """
     title: dict[str, str | bool | None] = {"title": None} if event.kind == journal.TITLED else {}
     title |= journal.encode_about(_read_uid(layout.either_transcript(agent, event.name)), is_here=event.is_here)
     with nullcontext() if event.to else _ignore_full_disk():
         layout.journal(agent).append(
-            event.kind, event.session, _now(), transcript=event.transcript, **title, to=event.to
+            event.kind, event.session, now(), transcript=event.transcript, **title, to=event.to, **more
         )
     return _finish_move(layout, agent, event)
 
@@ -275,6 +316,19 @@ def _read_uid(path: Path) -> str:
         finally:
             reading.close()
     return ""
+
+
+def read_session(path: Path) -> str | None:
+    """The id of a soft-deleted transcript's session; None if it cannot be read."""
+    try:
+        reading = Reading(path)
+    except (OSError, NewerFormat):
+        return None
+    try:
+        header = reading.header or reading.remade_header()
+        return header.session if header is not None else None
+    finally:
+        reading.close()
 
 
 def _exists(path: Path) -> bool:
@@ -380,14 +434,14 @@ def _append_title(
     layout: Layout, agent: str, session: str, name: str, title: str | None, *, by_agent: bool = False
 ) -> None:
     members: dict[str, str | bool | None] = {**_of(session, name), "title": title, **_by(by_agent)}
-    layout.journal(agent).append(journal.TITLED, session, _now(), **members)
+    layout.journal(agent).append(journal.TITLED, session, now(), **members)
 
 
 def _append_archived(
     layout: Layout, agent: str, session: str, name: str, is_archived: bool, *, by_agent: bool = False
 ) -> None:
     event = journal.ARCHIVED if is_archived else journal.UNARCHIVED
-    layout.journal(agent).append(event, session, _now(), **_of(session, name), **_by(by_agent))
+    layout.journal(agent).append(event, session, now(), **_of(session, name), **_by(by_agent))
 
 
 def _by(agent: bool) -> dict[str, str]:
@@ -405,5 +459,6 @@ def _move_to_deleted(layout: Layout, agent: str, name: str, kept: str) -> None:
     layout.move_backups(agent, name, kept)
 
 
-def _now() -> str:
+def now() -> str:
+    """The time of an event, and the one by which it is decided what is over."""
     return timestamps.stamp(time.time())

@@ -45,7 +45,8 @@ class Event(Struct, frozen=True):
     ``to``: the transcript is being renamed to this; empty: removed. This is complete at the old name's next title, even
     if that is None. ``is_here``: a delete that other machines with the same history do not follow.
     ``uid``: the transcript's; an id may be another session's by now. ``by_agent``: the agent has given the title, or
-    archived the session, itself. ``alias``: the agent's id of the session.
+    archived the session, itself. ``alias``: the agent's id of the session. ``until``: of a soft delete: when the
+    transcript is removed; None: never by itself.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Event(Struct, frozen=True):
     uid: str | None = None
     by_agent: bool = False
     alias: str | None = None
+    until: str | None = None
 
     @property
     def name(self) -> str:
@@ -95,6 +97,9 @@ class JournalState(Struct, frozen=True):
     time, so in what the agent sends, its word counts."""
     aliases: Mapping[str, str] = MappingProxyType({})
     """By an id that the agent gave when a session continued in a new one of it: that session."""
+    kept_until: Mapping[str, str] = MappingProxyType({})
+    """When soft-deleted transcripts are removed, by their names. Those without a time here are kept: their delete did
+    not say how long, as those of older versions."""
 
     def find_title(self, session: str) -> str | None:
         """The user's title of a session, if there is one."""
@@ -213,20 +218,24 @@ def _version(file: os.stat_result) -> tuple[int, int, int]:
 
 
 def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState:
-    deleted, titles, titled, moving, archived, aliases = (
+    deleted, titles, titled, moving, archived, aliases, kept_until = (
         dict(before.deleted),
         dict(before.titles),
         set(before.titled),
         dict(before.moving),
         dict(before.archived),
         dict(before.aliases),
+        dict(before.kept_until),
     )
     titled_by_agent, archived_by_agent = set(before.titled_by_agent), set(before.archived_by_agent)
     for event in events:
+        if event.until is not None and (kept := event.transcript if event.kind == DELETED else event.to):
+            kept_until[kept] = event.until
         if event.kind == RESTORED:
             deleted.pop(event.session, None)
         if event.to is not None:
             moving[event.name] = event  # the title follows when this is complete
+            kept_until.pop(event.name, None)
             archived.pop(event.name, None)
         elif event.kind == TITLED:
             moving.pop(event.name, None)
@@ -261,6 +270,7 @@ def _fold(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState
         frozenset(titled_by_agent.intersection(titles)),
         frozenset(archived_by_agent.intersection(archived)),
         aliases,
+        kept_until,
     )
 
 
@@ -305,4 +315,5 @@ def _decode_event(line: bytes) -> Event | None:
         acp.text(value, "uid"),
         acp.text(value, "by") == "agent",
         acp.text(value, "alias"),
+        acp.text(value, "until"),
     )

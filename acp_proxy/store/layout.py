@@ -97,6 +97,8 @@ class Layout:
         self.compressed = root / "compressed"
         self.is_only_read = False
         """Whether nothing can be written: the index and search tables are then built in memory."""
+        self.bin_days: int | None = None
+        """How long transcripts that are soft-deleted from now on are kept; None: until somebody removes them."""
         self._journals: dict[str, Journal] = {}
 
     @property

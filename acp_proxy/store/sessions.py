@@ -209,6 +209,11 @@ class Sessions(StoreBase):
 
     # --- soft-deleted sessions
 
+    @property
+    def bin_days(self) -> int:
+        """How many days what is soft-deleted now can be restored; 0: nothing can."""
+        return self.layout.bin_days or 0
+
     def list_deleted(self) -> list[DeletedSession]:
         """The soft-deleted sessions, last deleted first. Raises OSError."""
         return soft_deleted.list_deleted(self.layout)

@@ -9,7 +9,6 @@ import time
 from msgspec import Struct
 from msgspec.structs import replace
 
-from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import timestamps
 from acp_proxy.store import delete, open_session
 from acp_proxy.store.index import ListedSession
@@ -29,6 +28,7 @@ class DeletedSession(Struct, frozen=True):
 
     ``name``: its transcript's name while deleted. ``at``: when it was deleted. ``title``: the user's, if there is one.
     ``selector``: what selects it on a command line: the id for the last deleted one of an id, id and number for others.
+    ``until``: when it is removed; empty: never by itself.
     """
 
     agent: str
@@ -37,21 +37,25 @@ class DeletedSession(Struct, frozen=True):
     at: str
     title: str | None
     selector: str
+    until: str = ""
 
 
 def list_deleted(layout: Layout) -> list[DeletedSession]:
-    """All soft-deleted sessions, last deleted first. Those without a readable id are left out."""
-    found = []
+    """All soft-deleted sessions, last deleted first. Those without a readable id are left out, and those whose time is
+    over, even if nobody has removed them yet."""
+    found, now = [], delete.now()
     for agent in layout.list_agents():
         with contextlib.suppress(OSError):  # an unreadable journal matters only if there are names
             delete.complete_interrupted(layout, agent)
         names = layout.list_deleted_names(agent)
-        titles = layout.journal(agent).read_state().titles if names else {}
+        if not names:
+            continue
+        state, expired = layout.journal(agent).read_state(), delete.list_expired(layout, agent, now)
         for name in names:
-            session = _read_session(layout, agent, name)
+            session = delete.read_session(layout.deleted_transcript(agent, name)) if name not in expired else None
             if session is not None:
-                selector = session + aside(name)
-                found.append(DeletedSession(agent, name, session, kept_at(name), titles.get(name), selector))
+                selector, title, until = session + aside(name), state.titles.get(name), state.kept_until.get(name, "")
+                found.append(DeletedSession(agent, name, session, kept_at(name), title, selector, until))
     found.sort(key=lambda each: (each.at, each.name), reverse=True)
     latest = {(each.agent, each.session): each for each in reversed(found)}.values()
     return [replace(each, selector=each.session) if each in latest else each for each in found]
@@ -88,18 +92,6 @@ def restore(layout: Layout, kept: DeletedSession) -> ListedSession:
         finally:
             transcript.close()
     return replace(listed, name=name)
-
-
-def _read_session(layout: Layout, agent: str, name: str) -> str | None:
-    try:
-        reading = Reading(layout.deleted_transcript(agent, name))
-    except (OSError, NewerFormat):
-        return None
-    try:
-        header = reading.header or reading.remade_header()
-        return header.session if header is not None else None
-    finally:
-        reading.close()
 
 
 def summarize(reading: Reading) -> Summary:

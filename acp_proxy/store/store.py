@@ -98,25 +98,26 @@ if not TYPE_CHECKING:
 class StoreBase:
     """A store's directory, opened; base class of ``Store`` and ``Sessions``."""
 
-    def __init__(self, root: Path, *, make: bool = True) -> None:
+    def __init__(self, root: Path, *, make: bool = True, bin_days: int | None = None) -> None:
         """Open the store at ``root``; ``make``: create it if it is missing, and require that it is writable.
 
         Without ``make``, a missing store reads as empty and is not created, and one that cannot be written is opened
-        for reading. Raises StoreRefused.
+        for reading. ``bin_days``: how long what is soft-deleted from now on is kept; None: until somebody removes it.
+        Raises StoreRefused.
         """
-        self._begin(root, make=make)
+        self._begin(root, make=make, bin_days=bin_days)
         self.layout = self._check()
 
     @classmethod
-    def open_later(cls, root: Path, problem: StoreRefused) -> "Self":
+    def open_later(cls, root: Path, problem: StoreRefused, bin_days: int | None = None) -> "Self":
         """The store at ``root``, which cannot be opened now: each use tries again, and raises OSError until that
         succeeds. ``problem``: why not."""
         opened = cls.__new__(cls)
-        opened._begin(root, make=True)
+        opened._begin(root, make=True, bin_days=bin_days)
         opened.was_refused = problem
         return opened
 
-    def _begin(self, root: Path, *, make: bool) -> None:
+    def _begin(self, root: Path, *, make: bool, bin_days: int | None) -> None:
         self.root = private_files.reachable(root)
         self.show_progress: ShowProgress = lambda: contextlib.nullcontext(lambda done, total: None)
         self.was_refused: StoreRefused | None = None
@@ -124,10 +125,12 @@ class StoreBase:
         self.only_read: StoreRefused | None = None
         """Why the store cannot be written, or None."""
         self._makes, self.is_made = make, True
+        self._bin_days = bin_days
 
     def _check(self) -> Layout:
         """Check the directory, after creating what is missing. Raises StoreRefused."""
         layout = Layout(self.root)
+        layout.bin_days = self._bin_days
         self.is_made = self._makes or layout.is_made
         if self.is_made:
             private_files.make_root(self.root)
@@ -166,6 +169,12 @@ class StoreBase:
         no other agent can have used that folder. Raises OSError.
         """
         return agents.choose_folder(self.layout, given, told, command, may_run_others=may_run_others)
+
+    def empty_bin(self) -> None:
+        """Remove the soft-deleted sessions whose time is over, and everything derived from them. Raises OSError."""
+        if store_delete.remove_expired(self.layout):
+            with contextlib.suppress(Unreadable):  # they have no rows, but their rows' bytes may still be in the file
+                self.index.query(lambda index: index.clear_log())
 
     def read_state(self, agent: str) -> JournalState:
         """An agent's deleted and archived sessions, and the titles that users gave. Raises OSError."""

@@ -124,6 +124,10 @@ def from_home(path: str, home: str) -> str:
     return path
 
 
+def days(count: int) -> str:
+    return f"{count} day{'' if count == 1 else 's'}"
+
+
 # --- One line of Markdown as words, for titles and headings: without the marks of headings, bold, code and links.
 #
 # A Markdown parser would take more: it makes ``__init__.py`` and the glob ``a/**/b a/**/c`` bold. These stay.

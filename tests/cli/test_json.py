@@ -48,7 +48,7 @@ def test_a_session_has_the_same_keys_in_every_command(store: Store) -> None:
     assert set(listed) == SESSION
     assert {key: hit[key] for key in listed} == listed
     [deleted] = told(store, "restore")
-    assert set(deleted) == SESSION | {"deletedAt"}
+    assert set(deleted) == SESSION | {"deletedAt", "removedAt"}
     [restored] = told(store, "restore", "soft")
     assert {**restored, "transcript": ""} == {key: deleted[key] for key in restored} | {"transcript": ""}
     assert restored in told(store, "list")

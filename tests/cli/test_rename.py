@@ -70,7 +70,7 @@ def test_deleting_a_session_deletes_the_words_of_its_titles(store: Store) -> Non
         printed(store, "rename", "named", title)
     printed(store, "rename", "unnamed", "Other words")
     assert words_in(store, "First words")
-    printed(store, "delete", "named", "--yes")
+    printed(store, "delete", "named", "--permanent", "--yes")
     assert words_in(store, "First words") == words_in(store, "Second words") == []
     assert titles(store) == ["Other words"]
     assert printed(store, "verify") == "No damage found.\n"

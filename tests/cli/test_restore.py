@@ -5,13 +5,14 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from acp_proxy.store.store import Store
 from tests.cli.commands import printed, refused, run, titles, told, words_in
-from tests.stored import EPOCH, store_session
+from tests.stored import EPOCH, contents, store_session
 
 SECONDS = 60.0
 
@@ -27,15 +28,48 @@ def store(tmp_path: Path) -> Store:
 def test_several_sessions_are_deleted_after_one_question(store: Store) -> None:
     result = run(store, "delete", "abc-1", "abc-2", "abc-1", answer="n\n")
     assert result.exit_code == 1
-    assert "Delete these 2 permanently?" in result.stderr
+    assert "Delete these 2? They can be restored for 30 days. [y/N]" in result.stderr
     assert len(titles(store)) == 3
     assert run(store, "delete", "abc-1", "abc-2", answer="y\n").exit_code == 0
     assert titles(store) == ["the words of xyz"]
 
 
 def test_the_question_says_whether_the_delete_is_permanent(store: Store) -> None:
-    for words, said in (((), "Delete it permanently?"), (("--soft",), "Delete it softly?")):
+    soft, permanent = "Delete it? It can be restored for 30 days.", "Delete it permanently?"
+    for words, said in (((), soft), (("--soft",), soft), (("--permanent",), permanent)):
         assert said in run(store, "delete", "xyz", *words, answer="n\n").stderr
+    assert run(store, "delete", "xyz", "--soft", "--permanent").exit_code == 2
+
+
+def test_without_a_bin_every_delete_is_permanent(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACP_PROXY_BIN_DAYS", "0")
+    assert "Delete it permanently?" in run(store, "delete", "xyz", answer="n\n").stderr
+    assert printed(store, "delete", "xyz", "--yes").endswith("Deleted permanently.\n")
+    assert told(store, "restore") == []
+    for words in (("delete", "abc-1", "--soft"), ("prune", "--keep", "0", "--soft")):
+        assert "bin-days is 0" in run(store, *words, "--yes").stderr
+    assert len(titles(store)) == 2
+
+
+def test_a_deleted_session_is_removed_after_its_days(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, days in (("abc-1", "1"), ("abc-2", "3")):
+        monkeypatch.setenv("ACP_PROXY_BIN_DAYS", days)
+        printed(store, "delete", name, "--yes")
+    later = time.time() + 2 * 24 * 60 * 60
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert [row["sessionId"] for row in told(store, "restore")] == ["abc-2"]
+    assert run(store, "restore", "abc-1").exit_code == 1
+    assert not any(b"the words of abc-1" in data for _, data in contents(store.root))
+    printed(store, "restore", "abc-2")
+    assert sorted(titles(store)) == ["the words of abc-2", "the words of xyz"]
+
+
+def test_a_deleted_session_is_removed_from_the_bin_only_if_that_is_asked_for(store: Store) -> None:
+    printed(store, "delete", "xyz", "--yes")
+    assert "acp-proxy delete --permanent xyz" in run(store, "delete", "xyz", "--yes").stderr
+    assert [row["sessionId"] for row in told(store, "restore")] == ["xyz"]
+    printed(store, "delete", "xyz", "--permanent", "--yes")
+    assert told(store, "restore") == []
 
 
 def test_the_restore_command_names_exactly_the_session(store: Store) -> None:
@@ -46,7 +80,7 @@ def test_the_restore_command_names_exactly_the_session(store: Store) -> None:
     before = titles(store)
     for row in told(store, "list")[:2]:
         said = printed(store, "delete", row["transcript"], "--soft", "--yes")
-        words = shlex.split(said.partition("To bring it back: ")[2])
+        words = shlex.split(said.partition("within 30 days: ")[2])
         assert words[:2] == ["acp-proxy", "restore"]
         assert row["title"] not in titles(store)
         printed(store, *words[1:])
@@ -93,7 +127,9 @@ def test_an_empty_word_matches_no_softly_deleted_session(store: Store) -> None:
 def test_softly_deleted_sessions_are_listed_and_restored(store: Store) -> None:
     printed(store, "rename", "abc-1", "Mine")
     result = run(store, "delete", "abc-1", "xyz", "--soft", "--yes")
-    assert result.stdout.endswith(f"Deleted. To bring them back: acp-proxy restore abc-1 xyz --store {store.root}\n")
+    assert result.stdout.endswith(
+        f"Deleted. To bring them back within 30 days: acp-proxy restore abc-1 xyz --store {store.root}\n"
+    )
     assert titles(store) == ["the words of abc-2"]
     for words in ([], ["--list"], ["abc-1", "--list"]):
         second, first = printed(store, "restore", *words).splitlines()
@@ -110,7 +146,7 @@ def test_softly_deleted_sessions_are_listed_and_restored(store: Store) -> None:
     assert restored["sessionId"] == "xyz"
     assert sorted(titles(store)) == ["Mine", "the words of abc-2", "the words of xyz"]
     result = run(store, "restore")
-    assert (result.exit_code, result.stdout, "delete --soft" in result.stderr) == (0, "", True)
+    assert (result.exit_code, result.stdout, "can be restored" in result.stderr) == (0, "", True)
     assert told(store, "restore") == []
 
 
@@ -133,10 +169,10 @@ def test_a_softly_deleted_session_is_deleted_permanently_by_its_id(store: Store)
     printed(store, "delete", "abc-1", "abc-2", "--soft", "--yes")
     assert run(store, "delete", "abc-1", "--soft", "--yes").exit_code == 1
     assert run(store, "delete", "abc", "--yes").exit_code == 1
-    assert "words of mine" in run(store, "delete", "abc-1", answer="n\n").stderr
-    assert "the words of abc-2" in run(store, "delete", "abc-2", answer="n\n").stderr
+    assert "words of mine" in run(store, "delete", "abc-1", "--permanent", answer="n\n").stderr
+    assert "the words of abc-2" in run(store, "delete", "abc-2", "--permanent", answer="n\n").stderr
     assert len(told(store, "restore")) == 2
-    printed(store, "delete", "abc-1", "--yes")
+    printed(store, "delete", "abc-1", "--permanent", "--yes")
     assert words_in(store, "the words of abc-1") == words_in(store, "The words of mine") == []
     assert [row["sessionId"] for row in told(store, "restore")] == ["abc-2"]
     assert run(store, "delete", "abc-1", "--yes").exit_code == 1

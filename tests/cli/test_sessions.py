@@ -158,7 +158,7 @@ def test_a_deleted_session_is_not_listed_and_known_as_deleted(store: Store) -> N
     path = store_session(store, "s", ("Mend it", []))
     kept = store_session(store, "kept", ("Keep it", []))
     assert ids(store) == ["s", "kept"] or ids(store) == ["kept", "s"]
-    printed(store, "delete", "s", "--yes")
+    printed(store, "delete", "s", "--permanent", "--yes")
     assert ids(store) == ["kept"]
     assert store.read_deleted(path.parent.name) == {"s"}
     assert (path.exists(), kept.exists()) == (False, True)
@@ -270,7 +270,7 @@ def test_control_sequences_of_deleted_sessions_are_not_printed(store: Store) -> 
     printed(store, "rename", "last", f"Mend{STEERING}it")
     assert "Mend" in printed(store, "delete", "last", "--soft", "--yes")
     listed, told = printed(store, "restore"), printed(store, "restore", "--json")
-    asked = run(store, "delete", "id1", answer="n\n")
+    asked = run(store, "delete", "id1", "--permanent", answer="n\n")
     restored = run(store, "restore", "last").stderr
     for text in (listed, told, asked.stderr, restored):
         assert "Mend" in text

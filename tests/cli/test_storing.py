@@ -43,7 +43,7 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "restore"): (
         0,
         "",
-        "No session was deleted softly. To delete one softly: acp-proxy delete --soft SESSION\n",
+        "No deleted session can be restored.\n",
     ),
     ("sessions", "restore", "last"): (
         1,

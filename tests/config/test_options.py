@@ -19,7 +19,8 @@ DEFAULTS = {
     "list": "auto",
     "load": "auto",
     "delete": "auto",
-    "delete-mode": "hard",
+    "delete-mode": "soft",
+    "bin-days": "30",
     "resume": "auto",
     "handover": "auto",
     "recall": "",
@@ -42,7 +43,8 @@ SOMETHING_ELSE = {
     "list": "agent",
     "load": "store",
     "delete": "agent",
-    "delete-mode": "soft",
+    "delete-mode": "hard",
+    "bin-days": "0",
     "resume": "store",
     "handover": "always",
     "recall": "1",
@@ -245,8 +247,8 @@ def test_unusable_patterns_are_a_usage_error(tmp_path: Path, content: bytes | No
 
 
 def test_chain_takes_the_options_of_run_and_no_command() -> None:
-    given, command = options.parse(["--delete-mode", "soft"], {"ACP_PROXY_LIST": "store"}, None, options.CHAIN)
-    assert changed(given) == {"delete-mode": "soft", "list": "store"}
+    given, command = options.parse(["--delete-mode", "hard"], {"ACP_PROXY_LIST": "store"}, None, options.CHAIN)
+    assert changed(given) == {"delete-mode": "hard", "list": "store"}
     assert command == []
 
 

@@ -11,7 +11,7 @@ from tests.client import RequestFailed
 from tests.end_to_end.proxied import ASK, NOT_FOUND, Editor, Permission, Proxied, entries, say, texts
 from tests.stored import contents
 
-SOFT = ("--delete-mode", "soft")
+SOFT, HARD = ("--delete-mode", "soft"), ("--delete-mode", "hard")
 LISTS = ("--capabilities", "list,load")
 
 
@@ -108,7 +108,7 @@ def test_a_delete_by_the_editor_removes_the_words_of_the_title(proxied: Proxied)
     session = proxied.recorded("mend it")
     sessions(proxied, "rename", session, "A secret title")
     assert words_in(proxied, "A secret title")
-    with proxied.started() as editor:
+    with proxied.started(options=HARD) as editor:
         editor.request("session/delete", {"sessionId": session})
         assert editor.sessions() == []
     assert words_in(proxied, "A secret title") == []
@@ -116,6 +116,19 @@ def test_a_delete_by_the_editor_removes_the_words_of_the_title(proxied: Proxied)
 
 
 # Soft deletes.
+
+
+def test_a_delete_by_the_editor_can_be_undone_unless_the_user_has_no_bin(proxied: Proxied) -> None:
+    for options, is_kept in (((), True), (("--bin-days", "0"), False)):
+        session = proxied.recorded("mend it")
+        with proxied.started(options=options) as editor:
+            editor.request("session/delete", {"sessionId": session})
+        [kept] = json.loads(sessions(proxied, "restore", "--json")) or [None]
+        assert (kept is not None) == is_kept
+        if kept is not None:
+            assert kept["removedAt"][:10] > kept["deletedAt"][:10]
+            sessions(proxied, "restore", session)
+            sessions(proxied, "delete", session, "--permanent", "--yes")
 
 
 def test_a_softly_deleted_session_is_deleted_for_the_editor_until_its_restore(proxied: Proxied) -> None:
@@ -183,7 +196,7 @@ def test_a_hard_delete_removes_a_softly_deleted_session(proxied: Proxied) -> Non
     sessions(proxied, "rename", session, "A secret title")
     sessions(proxied, "delete", session, "--soft", "--yes")
     assert words_in(proxied, "secret")
-    with proxied.started() as editor:
+    with proxied.started(options=HARD) as editor:
         assert editor.request("session/delete", {"sessionId": session}) == {}
         assert editor.sessions() == []
     assert words_in(proxied, "secret") == []

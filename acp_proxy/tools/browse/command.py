@@ -31,7 +31,8 @@ def _show(
     from acp_proxy.tools.browse.store_worker import Library
     from acp_proxy.tools.browse.terminal import BrowseTerminal
 
-    with BrowseTerminal(Library(store.root, agent, cwd), Browsing(first, archived=archived)) as shown:
+    library = Library(store.root, agent, cwd)
+    with BrowseTerminal(library, Browsing(first, archived=archived, bin_days=library.bin_days)) as shown:
         while (row := shown.run()) is not None:
             shown.read(partial(_read, store, row))
 
@@ -54,7 +55,7 @@ def browse(
     """Find, read and tidy up sessions in a full screen.
 
     Type to filter: first by titles and directories, then by the words said. Keys: the arrows and Page Up and Page Down
-    select, Enter reads the conversation. Ctrl-R renames, Ctrl-A archives, Ctrl-D deletes (it asks how), Ctrl-E exports
+    select, Enter reads the conversation. Ctrl-R renames, Ctrl-A archives, Ctrl-D deletes (it asks), Ctrl-E exports
     to a file, and Ctrl-Y copies the id. Ctrl-T switches to the archived sessions and back. Ctrl-U empties the filter.
     Esc empties it too, or quits. F1 explains the keys.
 

@@ -19,6 +19,7 @@ _BOLD, _QUIET, _SELECTED, _END = "\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m"
 _AROUND = 3  # the filter, the line between list and preview, the last line
 _WHEN = 8  # Nov 2025
 _LEAST_TITLE = 30
+_LEAST_TITLE_ASKED = 20
 _GAP = "  "
 _MOST_DIRECTORY = 30
 _KEYS = (
@@ -49,9 +50,9 @@ _HELP = (
     ("Esc", "empty the filter, or quit"),
     ("Ctrl-C", "quit"),
 )
-_LONGEST_ANSWER = 4  # columns of the answer to a yes-or-no question
-_DELETE = " Delete it permanently? [y/N, s: softly] "
-_DELETE_BRIEFLY = " Delete? [y/N, s: softly] "
+_DELETE = " Delete? [y: {} to restore it, p: permanently, n] "
+_DELETE_BRIEFLY = " Delete? [y/n, p: permanently] "
+_DELETE_FOR_GOOD = " Delete it permanently? [y/n] "
 _ASKED: dict[Question, str] = {"rename": "New title (empty: the agent's): ", "export": "Export to: ", "delete": ""}
 
 
@@ -142,11 +143,12 @@ def _between(state: Browsing, look: FrameLook) -> str:
 def _last(state: Browsing, look: FrameLook) -> str:
     room = look.width - 1
     if state.asked == "delete" and state.chosen is not None:
-        ending = _DELETE if room >= len(_DELETE) + _LEAST_TITLE else _DELETE_BRIEFLY
-        answer = _tail(_plain(state.answer, look), _LONGEST_ANSWER)
-        wide = max(room - len(ending) - _LONGEST_ANSWER - 2, 0)
+        ending = _DELETE.format(formatting.days(state.bin_days)) if state.bin_days else _DELETE_FOR_GOOD
+        if state.bin_days and room < len(ending) + _LEAST_TITLE_ASKED:
+            ending = _DELETE_BRIEFLY
+        wide = max(room - len(ending) - 2, 0)
         title = _cut(_plain(state.chosen.title or state.chosen.selector, look), wide)
-        return f'{_BOLD}"{title}"{ending}{_END}{answer}{_SELECTED} {_END}'
+        return f'{_BOLD}"{title}"{ending}{_END}{_SELECTED} {_END}'
     if state.asked is not None:
         label = _ASKED[state.asked]
         return f"{_BOLD}{label}{_END}{_tail(_plain(state.answer, look), room - len(label))}{_SELECTED} {_END}"

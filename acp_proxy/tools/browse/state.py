@@ -43,6 +43,7 @@ class Browsing:
     follow unless ``is_all_said``.
     ``at``: the selected row of ``shown``; ``top``: the first visible one.
     ``asked``: the question on the last line; ``answer``: what was typed in reply. ``has_help``: the keys are explained.
+    ``bin_days``: how long a delete can be undone; 0: it is permanent.
     """
 
     rows: tuple[ListedSession, ...] = ()
@@ -58,6 +59,7 @@ class Browsing:
     answer: str = ""
     message: str = ""
     has_help: bool = False
+    bin_days: int = 0
 
     @cached_property
     def shown(self) -> tuple[ListedSession, ...]:
@@ -146,7 +148,7 @@ def press(
 
 
 RUNS = "Its turn is running, so it was not deleted. Wait until it ends, or use: acp-proxy delete"
-NOT_DELETED = "Not deleted. To delete it, answer y, or s if you may want it back, and press Enter."
+NOT_DELETED = "Not deleted."
 NO_NAME = "Not exported: the file needs a name. Press ^E again, and type one."
 _STEPS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -1, "pagedown": 1}
 
@@ -175,16 +177,19 @@ def _answered(state: Browsing, pressed: str) -> tuple[Browsing, Deed | None]:
     closed = replace(state, asked=None, answer="")
     if asked is None or row is None or pressed in ("escape", "c-c"):
         return closed, None
+    if asked == "delete":  # one key is enough: what it does can be undone, or has a key of its own
+        match pressed.lower():
+            case "y":
+                return closed, Deed("delete", row, is_soft=state.bin_days > 0)
+            case "p" if state.bin_days:
+                return closed, Deed("delete", row)
+            case "n" | "enter":
+                return closed, None
+        return replace(closed, message=NOT_DELETED), None
     if pressed != "enter":
         return replace(state, answer=edited(state.answer, pressed)), None
     answer = state.answer.strip()
     match asked:
-        case "delete" if answer.lower() in ("y", "yes"):
-            return closed, Deed("delete", row)
-        case "delete" if answer.lower() in ("s", "soft"):
-            return closed, Deed("delete", row, is_soft=True)
-        case "delete":
-            return replace(closed, message="" if answer.lower() in ("", "n", "no") else NOT_DELETED), None
         case "export" if not answer:
             return replace(closed, message=NO_NAME), None
     return closed, Deed(asked, row, answer)

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from acp_proxy.cli.common import is_usual
 from acp_proxy.cli.pager import screen
+from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError, AlreadyThere, NoSuchSession, Unreadable, UsageError
 from acp_proxy.store.sessions import ListedSession, Sessions
 from acp_proxy.tools.browse.state import RUNS, Deed, SaidIn, key
 from acp_proxy.tools.search.search import search_store
+from acp_proxy.views import formatting
 
 _FIRST_FOUND = 100  # sessions: more than a screen
 
@@ -22,7 +24,8 @@ class Library:
         self._root = root
         self._agent = agent
         self._cwd = cwd
-        self._store = Sessions(root, make=False)
+        self.bin_days = config_file.bin_days()
+        self._store = Sessions(root, make=False, bin_days=self.bin_days)
 
     def again(self) -> "Library":
         """Another one, for another thread."""
@@ -123,13 +126,13 @@ class Library:
         except Unreadable:
             return "Deleted. The index cannot be written now. The next list removes the session from it."
         if not soft:
-            return "Deleted."
+            return "Deleted permanently."
         from acp_proxy.cli.common import command
         from acp_proxy.cli.delete import restorable
 
         options = [] if is_usual(self._root) else ["--store", str(self._root)]
         back = command("restore", restorable(self._store.list_deleted(), [row]), *options)
-        return f"Deleted. To bring it back: {back}"
+        return f"Deleted. To bring it back within {formatting.days(self.bin_days)}: {back}"
 
 
 def _exported(store: Sessions, row: ListedSession, text: str) -> str:

@@ -162,7 +162,7 @@ class BrowseTerminal:
             case "read":
                 event.app.exit(result=deed.row)
             case "switch":
-                self._state = Browsing(archived=not self._state.archived)
+                self._state = Browsing(archived=not self._state.archived, bin_days=self._state.bin_days)
                 self._list()
             case "copy":
                 assert deed.row is not None

@@ -36,9 +36,9 @@ def prune(
     ] = None,
     deleted: Annotated[
         bool,
-        typer.Option("--deleted", help="Only soft-deleted sessions, by the time of the delete. Without a limit: all."),
+        typer.Option("--deleted", help="Only deleted sessions, by the time of the delete. Without a limit: all."),
     ] = False,
-    soft: Annotated[bool, typer.Option("--soft", help="Let sessions restore bring them back.")] = False,
+    soft: Annotated[bool, typer.Option("--soft", help="Let acp-proxy restore bring them back, for bin-days.")] = False,
     everywhere: Annotated[
         bool, typer.Option("--everywhere", help="With acp-proxy sync, delete them on all machines, not only here.")
     ] = False,
@@ -62,6 +62,10 @@ def prune(
         if as_json and not (dry_run or yes):
             raise UsageError("--json cannot ask. Add --dry-run or --yes.")
         opened = store_of(store, change=not dry_run)
+        if soft and not dry_run and not opened.bin_days:
+            raise UsageError(
+                "bin-days is 0, so no deleted session can be restored. Leave out --soft, or change bin-days."
+            )
         if everywhere and not _is_synchronized(opened):
             typer.echo("This store is not synchronized: --everywhere changes nothing.", err=True)
         candidates = find_candidates(opened, deleted=deleted)
@@ -76,7 +80,8 @@ def prune(
             _show(opened, chosen[:_SHOWN], err=True)
             more = f" ({len(chosen) - _SHOWN} of them not shown)" if len(chosen) > _SHOWN else ""
             these = "this" if len(chosen) == 1 else "these"
-            agreed(f"Delete {these} {_format_total(chosen)}{more}{' softly' if soft else ' permanently'}?")
+            how = f"? Restorable for {formatting.days(opened.bin_days)}." if soft else " permanently?"
+            agreed(f"Delete {these} {_format_total(chosen)}{more}{how}")
         trouble = _prune_all(opened, chosen, soft=soft, is_here=not everywhere)
     _report(chosen, trouble, as_json, dry_run=False)
     if soft and not as_json:

@@ -303,6 +303,13 @@ def _label(desk: Desk, tree: Tree) -> None:
     """Set the titles that count, and what is archived or soft-deleted."""
     labels = desk.kept.labels(tree.uid)
     for line in desk.kept.lines(tree.uid):
+        if (
+            line.is_pruned and line.is_hidden
+        ):  # it was soft-deleted, and then removed here; but is it restored elsewhere?
+            of_hidden = labels.get(HIDDEN, {})
+            anchor = tree.nearest(line.tip, of_hidden)
+            if anchor is not None and not of_hidden[anchor].value:
+                line = desk.kept.put_line(replace(line, is_pruned=False, is_hidden=False))
         if line.trouble or line.is_pruned:
             continue
         for field, of_field in labels.items():

@@ -11,6 +11,9 @@ from acp_proxy.tools.sync.interfaces import Move, SeenFile
 from acp_proxy.tools.sync.records import ARCHIVED, HIDDEN, TITLE
 from acp_proxy.tools.sync.state_db import Shown
 
+_BURY_DAYS = 60
+"""Since a soft delete, until its words are removed from the shared place: twice as long as it can be undone, because a
+machine that undid it in time may have been offline since."""
 Labels = tuple[Mapping[str, str], frozenset[str]]
 """The user's titles by name, and the names that are archived."""
 
@@ -18,6 +21,7 @@ Labels = tuple[Mapping[str, str], frozenset[str]]
 def gather(desk: Desk) -> None:
     """Bring what is remembered up to date with the files. Raises OSError."""
     deletes(desk)
+    _bury_expired(desk)
     _files(desk)
     told: dict[str, Labels] = {}
     for line in desk.kept.lines():
@@ -25,6 +29,18 @@ def gather(desk: Desk) -> None:
             if line.agent not in told:
                 told[line.agent] = desk.sessions.labels(line.agent)
             labels(desk, line, told[line.agent])
+
+
+def _bury_expired(desk: Desk) -> None:
+    """Delete for good, everywhere, what was soft-deleted on this machine and removed here long ago."""
+    latest = (desk.now() - _BURY_DAYS * 24 * 60 * 60) * 1000
+    for line in desk.kept.lines():
+        if line.is_pruned and line.is_hidden:
+            known = desk.kept.labels(line.tree).get(HIDDEN, {})
+            anchor = desk.kept.tree(line.tree).nearest(line.tip, known)
+            label = known[anchor] if anchor is not None else None
+            if label is not None and label.value is True and label.by == desk.machine and label.stamp <= latest:
+                desk.bury(line)
 
 
 def labels(desk: Desk, line: Shown, told: Labels | None = None) -> None:
@@ -83,6 +99,9 @@ def _meant(desk: Desk, agent: str, move: Move) -> list[Shown]:
 
 def _moved(desk: Desk, line: Shown, move: Move) -> None:
     if move.is_here:
+        if desk.sessions.is_hidden(move.name) and not line.is_hidden:  # soft-deleted and removed since the last round
+            desk.label(desk.kept.tree(line.tree), line, HIDDEN, True)
+            line = replace(line, is_hidden=True)
         desk.kept.put_line(replace(line, name="", is_pruned=True, has_news=False))
     elif move.to:
         desk.kept.put_line(replace(line, name=move.to, stamp="", has_news=True))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.run.start_sync import FOLDER, LOCK, SETTINGS, forget_trouble, read_trouble, write_trouble
 from acp_proxy.tools.sync import records
@@ -166,7 +167,7 @@ class JoinedStore:
             kept.set(history=logs.history)
             begun()
             os.utime(self._folder / LOCK)
-            desk = Desk(logs, Shared(self._root), kept, time.time, new_uid)
+            desk = Desk(logs, Shared(self._root, bin_days=config_file.bin_days()), kept, time.time, new_uid)
             desk.home = os.path.expanduser("~")
             desk.localized = lambda header, home: localized(header, home, settings)
             desk.shares = lambda agent, header: is_shared(agent, header, settings)

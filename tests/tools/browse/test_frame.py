@@ -73,7 +73,11 @@ def test_no_text_of_a_session_controls_the_terminal() -> None:
         (Browsing((ROW,), archived=True), "^A unarchive"),
         (Browsing((ROW,), message="Renamed."), "Renamed."),
         (Browsing((structs.replace(ROW, is_running=True),)), "running"),
-        (Browsing((ROW,), asked="delete"), '"Fix the login" Delete it permanently? [y/N, s: softly]'),
+        (Browsing((ROW,), asked="delete"), '"Fix the login" Delete it permanently? [y/n]'),
+        (
+            Browsing((ROW,), asked="delete", bin_days=30),
+            '" Delete? [y: 30 days to restore it, p: permanently, n]',
+        ),
         (Browsing((ROW,), typed="said", searched="said", said=(SaidIn(ROW, "turn 2: said"),)), "turn 2: said"),
     ],
 )
@@ -115,5 +119,7 @@ def test_a_long_message_is_wrapped_and_ends_with_what_to_do() -> None:
 
 
 def test_the_answer_to_a_question_is_shown() -> None:
-    asked = Browsing((ROW,), asked="delete", answer="y")
-    assert shown(asked)[-1] == '"Fix the login" Delete it permanently? [y/N, s: softly] y '
+    asked = Browsing((ROW,), asked="rename", answer="Mine")
+    assert shown(asked)[-1] == "New title (empty: the agent's): Mine "
+    asked = Browsing((ROW,), asked="delete", bin_days=30)
+    assert shown(asked, replace(LOOK, width=50))[-1] == '"Fix the login" Delete? [y/n, p: permanently]  '

@@ -15,7 +15,7 @@ def row(name: str, title: str | None = None, cwd: str = "/project", running: boo
 
 
 LOGIN, INDEX, DEPLOY = row("1", "Mend the login"), row("2", "Rebuild the index"), row("3", "Deploy", "/srv/login")
-STATE = Browsing((LOGIN, INDEX, DEPLOY), is_complete=True)
+STATE = Browsing((LOGIN, INDEX, DEPLOY), is_complete=True, bin_days=30)
 MANY = Browsing(tuple(row(str(number)) for number in range(30)), is_complete=True)
 
 
@@ -117,16 +117,14 @@ def test_a_late_result_of_an_earlier_filter_is_dropped() -> None:
         (("c-e", "enter"), Deed("export", LOGIN, "1.md")),
         (("c-e", "c-u", "enter"), None),
         (("c-d",), None),
-        (("c-d", "y"), None),
-        (("c-d", "y", "enter"), Deed("delete", LOGIN)),
-        (("c-d", "Y", "enter"), Deed("delete", LOGIN)),
-        (("c-d", "yes", "enter"), Deed("delete", LOGIN)),
-        (("c-d", "s", "enter"), Deed("delete", LOGIN, is_soft=True)),
-        (("c-d", "y", "backspace", "enter"), None),
-        (("c-d", "n", "enter"), None),
+        (("c-d", "y"), Deed("delete", LOGIN, is_soft=True)),
+        (("c-d", "Y"), Deed("delete", LOGIN, is_soft=True)),
+        (("c-d", "p"), Deed("delete", LOGIN)),
+        (("c-d", "n"), None),
         (("c-d", "enter"), None),
-        (("c-d", "maybe", "enter"), None),
-        (("c-d", "y", "escape"), None),
+        (("c-d", "yes, please"), None),
+        (("c-d", "backspace"), None),
+        (("c-d", "escape"), None),
     ],
 )
 def test_keys_on_a_session(keys: tuple[str, ...], deed: Deed | None) -> None:
@@ -144,9 +142,15 @@ def test_a_running_session_is_not_deleted() -> None:
     assert after(Browsing((row("1", running=True),)), "c-d").message == browse_state.RUNS
 
 
+def test_without_a_bin_a_delete_is_permanent() -> None:
+    state = replace(STATE, bin_days=0)
+    assert pressed(state, "c-d", "y")[1] == Deed("delete", LOGIN)
+    assert pressed(state, "c-d", "p")[1] is None
+
+
 def test_a_delete_or_an_export_that_is_not_done_says_why() -> None:
-    assert after(STATE, "c-d", "maybe", "enter").message == browse_state.NOT_DELETED
-    assert after(STATE, "c-d", "n", "enter") == after(STATE, "c-d", "enter") == STATE
+    assert after(STATE, "c-d", "maybe").message == browse_state.NOT_DELETED
+    assert after(STATE, "c-d", "n") == after(STATE, "c-d", "enter") == STATE
     assert after(STATE, "c-e", "c-u", " ", "enter").message == browse_state.NO_NAME
 
 

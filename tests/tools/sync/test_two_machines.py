@@ -1,5 +1,6 @@
 """Two stores with a real place between them, sealed."""
 
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -173,6 +174,66 @@ def test_a_soft_delete_and_its_restore_follow(homes: tuple[Home, Home]) -> None:
     two.sync()
     one.sync()
     assert one.prompts() == two.prompts() == {"A": ["A"]}
+
+
+DAY = 24 * 60 * 60
+
+
+def _delete_softly(home: Home) -> None:
+    home.store.layout.bin_days = 30
+    [row] = home.store.list_newest()
+    home.store.delete_listed(row, soft=True)
+
+
+def _let_pass(days: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    later = time.time() + days * DAY
+    monkeypatch.setattr(time, "time", lambda: later)
+
+
+def test_what_is_removed_here_after_its_time_comes_back_if_it_was_restored_elsewhere(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = homes
+    store_session(one.store, "a", ("A", []))
+    for home in homes:
+        home.sync()
+    _delete_softly(one)
+    for home in homes:
+        home.sync()
+    [kept] = two.store.list_deleted()
+    two.store.restore(kept)
+    _let_pass(31, monkeypatch)
+    one.store.empty_bin()
+    assert one.store.layout.list_deleted_names(AGENT) == []
+    for home in (one, two, one):
+        home.sync()
+    assert one.prompts() == two.prompts() == {"A": ["A"]}
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_the_words_of_a_soft_delete_leave_the_shared_place_in_the_end(
+    homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    """``before``: the delete is published before the session is removed here."""
+    one, two = homes
+    store_session(one.store, "a", ("A", []))
+    for home in homes:
+        home.sync()
+    _delete_softly(one)
+    if before:
+        one.sync()
+    _let_pass(31, monkeypatch)
+    one.store.empty_bin()
+    one.sync()
+    two.sync()
+    assert two.prompts() == {}
+    assert b"session/prompt" in _opened(one)
+    assert len(two.store.list_deleted()) == 1
+    _let_pass(61, monkeypatch)
+    one.sync()
+    two.sync()
+    assert two.store.layout.list_deleted_names(AGENT) == []
+    assert b"session/prompt" not in _opened(one)
 
 
 def test_a_session_that_was_soft_deleted_before_leaves_only_when_it_is_restored(homes: tuple[Home, Home]) -> None:

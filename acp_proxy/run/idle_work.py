@@ -1,13 +1,15 @@
-"""Compresses large transcripts that nobody uses, once a day while nothing is relayed.
+"""While nothing is relayed: removes deleted sessions whose time in the bin is over, and once a day compresses large
+transcripts that nobody uses.
 
 Runs on a thread that sleeps, and checks between chunks of work whether it may continue. Failures are ignored: whatever
-needs the store will report them, and the next day compressing is tried again.
+needs the store will report them, and it is tried again.
 """
 
 import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,11 +23,17 @@ _NICENESS = 10
 """Lower priority, but not the lowest: a thread that never ran could never release the interpreter's lock."""
 
 
-class IdleCompression:
+class IdleWork:
     """The thread. ``is_idle``: nothing was relayed since it last looked; whoever relays something clears it."""
 
     def __init__(
-        self, root: Path, idle_seconds: float, is_replaying: Callable[[], bool], warn: Callable[[str], None]
+        self,
+        root: Path,
+        idle_seconds: float,
+        is_replaying: Callable[[], bool],
+        warn: Callable[[str], None],
+        *,
+        compresses: bool = True,
     ) -> None:
         """``idle_seconds``: how long nothing must be relayed, with no replay at the end of that time."""
         self.is_idle = False
@@ -33,6 +41,7 @@ class IdleCompression:
         self._idle_seconds = idle_seconds
         self._is_replaying = is_replaying
         self._warn = warn
+        self._compresses = compresses
         self._has_ended = threading.Event()
 
     def start(self) -> None:
@@ -50,9 +59,17 @@ class IdleCompression:
                 self.is_idle = True
             elif not self._is_replaying():
                 try:
-                    compress(self._root, lambda: self.is_idle and not self._has_ended.is_set())
+                    empty_bin(self._root)
+                    if self._compresses:
+                        compress(self._root, lambda: self.is_idle and not self._has_ended.is_set())
                 except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug here
                     self._warn(f"internal error while idle: {type(bug).__name__}: {bug}")
+
+
+def empty_bin(root: Path) -> None:
+    """Remove the soft-deleted sessions of the store at ``root`` whose time is over."""
+    with suppress(OSError, AcpProxyError):
+        Store(root, make=False).empty_bin()
 
 
 def compress(root: Path, go_on: Callable[[], bool]) -> None:

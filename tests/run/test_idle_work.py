@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.run import idle_compression
-from acp_proxy.run.idle_compression import IdleCompression, compress
+from acp_proxy.run import idle_work
+from acp_proxy.run.idle_work import IdleWork, compress
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.file_names import compressed, unfinished
 from tests.client import until
@@ -19,13 +19,13 @@ from tests.run.sides import SECONDS, Talk, chunk
 from tests.store.cold import AGENT, age, content, kept
 from tests.stored import Both
 
-NICE = idle_compression._NICENESS
+NICE = idle_work._NICENESS
 
 
 @pytest.fixture(autouse=True)
 def as_quick_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread with a low priority may have to wait longer than a test does."""
-    monkeypatch.setattr(idle_compression, "_NICENESS", 0)
+    monkeypatch.setattr(idle_work, "_NICENESS", 0)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_interrupted_compression_is_done_in_the_next_idle_minutes(store: Both, c
 def test_the_compressing_thread_lowers_its_priority_and_never_raises_it(
     store: Both, monkeypatch: pytest.MonkeyPatch, before: int, then: int
 ) -> None:
-    monkeypatch.setattr(idle_compression, "_NICENESS", NICE)
+    monkeypatch.setattr(idle_work, "_NICENESS", NICE)
     found: list[int] = []
 
     def work() -> None:
@@ -134,17 +134,15 @@ class Idle:
         self.warnings: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.asked = threading.Semaphore(0)
         """Released whenever it asks whether a replay runs."""
-        self._made: list[IdleCompression] = []
+        self._made: list[IdleWork] = []
         self._before = set(threading.enumerate())
 
-    def __call__(
-        self, root: Path, seconds: float = SOON, is_replaying: Callable[[], bool] = lambda: False
-    ) -> IdleCompression:
+    def __call__(self, root: Path, seconds: float = SOON, is_replaying: Callable[[], bool] = lambda: False) -> IdleWork:
         def asks() -> bool:
             self.asked.release()
             return is_replaying()
 
-        made = IdleCompression(root, seconds, asks, self.warnings.put)
+        made = IdleWork(root, seconds, asks, self.warnings.put)
         self._made.append(made)
         made.start()
         return made
@@ -213,7 +211,7 @@ def test_a_bug_in_idle_work_is_a_warning(idle: Idle, tmp_path: Path, monkeypatch
     def fails(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(idle_compression, "compress", fails)
+    monkeypatch.setattr(idle_work, "compress", fails)
     idle(tmp_path)
     assert idle.warnings.get(timeout=SECONDS) == "internal error while idle: RuntimeError: a bug"
 
