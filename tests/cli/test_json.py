@@ -74,8 +74,8 @@ def test_the_page_lists_every_key_of_a_command(store: Store, words: tuple[str, .
     assert found
     if words[0] == "stats":
         found |= keys_in([told(store, *words, "--by", by) for by in ("day", "project", "agent")])
-    assert found <= SESSION | documented(f"sessions {words[0]}")
-    assert documented(f"sessions {words[0]}") <= found | SESSION | {"reason"}
+    assert found <= SESSION | documented(f"acp-proxy {words[0]}")
+    assert documented(f"acp-proxy {words[0]}") <= found | SESSION | {"reason"}
 
 
 def test_the_page_lists_every_key_of_damage(store: Store) -> None:
@@ -86,5 +86,5 @@ def test_the_page_lists_every_key_of_damage(store: Store) -> None:
     lines = [json.loads(line) for line in run(store, "verify", "--json").stdout.splitlines()]
     assert len(lines) > 1
     for line in lines:
-        assert set(line) | {"repair"} == documented("sessions verify")
+        assert set(line) | {"repair"} == documented("acp-proxy verify")
         assert "" not in line.values()
