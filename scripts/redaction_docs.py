@@ -1,19 +1,26 @@
-"""Writes the table in docs/redaction.md from the rules: `make docs`."""
+"""Writes the tables in docs/redaction.md, of the rules and of the comparison with secret scanners: `make docs`."""
 
 from pathlib import Path
 
 from acp_proxy.redaction.secret_rules import RULES
+from scripts import secret_scanners
 
 PAGE = Path(__file__).parent.parent / "docs" / "redaction.md"
-BEGIN, END = "<!-- rules: made by `make docs` -->\n", "<!-- end of the rules -->\n"
+RULES_BEGIN, RULES_END = "<!-- rules: made by `make docs` -->\n", "<!-- end of the rules -->\n"
+COMPARISON_BEGIN, COMPARISON_END = "<!-- comparison: made by `make docs` -->\n", "<!-- end of the comparison -->\n"
 
 
 def page(text: str) -> str:
-    """The page with a new table."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
+    """The page with new tables."""
     rows = (f"|{rule.name}|{', '.join(f'`{literal.strip()}`' for literal in rule.literals)}|\n" for rule in RULES)
-    return f"{before}{BEGIN}\n|key|recognised by|\n|-|-|\n{''.join(rows)}\n{END}{after}"
+    text = _replace(text, RULES_BEGIN, f"|key|recognised by|\n|-|-|\n{''.join(rows)}", RULES_END)
+    return _replace(text, COMPARISON_BEGIN, secret_scanners.table(), COMPARISON_END)
+
+
+def _replace(text: str, begin: str, table: str, end: str) -> str:
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 if __name__ == "__main__":

@@ -58,6 +58,9 @@ def _web_token(chance: random.Random) -> Planted:
 
 
 _SHAPES: dict[str, Callable[[random.Random], Planted]] = {
+    "OpenAI API key of a named project": lambda chance: Planted(
+        f"sk-my-project-{some(chance, SAFE, 30)}T3BlbkFJ{some(chance, SAFE, 40)}"
+    ),
     "Anthropic API key": _token("sk-ant-api03-", SAFE, 95),
     "OpenAI API key": _token("sk-proj-", SAFE, 140),
     "OpenAI API key, older; DeepSeek, Moonshot and others": _token("sk-", WORD, 48),
@@ -73,6 +76,8 @@ _SHAPES: dict[str, Callable[[random.Random], Planted]] = {
     "GitHub fine-grained token": _token("github_pat_", WORD + "_", 82),
     "GitLab token": _token("glpat-", SAFE, 20),
     "npm token": _token("npm_", WORD, 36),
+    "npm token of a private registry": _token("", SAFE, 36, before="//npm.example.com/:_authToken="),
+    "GitLab session cookie": _token("", LOWER + DIGITS, 32, before="Cookie: _gitlab_session="),
     "PyPI token": _token("pypi-AgEIcHlwaS5vcmc", SAFE, 150),
     "RubyGems key": _token("rubygems_", HEX, 48),
     "Docker Hub token": _token("dckr_pat_", SAFE, 27),
@@ -83,10 +88,42 @@ _SHAPES: dict[str, Callable[[random.Random], Planted]] = {
     "Atlassian API token": _token("ATATT3", SAFE, 186),
     "Sentry token": _token("sntrys_", BASE64, 150),
     "Grafana token": _token("glsa_", WORD, 41),
+    "Grafana API key, older": _token("eyJrIjoi", WORD, 90),
     "New Relic key": _token("NRAK-", UPPER + DIGITS, 27),
+    "1Password service account token": _token("ops_eyJ", BASE64, 300),
+    "1Password secret key": lambda chance: Planted(
+        "-".join(["A3", some(chance, UPPER, 6), some(chance, UPPER, 11), *(some(chance, UPPER, 5) for _ in range(3))])
+    ),
+    "Artifactory API key": _token("AKCp", WORD, 69),
+    "Artifactory reference token": _token("cmVmd", WORD, 59),
+    "Clojars token": _token("CLOJARS_", LOWER + DIGITS, 60),
+    "Doppler token": _token("dp.pt.", WORD, 43),
+    "Harness personal token": lambda chance: Planted(
+        f"pat.{some(chance, SAFE, 22)}.{some(chance, WORD, 24)}.{some(chance, WORD, 20)}"
+    ),
+    "Harness service account token": lambda chance: Planted(
+        f"sat.{some(chance, SAFE, 22)}.{some(chance, WORD, 24)}.{some(chance, WORD, 20)}"
+    ),
+    "Infracost API token": _token("ico-", WORD, 32),
+    "Octopus Deploy API key": _token("API-", UPPER + DIGITS, 26),
+    "Prefect API token": _token("pnu_", WORD, 36),
+    "Pulumi token": _token("pul-", HEX, 40),
+    "ReadMe API token": _token("rdme_", LOWER + DIGITS, 70),
+    "Sourcegraph token": _token("sgp_", HEX, 40),
     "AWS access key id": _token("AKIA", UPPER + DIGITS, 16),
     "AWS secret access key, behind its name": _token("", BASE64, 40, before="AWS_SECRET_ACCESS_KEY="),
     "AWS session token, behind its name": _token("", BASE64, 300, before='"SessionToken": "', after='"'),
+    "Amazon Bedrock API key": _token("ABSK", BASE64, 128),
+    "Alibaba Cloud access key id": _token("LTAI", WORD, 20),
+    "Cloudflare origin CA key": lambda chance: Planted(f"v1.0-{some(chance, HEX, 24)}-{some(chance, HEX, 146)}"),
+    "Dynatrace token": lambda chance: Planted(f"dt0c01.{some(chance, UPPER, 24)}.{some(chance, UPPER, 64)}"),
+    "Heroku API key": _token("HRKU-AA", SAFE, 58),
+    "OpenShift token": _token("sha256~", SAFE, 43),
+    "Scalingo token": _token("tk-us-", SAFE, 48),
+    "Terraform Cloud token": lambda chance: Planted(f"{some(chance, WORD, 14)}.atlasv1.{some(chance, SAFE, 67)}"),
+    "Authress access key": lambda chance: Planted(
+        f"sc_{some(chance, WORD, 20)}.{some(chance, WORD, 5)}.acc_{some(chance, WORD, 16)}.{some(chance, SAFE, 60)}"
+    ),
     "Google API key": _token("AIza", SAFE, 35),
     "Google OAuth access token": _token("ya29.", SAFE, 200),
     "Google OAuth client secret": _token("GOCSPX-", SAFE, 28),
@@ -106,10 +143,33 @@ _SHAPES: dict[str, Callable[[random.Random], Planted]] = {
     ),
     "Discord webhook": _token("", SAFE, 68, before="https://discord.com/api/webhooks/1234567890123456789/"),
     "Discord bot token, in a text that names Discord or a bot": lambda chance: Planted(
-        f"{some(chance, WORD, 6)}.{some(chance, SAFE, 38)}", f"DISCORD_TOKEN=M{some(chance, WORD, 25)}."
+        f"{some(chance, WORD, 6)}.{some(chance, SAFE, 38)}", f"Authorization: Bot M{some(chance, WORD, 25)}."
     ),
     "Telegram bot token": lambda chance: Planted(f"AA{some(chance, SAFE, 33)}", f"{chance.randrange(10**8, 10**10)}:"),
+    "Microsoft Teams webhook": lambda chance: Planted(
+        f"{some(chance, HEX, 73)}/IncomingWebhook/{some(chance, HEX, 32)}/{some(chance, HEX, 36)}",
+        "https://example.webhook.office.com/webhookb2/",
+    ),
+    "Facebook access token": _token("EAAM", WORD, 140),
+    "Facebook app token, in a text that names Facebook": lambda chance: Planted(
+        some(chance, SAFE, 27), f"facebook {chance.randrange(10**14, 10**15)}|"
+    ),
     "Stripe key": _token("sk_live_", WORD, 24),
+    "Brevo API key": lambda chance: Planted(f"xkeysib-{some(chance, HEX, 64)}-{some(chance, WORD, 16)}"),
+    "Duffel token": _token("duffel_live_", SAFE, 43),
+    "EasyPost API key": _token("EZAK", WORD, 54),
+    "Flutterwave key": lambda chance: Planted(f"FLWSECK_TEST-{some(chance, HEX, 32)}-X"),
+    "Frame.io token": _token("fio-u-", SAFE, 64),
+    "Plaid token": _token("access-production-", HEX, 36),
+    "SettleMint token": _token("sm_pat_", WORD, 16),
+    "Shippo token": _token("shippo_live_", HEX, 40),
+    "Typeform token": _token("tfp_", SAFE, 59),
+    "42 API secret": _token("s-s4t2ud-", HEX, 64),
+    "Adobe client secret": _token("p8e-", HEX, 32),
+    "Defined Networking token": lambda chance: Planted(f"dnkey-{some(chance, SAFE, 26)}-{some(chance, SAFE, 52)}"),
+    "Yandex API key": _token("AQVN", SAFE, 35),
+    "MaxMind license key": lambda chance: Planted(f"{some(chance, WORD, 6)}_{some(chance, WORD, 29)}_mmk"),
+    "Mailchimp API key": lambda chance: Planted(f"{some(chance, HEX, 32)}-us12"),
     "Stripe webhook secret": _token("whsec_", WORD, 32),
     "Square token": _token("sq0csp-", SAFE, 43),
     "Shopify token": _token("shpat_", HEX, 32),
@@ -120,6 +180,10 @@ _SHAPES: dict[str, Callable[[random.Random], Planted]] = {
     "age secret key": _token("AGE-SECRET-KEY-1", UPPER + DIGITS, 58),
     "private key (PEM, OpenSSH, PGP)": _private_key,
     "private key, cut off": _cut_off,
+    "key, token or secret behind a name that says so": lambda chance: Planted(
+        f"7{some(chance, WORD, 38)}", 'datadog_api_key = "', '"'
+    ),
+    "password in a curl command": _token("", WORD, 12, before="curl -s -u admin:", after=" https://example.com"),
     "Bearer token": _token("", SAFE + "._", 40, before="Authorization: Bearer "),
     "Basic and token authorization": _token("", BASE64, 24, before="Authorization: Basic "),
     "password in a URL": _token("", WORD, 12, before="postgres://admin:", after="@db.example.com/x"),

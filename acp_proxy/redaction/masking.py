@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import json_splice, jsonrpc
 from acp_proxy.redaction import secret_rules
-from acp_proxy.redaction.secret_rules import RULES, RUNS, SecretRule
+from acp_proxy.redaction.secret_rules import BEFORE, RULES, RUNS, SecretRule
 from acp_proxy.transcript import file_format
 
 PROTECTED = frozenset(
@@ -101,7 +101,15 @@ class Masking:
     def __init__(self, patterns: Sequence[str] = ()) -> None:
         """``patterns``: the user's own, already validated."""
         self._all = [*RULES, *secret_rules.own(list(patterns))]
-        self._literals = {rule.name: [literal.encode() for literal in rule.literals] for rule in RULES}
+        # Flat tables, since this is asked of every line: one `in` for each literal, and no generator for each rule.
+        self._in_words, self._in_text, self._in_any_case = (
+            [(literal.encode(), rule.name) for rule in RULES if kind(rule) for literal in rule.literals]
+            for kind in (
+                lambda rule: rule.runs,
+                lambda rule: not rule.runs and not rule.any_case,
+                lambda rule: rule.any_case,
+            )
+        )
 
     def lines(self, data: bytes) -> bytes:
         """Mask complete lines of a transcript. The number of lines and the bytes of each stay the same."""
@@ -132,12 +140,11 @@ class Masking:
             data = data.replace(b"\\/", b"/")
         if b"\\u00" in data:
             data = _ASCII_ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), data)
-        words = b" ".join({*RUNS.findall(data)})
-        return [
-            rule
-            for rule in among
-            if rule.own or any(literal in (words if rule.runs else data) for literal in self._literals[rule.name])
-        ]
+        words, lower = b" ".join({*RUNS.findall(data)}), data.lower()
+        names = {name for literal, name in self._in_words if literal in words}
+        names.update([name for literal, name in self._in_text if literal in data])
+        names.update([name for literal, name in self._in_any_case if literal in lower])
+        return [rule for rule in among if rule.own or rule.name in names]
 
 
 def found_in(text: str, candidates: Iterable[SecretRule], key: str = "") -> list[Span]:
@@ -146,14 +153,18 @@ def found_in(text: str, candidates: Iterable[SecretRule], key: str = "") -> list
     A key alone may identify a secret; the user's patterns see only the text.
     """
     named = f"{key}={text}"
+    lower = named.lower()
     shift = len(named) - len(text)
     spans = []
     for rule in candidates:
         if rule.own:
             spans += [Span(*found.span(), rule) for found in rule.pattern.finditer(text) if found[0]]
-        elif any(literal in named for literal in rule.literals):
+        elif any(literal in (lower if rule.any_case else named) for literal in rule.literals):
             for found in rule.pattern.finditer(named):
                 start, end = found.span(rule.group)
+                begin = found.start()
+                if rule.before is not None and not rule.before.search(named, max(begin - BEFORE, 0), begin):
+                    continue
                 if start >= shift:
                     spans.append(Span(start - shift, end - shift, rule))
     return merged(spans)

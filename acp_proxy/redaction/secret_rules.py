@@ -1,9 +1,10 @@
 """The known forms of secrets, in one table; docs/redaction.md shows it too.
 
-Source: each provider's documentation of its keys. Every pattern takes linear time for any text: repetitions are bounded
-or possessive, and if something must follow them, no other match can begin inside. A rule is tried only if the text
-contains one of its ``literals``. These contain no quotes or backslashes, so they appear in the line's bytes either
-plainly or as escapes.
+Sources: each provider's documentation of its keys, and the rules of gitleaks 8.30 (MIT, `gitleaks-license.txt`
+beside this file) and detect-secrets 1.5 (Apache-2.0); docs/redaction.md says how they compare. Every pattern takes
+linear time for any text: repetitions are bounded or possessive, and if something must follow them, no other match can
+begin inside. A rule is tried only if the text contains one of its ``literals``. These contain no quotes or backslashes,
+so they appear in the line's bytes either plainly or as escapes.
 """
 
 import re
@@ -14,6 +15,7 @@ RUNS = re.compile(rb"[A-Za-z0-9+/=_.~:-]{16,}+")
 """Most secrets are long words of these characters; other texts have few of them."""
 CUT_OFF = "[redacted private key]"
 """The mask of a private key without its end: the next chunk still belongs to the key."""
+BEFORE = 100
 LONGEST = 32 * 1024
 """Characters of the longest secret that a rule of this table finds completely."""
 
@@ -24,6 +26,9 @@ class SecretRule:
 
     ``name``: for the user. ``literals``: one of these must be in the text. ``group``: the part of the match to mask.
     ``mark``: the beginning of the mask. ``runs``: the match lies in one of ``RUNS``, which contains the literal.
+    ``any_case``: the literals are in lower case, the text may be in any.
+    ``before``: what must end where the match begins, in at most ``BEFORE`` characters. Names are frequent and values
+    with the form of a secret are rare, so the value is searched for and then its name.
     ``own``: a pattern of the user, tried on every text.
     """
 
@@ -33,6 +38,8 @@ class SecretRule:
     group: int = 0
     mark: str = MARK
     runs: bool = False
+    any_case: bool = False
+    before: re.Pattern[str] | None = None
     own: bool = False
 
 
@@ -47,9 +54,9 @@ _WORD = "[A-Za-z0-9]"
 _SAFE = "[A-Za-z0-9_-]"  # the alphabet of base64url
 _HEX = "[0-9a-f]"
 _IS = r"""\\{0,2}["']?\s{0,4}(?:=>|:=|[:=])\s{0,4}\\{0,2}["']?"""  # between a name and its value, in any language
-_BEGIN = r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-_END = r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-_BODY = r"(?:[^\[-]|-(?!----))"
+_BEGIN = r"----[- ]BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?[- ]----"
+_END = r"----[- ]END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?[- ]----"
+_BODY = r"(?:[^\[-]|-(?!---))"
 _KEY_BEGINS = rf"(?:{_BEGIN}|{re.escape(CUT_OFF)}\**+[A-Za-z0-9+/=]{{0,76}}+)"
 
 
@@ -61,13 +68,33 @@ def _token(name: str, prefix: str, body: str, *literals: str) -> SecretRule:
     return SecretRule(name, literals or (prefix,), re.compile(begins + body), runs=True)
 
 
-def _named(name: str, pattern: str, *literals: str) -> SecretRule:
+def _named(name: str, pattern: str, *literals: str, any_case: bool = False) -> SecretRule:
     """A secret that only the preceding text identifies: the group is the secret."""
-    return SecretRule(name, literals, re.compile(pattern), 1)
+    return SecretRule(name, literals, re.compile(pattern), 1, any_case=any_case)
 
+
+_SERVICES = (
+    r"adafruit|adobe|airtable|algolia|alibaba|artifactory|asana|atlassian|beamer|bintray|bitbucket|"
+    r"bittrex|clickhouse|cloudant|cloudflare|codecov|cohere|coinbase|confluence|confluent|contentful|"
+    r"datadog|discord|droneci|dropbox|etsy|facebook|fastly|finicity|finnhub|flickr|freshbooks|gitter|"
+    r"gocardless|heroku|hubspot|ibm|intercom|jfrog|xray|jira|kraken|kucoin|launchdarkly|linear|"
+    r"linked[_-]?in|\blob|looker|mailchimp|mailgun|mapbox|mattermost|meraki|message[_-]?bird|netlify|"
+    r"new[_-]?relic|nytimes|okta|plaid|private[_-]?ai|rapidapi|sendbird|sentry|snyk|softlayer|sonar|"
+    r"squarespace|sumo|telegr|travis|twitch|twitter|typeform|vault|yandex|zendesk"
+)
+"""Services whose keys have no form of their own."""
+_CREDENTIALS = ("key", "token", "secret", "passw", "auth", "cred")
+"""What names of credentials contain."""
+_ASSIGN = r"""(?:(?:=>|:{1,3}=|\?=|\.=|\|\||[=:>])[\s"'`=\\]{0,8}+|,\s{0,2}["'])"""
+# Two groups of digits, or it is a word, a name or an example. What follows must not make it a path, a call or the like.
+_VALUE = (
+    r"(?=(?:[A-Za-z_.-]{0,150}+[0-9]++){2})"
+    r"((?:[A-Za-z0-9]{1,3}\.)?[A-Za-z0-9_-]{15,150}+(?:\.[A-Za-z0-9_-]{15,150}+)?={0,2})(?![\w(\[/:@%+]|\.\w)"
+)
 
 RULES: tuple[SecretRule, ...] = (
     # models
+    _token("OpenAI API key of a named project", "sk-", _SAFE + "{20,150}?T3BlbkFJ" + _SAFE + "{20,100}", "T3BlbkFJ"),
     _token("Anthropic API key", "sk-ant-", _SAFE + "{20,300}"),
     _token(
         *("OpenAI API key", "sk-(?:proj|svcacct|admin|None)-", _SAFE + "{20,300}"),
@@ -86,11 +113,16 @@ RULES: tuple[SecretRule, ...] = (
     _token("GitHub token", "gh[pousr]_", "[A-Za-z0-9_]{36,255}", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
     _token("GitHub fine-grained token", "github_pat_", "[A-Za-z0-9_]{36,255}"),
     _token(
-        *("GitLab token", "gl(?:pat|dt|rt|cbt|ptt|ft|agent|soat)-"),
+        *("GitLab token", "(?:gl(?:pat|dt|rt|cbt|ptt|ft|agent|soat|ffct|imt|oas)-|GR1348941)"),
         _SAFE + r"{20,300}(?:\.[0-9a-z]{2}\.[0-9a-z]{7,9})?",
         *("glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glagent-", "glsoat-"),
+        *("glffct-", "glimt-", "gloas-", "GR1348941"),
     ),
     _token("npm token", "npm_", _WORD + "{36,100}"),
+    _named(
+        "npm token of a private registry", r":_authToken=\s{0,4}[\"']?([A-Za-z0-9_=+/.-]{16,2000}+)", ":_authToken="
+    ),
+    _named("GitLab session cookie", "_gitlab_session=([0-9a-z]{32})", "_gitlab_session="),
     _token("PyPI token", "pypi-AgE", _SAFE + "{50,1000}"),
     _token("RubyGems key", "rubygems_", _HEX + "{48}"),
     _token("Docker Hub token", "dckr_(?:pat|oat)_", _SAFE + "{20,100}", "dckr_pat_", "dckr_oat_"),
@@ -101,22 +133,65 @@ RULES: tuple[SecretRule, ...] = (
     _token("Atlassian API token", "ATATT3", "[A-Za-z0-9_=-]{80,300}"),
     _token("Sentry token", "sntry[su]_", "[A-Za-z0-9_+/=-]{40,500}", "sntrys_", "sntryu_"),
     _token("Grafana token", "(?:glsa_|glc_)", "[A-Za-z0-9_+/=-]{32,500}", "glsa_", "glc_"),
-    _token("New Relic key", "NRAK-", "[A-Z0-9]{27}"),
+    SecretRule(
+        "Grafana API key, older", ("eyJrIjoi",), re.compile(rf"(?<!{_SAFE})eyJrIjoi[A-Za-z0-9]{{70,400}}"), runs=True
+    ),
+    _token("New Relic key", "(?:NRAK-|NRJS-|NRII-)", "[A-Za-z0-9-]{19,32}(?![A-Za-z0-9-])", "NRAK-", "NRJS-", "NRII-"),
+    _token("1Password service account token", "ops_eyJ", "[A-Za-z0-9+/]{200,2000}={0,3}"),
+    _token("1Password secret key", "A3-", "[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"),
+    _token("Artifactory API key", "AKCp", _WORD + "{60,90}(?![A-Za-z0-9])"),
+    _token("Artifactory reference token", "cmVmd", _WORD + "{59}(?![A-Za-z0-9])"),
+    _token("Clojars token", "CLOJARS_", "[A-Za-z0-9]{60}"),
+    _token("Doppler token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.", "[A-Za-z0-9._-]{40,80}", "dp."),
+    _token("Harness personal token", r"pat\.", _SAFE + rf"{{22}}\.{_WORD}{{24}}\.{_WORD}{{20}}", "pat."),
+    _token("Harness service account token", r"sat\.", _SAFE + rf"{{22}}\.{_WORD}{{24}}\.{_WORD}{{20}}", "sat."),
+    _token("Infracost API token", "ico-", _WORD + "{32}(?![A-Za-z0-9-])"),
+    _token("Octopus Deploy API key", "API-", "[A-Z0-9]{26,32}(?![A-Za-z0-9-])"),
+    _token("Prefect API token", "pnu_", _WORD + "{36}(?![A-Za-z0-9])"),
+    _token("Pulumi token", "pul-", _HEX + "{40}(?![A-Za-z0-9])"),
+    _token("ReadMe API token", "rdme_", "[a-z0-9]{70}"),
+    _token("Sourcegraph token", "sgp_", "(?:(?:[a-fA-F0-9]{16}|local)_)?[a-fA-F0-9]{40}(?![A-Za-z0-9])"),
     # clouds
     _token(
-        *("AWS access key id", "(?:AKIA|ASIA|ABIA|ACCA)", "[A-Z0-9]{16}(?![A-Za-z0-9])"),
-        *("AKIA", "ASIA", "ABIA", "ACCA"),
+        *("AWS access key id", "(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])", "[A-Z0-9]{16}(?![A-Za-z0-9])"),
+        *("AKIA", "ASIA", "ABIA", "ACCA", "A3T"),
     ),
     _named(
         "AWS secret access key, behind its name",
         rf"(?i:secret_?access_?key|aws_?secret_?key){_IS}([A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])",
-        *("ecret_access_key", "ECRET_ACCESS_KEY", "ecretAccessKey", "ecretaccesskey", "ecretAccesskey"),
-        *("aws_secret_key", "AWS_SECRET_KEY", "awsSecretKey"),
+        *("secret_access_key", "secretaccess", "secret_accesskey", "aws_secret_key", "awssecretkey"),
+        any_case=True,
     ),
     _named(
         "AWS session token, behind its name",
         rf"(?i:session_?token){_IS}([A-Za-z0-9/+=]{{100,4096}}+)",
-        *("ession_token", "ESSION_TOKEN", "essionToken"),
+        *("session_token", "sessiontoken"),
+        any_case=True,
+    ),
+    _token(
+        *("Amazon Bedrock API key", "(?:ABSK|bedrock-api-key-)", "[A-Za-z0-9+/]{28,2000}={0,2}"),
+        *("ABSK", "bedrock-api-key-"),
+    ),
+    _token("Alibaba Cloud access key id", "LTAI", _WORD + "{20}(?![A-Za-z0-9])"),
+    _token("Cloudflare origin CA key", r"v1\.0-", _HEX + "{24}-" + _HEX + "{146}", "v1.0-"),
+    _token("Dynatrace token", r"dt0c01\.", rf"{_WORD}{{24}}\.{_WORD}{{64}}", "dt0c01."),
+    _token("Heroku API key", "HRKU-AA", _SAFE + "{58}"),
+    _token("OpenShift token", "sha256~", _SAFE + "{43}(?![A-Za-z0-9_-])"),
+    _token("Scalingo token", "tk-us-", _SAFE + "{48}"),
+    SecretRule(
+        "Terraform Cloud token",
+        (".atlasv1.",),
+        re.compile(rf"(?<!{_WORD}){_WORD}{{14}}\.atlasv1\.[A-Za-z0-9_=-]{{60,70}}"),
+        runs=True,
+    ),
+    SecretRule(
+        "Authress access key",
+        (".acc_", ".acc-"),
+        re.compile(
+            rf"(?<!{_WORD})(?:sc|ext|scauth|authress)_{_WORD}{{5,30}}\.{_WORD}{{4,6}}"
+            r"\.acc[_-][A-Za-z0-9-]{10,32}\.[A-Za-z0-9+/_=-]{30,120}"
+        ),
+        runs=True,
     ),
     _token("Google API key", "AIza", _SAFE + "{35}(?![A-Za-z0-9_-])"),
     _token("Google OAuth access token", r"ya29\.", _SAFE + "{20,2048}", "ya29."),
@@ -148,10 +223,51 @@ RULES: tuple[SecretRule, ...] = (
     _named(
         "Discord bot token, in a text that names Discord or a bot",
         r"(?<![A-Za-z0-9_-])[MNO][A-Za-z0-9_-]{23,27}\.([A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45})",
-        *("iscord", "ISCORD", "Bot ", "BOT_TOKEN"),
+        *("discord", "bot ", "bot_token"),
+        any_case=True,
     ),
     _named("Telegram bot token", r"(?<![A-Za-z0-9])[0-9]{8,10}:(AA[A-Za-z0-9_-]{32,34})", ":AA"),
-    _token("Stripe key", "[sr]k_(?:live|test)_", _WORD + "{10,250}", "k_live_", "k_test_"),
+    _named(
+        "Microsoft Teams webhook",
+        r"\.webhook\.office\.com/webhookb2/([A-Za-z0-9@-]{36,150}/IncomingWebhook/[A-Za-z0-9/-]{32,150})",
+        "/IncomingWebhook/",
+    ),
+    _token("Facebook access token", "EAA[CM]", _WORD + "{100,400}", "EAAM", "EAAC"),
+    _named(
+        "Facebook app token, in a text that names Facebook",
+        r"(?<![0-9])[0-9]{15,16}(?:\||%7[Cc]|%)([A-Za-z0-9_-]{27,40})(?![A-Za-z0-9_-])",
+        "facebook",
+        any_case=True,
+    ),
+    _token("Stripe key", "[sr]k_(?:live|test|prod)_", _WORD + "{10,250}", "k_live_", "k_test_", "k_prod_"),
+    _token("Brevo API key", "xkeysib-", _HEX + "{64}-" + _WORD + "{16}"),
+    _token("Duffel token", "duffel_(?:test|live)_", "[A-Za-z0-9_=-]{43}", "duffel_"),
+    _token("EasyPost API key", "EZ[AT]K", _WORD + "{54}(?![A-Za-z0-9])", "EZAK", "EZTK"),
+    _token(
+        *("Flutterwave key", "FLW(?:SECK|PUBK)(?:_TEST)?-", "[A-Za-z0-9]{12,40}(?:-X)?"),
+        *("FLWSECK-", "FLWPUBK-", "FLWSECK_", "FLWPUBK_"),
+    ),
+    _token("Frame.io token", "fio-u-", "[A-Za-z0-9_=-]{64}"),
+    _token("Plaid token", "access-(?:sandbox|development|production)-", "[0-9a-f-]{36}", "access-"),
+    _token("SettleMint token", "sm_[aps]at_", _WORD + "{16}(?![A-Za-z0-9])", "sm_aat_", "sm_pat_", "sm_sat_"),
+    _token("Shippo token", "shippo_(?:live|test)_", "[a-fA-F0-9]{40}", "shippo_"),
+    _token("Typeform token", "tfp_", "[A-Za-z0-9_.=-]{40,80}"),
+    _token("42 API secret", "s-s4t2(?:ud|af)-", _HEX + "{64}", "s-s4t2"),
+    _token("Adobe client secret", "p8e-", _WORD + "{32}(?![A-Za-z0-9])"),
+    _token("Defined Networking token", "dnkey-", "[A-Za-z0-9_=-]{40,120}"),
+    _token("Yandex API key", "AQVN", _SAFE + "{35,38}(?![A-Za-z0-9_-])"),
+    SecretRule(
+        "MaxMind license key",
+        ("_mmk",),
+        re.compile(rf"(?<!{_WORD}){_WORD}{{6}}_{_WORD}{{29}}_mmk(?!{_WORD})"),
+        runs=True,
+    ),
+    SecretRule(
+        "Mailchimp API key",
+        tuple(f"-us{number}" for number in range(1, 10)),
+        re.compile(rf"(?<!{_WORD})[0-9a-f]{{32}}-us[0-9]{{1,2}}(?![0-9])"),
+        runs=True,
+    ),
     _token("Stripe webhook secret", "whsec_", "[A-Za-z0-9+/=]{24,100}"),
     _token("Square token", r"(?:EAAA|sq0[a-z]{3}-)", _SAFE + "{22,60}(?![A-Za-z0-9_+/=-])", "EAAA", "sq0"),
     _token("Shopify token", "shp(?:at|ca|pa|ss)_", "[0-9a-fA-F]{32}", "shpat_", "shpca_", "shppa_", "shpss_"),
@@ -179,15 +295,36 @@ RULES: tuple[SecretRule, ...] = (
         ),
         mark=CUT_OFF,
     ),
+    SecretRule(
+        "key, token or secret behind a name that says so",
+        _CREDENTIALS,
+        re.compile(_ASSIGN + _VALUE),
+        1,
+        any_case=True,
+        before=re.compile(
+            rf"(?:(?i:{_SERVICES})[\w.-]{{0,20}}?(?i:{'|'.join(_CREDENTIALS)})"
+            r"|(?i:api|access|auth|client|secret|private|bearer|refresh)[_-]?(?i:key|token|secret)"
+            r"|(?i:authorization)"
+            r"|(?<![A-Za-z0-9])[A-Z0-9_]{0,60}(?:TOKEN|KEY|SECRET|PASSWORD)(?![\w-]))"
+            r"(?:[\w.-]|[ \t]\w){0,20}[\s\"'`\\]{0,4}\Z"
+        ),
+    ),
+    _named(
+        "password in a curl command",
+        r"curl\b[^|;&<>]{0,400}?\s(?:-u|--user)[= ]?\s{0,3}[\"']?[\w.@+-]{0,64}:(?![$<{])([^\s\"'<>\\]{3,256}+)",
+        "curl",
+    ),
     _named(
         "Bearer token",
         r"(?:\b[Bb]earer|\bBEARER)\s{1,3}(?=[A-Za-z._~+/=-]{0,512}[0-9])([A-Za-z0-9._~+/=-]{16,4096}+)",
-        *("earer", "EARER"),
+        "bearer",
+        any_case=True,
     ),
     _named(
         "Basic and token authorization",
         rf"(?i:authorization){_IS}(?i:basic|token)\s{{1,3}}([A-Za-z0-9._~+/=-]{{8,4096}}+)",
-        *("uthorization", "UTHORIZATION"),
+        "authorization",
+        any_case=True,
     ),
     _named(
         "password in a URL",
