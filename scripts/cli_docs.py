@@ -27,6 +27,7 @@ SHARED = ("--store", "--agent", "--json")
 USAGE = re.compile(r"^Usage: .*\n+")
 MORE = {
     "search": "search.md",
+    "diff": "changes.md",
     "stats": "usage.md",
     "restore": "store.md#deletes-titles-and-archived-sessions",
     "export": "export.md",

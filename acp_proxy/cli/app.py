@@ -164,6 +164,7 @@ OF_SESSIONS: Mapping[str, Mapping[str, LazyCommand]] = {
         "list": _command("cli.list_sessions", "list_sessions", "sessions, newest first"),
         "show": _command("tools.show.command", "show", "a conversation"),
         "search": _command("tools.search.command", "search", "words in conversations"),
+        "diff": _command("tools.changes.command", "diff", "what a session changed"),
         "stats": _command("tools.stats.command", "stats", "turns, tokens, cost, size"),
         "path": _command("cli.path", "path", "the file of a session"),
     },

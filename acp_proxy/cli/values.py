@@ -1,4 +1,4 @@
-"""Periods and sizes as users write them on the command line."""
+"""Periods, sizes and turns as users write them on the command line."""
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
@@ -35,6 +35,22 @@ def size(option: str, text: str) -> int:
         )
     base, power = 1000 if match[3] == "b" else 1024, _POWERS[match[2]]
     return int(int(match[1]) * base**power)
+
+
+Turns = tuple[int, int | None]
+"""The first and the last turn, which may be left open; a negative number counts from the end."""
+_TURNS = re.compile(r"(-?[1-9][0-9]{0,8})(-([1-9][0-9]{0,8})?)?")
+
+
+def turns(text: str) -> Turns:
+    """The value of ``--turn``; empty: all. Raises BadParameter."""
+    match = _TURNS.fullmatch(text)
+    if not text:
+        return 1, None
+    if match is None or (match[2] and text.startswith("-")):
+        raise typer.BadParameter(f"{text!r} is not a turn. Give one like 3, 2-5, 7- or -1.", param_hint="'--turn'")
+    first = int(match[1])
+    return first, int(match[3]) if match[3] else None if match[2] else first
 
 
 # --- Points in time on the command line: a period before now, a time, or a day.

@@ -83,7 +83,7 @@ def parts(call: ToolCall) -> list[Part]:
     """The contents of the call, input first. ``rawOutput`` counts only if there is no content."""
     content = list(_content(call.fields.get("content")))
     before, behind = call.fields.get("rawInput"), call.fields.get("rawOutput")
-    given = [] if before in (None, {}, [], "") or _command(before) == title(call) else [_raw("input", before)]
+    given = [] if before in (None, {}, [], "") or read_command(before) == title(call) else [_raw("input", before)]
     gave = [] if content or behind in (None, {}, [], "") else [_raw("output", behind)]
     return [*given, *content, *gave]
 
@@ -121,13 +121,13 @@ def _content(items: object) -> Iterator[Part]:
 
 def _raw(name: str, value: object) -> Raw:
     """The command or the text in a value; else the complete value."""
-    said = _command(value) if name == "input" else _text(value)
+    said = read_command(value) if name == "input" else _text(value)
     if said is not None:
         return Raw(name, plain(said), "sh" if name == "input" else "")
     return Raw(name, plain(json.dumps(value, indent=2, ensure_ascii=False)), "json")
 
 
-def _command(value: object) -> str | None:
+def read_command(value: object) -> str | None:
     """The command line, in the forms of the known agents."""
     found = acp.member(value, "command")
     if isinstance(found, list):

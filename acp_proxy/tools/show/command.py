@@ -1,6 +1,5 @@
 """``acp-proxy show``: show a conversation, formatted or raw."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
@@ -9,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli import output_files
+from acp_proxy.cli import output_files, values
 from acp_proxy.cli.common import INTERRUPTED, AgentOption, SessionArgument, StoreOption, chosen, explained, store_of
 from acp_proxy.cli.pager import Screen, paged, screen
 from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave
@@ -18,8 +17,6 @@ from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.attachments import attachments
 from acp_proxy.views.conversation import Begun, Ended, OpenChild, Part, numbered, parts
 from acp_proxy.views.passages import Passage, passages
-
-_TURNS = re.compile(r"(-?[1-9][0-9]{0,8})(-([1-9][0-9]{0,8})?)?")
 
 
 def show(
@@ -55,7 +52,7 @@ def show(
     if follow and (raw or as_json or full or extract is not None):
         raise typer.BadParameter("--follow cannot be combined with --raw, --json, --full or --extract")
 
-    wanted = _wanted(turn)
+    wanted = values.turns(turn)
     with explained():
         opened = store_of(store)
         row = chosen(opened, session, agent)
@@ -75,7 +72,7 @@ def show(
             reading.close()
 
 
-def _follow(store: Sessions, row: ListedSession, reading: Reading, wanted: tuple[int, int | None]) -> None:
+def _follow(store: Sessions, row: ListedSession, reading: Reading, wanted: values.Turns) -> None:
     from acp_proxy.tools.show.follow import Following
 
     try:
@@ -85,22 +82,7 @@ def _follow(store: Sessions, row: ListedSession, reading: Reading, wanted: tuple
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _wanted(text: str) -> tuple[int, int | None]:
-    """The first and the last turn; negative numbers count from the end."""
-    match = _TURNS.fullmatch(text)
-    if not text:
-        return 1, None
-    if match is None or (match[2] and text.startswith("-")):
-        raise typer.BadParameter(f"{text!r} is not a turn. Give one like 3, 2-5, 7- or -1.", param_hint="'--turn'")
-    first = int(match[1])
-    return first, int(match[3]) if match[3] else None if match[2] else first
-
-
 # --- The forms of a conversation that ``show`` can print: text, raw bytes, JSON, or its images as files.
-
-
-Wanted = tuple[int, int | None]
-"""The first and the last turn; negative numbers count from the end."""
 
 
 def print_conversation(
@@ -127,7 +109,7 @@ def _look(target: Screen) -> Callable[[Passage], Iterator[str]]:
     return PassagePrinter().told
 
 
-def print_messages(reading: Reading, target: Screen, wanted: Wanted) -> None:
+def print_messages(reading: Reading, target: Screen, wanted: values.Turns) -> None:
     """Print each message of these turns as a line of JSON; without a choice, also what came before the first turn."""
     first, last = wanted
     if wanted != (1, None):
@@ -184,7 +166,7 @@ def _save(path: Path, data: bytes) -> None:
         raise NothingToSave(f"{path} already exists. Choose another directory.") from None
 
 
-def of_turns(reading: Reading, session: str, wanted: Wanted, child: OpenChild) -> Iterator[Part]:
+def of_turns(reading: Reading, session: str, wanted: values.Turns, child: OpenChild) -> Iterator[Part]:
     """The parts of these turns. Raises NoSuchTurn before the first part. ``child``: opens subagents' transcripts."""
     first, last = wanted
     if first < 0:

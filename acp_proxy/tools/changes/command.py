@@ -1,0 +1,110 @@
+"""``acp-proxy diff``: what a session changed, as a patch, a list or a check."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from acp_proxy.cli import output_files, values
+from acp_proxy.cli.common import (
+    AgentOption,
+    JsonOption,
+    SessionArgument,
+    StoreOption,
+    chosen,
+    explained,
+    say_on_stderr,
+    store_of,
+)
+from acp_proxy.cli.pager import Screen, paged, screen
+from acp_proxy.tools.changes import describe
+from acp_proxy.tools.changes.net import FileChange
+from acp_proxy.tools.changes.patch import make_diff, reverse
+from acp_proxy.tools.changes.session_changes import SessionChanges, check_file, read_changes
+from acp_proxy.views import sanitize
+
+
+def diff(
+    session: SessionArgument,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE...", help="Only these files, or what is below these directories."),
+    ] = None,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    turn: Annotated[
+        str, typer.Option("--turn", metavar="N", help="Only this turn or these turns: 3, 2-5, 7-, or -1 for the last.")
+    ] = "",
+    stat: Annotated[bool, typer.Option("--stat", help="Print how many lines of each file changed.")] = False,
+    name_only: Annotated[bool, typer.Option("--name-only", help="Print only the names of the changed files.")] = False,
+    is_reverse: Annotated[bool, typer.Option("--reverse", help="Print the patch that takes the changes back.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare with the files as they are now; exit with 1 if any differs.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a session changed, as a patch that git apply takes.
+
+    Each file appears once, with its net change. Paths are relative to the session's directory. The changes are those
+    that the agent reported in its tool calls. What it reported without a diff, such as a command, is named on stderr,
+    and so is a file outside of the directory: no patch writes there.
+
+    Where an agent sent only the changed part of a file, the file as it is now must say where that was.
+
+    Example: acp-proxy diff last --stat
+    """
+    if stat + name_only + check + as_json > 1:
+        raise typer.BadParameter("--stat, --name-only, --check and --json exclude each other. Give one of them.")
+    wanted = values.turns(turn)
+    with explained():
+        opened = store_of(store)
+        row = chosen(opened, session, agent)
+        with contextlib.closing(opened.open_listed(row)) as reading:
+            found = read_changes(reading, row.cwd, partial(opened.open_child, row), wanted, files or ())
+        shown = [reverse(change) if is_reverse and change.trouble is None else change for change in found.changes]
+        if as_json:
+            about = {"sessionId": row.session, "agent": row.agent, "cwd": row.cwd}
+            typer.echo(sanitize.json_text(about | describe.for_programs(shown, found.unclear), indent=2))
+            return
+        if check:
+            _check(found)
+        elif name_only:
+            for change in shown:
+                if change.trouble not in describe.ELSEWHERE:
+                    typer.echo(sanitize.line(change.path))
+        else:
+            _print(shown, screen(), stat=stat)
+        for text in describe.name_left_out(found.changes, found.unclear):
+            say_on_stderr(text)
+        if not found.changes and not found.unclear:
+            say_on_stderr("No tool call of these turns reported a change of a file.")
+
+
+def _check(found: SessionChanges) -> None:
+    states = [(check_file(change, found.cwd), change) for change in found.changes]
+    for state, change in states:
+        typer.echo(f"{state:<14} {sanitize.line(change.path)}")
+    if any(state != "applied" for state, _ in states):
+        for text in describe.name_left_out(found.changes, found.unclear):
+            say_on_stderr(text)
+        raise typer.Exit(1)
+
+
+def _print(changes: Sequence[FileChange], target: Screen, *, stat: bool) -> None:
+    plain = [change for change in changes if change.trouble is None]
+    if stat:
+        for line in describe.format_stat(plain, target.width if target.is_terminal else 80):
+            typer.echo(line.translate(target.forms))
+    elif not target.is_terminal and not target.colours:
+        output_files.to_stdout(make_diff(change).encode() for change in plain)
+    elif plain:
+        with paged(target) as say:
+            for text in _texts(plain, target):
+                say(text)
+
+
+def _texts(changes: Sequence[FileChange], target: Screen) -> Iterator[str]:
+    for change in changes:
+        yield from describe.format_diff(make_diff(change), colours=target.colours)

@@ -1,0 +1,126 @@
+"""Changes of files for people and for programs: rows with colours, a summary like ``git diff --stat``, JSON."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from acp_proxy.tools.changes.edits import Cause, Unclear
+from acp_proxy.tools.changes.net import ABSENT, TROUBLES, FileChange, Trouble
+from acp_proxy.tools.changes.patch import FileDiff, make_diff
+from acp_proxy.views import sanitize
+
+ELSEWHERE: frozenset[Trouble | None] = frozenset({"outside", "git", "name"})
+"""The troubles of files that no patch may touch."""
+_CAUSES: dict[Cause, str] = {
+    "no-diff": "reported without a diff",
+    "command": "a command; what it changed is not recorded",
+    "unfinished": "not finished",
+}
+_COLOURS = {"@": "\x1b[36m", "-": "\x1b[31m", "+": "\x1b[32m"}
+_BOLD, _RESET = "\x1b[1m", "\x1b[0m"
+_WIDEST_BAR = 40
+_LISTED = 12
+"""How many files or calls are named on stderr; ``--json`` has all."""
+_TITLE = 80
+
+
+def format_diff(diff: FileDiff, *, colours: bool) -> Iterator[str]:
+    """The rows for a terminal, as ``git diff`` shows them."""
+    for line in diff.head:
+        yield f"{_BOLD}{sanitize.line(line)}{_RESET}\n" if colours else f"{sanitize.line(line)}\n"
+    for row in diff.rows:
+        text = sanitize.line(row.text if row.kind in "@\\" else row.kind + row.text)
+        colour = _COLOURS.get(row.kind) if colours else None
+        yield f"{colour}{text}{_RESET}\n" if colour else f"{text}\n"
+
+
+def format_stat(changes: Sequence[FileChange], width: int) -> Iterator[str]:
+    """A line for each file with its added and removed lines, and their sum."""
+    rows = [(_name(change), *make_diff(change).counts) for change in changes]
+    longest = max((len(name) for name, _, _ in rows), default=0)
+    digits = max((len(str(added + removed)) for _, added, removed in rows), default=0)
+    most = max((added + removed for _, added, removed in rows), default=0)
+    room = max(4, min(_WIDEST_BAR, width - longest - digits - len("  |  ")))
+    for name, added, removed in rows:
+        scale = min(1.0, room / most) if most else 1.0
+        plus, minus = (max(1, round(count * scale)) if count else 0 for count in (added, removed))
+        yield f" {name:<{longest}} | {added + removed:>{digits}} {'+' * plus}{'-' * minus}".rstrip()
+    if rows:
+        added, removed = sum(row[1] for row in rows), sum(row[2] for row in rows)
+        yield f" {_count(len(rows), 'file')} changed, {added} added, {removed} removed"
+
+
+def name_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -> Iterator[str]:
+    """What no patch shows and why, and what is worth knowing of the rest."""
+    troubled = [change for change in changes if change.trouble is not None]
+    for change in troubled[:_LISTED]:
+        assert change.trouble is not None
+        yield f"Not in the patch: {sanitize.line(change.path)}: {TROUBLES[change.trouble]} ({_turns(change)})."
+    if len(troubled) > _LISTED:
+        yield f"Not in the patch: {len(troubled) - _LISTED} more files. All of them: --json"
+    shown = [change for change in changes if change.trouble is None]
+    for change in [change for change in shown if change.was_changed_between][:_LISTED]:
+        yield f"{sanitize.line(change.path)}: something else changed it between the edits; the patch includes that."
+    for change in [change for change in shown if change.uses_now][:_LISTED]:
+        yield f"{sanitize.line(change.path)}: only a part was recorded; the rest is from the file as it is now."
+    for each in unclear[:_LISTED]:
+        paths = f" {', '.join(sanitize.line(path) for path in each.paths)}" if each.paths else ""
+        title = sanitize.one_line(each.title)[:_TITLE]
+        yield f"Not in the patch: turn {each.turn}, {title!r}:{paths} {_CAUSES[each.cause]}."
+    if len(unclear) > _LISTED:
+        yield f"Not in the patch: {len(unclear) - _LISTED} more calls. All of them: --json"
+
+
+def for_programs(changes: Iterable[FileChange], unclear: Iterable[Unclear]) -> dict[str, Any]:
+    """docs/json.md describes it."""
+    return {
+        "files": [_encode_change(change) for change in changes],
+        "unclear": [
+            {
+                "turn": each.turn,
+                "toolCallId": each.call,
+                "title": each.title,
+                "at": each.at,
+                "paths": list(each.paths),
+                "cause": each.cause,
+            }
+            for each in unclear
+        ],
+    }
+
+
+def _encode_change(change: FileChange) -> dict[str, Any]:
+    diff = make_diff(change) if change.trouble is None else None
+    added, removed = diff.counts if diff is not None else (None, None)
+    return {
+        "path": change.path,
+        "movedFrom": change.source or None,
+        "change": describe_change(change),
+        "added": added,
+        "removed": removed,
+        "patch": diff.encode().decode() if diff is not None else None,
+        "trouble": change.trouble,
+        "wasChangedBetween": change.was_changed_between,
+        "usesFileNow": change.uses_now,
+        "edits": [{"turn": edit.turn, "toolCallId": edit.call, "at": edit.at} for edit in change.edits],
+    }
+
+
+def describe_change(change: FileChange) -> str:
+    """``added``, ``deleted``, ``moved`` or ``modified``."""
+    if change.source:
+        return "moved"
+    return "added" if change.old == ABSENT else "deleted" if change.new == ABSENT else "modified"
+
+
+def _name(change: FileChange) -> str:
+    name = f"{change.source} => {change.path}" if change.source else change.path
+    return sanitize.line(name)
+
+
+def _turns(change: FileChange) -> str:
+    numbers = list(dict.fromkeys(edit.turn for edit in change.edits))
+    return f"turn {numbers[0]}" if len(numbers) == 1 else f"turns {', '.join(map(str, numbers[:_LISTED]))}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,375 @@
+"""Reads from a transcript which edits of files its tool calls made, in order. Pure.
+
+The protocol has one place for an edit: a ``diff`` in a call's content, with the whole text before and after. Agents
+differ (docs/changes.md has a table): some send the diff only with the question for permission, some send the whole file
+there and only the changed part when the call has ended, some send nothing but words. So all that a call states in its
+life counts together: what comes later replaces what came before, unless it is a part of the same edit. A call changes
+something only once it is ``completed`` and was not denied. What calls did without a diff is ``Unclear``: it is named,
+and nobody guesses it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Literal
+
+from msgspec import Struct
+
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.reader import Line, Reading
+from acp_proxy.transcript.v2_as_v1 import read_as_v1
+from acp_proxy.views.conversation import numbered
+from acp_proxy.views.tool_calls import COMPLETED, FAILED, read_command
+
+Form = Literal["whole", "part", "delete", "move"]
+Cause = Literal["no-diff", "command", "unfinished"]
+OpenChild = Callable[[str], AbstractContextManager[Reading | None]]
+"""Opens the transcript of a session that the agent began for its own work, by its id."""
+
+_EDITS = frozenset({"edit", "delete", "move"})
+"""The kinds of calls that change files."""
+_ALL = re.compile(r"replace_?all|allow_?multiple", re.IGNORECASE)
+"""The names under which edit tools take whether to replace every occurrence."""
+_BEFORE = ("previousContent", "originalFile", "originalContent")
+"""The members, in a call's output or ``_meta``, in which agents send the whole file as it was before the edit."""
+_DEEP = 4
+"""How deep a call's input is searched: some tools take a list of edits."""
+
+
+class Edit(Struct, frozen=True):
+    """One change of one file by one call.
+
+    ``turn``: its number. ``call``, ``title``, ``at``: the call's id, title and time. ``path``: as the agent wrote it.
+    ``form``: ``whole``: ``old`` and ``new`` are the file's text (``old`` None: the file is new). ``part``: they are
+    a part of it. ``delete``: the file is deleted; ``old`` is its text, if that is known. ``move``: it is moved from
+    ``source``.
+    ``replaces_all``: every occurrence of the part is replaced.
+    """
+
+    turn: int
+    call: str
+    title: str
+    at: str
+    path: str
+    form: Form
+    old: str | None = None
+    new: str | None = None
+    source: str = ""
+    replaces_all: bool = False
+
+
+class Unclear(Struct, frozen=True):
+    """A call that may have changed files, without a diff that says how.
+
+    ``title``: the call's; of a command, the command. ``cause``: ``no-diff``: it edited ``paths``. ``command``: it ran a
+    program. ``unfinished``: it did not end.
+    """
+
+    turn: int
+    call: str
+    title: str
+    at: str
+    paths: tuple[str, ...]
+    cause: Cause
+
+
+class SessionEdits(Struct, frozen=True):
+    """What a transcript says about changes of files, in the order in which the calls ended."""
+
+    edits: list[Edit]
+    unclear: list[Unclear]
+    prompts: dict[int, str]
+    """The text of each turn's prompt."""
+    starts: dict[int, str]
+    """When each turn began."""
+
+
+def read_edits(reading: Reading, child: OpenChild | None = None) -> SessionEdits:
+    """The edits of a transcript. ``child``: opens those of subagents, which belong to the turn. Raises OSError."""
+    reader = EditReader()
+    _read_into(reader, reading, child, set())
+    return reader.finish()
+
+
+def _read_into(reader: "EditReader", reading: Reading, child: OpenChild | None, known: set[str], turn: int = 0) -> None:
+    """``turn``: the turn of the parent to which everything belongs; 0: count turns here."""
+    lines = (line for line in read_as_v1(reading.read_alike()) if isinstance(line, Line))  # the others are only words
+    for number, line in numbered(lines):
+        if line.entry is None:
+            continue
+        subagent = reader.add(
+            turn or number, line.entry, scope=reading.header.session if turn and reading.header else ""
+        )
+        if subagent is not None and child is not None and subagent not in known:
+            known.add(subagent)
+            with child(subagent) as inner:
+                if inner is not None:
+                    _read_into(reader, inner, child, known, turn or number or 1)
+
+
+class EditReader:
+    """Takes the entries of a transcript in order."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, _Call] = {}
+        self._all: list[_Call] = []
+        self._asked: dict[tuple[str, bytes], tuple[_Call, object]] = {}
+        """By run and request id: the call that a permission request is about, and the request's options."""
+        self._prompts: dict[int, str] = {}
+        self._starts: dict[int, str] = {}
+        self._count = 0
+
+    def add(self, turn: int, entry: Entry, scope: str = "") -> str | None:
+        """Add an entry of a turn. Returns the id of a subagent that it names. ``scope``: of a subagent's calls."""
+        self._count += 1
+        if turn:
+            self._starts.setdefault(turn, entry.at)
+        method, params = acp.text(entry.value, "method"), acp.member(entry.value, "params")
+        if entry.note is not None:
+            return None
+        if entry.peer is Peer.CLIENT:
+            if method == acp.PROMPT and not scope:
+                self._prompts[turn] = _join_texts(acp.member(params, "prompt"))
+            elif entry.of == acp.REQUEST_PERMISSION:
+                self._answer(entry)
+        elif method == acp.REQUEST_PERMISSION:
+            call = self._take(turn, entry.at, acp.member(params, "toolCall"), scope, is_start=False)
+            if call is not None:
+                self._asked[_request_key(entry)] = call, acp.member(params, "options")
+        elif method == acp.UPDATE:
+            update = acp.member(params, "update")
+            kind = acp.update_kind(update)
+            if kind in update_kinds.CALLS:
+                self._take(turn, entry.at, update, scope, is_start=kind == update_kinds.TOOL_CALL)
+            elif kind == update_kinds.SUBAGENT:
+                return acp.session_id(update)
+            elif kind == update_kinds.USER_CHUNK and not scope:
+                self._prompts.setdefault(turn, acp.text(acp.member(update, "content"), "text") or "")
+        return None
+
+    def finish(self) -> SessionEdits:
+        """Everything so far."""
+        edits: list[Edit] = []
+        unclear: list[Unclear] = []
+        seen: set[tuple[object, ...]] = set()
+        for call in sorted(self._all, key=lambda call: call.ended or call.begun):
+            found = call.list_edits()
+            # A replay may repeat an old call in a later turn, with its id and the same words: that is no second edit.
+            stated = (call.key, *((one.path, one.form, one.old, one.new) for one in found))
+            if found and stated in seen:
+                continue
+            seen.add(stated)
+            edits += found
+            if (one := call.find_unclear(found)) is not None:
+                unclear.append(one)
+        return SessionEdits(edits, unclear, self._prompts, self._starts)
+
+    def _take(self, turn: int, at: str, stated: object, scope: str, *, is_start: bool) -> "_Call | None":
+        id = acp.text(stated, "toolCallId")
+        if id is None or not isinstance(stated, Mapping):
+            return None
+        key = f"{scope}\n{id}"
+        call = self._calls.get(key)
+        # Some agents begin to count their calls again in every turn: a call that has ended does not begin again.
+        if call is None or (is_start and call.has_ended and call.turn != turn):
+            call = self._calls[key] = _Call(key, id, turn, at, self._count)
+            self._all.append(call)
+        call.take(stated, at, self._count)
+        return call
+
+    def _answer(self, entry: Entry) -> None:
+        asked = self._asked.pop(_request_key(entry), None)
+        if asked is None:
+            return
+        call, options = asked
+        outcome = acp.member(acp.member(entry.value, "result"), "outcome")
+        chosen = acp.text(outcome, "optionId")
+        kinds = [acp.text(each, "kind") or "" for each in _items(options) if acp.text(each, "optionId") == chosen]
+        call.is_denied = acp.text(outcome, "outcome") == "cancelled" or any(each.startswith("reject") for each in kinds)
+
+
+_Change = tuple[str | None, str | None]
+"""The old and the new text of a diff. None: there is no file."""
+
+
+class _Call:
+    """All that a transcript states about one tool call."""
+
+    def __init__(self, key: str, id: str, turn: int, at: str, begun: int) -> None:
+        self.key = key
+        self.turn = turn
+        self.begun = begun
+        self.ended = 0
+        """The number of the entry that completed it first."""
+        self.is_denied = False
+        self._id = id
+        self._at = at
+        self._title = id
+        self._kind = self._status = ""
+        self._paths: tuple[str, ...] = ()
+        self._changes: dict[str, list[_Change]] = {}
+        self._parts: set[str] = set()
+        """The files of which it has sent a part. What it sends later is perhaps more, with the lines around it."""
+        self._inputs: list[object] = []
+        self._before: str | None = None
+        """The whole text of the only file that it edits, before that."""
+
+    @property
+    def has_ended(self) -> bool:
+        return self._status in (COMPLETED, FAILED)
+
+    def take(self, stated: Mapping[str, object], at: str, number: int) -> None:
+        """Add what an update or a request states. Absent and null members change nothing."""
+        self._title = acp.text(stated, "title") or self._title
+        self._kind = acp.text(stated, "kind") or self._kind
+        if (given := stated.get("rawInput")) is not None:
+            self._inputs.append(given)
+        for beside in (stated.get("rawOutput"), stated.get("_meta")):
+            self._before = next((text for text in _iterate_before(beside, _DEEP)), self._before)
+        if isinstance(places := stated.get("locations"), list):
+            self._paths = (
+                tuple(dict.fromkeys(path for each in places if (path := acp.text(each, "path")))) or self._paths
+            )
+        changes = _read_diffs(stated.get("content"))
+        if changes:
+            self._changes = {path: _choose(self._changes.get(path), each) for path, each in changes.items()}
+        for path, each in self._changes.items():
+            # What the model gave the tool to look for is what the tool replaced, not the file.
+            if any(_has_both(given, old, new) for old, new in each for given in self._inputs):
+                self._parts.add(path)
+        if status := acp.text(stated, "status"):
+            self._status = status
+        if status == COMPLETED and not self.ended:
+            self.ended, self._at = number, at
+
+    def list_edits(self) -> list[Edit]:
+        """What it changed; nothing if it failed, was denied, or has not ended."""
+        if self._status != COMPLETED or self.is_denied:
+            return []
+        if self._kind == "move" and not self._changes and len(self._paths) == 2:
+            return [self._edit(self._paths[1], "move", source=self._paths[0])]
+        if self._kind == "delete":
+            olds = {path: each[0][0] for path, each in self._changes.items()}
+            return [self._edit(path, "delete", old=olds.get(path)) for path in olds or dict.fromkeys(self._paths)]
+        found = []
+        for path, changes in self._changes.items():
+            if (whole := self._find_whole(changes)) is not None:
+                changes = [whole]
+            for old, new in changes:
+                # More than one diff of a file are its hunks. And what the model gave the tool to look for is what the
+                # tool replaced, not the file.
+                is_part = len(changes) > 1 or (
+                    bool(old) and any(_has_both(each, old or "", new) for each in self._inputs)
+                )
+                form: Form = "delete" if new is None else "part" if is_part else "whole"
+                found.append(self._edit(path, form, old=old, new=new))
+        return found
+
+    def _find_whole(self, changes: list[_Change]) -> _Change | None:
+        """The whole text before and after, if the agent has sent the one before, and the change fits there once."""
+        if self._before is None or len(self._changes) != 1 or len(changes) != 1:
+            return None
+        old, new = changes[0]
+        if not old or new is None:
+            return self._before, new
+        return (self._before, self._before.replace(old, new)) if self._before.count(old) == 1 else None
+
+    def find_unclear(self, found: list[Edit]) -> Unclear | None:
+        """What it did without a diff, if it may have changed files."""
+        if found or self.is_denied or self._status == FAILED:
+            return None
+        if self._kind == "execute" and not self._changes:
+            command = next((text for each in self._inputs if (text := read_command(each))), self._title)
+            return Unclear(self.turn, self._id, command, self._at, (), "command")
+        if not self._changes and self._kind not in _EDITS:
+            return None
+        cause: Cause = "no-diff" if self._status == COMPLETED else "unfinished"
+        return Unclear(self.turn, self._id, self._title, self._at, tuple(self._changes) or self._paths, cause)
+
+    def _edit(self, path: str, form: Form, *, old: str | None = None, new: str | None = None, source: str = "") -> Edit:
+        is_all = form == "part" and any(_asks_for_all(each) for each in self._inputs)
+        return Edit(self.turn, self._id, self._title, self._at, path, form, old, new, source, is_all)
+
+
+def _read_diffs(content: object) -> dict[str, list[_Change]]:
+    """The diffs in a call's content, by path."""
+    found: dict[str, list[_Change]] = {}
+    for item in _items(content):
+        path, new = acp.text(item, "path"), acp.text(item, "newText")
+        if acp.text(item, "type") == "diff" and path and new is not None:
+            # The protocol cannot say that a file is deleted. Codex and Gemini say it so, because Zed reads it.
+            is_deleted = not new and acp.text(acp.member(item, "_meta"), "kind") == "delete"
+            change = acp.text(item, "oldText"), None if is_deleted else new
+            if change not in found.setdefault(path, []):
+                found[path].append(change)
+    return found
+
+
+def _choose(before: list[_Change] | None, after: list[_Change]) -> list[_Change]:
+    """What counts of two statements about one file: the later one, unless it repeats a part of the earlier one."""
+    if before is None or len(before) != 1 or before == after:
+        return after
+    old, new = before[0]
+    if old is None or new is None:
+        return after
+    text = old
+    for part_old, part_new in after:
+        if not part_old or part_new is None or part_old not in text:
+            return after
+        ways = {text.replace(part_old, part_new), _replace_so(text, part_old, part_new, new)}
+        text = new if new in ways else text.replace(part_old, part_new, 1)
+    return before if text == new else after
+
+
+def _replace_so(text: str, old: str, new: str, wanted: str) -> str:
+    """The text with the one occurrence of ``old`` replaced that gives ``wanted``; else the text."""
+    head, end = 0, min(len(text), len(wanted))
+    while head < end:  # the length of the common beginning, without a step for each character
+        middle = (head + end + 1) // 2
+        head, end = (middle, end) if text[head:middle] == wanted[head:middle] else (head, middle - 1)
+    start = text.find(old, max(0, head - len(old)))
+    while 0 <= start <= head:
+        if (made := text[:start] + new + text[start + len(old) :]) == wanted:
+            return made
+        start = text.find(old, start + 1)
+    return text
+
+
+def _has_both(value: object, old: str | None, new: str | None) -> bool:
+    """Whether an object in a tool's input has both texts as members."""
+    return bool(old) and any(old in texts and new in texts for texts in _iterate_texts(value, _DEEP))
+
+
+def _iterate_texts(value: object, depth: int) -> Iterator[list[object]]:
+    if depth and isinstance(value, Mapping):
+        yield [each for each in value.values() if isinstance(each, str)]
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    for each in inner if depth else ():
+        yield from _iterate_texts(each, depth - 1)
+
+
+def _iterate_before(value: object, depth: int) -> Iterator[str]:
+    """The texts of ``_BEFORE`` in a value."""
+    if not isinstance(value, Mapping) or not depth:
+        return
+    yield from (text for name in _BEFORE if isinstance(text := value.get(name), str))
+    for each in value.values():
+        yield from _iterate_before(each, depth - 1)
+
+
+def _asks_for_all(value: object) -> bool:
+    return isinstance(value, Mapping) and any(_ALL.fullmatch(name) and each is True for name, each in value.items())
+
+
+def _request_key(entry: Entry) -> tuple[str, bytes]:
+    return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))
+
+
+def _items(value: object) -> Iterable[object]:
+    return value if isinstance(value, list) else ()
+
+
+def _join_texts(blocks: object) -> str:
+    return "\n".join(text for each in _items(blocks) if (text := acp.text(each, "text")))

@@ -1,0 +1,349 @@
+"""The net change of each file, from a session's edits in order. Pure: whoever calls it reads the files as they are now.
+
+Each edit gives the text of a file before and after it. A whole text says both. Where an agent sent only the changed
+part, both follow from the text that is known from another edit of the file, in front of it or behind it, or else from
+the file as it is now: if the part is there exactly once. If it is not, the change is named and not shown.
+"""
+
+import ntpath
+import posixpath
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from acp_proxy.store.same_directory import is_windows_path
+from acp_proxy.tools.changes.edits import Edit
+
+Trouble = Literal["part", "deleted", "moved", "outside", "git", "name", "text", "large"]
+TROUBLES: dict[Trouble, str] = {
+    "part": "only the changed part is recorded, and the file does not say where it was",
+    "deleted": "deleted; what was in it is not recorded",
+    "moved": "moved and changed; what was in it is not recorded",
+    "outside": "outside the session's directory",
+    "git": "git's own file",
+    "name": "git takes no file of this name",
+    "text": "its text cannot be written as UTF-8",
+    "large": "too large to compare",
+}
+"""Why there is no patch for a file, for people."""
+
+
+_LINES, _SIZE = 500_000, 64 * 1024 * 1024
+"""Lines and characters of both texts that are compared: some seconds at worst. Else a hostile diff of 100 MB of short
+lines takes minutes and gigabytes."""
+
+
+class FileText(Struct, frozen=True):
+    """The text of a file. None: the file is not there."""
+
+    text: str | None
+
+
+ABSENT = FileText(None)
+FindNow = Callable[[str], FileText | None]
+"""The text of a file now, by its path as the agent wrote it; None: unknown."""
+
+
+class FileChange(Struct, frozen=True):
+    """The net change of one file.
+
+    ``path``: relative to the session's directory, with ``/``; outside of it, as the agent wrote it.
+    ``old``, ``new``: the text before and after; None: not known. ``source``: the path from which it was moved.
+    ``trouble``: why there can be no patch. ``edits``: in order.
+    ``was_changed_between``: something else changed it between two of the edits, which the net change includes.
+    ``uses_now``: the file as it is now says where a changed part was.
+    """
+
+    path: str
+    old: FileText | None
+    new: FileText | None
+    edits: list[Edit]
+    source: str = ""
+    trouble: Trouble | None = None
+    was_changed_between: bool = False
+    uses_now: bool = False
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the edits took each other back."""
+        return self.trouble is None and self.old == self.new and not self.source
+
+
+class _Step:
+    """An edit, and the texts before and after it as far as they are known. For a move, both are the text moved."""
+
+    def __init__(self, edit: Edit, path: str, source: str) -> None:
+        self.edit = edit
+        self.path = path
+        self.source = source
+        self.before: FileText | None = None
+        self.after: FileText | None = None
+        self.is_after_another = self.uses_now = False
+
+
+def sum_changes(
+    edits: Sequence[Edit],
+    cwd: str | None,
+    find_now: FindNow = lambda path: None,
+    wanted: Callable[[Edit], bool] = lambda edit: True,
+) -> list[FileChange]:
+    """The net changes, in the order in which the files were changed first.
+
+    ``cwd``: the session's directory. ``wanted``: which edits count; the others only say what was in the files.
+    """
+    steps = trace(edits, cwd, find_now)
+    chosen = [step for step in steps if wanted(step.edit)]
+    by_path: dict[str, list[_Step]] = {}
+    for step in chosen:
+        for path in (step.source, step.path):
+            if path:
+                by_path.setdefault(path, []).append(step)
+    found = {path: _sum_file(path, each) for path, each in by_path.items()}
+    for step in chosen:
+        if step.source:
+            _pair_move(found, step)
+    return [change for change in found.values() if not change.is_nothing]
+
+
+def trace(edits: Sequence[Edit], cwd: str | None, find_now: FindNow = lambda path: None) -> list[_Step]:
+    """Every edit with the texts before and after it, as far as they are known."""
+    steps = [_Step(edit, place(edit.path, cwd), place(edit.source, cwd) if edit.source else "") for edit in edits]
+    steps = _in_chains(steps)
+    _go_forward(steps)
+    _go_back(steps, find_now)
+    return steps
+
+
+def place(path: str, cwd: str | None) -> str:
+    """A path relative to the session's directory, with ``/``; a path outside of it stays absolute."""
+    if cwd is None:
+        return path
+    if is_windows_path(cwd):
+        whole, base, mark = ntpath.normpath(ntpath.join(cwd, path)), ntpath.normpath(cwd), "\\"
+        is_inside = ntpath.normcase(whole).startswith(ntpath.normcase(base.rstrip(mark) + mark))
+    elif is_windows_path(path):
+        return path
+    else:
+        whole, base, mark = _normalize(posixpath.join(cwd, path)), _normalize(cwd), "/"
+        is_inside = whole.startswith(base.rstrip(mark) + mark)
+    return whole[len(base.rstrip(mark)) + 1 :].replace(mark, "/") if is_inside else whole
+
+
+def _normalize(path: str) -> str:
+    """An absolute path without dots; ``normpath`` keeps two slashes at the beginning, which mean nothing here."""
+    return "/" + posixpath.normpath(path).lstrip("/")
+
+
+def is_outside(path: str) -> bool:
+    """Whether a path that ``place`` returned is outside the session's directory."""
+    return path.startswith(("/", "\\")) or is_windows_path(path)
+
+
+def _in_chains(steps: list[_Step]) -> list[_Step]:
+    """The steps, with whole edits of one file in one turn in the order in which each begins where one ended.
+
+    Agents run calls at the same time, and report their ends in any order.
+    """
+    groups: dict[tuple[int, str], list[int]] = {}
+    for at, step in enumerate(steps):
+        if step.edit.form == "whole":
+            groups.setdefault((step.edit.turn, step.path), []).append(at)
+    ordered = list(steps)
+    for places in groups.values():
+        chain = _chain([steps[at] for at in places])
+        for at, step in zip(places, chain, strict=True):
+            ordered[at] = step
+    return ordered
+
+
+def _chain(steps: list[_Step]) -> list[_Step]:
+    """In the order of their texts if there is exactly one, else as they are."""
+    news = {step.edit.new for step in steps}
+    first = [step for step in steps if step.edit.old not in news]
+    by_old = {step.edit.old: step for step in steps}
+    if len(first) != 1 or len(by_old) != len(steps):
+        return steps
+    chain = first
+    while len(chain) < len(steps):
+        after = by_old.get(chain[-1].edit.new)
+        if after is None or after in chain:
+            return steps
+        chain.append(after)
+    return chain
+
+
+def _go_forward(steps: list[_Step]) -> None:
+    """Take what is known of a file to the edits behind it."""
+    known: dict[str, FileText] = {}
+    for step in steps:
+        edit, before = step.edit, known.get(step.path)
+        match edit.form:
+            case "whole":
+                stated = FileText(edit.old)
+                step.before, step.after = stated, FileText(edit.new)
+                # An empty old text is also what agents send for a new file.
+                is_same = before is None or before == stated or (not edit.old and not before.text)
+                if is_same and before is not None:
+                    step.before = before
+                elif not is_same and before is not None:
+                    if (made := _replace_part(before, edit.old, edit.new)) is not None:
+                        step.before, step.after = before, made
+                    else:
+                        step.is_after_another = True
+                elif not edit.old:
+                    step.before = ABSENT
+            case "part":
+                step.before, step.after = before, _replace_part(before, edit.old, edit.new, all=edit.replaces_all)
+            case "delete":
+                step.before, step.after = before or (FileText(edit.old) if edit.old is not None else None), ABSENT
+            case "move":
+                step.before = step.after = known.get(step.source)
+                known[step.source] = ABSENT
+        if step.after is not None:
+            known[step.path] = step.after
+        else:
+            known.pop(step.path, None)
+
+
+def _go_back(steps: list[_Step], find_now: FindNow) -> None:
+    """Take what is known of a file to the edits in front of it, from the file as it is now on."""
+    known: dict[str, tuple[FileText | None, bool]] = {}
+    """The text behind the step, and whether it is the file's now."""
+    for step in reversed(steps):
+        edit = step.edit
+        if step.after is None:
+            if step.path not in known:
+                known[step.path] = find_now(edit.path), True
+            found, is_now = known[step.path]
+            if edit.form == "part" and found is not None:
+                step.before = _replace_part(found, edit.new, edit.old)
+                step.after = found if step.before is not None else None
+            elif edit.form == "move" and found is not None and found.text is not None:
+                step.before = step.after = found
+            step.uses_now = is_now and step.after is not None
+        known[step.path] = step.before if edit.form != "move" else ABSENT, step.uses_now
+        if edit.form == "move":
+            known[step.source] = step.before, step.uses_now
+
+
+def _replace_part(whole: FileText | None, old: str | None, new: str | None, *, all: bool = False) -> FileText | None:
+    """The text with a part replaced that is in it exactly once; None if it is not."""
+    if whole is None or whole.text is None or not old:
+        return None
+    count = whole.text.count(old)
+    if not count or (count > 1 and not all):
+        return None
+    return FileText(whole.text.replace(old, new or ""))
+
+
+def _sum_file(path: str, steps: list[_Step]) -> FileChange:
+    first, last = steps[0], steps[-1]
+    old = first.before if first.path == path and first.edit.form != "move" else None
+    if first.edit.form == "move":
+        old = first.before if first.source == path else ABSENT
+    new = ABSENT if last.source == path else last.after
+    between = any(step.is_after_another for step in steps[1:])
+    found = FileChange(path, old, new, [step.edit for step in steps], "", None, between, any(s.uses_now for s in steps))
+    return replace(found, trouble=_find_trouble(found))
+
+
+def _find_trouble(change: FileChange) -> Trouble | None:
+    path = change.path
+    if is_outside(path):
+        return "outside"
+    if ".git" in path.lower().split("/"):
+        return "git"
+    if not path or path == "." or "\0" in path or not _is_encodable(path):
+        return "name"
+    if change.new is None:
+        return "moved" if change.edits[0].form == "move" else "part"
+    if change.old is None:
+        return "deleted" if change.new == ABSENT else "part"
+    texts = (change.old.text or "", change.new.text or "")
+    if sum(map(len, texts)) > _SIZE or sum(text.count("\n") for text in texts) > _LINES:
+        return "large"
+    return None if all(map(_is_encodable, texts)) else "text"
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _pair_move(found: dict[str, FileChange], step: _Step) -> None:
+    """Make one change of a file that went away and one that came, if nothing else happened to either."""
+    gone, come = found.get(step.source), found.get(step.path)
+    alone = ("outside", "git", "name", "text", "large")
+    if gone is None or come is None or gone.trouble in alone or come.trouble in alone:
+        return
+    is_plain = gone.edits[-1] is step.edit and come.edits[0] is step.edit and gone.new == ABSENT
+    was_there = gone.old != ABSENT
+    if not is_plain or not was_there or come.new == ABSENT:
+        return
+    is_only_moved = len(gone.edits) == 1 and len(come.edits) == 1  # then its text does not matter
+    trouble: Trouble | None = None if is_only_moved or (gone.old is not None and come.new is not None) else "moved"
+    found[step.path] = replace(
+        come,
+        old=gone.old,
+        source=gone.source or gone.path,
+        trouble=trouble,
+        edits=list({id(each): each for each in (*gone.edits, *come.edits)}.values()),
+        was_changed_between=gone.was_changed_between or come.was_changed_between,
+        uses_now=(gone.uses_now or come.uses_now) and not is_only_moved,
+    )
+    del found[step.source]
+
+
+def with_line_ends(edits: Sequence[Edit], find_now: FindNow) -> list[Edit]:
+    """The edits with the line ends of their files: some agents read a file with CRLF, and send it with LF.
+
+    Only if the file now has nothing but CRLF, and no edit of it has any.
+    """
+    texts: dict[str, str] = {}
+    for edit in edits:
+        texts[edit.path] = texts.get(edit.path, "") + (edit.old or "") + (edit.new or "")
+    changed = {path for path, text in texts.items() if "\n" in text and "\r" not in text and _has_crlf(find_now(path))}
+    return [
+        replace(edit, old=_with_crlf(edit.old), new=_with_crlf(edit.new)) if edit.path in changed else edit
+        for edit in edits
+    ]
+
+
+def with_parts(edits: Sequence[Edit], find_now: FindNow) -> list[Edit]:
+    """The edits, with those marked as parts that claim to be whole and are not.
+
+    The protocol wants the whole file, but some agents send the changed lines and the ones around them, and do not say
+    so. It shows in the file as it is now, if the text is there once, with more in front of it and behind it, and the
+    next edit does not go on from it. An agent that does this once does it with every file.
+    """
+    by_path: dict[str, list[Edit]] = {}
+    for edit in edits:
+        by_path.setdefault(edit.path, []).append(edit)
+    doubtful: set[int] = set()
+    does_it = False
+    for path, each in by_path.items():
+        now = find_now(path)
+        text = (now.text or "") if now is not None else ""
+        for at, edit in enumerate(each):
+            follows = at > 0 and each[at - 1].new == edit.old
+            goes_on = at + 1 < len(each) and each[at + 1].old == edit.new
+            if edit.form != "whole" or not edit.old or not edit.new or follows or goes_on or text == edit.new:
+                continue
+            doubtful.add(id(edit))
+            if text.count(edit.new) == 1 and not text.startswith(edit.new) and not text.endswith(edit.new):
+                does_it = True
+    return [replace(edit, form="part") if does_it and id(edit) in doubtful else edit for edit in edits]
+
+
+def _has_crlf(now: FileText | None) -> bool:
+    text = (now.text or "") if now is not None else ""
+    return "\r\n" in text and text.count("\n") == text.count("\r\n")
+
+
+def _with_crlf(text: str | None) -> str | None:
+    return text.replace("\n", "\r\n") if text is not None else None

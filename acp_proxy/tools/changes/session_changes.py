@@ -1,0 +1,153 @@
+"""Reads what a session changed: its edits, the files as they are now where that is needed, and the net changes."""
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from acp_proxy.errors import NoSuchTurn
+from acp_proxy.store.same_directory import is_windows_path
+from acp_proxy.store.sessions import Reading
+from acp_proxy.tools.changes.edits import Edit, OpenChild, SessionEdits, Unclear, read_edits
+from acp_proxy.tools.changes.net import (
+    ABSENT,
+    FileChange,
+    FileText,
+    FindNow,
+    place,
+    sum_changes,
+    with_line_ends,
+    with_parts,
+)
+
+_LARGEST = 64 * 1024 * 1024
+"""Bytes of a file that is read to find where a changed part was: nobody edits larger ones by hand."""
+
+
+State = Literal["applied", "changed since", "taken back", "gone", "unknown"]
+"""What became of a change: the file is as it left it, or as it was before it, or something else, or not there."""
+
+
+class SessionChanges(Struct, frozen=True):
+    """What a session changed. ``cwd``: its directory. ``turns``: how many it has."""
+
+    cwd: str | None
+    changes: list[FileChange]
+    unclear: list[Unclear]
+    turns: int
+
+
+def read_changes(
+    reading: Reading,
+    cwd: str | None,
+    child: OpenChild | None = None,
+    turns: tuple[int, int | None] = (1, None),
+    files: Sequence[str] = (),
+    *,
+    looks_at_files: bool = True,
+) -> SessionChanges:
+    """The changes of these turns, as a user names them, in these files or below these directories; empty: in all.
+
+    ``looks_at_files``: the files as they are now may say where a changed part was. Raises OSError, NoSuchTurn.
+    """
+    header = reading.header
+    is_here = cwd is not None and looks_at_files and not (header is not None and header.machine)
+    find_now = make_reader(cwd) if is_here and cwd is not None else _find_nothing
+    found = read_edits(reading, child)
+    edits = prepare(found, cwd, find_now)
+    count = max(found.starts, default=0)
+    first, last = _number_turns(turns, count)
+
+    def is_wanted(turn: int, paths: Sequence[str]) -> bool:
+        return first <= turn <= last and (not files or any(_is_named(place(each, cwd), files, cwd) for each in paths))
+
+    changes = sum_changes(
+        edits, cwd, find_now, lambda edit: is_wanted(edit.turn, [edit.path, edit.source or edit.path])
+    )
+    unclear = [each for each in found.unclear if is_wanted(each.turn, each.paths or ("",))]
+    return SessionChanges(cwd, changes, unclear, count)
+
+
+def prepare(found: SessionEdits, cwd: str | None, find_now: FindNow) -> list[Edit]:
+    """The edits with paths as the session spells its directory, and with what the files as they are now say."""
+    edits = found.edits
+    if cwd is not None and not is_windows_path(cwd):
+        real = os.path.realpath(cwd)
+        if real != cwd.rstrip("/"):  # some agents resolve links
+            edits = [
+                replace(edit, path=_respell(edit.path, real, cwd), source=_respell(edit.source, real, cwd))
+                for edit in edits
+            ]
+    return with_parts(with_line_ends(edits, find_now), find_now)
+
+
+def make_reader(cwd: str) -> Callable[[str], FileText | None]:
+    """Reads the files of a directory as they are now; never one outside of it, and each once."""
+    real = os.path.realpath(cwd)
+
+    @cache
+    def find_now(path: str) -> FileText | None:
+        relative = place(path, cwd)
+        try:
+            whole = os.path.realpath(os.path.join(cwd, relative))
+            if not whole.startswith(real.rstrip(os.sep) + os.sep):
+                return None
+            if not os.path.lexists(os.path.join(cwd, relative)):
+                return ABSENT if os.path.isdir(real) else None
+            if not os.path.isfile(whole) or os.path.getsize(whole) > _LARGEST:
+                return None
+            with open(whole, "rb") as file:
+                return FileText(file.read(_LARGEST + 1).decode())
+        except (OSError, ValueError):  # also a NUL in the path, and what is not UTF-8
+            return None
+
+    return find_now
+
+
+def check_file(change: FileChange, cwd: str | None) -> State:
+    """What became of a change."""
+    if cwd is None or change.trouble is not None:
+        return "unknown"
+    find_now = make_reader(cwd)
+    now, before = find_now(change.path), find_now(change.source) if change.source else ABSENT
+    if now is None:
+        return "changed since" if os.path.lexists(os.path.join(cwd, change.path)) else "unknown"
+    if change.new is None or change.old is None:  # it was only moved
+        return "gone" if now == ABSENT else "applied" if before == ABSENT else "changed since"
+    if now == change.new and before == ABSENT:
+        return "applied"
+    if (before if change.source else now) == change.old and (not change.source or now == ABSENT):
+        return "taken back"
+    return "gone" if now == ABSENT else "changed since"
+
+
+def _find_nothing(path: str) -> None:
+    return None
+
+
+def _respell(path: str, real: str, cwd: str) -> str:
+    return cwd.rstrip("/") + path[len(real) :] if path.startswith(real.rstrip("/") + "/") else path
+
+
+def _number_turns(turns: tuple[int, int | None], count: int) -> tuple[int, int]:
+    first, last = turns
+    if turns == (1, None):
+        return 0, count
+    if first < 0:
+        first = last = count + first + 1
+    last = count if last is None else last
+    if not 1 <= first <= min(count, last):
+        raise NoSuchTurn(f"there is no such turn: the conversation has {count}. Give a smaller number with --turn.")
+    return first, last
+
+
+def _is_named(path: str, files: Sequence[str], cwd: str | None) -> bool:
+    """Whether a user means this path: relative to the session's directory, or to the current one."""
+    for given in files:
+        for named in (place(given, cwd), place(os.path.abspath(given), cwd)):
+            if named in ("", path) or named == (cwd or "").rstrip("/") or path.startswith(named.rstrip("/") + "/"):
+                return True
+    return False

@@ -1,0 +1,217 @@
+"""``acp-proxy diff``: what a session changed, for people, for git and for programs."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.store.store import Store
+from tests.cli.commands import Command
+from tests.cli.terminal import on_terminal
+from tests.stored import store_session
+from tests.tools.changes.calls import begun, diff, edited, ended
+
+command = Command("diff")
+run, printed = command.run, command.printed
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """The session's directory, as it is after the session."""
+    folder = tmp_path / "tree"
+    folder.mkdir()
+    return folder
+
+
+def keep(store: Store, tree: Path, *turns: list[dict[str, Any]]) -> None:
+    store_session(store, "s", *((f"question {n}", turn) for n, turn in enumerate(turns, 1)), cwd=str(tree))
+
+
+PATCH = """\
+diff --git a/app.py b/app.py
+--- a/app.py
++++ b/app.py
+@@ -1,2 +1,2 @@
+ one
+-two
++2
+diff --git a/new.py b/new.py
+new file mode 100644
+--- /dev/null
++++ b/new.py
+@@ -0,0 +1 @@
++new
+"""
+
+
+def test_the_patch_has_the_net_change_of_each_file(store: Store, tree: Path) -> None:
+    keep(
+        store,
+        tree,
+        edited("1", f"{tree}/app.py", "one\ntwo\n", "one\nTWO\n"),
+        [*edited("2", "app.py", "one\nTWO\n", "one\n2\n"), *edited("3", "new.py", None, "new\n")],
+    )
+    assert printed(store, "s") == PATCH
+
+
+def test_changes_that_were_taken_back_are_none(store: Store, tree: Path) -> None:
+    keep(store, tree, edited("1", "a", "0\n", "1\n"), edited("2", "a", "1\n", "0\n"))
+    assert printed(store, "s") == ""
+
+
+def test_turns_and_files_choose_what_is_shown(store: Store, tree: Path) -> None:
+    keep(store, tree, edited("1", "a", "0\n", "1\n"), edited("2", "a", "1\n", "2\n"), edited("3", "sub/b", None, "x\n"))
+    assert "-1\n+2" in printed(store, "s", "--turn", "2")
+    assert "-0\n+2" in printed(store, "s", "--turn", "1-2")
+    assert printed(store, "s", "--name-only", "--turn", "-1") == "sub/b\n"
+    assert printed(store, "s", "sub", "--name-only") == "sub/b\n"
+    assert printed(store, "s", str(tree / "a"), "--name-only") == "a\n"
+    assert run(store, "s", "--turn", "4").exit_code == 1
+
+
+def test_the_sum_has_a_line_for_each_file(store: Store, tree: Path) -> None:
+    keep(store, tree, [*edited("1", "a.py", "0\n", "1\n2\n"), *edited("2", "long/name.py", "x\n" * 100, "")])
+    assert printed(store, "s", "--stat") == (
+        f" a.py         |   3 +-\n long/name.py | 100 {'-' * 40}\n 2 files changed, 2 added, 101 removed\n"
+    )
+
+
+def test_the_reverse_takes_the_changes_back(store: Store, tree: Path) -> None:
+    keep(store, tree, edited("1", "new.py", None, "new\n"))
+    assert "deleted file mode 100644\n--- a/new.py\n+++ /dev/null\n" in printed(store, "s", "--reverse")
+
+
+def test_a_check_says_what_became_of_each_file(store: Store, tree: Path) -> None:
+    names = ["applied", "changed", "back", "gone"]
+    keep(store, tree, [update for name in names for update in edited(name, name, "0\n", "1\n")])
+    for name, text in (("applied", "1\n"), ("changed", "2\n"), ("back", "0\n")):
+        (tree / name).write_text(text)
+    result = run(store, "s", "--check")
+    assert result.exit_code == 1
+    assert [tuple(line.rsplit(None, 1)) for line in result.stdout.splitlines()] == [
+        ("applied", "applied"),
+        ("changed since", "changed"),
+        ("taken back", "back"),
+        ("gone", "gone"),
+    ]
+    assert run(store, "s", "applied", "--check").exit_code == 0
+
+
+def test_a_part_is_completed_from_the_file_as_it_is_now(store: Store, tree: Path) -> None:
+    given = {"old_string": "b", "new_string": "B"}
+    keep(store, tree, edited("1", "a", "b", "B", rawInput=given))
+    (tree / "a").write_bytes(b"a\r\nB\r\nc")
+    result = run(store, "s")
+    assert "@@ -1,3 +1,3 @@\n a\r\n-b\r\n+B\r\n c\n\\ No newline at end of file\n" in result.stdout_bytes.decode()
+    assert "the rest is from the file as it is now" in result.stderr
+
+
+def test_a_part_that_is_not_there_once_is_named_and_not_guessed(store: Store, tree: Path) -> None:
+    given = {"old_string": "b", "new_string": "B"}
+    keep(store, tree, edited("1", "a", "b", "B", rawInput=given))
+    for text in ("B\nB\n", "other\n"):
+        (tree / "a").write_text(text)
+        result = run(store, "s")
+        assert result.stdout == ""
+        assert "Not in the patch: a: only the changed part is recorded" in result.stderr
+
+
+def test_lines_around_a_change_are_known_as_a_part_by_the_file_as_it_is_now(store: Store, tree: Path) -> None:
+    keep(store, tree, edited("1", "a", "2\n3\n", "2\nthree\n"))
+    (tree / "a").write_text("1\n2\nthree\n4\n")
+    assert " 1\n 2\n-3\n+three\n 4\n" in printed(store, "s")
+
+
+def test_the_files_line_ends_count_if_the_agent_sent_others(store: Store, tree: Path) -> None:
+    keep(store, tree, edited("1", "a", "1\n2\n", "1\ntwo\n"))
+    (tree / "a").write_bytes(b"1\r\ntwo\r\n")
+    assert b"-2\r\n+two\r\n" in run(store, "s").stdout_bytes
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", ".git/hooks/pre-commit", "a/.GIT/config"])
+def test_no_patch_writes_outside_of_the_directory_or_into_gits_own(store: Store, tree: Path, path: str) -> None:
+    keep(store, tree, edited("1", path, None, "x\n"))
+    result = run(store, "s")
+    assert result.stdout == ""
+    assert "Not in the patch: " in result.stderr
+    assert printed(store, "s", "--name-only") == ""
+    [file] = json.loads(printed(store, "s", "--json"))["files"]
+    assert (file["patch"], file["trouble"]) == (None, "git" if "git" in path.lower() else "outside")
+
+
+def test_a_name_with_a_nul_has_no_patch(store: Store, tree: Path) -> None:
+    keep(store, tree, edited("1", "a\0b", None, "x\n"))
+    assert run(store, "s").stdout == ""
+
+
+def test_no_file_outside_of_the_directory_is_read(store: Store, tree: Path) -> None:
+    (tree.parent / "secret").write_text("the secret B\n")
+    (tree / "link").symlink_to(tree.parent / "secret")
+    given = {"old_string": "b", "new_string": "B"}
+    keep(
+        store,
+        tree,
+        [*edited("1", "../secret", "b", "B", rawInput=given), *edited("2", "link", "b", "B", rawInput=given)],
+    )
+    assert "secret B" not in printed(store, "s", "--json")
+
+
+def test_what_has_no_diff_is_named_on_stderr(store: Store, tree: Path) -> None:
+    keep(store, tree, [begun("1", kind="execute", title="make \x1b[31m"), ended("1")])
+    result = run(store, "s")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "a command; what it changed is not recorded" in result.stderr
+    assert "\x1b" not in result.stderr
+
+
+def test_json_has_everything(store: Store, tree: Path) -> None:
+    keep(store, tree, [*edited("1", "a", "0\n", "1\n"), begun("2", kind="execute", title="make"), ended("2")])
+    told = json.loads(printed(store, "s", "--json"))
+    assert told["cwd"] == str(tree)
+    [file], [unclear] = told["files"], told["unclear"]
+    assert {key: file[key] for key in ("path", "change", "added", "removed", "trouble")} == {
+        "path": "a",
+        "change": "modified",
+        "added": 1,
+        "removed": 1,
+        "trouble": None,
+    }
+    assert [edit["toolCallId"] for edit in file["edits"]] == ["1"]
+    assert (unclear["title"], unclear["cause"]) == ("make", "command")
+
+
+def test_a_terminal_gets_colours_and_no_control_characters(store: Store, tree: Path) -> None:
+    keep(store, tree, edited("1", "a", "0\n", "\x1b]0;title\x07\n"))
+    shown = on_terminal("diff", "s", "--store", str(store.root))
+    assert "\x1b[31m-0\x1b[0m" in shown
+    assert "\x1b]0;" not in shown
+    assert "\x1b]0;title" in printed(store, "s")
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_git_takes_the_diff_of_a_large_file(store: Store, tree: Path) -> None:
+    text = "line\n" * 200_000
+    keep(store, tree, [begun("1", diff("a", text, text + "last\n")), ended("1")])
+    (tree / "a").write_text(text)
+    patch = run(store, "s").stdout_bytes
+    assert len(patch) < 1000
+    subprocess.run(["git", "apply"], input=patch, cwd=tree, check=True)
+    assert (tree / "a").read_bytes().endswith(b"line\nlast\n")
+
+
+def test_a_file_of_too_many_lines_is_named(store: Store, tree: Path) -> None:
+    keep(store, tree, edited("1", "a", None, "x\n" * 600_000))
+    result = run(store, "s")
+    assert (result.stdout, result.stderr) == ("", "Not in the patch: a: too large to compare (turn 1).\n")
+
+
+def test_forms_of_the_output_exclude_each_other(store: Store, tree: Path) -> None:
+    assert run(store, "s", "--stat", "--json").exit_code == 2

@@ -1,0 +1,140 @@
+"""Which edits a transcript's tool calls made."""
+
+from typing import Any
+
+import pytest
+
+from acp_proxy.tools.changes.edits import Edit, Unclear
+from tests.tools.changes.calls import Told, begun, diff, edited, ended
+
+
+def read(*turns: list[dict[str, Any]]) -> tuple[list[Edit], list[Unclear]]:
+    told = Told()
+    for number, updates in enumerate(turns, 1):
+        told.update(number, *updates)
+    found = told.reader.finish()
+    return found.edits, found.unclear
+
+
+def changes(edits: list[Edit]) -> list[tuple[int, str, str, str | None, str | None]]:
+    return [(edit.turn, edit.path, edit.form, edit.old, edit.new) for edit in edits]
+
+
+def test_edits_come_in_the_order_in_which_their_calls_ended() -> None:
+    edits, unclear = read(
+        [begun("1", diff("a", "0", "1")), begun("2", diff("b", None, "x")), ended("2"), ended("1")],
+        edited("3", "a", "1", "2"),
+    )
+    assert changes(edits) == [(1, "b", "whole", None, "x"), (1, "a", "whole", "0", "1"), (2, "a", "whole", "1", "2")]
+    assert unclear == []
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_a_call_that_failed_changed_nothing(status: str) -> None:
+    edits, _ = read([begun("1", diff("a", "0", "1")), ended("1", status)])
+    assert edits == []
+
+
+@pytest.mark.parametrize("answer", ["reject_once", "reject_always", "cancelled"])
+def test_a_call_that_was_denied_changed_nothing_whatever_its_status(answer: str) -> None:
+    told = Told()
+    told.update(1, begun("1"))
+    told.ask(1, "1", answer, content=[diff("a", "0", "1")])
+    told.update(1, ended("1"))
+    assert told.reader.finish().edits == []
+
+
+def test_the_last_answer_counts_if_the_agent_asks_again() -> None:
+    told = Told()
+    told.ask(1, "1", "reject_once", content=[diff("a", "0", "1")])
+    told.ask(1, "1", "allow_once", content=[diff("a", "0", "1")])
+    told.update(1, ended("1"))
+    assert changes(told.reader.finish().edits) == [(1, "a", "whole", "0", "1")]
+
+
+def test_a_later_diff_replaces_an_earlier_one_of_the_call() -> None:
+    edits, _ = read([begun("1", diff("a", "0", "1")), ended("1", content=[diff("a", "0", "2")])])
+    assert changes(edits) == [(1, "a", "whole", "0", "2")]
+
+
+def test_a_diff_counts_although_the_call_ends_with_words() -> None:
+    words = {"type": "content", "content": {"type": "text", "text": "Edited."}}
+    edits, _ = read([begun("1", diff("a", "0", "1")), ended("1", content=[words])])
+    assert changes(edits) == [(1, "a", "whole", "0", "1")]
+
+
+@pytest.mark.parametrize(("old", "new"), [("two", "2"), ("one\ntwo", "one\n2"), ("t", "T")])
+def test_a_part_does_not_replace_the_whole_file_that_the_agent_asked_about(old: str, new: str) -> None:
+    text = "one\ntwo\nthree\n"
+    whole = text.replace("two", new.rpartition("\n")[2]) if old != "t" else "one\nTwo\nthree\n"
+    edits, _ = read([begun("1", diff("a", text, whole)), ended("1", content=[diff("a", old, new)])])
+    assert changes(edits) == [(1, "a", "whole", text, whole)]
+
+
+@pytest.mark.parametrize("given", [{"old_str": "0", "new_str": "1"}, {"edits": [{"old": "0", "new": "1"}]}])
+def test_what_the_tool_looked_for_is_a_part(given: dict[str, Any]) -> None:
+    edits, _ = read(edited("1", "a", "0", "1", rawInput=given))
+    assert changes(edits) == [(1, "a", "part", "0", "1")]
+
+
+def test_more_than_one_diff_of_a_file_in_a_call_are_parts() -> None:
+    edits, _ = read([begun("1", diff("a", "0", "1"), diff("a", "2", "3")), ended("1")])
+    assert changes(edits) == [(1, "a", "part", "0", "1"), (1, "a", "part", "2", "3")]
+
+
+def test_the_file_before_the_edit_in_the_output_makes_a_part_whole() -> None:
+    given = {"old_string": "two", "new_string": "2"}
+    for output in ({"rawOutput": {"previousContent": "one\ntwo\n"}}, {"_meta": {"x": {"originalFile": "one\ntwo\n"}}}):
+        edits, _ = read([begun("1", diff("a", "two", "2"), rawInput=given), ended("1", **output)])
+        assert changes(edits) == [(1, "a", "whole", "one\ntwo\n", "one\n2\n")]
+
+
+def test_a_call_that_is_repeated_later_counts_once() -> None:
+    edits, _ = read(edited("1", "a", "0", "1"), edited("1", "a", "0", "1"))
+    assert changes(edits) == [(1, "a", "whole", "0", "1")]
+
+
+def test_an_id_that_is_used_again_is_another_call() -> None:
+    edits, _ = read(edited("1", "a", "0", "1"), edited("1", "a", "1", "2"))
+    assert changes(edits) == [(1, "a", "whole", "0", "1"), (2, "a", "whole", "1", "2")]
+
+
+def test_deletes_and_moves_are_known_by_their_kind() -> None:
+    edits, unclear = read(
+        [begun("1", kind="delete", locations=[{"path": "a"}]), ended("1")],
+        [begun("2", kind="move", locations=[{"path": "b"}, {"path": "c"}]), ended("2")],
+        [begun("3", {**diff("d", "text", ""), "_meta": {"kind": "delete"}}), ended("3")],
+    )
+    assert changes(edits) == [
+        (1, "a", "delete", None, None),
+        (2, "c", "move", None, None),
+        (3, "d", "delete", "text", None),
+    ]
+    assert edits[1].source == "b"
+    assert unclear == []
+
+
+def test_what_has_no_diff_is_named() -> None:
+    edits, unclear = read(
+        [begun("1", locations=[{"path": "a"}]), ended("1")],
+        [begun("2", kind="execute", rawInput={"command": ["bash", "-lc", "rm b"]}), ended("2")],
+        [begun("3", diff("c", "0", "1"))],
+        [begun("4", kind="move", locations=[{"path": "d"}]), ended("4")],
+        [begun("5", kind="read", locations=[{"path": "e"}]), ended("5")],
+    )
+    assert edits == []
+    assert [(each.turn, each.title, each.paths, each.cause) for each in unclear] == [
+        (1, "the call 1", ("a",), "no-diff"),
+        (2, "rm b", (), "command"),
+        (3, "the call 3", ("c",), "unfinished"),
+        (4, "the call 4", ("d",), "no-diff"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, 7, [None], [{"type": "diff"}], [{"type": "diff", "path": 1, "newText": "x"}], [diff("", "0", "1")]],
+)
+def test_content_of_another_form_changes_nothing(content: Any) -> None:
+    edits, _ = read([{**begun("1"), "content": content}, ended("1")])
+    assert edits == []
