@@ -25,7 +25,7 @@ from acp_proxy.proxy.events import LinesRead
 from acp_proxy.replay.handover_record import HandoverRecord
 from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import Entry, Header
+from acp_proxy.transcript.file_format import Entry, Header, NoteType
 from acp_proxy.transcript.summary import Summary
 
 TIMES = 4
@@ -319,7 +319,7 @@ def _shown_terminals(size: int) -> list[Entry]:
         shown = [{"type": "terminal", "terminalId": f"t{number}"}]
         call = {"sessionUpdate": "tool_call", "toolCallId": f"c{number}", "content": shown}
         out.append(_entry(_update("s", call)))
-        note = {"type": file_format.TERMINAL, "terminalId": f"t{number}", "output": "x"}
+        note = {"type": NoteType.TERMINAL, "terminalId": f"t{number}", "output": "x"}
         found = file_format.decode_entry(file_format.encode_note(AT, RUN, note))
         assert found is not None
         out.append(found)
@@ -333,7 +333,7 @@ def _one_terminal(size: int) -> list[Entry]:
         out.append(_prompt(number))
         shown = [{"type": "terminal", "terminalId": "t"}]
         out.append(_entry(_update("s", {"sessionUpdate": "tool_call", "toolCallId": f"c{number}", "content": shown})))
-        note = {"type": file_format.TERMINAL, "terminalId": "t", "output": f"{number}"}
+        note = {"type": NoteType.TERMINAL, "terminalId": "t", "output": f"{number}"}
         found = file_format.decode_entry(file_format.encode_note(AT, RUN, note))
         assert found is not None
         out += [found, _answer(number)]

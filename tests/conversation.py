@@ -77,7 +77,7 @@ from acp_proxy.proxy.events import (
 )
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.file_format import Entry, NoteType
 
 Said = Mapping[str, Any] | list[Any] | bytes
 """A message, as a value or as the bytes of its line."""
@@ -203,7 +203,7 @@ def initialized(id: object, capabilities: object = None, **more: object) -> dict
 
 def opened_note(method: str, cwd: str | None = "/w", servers: Iterable[str] = (), **more: object) -> dict[str, object]:
     """The transcript's note of a session that was opened."""
-    note: dict[str, object] = {"type": file_format.OPENED, "method": method, "cwd": cwd, "additionalDirectories": []}
+    note: dict[str, object] = {"type": NoteType.OPENED, "method": method, "cwd": cwd, "additionalDirectories": []}
     return note | more | {"mcpServers": list(servers)}
 
 

@@ -29,7 +29,7 @@ from acp_proxy.recording import recorded_sessions
 from acp_proxy.run import start, store_requests, worker
 from acp_proxy.store import index, index_update
 from acp_proxy.store.compress import CompressionOptions
-from acp_proxy.transcript.file_format import GAP, RECORDED
+from acp_proxy.transcript.file_format import RECORDED, NoteType
 from acp_proxy.transcript.file_names import aside, file_name
 from tests.stored import Both
 from torture.faults import FOREVER, Disk, calls
@@ -303,7 +303,7 @@ def _entries(store: Both, session: str) -> Iterator[tuple[bytes | None, bool]]:
             if line.entry is None:
                 continue
             if line.entry.note is not None:
-                if line.entry.note.get("type") == GAP:
+                if line.entry.note.get("type") == NoteType.GAP:
                     yield None, whole
                 elif (method := line.entry.note.get("method")) in ("session/new", "session/fork", "session/load"):
                     yield _OPENED + str(method).encode(), whole

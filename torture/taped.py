@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.transcript.file_format import GAP, RECORDED
+from acp_proxy.transcript.file_format import RECORDED, NoteType
 from acp_proxy.transcript.summary import Summary
 from tests.client import TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, is_update_of, prompt
@@ -210,7 +210,7 @@ class Talk:
                 if entry is None:  # torn by the fault; its message counts as missing
                     continue
                 turns.add(entry)  # if the first prompt is lost, its echo counts as one
-                if entry.note is not None and entry.note.get("type") == GAP:
+                if entry.note is not None and entry.note.get("type") == NoteType.GAP:
                     gap, result.gaps = True, result.gaps + 1
                     continue
                 words = entry.raw.strip() if entry.raw is not None else _OPENED

@@ -16,8 +16,8 @@ from msgspec import Struct
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Compared
-from acp_proxy.transcript import file_format, rewinds
-from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript import rewinds
+from acp_proxy.transcript.file_format import Entry, NoteType
 
 if TYPE_CHECKING:  # loaded where a transcript is read
     from acp_proxy.transcript.chunk_runs import AlikeChunks
@@ -218,12 +218,12 @@ class TextBuilder:
             self._end_prompts(rewinds.request_key(entry))
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
             self.add_update(acp.member(params, "update"))
-        elif entry.note is not None and entry.note.get("type") == file_format.FAILED:
+        elif entry.note is not None and entry.note.get("type") == NoteType.FAILED:
             self._end_prompts()
-        elif entry.note is not None and entry.note.get("type") == file_format.OPENED:
+        elif entry.note is not None and entry.note.get("type") == NoteType.OPENED:
             self._end_user()
             self._reopen(entry, entry.note.get("method"))
-        elif entry.note is not None and entry.note.get("type") == file_format.REPLAY:
+        elif entry.note is not None and entry.note.get("type") == NoteType.REPLAY:
             self._text.ids |= rewinds.given_ids(entry.note)
 
     def add_chunks(self, stream: "AlikeChunks") -> None:

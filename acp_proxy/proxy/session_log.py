@@ -32,6 +32,7 @@ from acp_proxy.proxy.effects import (
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.terminal_notes import SessionTerminals, Terminals
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.rewinds import Point, encode_ids, fork_point
 from acp_proxy.transcript.titles import Titles
 
@@ -160,13 +161,11 @@ class SessionLog:
     def note_handover(self, session: str, new: str) -> list[TranscriptEffect]:
         """The agent has got the record. ``new``: its id of the new session in which this one continues; empty if its
         own has caught up with other machines."""
-        return self._note(
-            session, {"type": file_format.HANDOVER, "to": new} if new else {"type": file_format.CAUGHT_UP}
-        )
+        return self._note(session, {"type": NoteType.HANDOVER, "to": new} if new else {"type": NoteType.CAUGHT_UP})
 
     def note_alias(self, session: str, new: str) -> list[TranscriptEffect]:
         """From now on the agent knows the session by the id ``new``."""
-        return self._note(session, {"type": file_format.ALIAS, "to": new})
+        return self._note(session, {"type": NoteType.ALIAS, "to": new})
 
     def note_replay(
         self, session: str, decision: Decision | None, ids: Mapping[tuple[str, bytes], str] | None = None
@@ -176,7 +175,7 @@ class SessionLog:
         if decision is None or decision.rule.number is None:
             return []
         shown = "transcript" if decision.client_has_transcript else "agent"
-        note = {"type": file_format.REPLAY, "shown": shown, "rule": decision.rule.number}
+        note = {"type": NoteType.REPLAY, "shown": shown, "rule": decision.rule.number}
         return self._note(session, note | ({"users": encode_ids(ids)} if ids else {}))
 
     def take_waiting_conversation(self, session: str) -> list[bytes]:
@@ -235,7 +234,7 @@ class SessionLog:
         elif state.is_deleted:
             return forgotten
         state.is_recorded = state.is_open = True
-        note: dict[str, object] = {"type": file_format.OPENED, "method": method} | (
+        note: dict[str, object] = {"type": NoteType.OPENED, "method": method} | (
             {file_format.ANEW: True} if anew else {}
         )
         note |= {"cwd": cwd, "additionalDirectories": directories}
@@ -356,7 +355,7 @@ class SessionLog:
 
     def fail_prompt(self, session: str, how: str, id: RequestId | None = None) -> list[TranscriptEffect]:
         """The agent ended before it answered a prompt. ``how``: what the note says."""
-        note = {"type": file_format.FAILED, "method": acp.PROMPT, "message": how}
+        note = {"type": NoteType.FAILED, "method": acp.PROMPT, "message": how}
         return self._end_turn(session, [RecordNote(session, note)], id)
 
     def record_line(self, session: str | None, peer: Peer, raw: bytes, of: str | None = None) -> list[TranscriptEffect]:
@@ -371,7 +370,7 @@ class SessionLog:
             self.sessions[session].is_open = False
         return [
             *self._note_terminals(session),
-            *self._note(session, {"type": file_format.CLOSED, "method": acp.CLOSE}),
+            *self._note(session, {"type": NoteType.CLOSED, "method": acp.CLOSE}),
         ]
 
     def _note(self, session: str, note: Mapping[str, object]) -> list[TranscriptEffect]:

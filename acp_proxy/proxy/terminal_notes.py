@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.proxy.effects import RecordNote, TranscriptEffect
-from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 
 SHOWN_LIMIT = 64 * 1024 * 1024
 """The most bytes of output that wait for the ends of turns. Output beyond that is lost, and replays say so."""
@@ -149,7 +149,7 @@ def _terminal_notes(session: str, terminals: Mapping[str, Terminal]) -> list[Tra
         RecordNote(
             session,
             {
-                "type": file_format.TERMINAL,
+                "type": NoteType.TERMINAL,
                 "terminalId": id,
                 "output": found.output,
                 "truncated": found.truncated,

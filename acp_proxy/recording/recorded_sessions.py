@@ -22,7 +22,7 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
 from acp_proxy.store.store import Deleted, Store, Transcript
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.rewinds import Point, forked_by
 
 _OPEN_FILES = 64
@@ -364,7 +364,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         session = recorded.header.session
         gap = self.gaps.get(session)
         if gap is not None:
-            note = {"type": file_format.GAP, "since": gap.since, "reason": gap.reason}
+            note = {"type": NoteType.GAP, "since": gap.since, "reason": gap.reason}
             self.open_transcript(recorded).append(file_format.encode_note(at, self._run_id, note))
             del self.gaps[session]
             self.unmarked.add(session)

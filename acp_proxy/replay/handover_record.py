@@ -11,8 +11,7 @@ from enum import IntEnum
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.file_format import Entry, NoteType
 from acp_proxy.transcript.record_text import (
     AGENT,
     ATTACHED,
@@ -250,7 +249,7 @@ class Facts:
         """Note how the last turn ended, if that is not as usual."""
         if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
             self.stopped = "The user's last message was not answered."
-        elif entry.note is not None and entry.note.get("type") == file_format.FAILED:
+        elif entry.note is not None and entry.note.get("type") == NoteType.FAILED:
             self.stopped = "The last turn broke off: the agent ended."
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
             error = acp.text(acp.member(entry.value, "error"), "message") or "no message"

@@ -22,9 +22,9 @@ from acp_proxy.replay.terminal_output import ReplayedTerminals
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.unfinished import UnfinishedCalls
 from acp_proxy.replay.updates import Update
-from acp_proxy.transcript import file_format, rewinds
+from acp_proxy.transcript import rewinds
 from acp_proxy.transcript.chunk_runs import AlikeChunks
-from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.file_format import Entry, NoteType
 
 Mode = Literal["compact", "full"]
 TOOL_LIMIT = 1024 * 1024
@@ -205,13 +205,13 @@ class Replayer:
 
     def _add_note(self, run: str, note: Mapping[str, object]) -> list[bytes]:
         match note.get("type"):
-            case file_format.FAILED:
+            case NoteType.FAILED:
                 return self._replay_users(self._echoes.give_up(run, only_cancelled=False))
-            case file_format.OPENED if note.get("method") == acp.FORK:  # open prompts are answered in the parent
+            case NoteType.OPENED if note.get("method") == acp.FORK:  # open prompts are answered in the parent
                 return self._replay_users(self._echoes.give_up(run, only_cancelled=False))
-            case file_format.OPENED if note.get("method") == acp.LOAD:
+            case NoteType.OPENED if note.get("method") == acp.LOAD:
                 return self._replay_users(self._echoes.give_up(run, only_cancelled=True))
-            case file_format.TERMINAL:
+            case NoteType.TERMINAL:
                 ready: list[bytes] = []
                 for id, shown in self._terminals.note(run, note).items():
                     ready += self._segment.call(

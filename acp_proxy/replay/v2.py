@@ -20,7 +20,7 @@ from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import Update
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks
-from acp_proxy.transcript.file_format import V1, Entry
+from acp_proxy.transcript.file_format import V1, Entry, NoteType
 
 # --- Replays protocol version 2: every update of the conversation as it came, byte for byte and in order.
 #
@@ -176,9 +176,9 @@ class V2Replayer:
 
     def _add_note(self, run: str, note: Mapping[str, object]) -> list[bytes]:
         """A turn has failed, or the session was opened again: what was said until then was never repeated."""
-        if note.get("type") not in (file_format.FAILED, file_format.OPENED):
+        if note.get("type") not in (NoteType.FAILED, NoteType.OPENED):
             return []
-        is_failure = note.get("type") == file_format.FAILED
+        is_failure = note.get("type") == NoteType.FAILED
         over = [prompt for prompt in self._waiting if (prompt.run == run) == is_failure]
         return self._replay_prompts(over)
 
@@ -657,4 +657,4 @@ def count_handovers(entries: Iterable[Entry | None]) -> int:
 
 def _begins_anew(entry: Entry) -> bool:
     note = entry.note or {}
-    return note.get("type") == file_format.OPENED and note.get(file_format.ANEW) is True
+    return note.get("type") == NoteType.OPENED and note.get(file_format.ANEW) is True

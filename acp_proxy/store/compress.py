@@ -18,6 +18,7 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.store.layout import Layout, remove_file
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.compressed import Compressed, frame, pieces, written
+from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, SUFFIX, UNFINISHED, compressed, transcript_in, unfinished
 
 MIN_SIZE = 256 * 1024
@@ -192,7 +193,7 @@ def decompress(layout: Layout, agent: str, path: Path) -> bool:
 
 
 def _encode_gap(last: bytes) -> bytes:
-    note = file_format.encode_note(timestamps.stamp(time.time()), LOST, {"type": file_format.GAP, "reason": LOST})
+    note = file_format.encode_note(timestamps.stamp(time.time()), LOST, {"type": NoteType.GAP, "reason": LOST})
     return note if last == b"\n" else b"\n" + note
 
 

@@ -22,7 +22,7 @@ from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.drop_rewound import fork_end
-from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import forked
 from acp_proxy.transcript.reader import Reading, cut
 from acp_proxy.transcript.rewinds import Point
@@ -90,7 +90,7 @@ def _write(out: int, agent: str, header: Header, source: Reading) -> None:
     of, size = source.path.parent.name, max(source.size - source.entries_at, 0)
     parent = {"transcript": source.path.stem, "createdAt": source.header.created_at, "size": size}
     parent |= {"agent": of} if of != agent else {}
-    note = {"type": file_format.COPIED, **parent}
+    note = {"type": NoteType.COPIED, **parent}
     head = file_format.encode_header(header) + file_format.encode_note(header.created_at, _RUN, note)
     if size >= _ALIGNED_FROM:  # btrfs and XFS then share the parent's blocks: the copy takes no space
         head = head[:-1] + b" " * ((source.entries_at - len(head)) % private_files.BLOCK) + b"\n"
@@ -102,7 +102,7 @@ def _write(out: int, agent: str, header: Header, source: Reading) -> None:
         private_files.write_at(out, b"\n", end)
         end += 1
     if of != agent:
-        note = {"type": file_format.CONTINUED, "agent": of, "session": header.forked_from[0]}
+        note = {"type": NoteType.CONTINUED, "agent": of, "session": header.forked_from[0]}
         private_files.write_at(out, file_format.encode_note(header.created_at, CONTINUED_RUN, note), end)
 
 
@@ -212,7 +212,7 @@ def _copy_missing(layout: Layout, fd: int, missing: _MissingCopy) -> None:
         for at in range(0, missing.size, len(_BLANK)):
             private_files.write_at(fd, _BLANK[-min(len(_BLANK), missing.size - at) :], missing.at + at)
         begin, end = missing.note
-        gap = file_format.encode_note(missing.created_at, _RUN, {"type": file_format.GAP, "reason": _GONE})
+        gap = file_format.encode_note(missing.created_at, _RUN, {"type": NoteType.GAP, "reason": _GONE})
         private_files.write_at(fd, gap[:-1].ljust(end - begin - 1), begin)
 
 
@@ -235,7 +235,7 @@ def _read_missing_copy(fd: int, agent: str) -> _MissingCopy | None:
     begin, end, note = _read_head(fd) or (0, 0, {})
     parent, created, size, of = (note.get(key) for key in ("transcript", "createdAt", "size", "agent"))
     of = agent if of is None else of
-    if note.get("type") != file_format.COPIED or not (isinstance(parent, str) and file_names.is_ours(parent)):
+    if note.get("type") != NoteType.COPIED or not (isinstance(parent, str) and file_names.is_ours(parent)):
         return None
     if not (isinstance(of, str) and os.path.basename(of) == of not in ("", ".", "..")):
         return None

@@ -22,7 +22,7 @@ from acp_proxy.store import delete, open_session
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.compressed import written
-from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import file_name, unfinished
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.rebuild_header import session_of
@@ -159,7 +159,7 @@ def _naming(header: Header, data: bytes) -> Header:
         if entry is not None and (id := session_of(entry)) not in (None, header.session):
             ids[str(id)] = None
         note = entry.note if entry is not None and entry.note is not None else {}
-        if note.get("type") == file_format.OPENED and (cwd := acp.text(note, "cwd")) not in (None, header.cwd):
+        if note.get("type") == NoteType.OPENED and (cwd := acp.text(note, "cwd")) not in (None, header.cwd):
             directories[str(cwd)] = None
     return replace(header, forked_from=list(ids), foreign_directories=list(directories))
 

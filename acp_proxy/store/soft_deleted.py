@@ -15,6 +15,7 @@ from acp_proxy.store.index import ListedSession
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.file_names import aside, kept_at
 from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.transcript.summary import Summary
@@ -87,7 +88,7 @@ def restore(layout: Layout, kept: DeletedSession) -> ListedSession:
         open_session.decompress(layout, kept.agent, path)
         transcript = Transcript(path)
         try:
-            note = {"type": file_format.GAP, "since": kept.at, "reason": _RESTORED}
+            note = {"type": NoteType.GAP, "since": kept.at, "reason": _RESTORED}
             transcript.append(file_format.encode_note(timestamps.stamp(time.time()), _RESTORED, note))
         finally:
             transcript.close()

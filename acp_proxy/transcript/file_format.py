@@ -4,6 +4,7 @@ An entry embeds a message's original bytes, and decoding returns exactly those. 
 None; only a header of a later version raises ``NewerFormat``. docs/transcript-format.md describes the format.
 """
 
+import enum
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -21,13 +22,26 @@ V1 = 1
 """The protocol's version of a line whose entry names none."""
 RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
+
 # Frozen: these words are in every store, and older versions read it at the same time. A note of a new type is no
 # problem for them, since they ignore it; a word never changes or gets another meaning. The numbers in a ``replay`` note
 # are those of ``Rule`` (comparison/choose_replay.py), and frozen too.
-OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "terminal"
-HANDOVER, ALIAS, REPLAY, COPIED, CONTINUED = "handover", "alias", "replay", "copied", "continued"
-ADOPTED, CAUGHT_UP = "adopted", "caught-up"
-"""The values of a note's ``type``."""
+class NoteType(enum.StrEnum):
+    """The values of a note's ``type``."""
+
+    OPENED = "opened"
+    CLOSED = "closed"
+    GAP = "gap"
+    FAILED = "failed"
+    TERMINAL = "terminal"
+    HANDOVER = "handover"
+    ALIAS = "alias"
+    REPLAY = "replay"
+    COPIED = "copied"
+    CONTINUED = "continued"
+    ADOPTED = "adopted"
+    CAUGHT_UP = "caught-up"
+
 
 Parts = list[bytes | memoryview]
 """Lines, cut anywhere."""

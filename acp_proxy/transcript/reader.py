@@ -18,7 +18,7 @@ from msgspec import Struct
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.transcript import file_format, file_names
-from acp_proxy.transcript.file_format import Entry, Header
+from acp_proxy.transcript.file_format import Entry, Header, NoteType
 from acp_proxy.transcript.private_files import (
     BLOCK,
     check_space,
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 _PROMPT = b"session/prompt"
 """What every prompt contains."""
-NEW_ID = frozenset({file_format.HANDOVER, file_format.ALIAS})
+NEW_ID = frozenset({NoteType.HANDOVER, NoteType.ALIAS})
 """The notes that name another id of the agent."""
-_GIVEN = frozenset({file_format.HANDOVER, file_format.CONTINUED})
+_GIVEN = frozenset({NoteType.HANDOVER, NoteType.CONTINUED})
 """The notes after which the conversation began anew for the agent."""
-KINDS = frozenset({*NEW_ID, *_GIVEN, file_format.OPENED, file_format.CAUGHT_UP})
+KINDS = frozenset({*NEW_ID, *_GIVEN, NoteType.OPENED, NoteType.CAUGHT_UP})
 """The notes that say what the agent has."""
 
 
@@ -72,9 +72,9 @@ class AgentSession:
         kind = note.get("type")
         if kind in _GIVEN:
             self.was_handed_over = True
-        if kind in _GIVEN or kind == file_format.CAUGHT_UP:
+        if kind in _GIVEN or kind == NoteType.CAUGHT_UP:
             self._record_at = max(self._record_at, at)
-        if kind in NEW_ID or kind == file_format.CONTINUED or note.get("method") == acp.FORK:
+        if kind in NEW_ID or kind == NoteType.CONTINUED or note.get("method") == acp.FORK:
             self._moved = note
 
     def read(self, data: bytes, at: int) -> None:
@@ -102,7 +102,7 @@ class AgentSession:
         """
         if self._moved is None:
             return self._header is not None and not self._header.has_own_id
-        return self._moved.get("type") == file_format.CONTINUED
+        return self._moved.get("type") == NoteType.CONTINUED
 
     @property
     def is_behind(self) -> bool:
@@ -126,7 +126,7 @@ class AgentSession:
 _WRITING_SECONDS = 1.0  # far longer than one write takes: after that, a line without its newline stays torn
 _SEARCH_STEP = 4 * 1024 * 1024  # takes a moment even on a slow disk
 _FORMS = 2  # tries for each of the two forms of a file, which may turn into each other
-_SEARCHED = KINDS | {file_format.GAP}
+_SEARCHED = KINDS | {NoteType.GAP}
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
 
@@ -428,7 +428,7 @@ class Reading:
 
     def _search(self, lines: bytes, at: int) -> None:
         for start, note in file_format.notes_in(lines, _SEARCHED, self._version):
-            if note["type"] == file_format.GAP:
+            if note["type"] == NoteType.GAP:
                 self._has_gap = True
             else:
                 self.agents.add(note, at + start)

@@ -19,8 +19,7 @@ from msgspec.structs import replace
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
-from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.file_format import Entry, NoteType
 
 _SEGMENT = re.compile(r":segment:\d+$")
 """What AIR adds to the id of a message of which it shows several parts."""
@@ -155,7 +154,7 @@ class Messages:
         """Add the next entry: its line's number, and the offsets of its line."""
         method, params = acp.text(entry.value, "method"), acp.member(entry.value, "params")
         if entry.note is not None:
-            given = given_ids(entry.note) if entry.note.get("type") == file_format.REPLAY else {}
+            given = given_ids(entry.note) if entry.note.get("type") == NoteType.REPLAY else {}
             self._known |= {id: self._prompts[prompt] for prompt, id in given.items() if prompt in self._prompts}
         elif entry.peer is Peer.CLIENT:
             if method in (acp.PROMPT, acp.STEERING):

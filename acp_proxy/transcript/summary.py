@@ -12,7 +12,7 @@ from acp_proxy.protocol import acp, jsonrpc, timestamps, update_kinds, v2_update
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks
-from acp_proxy.transcript.file_format import Entry, Header
+from acp_proxy.transcript.file_format import Entry, Header, NoteType
 from acp_proxy.transcript.titles import Titles, from_agent
 from acp_proxy.transcript.usage import Use
 
@@ -125,16 +125,16 @@ class Summary(Struct):
 
     def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
         kind = note.get("type")
-        if kind == file_format.OPENED:
+        if kind == NoteType.OPENED:
             cwd = acp.text(note, "cwd")
             self.cwd = cwd if cwd and cwd not in self.foreign_directories else self.cwd
             self.directories = acp.strings(note, "additionalDirectories")
-        elif kind == file_format.FAILED:
+        elif kind == NoteType.FAILED:
             self._end_prompt(entry)
             self.failed = True
-        elif kind == file_format.GAP:
+        elif kind == NoteType.GAP:
             self.gaps += 1
-        elif kind == file_format.ADOPTED:  # the agent's list counts, not what its replay said before
+        elif kind == NoteType.ADOPTED:  # the agent's list counts, not what its replay said before
             self.agent_title = from_agent(note.get("title")) or self.agent_title
             self.agent_updated = timestamps.normalized(acp.text(note, "updatedAt") or "")
 
@@ -256,7 +256,7 @@ _MODEL = "model"
 def chosen(entry: Entry) -> str | None:
     """The name of the model, if this entry of a transcript says which one is chosen."""
     if entry.note is not None:
-        return _named(entry.note) if entry.note.get("type") == file_format.OPENED else None
+        return _named(entry.note) if entry.note.get("type") == NoteType.OPENED else None
     if entry.of == acp.SET_CONFIG_OPTION:
         return _named(acp.member(entry.value, "result"))
     update = acp.member(acp.member(entry.value, "params"), "update")

@@ -14,9 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunks
-from acp_proxy.transcript.file_format import V1, Entry
+from acp_proxy.transcript.file_format import V1, Entry, NoteType
 from acp_proxy.transcript.reader import AlikeLines, Line
 
 # --- What protocol version 2 sends by id: messages, calls, plans and terminals. Chunks add to them, updates replace
@@ -268,9 +267,9 @@ class V2AsV1:
 
     def _add_note(self, run: str, note: Mapping[str, object]) -> None:
         """The prompts of a run have failed, or those of another one will never be answered."""
-        if note.get("type") == file_format.FAILED:
+        if note.get("type") == NoteType.FAILED:
             self._prompts = [prompt for prompt in self._prompts if prompt.run != run]
-        elif note.get("type") == file_format.OPENED:
+        elif note.get("type") == NoteType.OPENED:
             self._prompts = [prompt for prompt in self._prompts if prompt.run == run]
 
     def _add_from_agent(self, entry: Entry) -> list[Entry]:

@@ -20,8 +20,8 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.tool_calls import merged
 from acp_proxy.store.sessions import AlikeLines, Line, Reading, read_as_v1
-from acp_proxy.transcript import file_format, rewinds, summary
-from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript import rewinds, summary
+from acp_proxy.transcript.file_format import Entry, NoteType
 
 Speaker = Literal["user", "agent", "thought"]
 _SPEAKERS: dict[str, Speaker] = {
@@ -289,12 +289,12 @@ class _Parts:
 
     def _note(self, note: Mapping[str, object], at: str) -> None:
         kind = note.get("type")
-        if kind == file_format.FAILED and self._is_open:
+        if kind == NoteType.FAILED and self._is_open:
             self._error, self._answered_at = acp.text(note, "message") or "the agent ended", at
-        elif kind == file_format.GAP:
-            self._notes.append(Note(file_format.GAP, acp.text(note, "reason") or ""))
-        elif kind == file_format.HANDOVER:
-            self._notes.append(Note(file_format.HANDOVER, acp.text(note, "to") or ""))
+        elif kind == NoteType.GAP:
+            self._notes.append(Note(NoteType.GAP, acp.text(note, "reason") or ""))
+        elif kind == NoteType.HANDOVER:
+            self._notes.append(Note(NoteType.HANDOVER, acp.text(note, "to") or ""))
 
     def _answered(self, answer: object, at: str) -> None:
         error, self._answered_at = acp.member(answer, "error"), at

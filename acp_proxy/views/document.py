@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from acp_proxy.protocol import acp
-from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.titles import cleaned
 from acp_proxy.views.conversation import REWOUND, ConversationTurn, Ended, Item, Note, Said, Subagent, ToolCall, words
 from acp_proxy.views.formatting import unmarked
@@ -91,7 +91,7 @@ def ending(turn: ConversationTurn | Ended) -> str | None:
 
 
 def note(item: Note) -> str:
-    if item.kind == file_format.GAP:
+    if item.kind == NoteType.GAP:
         return f"Something is missing here: the recording was interrupted ({one_line(item.text) or 'unknown reason'})."
     if item.kind == REWOUND:
         return "Rewound: a part of what is above was taken back, and the agent has forgotten it."

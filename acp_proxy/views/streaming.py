@@ -11,8 +11,8 @@ from rich.cells import cell_len, set_cell_size
 
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.transcript import file_format, rewinds
-from acp_proxy.transcript.file_format import V1, Entry
+from acp_proxy.transcript import rewinds
+from acp_proxy.transcript.file_format import V1, Entry, NoteType
 from acp_proxy.transcript.v2_as_v1 import V2AsV1
 from acp_proxy.views import conversation, formatting, sanitize
 from acp_proxy.views.tool_calls import mark
@@ -166,9 +166,9 @@ class Streaming:
 
     def _note(self, note: Mapping[str, object]) -> Iterator[StreamedText]:
         match note.get("type"):
-            case file_format.FAILED:
+            case NoteType.FAILED:
                 yield from self._line(f"the prompt failed: {acp.text(note, 'message')}", BAD)
-            case file_format.GAP:
+            case NoteType.GAP:
                 yield from self._line(f"something is missing here ({acp.text(note, 'reason')})", BAD)
 
     def _is_echo(self, words: str) -> bool:

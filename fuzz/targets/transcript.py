@@ -17,7 +17,7 @@ from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.run.replay_thread import compare
 from acp_proxy.store.index import Index
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.reader import KINDS, Line, Reading
 from acp_proxy.transcript.summary import Summary
 
@@ -130,7 +130,7 @@ def is_one_entry(data: bytes) -> None:
     for line in (written, written[: -len(b"}}}}\n")] + b"\n"):
         found = [piece.value for piece in file_format.entries_in(line)]
         assert all(entry.run == RUN and entry.note is None for entry in found)
-        assert not list(file_format.notes_in(line, KINDS | {file_format.GAP, file_format.REPLAY}))
+        assert not list(file_format.notes_in(line, KINDS | {NoteType.GAP, NoteType.REPLAY}))
 
 
 def opened(data: bytes) -> Reading:

@@ -13,6 +13,7 @@ from acp_proxy.cli.app import app
 from acp_proxy.store.sessions import ListedSession
 from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from tests.cli.commands import printed, run, words_in
 from tests.cli.commands import told as told_json
 from tests.end_to_end.proxied import entries
@@ -98,7 +99,7 @@ def test_a_session_is_kept_with_the_time_the_title_and_the_directory_of_the_list
         "mcpServers": [],
     }
     assert note["note"].pop("adoptedAt") > LATER
-    assert note["note"] == {"type": file_format.ADOPTED, "title": "The login", "updatedAt": OLD}
+    assert note["note"] == {"type": NoteType.ADOPTED, "title": "The login", "updatedAt": OLD}
     assert {line["at"] for line in (first, second, opened, note)} == {OLD}
     assert [turn["startedAt"] for turn in exported(store, "s1")] == [OLD]
     assert printed(store, "verify")
@@ -216,7 +217,7 @@ def test_a_session_in_which_something_was_recorded_is_left_alone(
     adopted(store, agent)
     [row] = rows(store)
     with store.find_path(row).open("ab") as file:
-        file.write(file_format.encode_note(LATER, "run111", {"type": file_format.OPENED, "method": "session/load"}))
+        file.write(file_format.encode_note(LATER, "run111", {"type": NoteType.OPENED, "method": "session/load"}))
     agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*HELLO["before"], *told("More", "More.")]}})
     assert adopted(store, agent) == "scripted: 0 adopted, 1 here already\n"
     assert len(agent.asked("session/load")) == 1

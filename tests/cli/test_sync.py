@@ -19,6 +19,7 @@ from acp_proxy.tools.sync import push
 from acp_proxy.tools.sync.membership import Busy, JoinedStore
 from acp_proxy.tools.sync.object_store import key_in, logs_of
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from tests.stored import store_session
 from tests.tools.sync.servers import environment, overwriting
 
@@ -152,7 +153,7 @@ def test_a_directory_of_another_machine_can_be_shown_as_one_here(laptop: User, d
     assert (mapped.exit_code, f"there is no directory {_WORK}" in mapped.stderr) == (0, True)
     store_session(laptop.store, "u", ("There", []), cwd="/srv/work/inner")
     [path] = laptop.store.root.glob("transcripts/*/u-*.jsonl")
-    opened = {"type": file_format.OPENED, "method": acp.LOAD, "cwd": "/srv/work/inner"}
+    opened = {"type": NoteType.OPENED, "method": acp.LOAD, "cwd": "/srv/work/inner"}
     path.write_bytes(path.read_bytes() + file_format.encode_note("2026-01-02T00:00:00.000Z", "run", opened))
     laptop.sync("now")
     desktop.sync("now")

@@ -12,8 +12,7 @@ from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.file_format import Entry, NoteType
 
 Update = dict[str, Any]
 
@@ -88,7 +87,7 @@ def updated(update: Update) -> Entry:
 
 def opened(run: str = "", method: str = acp.LOAD) -> Entry:
     """The note of a load. ``run``: another than that of all other entries, for a load in a new process."""
-    return Entry("", run, None, note={"type": file_format.OPENED, "method": method})
+    return Entry("", run, None, note={"type": NoteType.OPENED, "method": method})
 
 
 def _entry(peer: Peer, message: dict[str, Any], of: str | None = None) -> Entry:

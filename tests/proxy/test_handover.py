@@ -12,6 +12,7 @@ from acp_proxy.proxy.capabilities import ALWAYS, NEVER, Modes
 from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, RecordLine, RecordNote, StartReplay, StopReplay
 from acp_proxy.proxy.handover import ATTACHED_LIMIT, Handovers
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.record_text import ATTACHED, END, INTRODUCTION
 from acp_proxy.transcript.titles import RECORD_BEGINNINGS
 from tests.conversation import (
@@ -111,7 +112,7 @@ def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
     handed_over = {"acp-proxy": {"handover": True}}
     assert answer == result(1, {"modes": modes, "configOptions": [], "x": 1, "_meta": handed_over})
     assert state == commands("s", "stored")
-    assert step.kept == [RecordNote("s", {"type": file_format.REPLAY, "shown": "transcript", "rule": 1})]
+    assert step.kept == [RecordNote("s", {"type": NoteType.REPLAY, "shown": "transcript", "rule": 1})]
     assert talk.replays_left == []
 
 
@@ -175,12 +176,12 @@ def test_a_session_without_a_word_continues_in_a_new_one_without_a_notice_or_a_r
     assert answer["id"] == 1
     step = talk.client(prompt(2, "s"))
     assert step.to_agent == line(prompt(2, "n"))
-    assert RecordNote("s", {"type": file_format.HANDOVER, "to": "n"}) in talk.agent(stopped(2)).kept
+    assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in talk.agent(stopped(2)).kept
 
 
 def test_a_prompt_before_the_record_is_made_does_not_complete_the_handover() -> None:
     talk = replaying()
-    note = RecordNote("s", {"type": file_format.HANDOVER, "to": "n"})
+    note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
     talk.client(prompt(2, "s"))
     assert note not in talk.agent(stopped(2)).kept
     talk.replay_ends(1, brief=BRIEF)
@@ -286,7 +287,7 @@ def test_the_record_precedes_the_users_blocks_in_the_first_prompt_only() -> None
 @pytest.mark.parametrize("reason", ["end_turn", "cancelled", "refusal", "max_tokens"])
 def test_the_handover_is_noted_once_a_prompt_with_the_record_has_a_result(reason: str) -> None:
     talk = handed_over()
-    note = RecordNote("s", {"type": file_format.HANDOVER, "to": "n"})
+    note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
     assert note not in talk.client(prompt(2, "s")).kept
     assert talk.agent(stopped(2, reason)).kept[0] == note
     talk.client(prompt(3, "s"))
@@ -301,7 +302,7 @@ def test_the_record_is_sent_again_until_a_prompt_with_it_has_a_result() -> None:
     talk.client(prompt(4, "s"))
     talk.agent_ends()
     assert not [
-        each for each in talk.all.kept if isinstance(each, RecordNote) and each.note["type"] == file_format.HANDOVER
+        each for each in talk.all.kept if isinstance(each, RecordNote) and each.note["type"] == NoteType.HANDOVER
     ]
 
 
@@ -312,7 +313,7 @@ def test_after_another_handover_in_the_turn_with_the_record_the_next_prompt_carr
     talk.agent(result("acp-proxy/2", {"sessionId": "m"}))
     talk.replay_ends(3, brief=BRIEF)
     assert json.loads(talk.client(prompt(4, "s")).to_agent) == briefed(4, "m")
-    note = RecordNote("s", {"type": file_format.HANDOVER, "to": "m"})
+    note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "m"})
     assert note not in talk.agent(stopped(2)).kept
     assert talk.agent(stopped(4)).kept[0] == note
 
@@ -481,7 +482,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     assert [each.get("id") for each in heard(step)] == [None]
     step = talk.agent(chunk("n", "a"), stopped(2))
     assert step.to_client == line(chunk("s", "a"), stopped(2))
-    assert RecordNote("s", {"type": file_format.HANDOVER, "to": "n"}) in step.kept
+    assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in step.kept
     asked = [each for each in talk.all.kept if isinstance(each, RecordLine) and each.peer is Peer.CLIENT]
     assert asked == [RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
 

@@ -20,6 +20,7 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.proxy.session_log import WAITING_LIMIT
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
     LOADS,
     RESUMES,
@@ -144,7 +145,7 @@ def test_a_prompt_that_fails_is_kept_with_its_answer(answer: dict[str, Any]) -> 
 def test_an_unanswered_prompt_is_kept_with_the_agents_end() -> None:
     talk = in_a_session()
     talk.client(prompt(1, "s"))
-    note = {"type": file_format.FAILED, "method": "session/prompt", "message": "agent exited with status 17"}
+    note = {"type": NoteType.FAILED, "method": "session/prompt", "message": "agent exited with status 17"}
     assert talk.agent_ends().kept == [RecordNote("s", note), EndTurn("s")]
 
 
@@ -368,7 +369,7 @@ def test_a_close_is_noted_when_the_agent_agrees() -> None:
     talk = in_a_session()
     talk.client(request(1, "session/close", {"sessionId": "s"}), request(2, "session/close", {"sessionId": "s"}))
     assert talk.agent(error(1, -32603)).kept == []
-    assert talk.agent(result(2, {})).kept == [RecordNote("s", {"type": file_format.CLOSED, "method": "session/close"})]
+    assert talk.agent(result(2, {})).kept == [RecordNote("s", {"type": NoteType.CLOSED, "method": "session/close"})]
 
 
 @pytest.mark.parametrize("session", ["deleted", "unknown"])
@@ -613,7 +614,7 @@ TURN_ENDS = [agent_kept("s", stopped("turn"), "session/prompt"), EndTurn("s")]
 
 
 def terminal_note(output: str | None, status: object, *, truncated: bool = False, final: bool = True) -> RecordNote:
-    note = {"type": file_format.TERMINAL, "terminalId": "t1", "output": output}
+    note = {"type": NoteType.TERMINAL, "terminalId": "t1", "output": output}
     return RecordNote("s", note | {"truncated": truncated, "exitStatus": status, "final": final})
 
 

@@ -10,7 +10,7 @@ from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes
 from acp_proxy.proxy.effects import AddAlias, BeginTurn, EndTurn, ProtocolVersion, RecordLine, RecordNote, StartReplay
-from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
     AS_USUAL,
     Stored,
@@ -336,7 +336,7 @@ def test_lines_of_version_2_do_not_end_turns_in_version_1() -> None:
 
 BRIEF = "# what was said"
 NOT_FOUND = error(1, jsonrpc.RESOURCE_NOT_FOUND, "Session not found")
-DELIVERED = RecordNote("s", {"type": file_format.HANDOVER, "to": "n"})
+DELIVERED = RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
 
 
 def text(said: str) -> dict[str, Any]:

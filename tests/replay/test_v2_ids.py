@@ -6,7 +6,7 @@ from typing import Any
 from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.v2 import V2ClientReplayer, V2Replayer, count_handovers, prefix_ids
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.file_format import Entry, NoteType
 from tests.conversation import line, update
 from tests.transcript.test_v2_as_v1 import AT, RUN, accepted, asked, chunk, entry, state, text
 
@@ -41,12 +41,12 @@ def test_other_bytes_stay_and_what_makes_no_sense_too() -> None:
 
 
 def anew() -> Entry:
-    return Entry(AT, RUN, None, note={"type": file_format.OPENED, file_format.ANEW: True})
+    return Entry(AT, RUN, None, note={"type": NoteType.OPENED, file_format.ANEW: True})
 
 
 def test_ids_from_before_the_last_handover_are_changed() -> None:
     turn = [asked(), state("running"), accepted(), chunk("a"), state("idle")]
-    opened = Entry(AT, RUN, None, note={"type": file_format.OPENED})
+    opened = Entry(AT, RUN, None, note={"type": NoteType.OPENED})
     old = entry(update("s", "agent_message_chunk", content=text("one")), version=1)
     entries = [old, *turn, opened, *turn, anew(), *turn, anew(), *turn]
     assert count_handovers(entries) == 2

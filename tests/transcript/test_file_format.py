@@ -12,7 +12,7 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import Entry, Header
+from acp_proxy.transcript.file_format import Entry, Header, NoteType
 from acp_proxy.transcript.salvage import Intact
 from tests.strategies import messages, spelled, texts, values
 
@@ -80,32 +80,30 @@ def test_an_entry_has_its_time_run_peer_and_content() -> None:
     assert note == Entry(AT, RUN, None, note={"type": "closed"})
 
 
-NOTE = file_format.encode_note(AT, RUN, {"type": file_format.ALIAS, "to": "other"})
+NOTE = file_format.encode_note(AT, RUN, {"type": NoteType.ALIAS, "to": "other"})
 
 
 def test_notes_are_found_at_the_beginnings_of_lines() -> None:
-    other = file_format.encode_note(AT, RUN, {"type": file_format.GAP})
+    other = file_format.encode_note(AT, RUN, {"type": NoteType.GAP})
     lines = encoded(UPDATE) + NOTE + other + NOTE
-    found = [(at, note["to"]) for at, note in file_format.notes_in(lines, {file_format.ALIAS})]
+    found = [(at, note["to"]) for at, note in file_format.notes_in(lines, {NoteType.ALIAS})]
     assert found == [(len(lines) - len(NOTE + other + NOTE), "other"), (len(lines) - len(NOTE), "other")]
-    assert [note["type"] for _, note in file_format.notes_in(lines, {file_format.GAP})] == [file_format.GAP]
+    assert [note["type"] for _, note in file_format.notes_in(lines, {NoteType.GAP})] == [NoteType.GAP]
 
 
 def test_a_note_whose_type_is_no_text_is_none_of_these() -> None:
-    line = file_format.encode_note(AT, RUN, {"type": file_format.ALIAS}).replace(
-        b'"alias"', b'"alias","type":["alias"]'
-    )
-    assert list(file_format.notes_in(line, {file_format.ALIAS})) == []
+    line = file_format.encode_note(AT, RUN, {"type": NoteType.ALIAS}).replace(b'"alias"', b'"alias","type":["alias"]')
+    assert list(file_format.notes_in(line, {NoteType.ALIAS})) == []
 
 
 def test_a_note_behind_a_torn_entry_is_found() -> None:
     for torn in (encoded(UPDATE)[:-9], other_note()[:-9], b"\0" * 512):
-        found = list(file_format.notes_in(encoded(UPDATE) + torn + NOTE, {file_format.ALIAS}))
+        found = list(file_format.notes_in(encoded(UPDATE) + torn + NOTE, {NoteType.ALIAS}))
         assert [at for at, _ in found] == [len(encoded(UPDATE) + torn)]
 
 
 def other_note() -> bytes:
-    return file_format.encode_note(AT, RUN, {"type": file_format.TERMINAL, "output": "x" * 20})
+    return file_format.encode_note(AT, RUN, {"type": NoteType.TERMINAL, "output": "x" * 20})
 
 
 @pytest.mark.parametrize("spaces", [b"", b" ", b"\t "])
@@ -121,7 +119,7 @@ def test_a_note_within_a_message_is_none_of_ours(spaces: bytes, cut: int) -> Non
     ):
         line = encoded(raw % (spaces, forged))
         for whole in (line, line[: len(line) - 1 - cut] + b"\n"):
-            assert list(file_format.notes_in(whole, {file_format.ALIAS})) == []
+            assert list(file_format.notes_in(whole, {NoteType.ALIAS})) == []
 
 
 @pytest.mark.parametrize(
@@ -344,7 +342,7 @@ def test_nothing_within_an_update_that_is_not_json_is_an_entry(around: bytes, fo
 
     assert [[each.raw for each in entries_in(line)] for line in lines] == [[UPDATE], [raw], [json]]
     assert lines[::2] == [encoded(UPDATE), encoded(json)]
-    assert list(file_format.notes_in(written, {file_format.ALIAS})) == []
+    assert list(file_format.notes_in(written, {NoteType.ALIAS})) == []
 
 
 @pytest.mark.parametrize("around", [b'"%b}}}', b'hel%b"}}}', b"\0%b}}}", b'"%b}}}}', b':%b,"y":{}}}}', b'%b"}}}'])
@@ -352,7 +350,7 @@ def test_nothing_within_an_update_that_an_older_version_recorded_is_an_entry(aro
     """It was written as it came. Nobody else knows the run; an entry that has it was attached by accident."""
     line = b'{"at":"%b","run":"%b","from":"agent","message":%b}\n' % (AT.encode(), RUN.encode(), BEGINNING + around)
     assert [entry for entry in entries_in(line % FORGED) if entry.peer is Peer.CLIENT] == []
-    assert list(file_format.notes_in(line % NOTE[:-1].replace(RUN.encode(), b"forged"), {file_format.ALIAS})) == []
+    assert list(file_format.notes_in(line % NOTE[:-1].replace(RUN.encode(), b"forged"), {NoteType.ALIAS})) == []
     attached = entries_in(line % FORGED.replace(b"forged", RUN.encode()))
     assert [entry.raw for entry in attached if entry.peer is Peer.CLIENT] == [PROMPT] * (
         around[-6:] != b',"y":{}}}}'[-6:]

@@ -16,6 +16,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import appender, file_format
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.compressed import frame
+from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.private_files import TooLarge
 from acp_proxy.transcript.reader import Line, Reading
@@ -121,7 +122,7 @@ def test_only_a_transcript_recorded_from_the_beginning_is_complete(path: Path, s
 
 @pytest.mark.parametrize("before", [0, 1, 65_000, 65_530, 65_536, 70_000, 131_060])
 def test_a_gap_note_is_found_anywhere(path: Path, before: int) -> None:
-    gap = talk.note(file_format.GAP, since=talk.time(0), reason="ENOSPC")
+    gap = talk.note(NoteType.GAP, since=talk.time(0), reason="ENOSPC")
     at = before - len(HEADER) - len(talk.said(""))
     path.write_bytes(HEADER + talk.said("x" * max(0, at)) + gap + talk.said("after"))
     with reading(path) as opened:
@@ -130,7 +131,7 @@ def test_a_gap_note_is_found_anywhere(path: Path, before: int) -> None:
 
 @pytest.mark.parametrize("shift", range(30))
 def test_a_gap_note_is_found_across_two_reads(path: Path, shift: int) -> None:
-    gap = talk.note(file_format.GAP)
+    gap = talk.note(NoteType.GAP)
     fill = 65_536 - shift - gap.index(file_format.NOTE_MARK) - len(HEADER) - len(talk.said(""))
     path.write_bytes(HEADER + talk.said("x" * fill) + gap)
     with reading(path) as opened:
@@ -142,7 +143,7 @@ def test_a_long_transcript_is_searched_in_steps(path: Path, before: int) -> None
     path.write_bytes(HEADER + talk.said("x" * before) + talk.said("y" * 4 * 1024 * 1024))
     with reading(path) as opened:
         assert opened.search()
-        append(path, talk.note(file_format.GAP))
+        append(path, talk.note(NoteType.GAP))
         while opened.search():
             pass
         assert not opened.is_still_complete
@@ -185,7 +186,7 @@ def test_a_gap_written_during_the_reading_counts(path: Path) -> None:
     path.write_bytes(HEADER)
     with reading(path) as opened:
         assert opened.is_complete
-        append(path, talk.note(file_format.GAP))
+        append(path, talk.note(NoteType.GAP))
         assert not opened.is_complete
 
 
@@ -232,7 +233,7 @@ def test_every_intact_line_is_read_between_damaged_ones(
 def test_no_damage_makes_reading_raise(tmp_path: Path, said: list[object], data: st.DataObject) -> None:
     path = tmp_path / "damaged.jsonl"
     lines = [talk.message(value, Peer.AGENT) for value in said]
-    whole = bytearray(HEADER + b"".join(lines) + talk.note(file_format.GAP))
+    whole = bytearray(HEADER + b"".join(lines) + talk.note(NoteType.GAP))
     for _ in range(data.draw(st.integers(1, 5))):
         at = data.draw(st.integers(0, len(whole) - 1))
         whole[at : at + data.draw(st.sampled_from([0, 1, 1, 40]))] = data.draw(st.binary(max_size=3))

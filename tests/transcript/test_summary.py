@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.summary import Summary, merge
 from acp_proxy.transcript.titles import RECORD_BEGINNINGS, cleaned
 from tests.store import talk
@@ -433,12 +434,12 @@ def test_a_later_opening_changes_the_directory() -> None:
 def test_an_adopted_session_has_the_title_and_the_time_of_the_agents_list_until_it_is_prompted() -> None:
     imported = talk.header(origin=file_format.IMPORTED)
     replayed = [heard("hello"), talk.said("hi", at=1), talk.info(title="Before", updatedAt=talk.time(2))]
-    adopted = talk.note(file_format.ADOPTED, at=90, title="ListedSession", updatedAt=talk.time(3))
+    adopted = talk.note(NoteType.ADOPTED, at=90, title="ListedSession", updatedAt=talk.time(3))
     found = summary(*replayed, adopted, header=imported)
     assert (found.title, found.updated) == ("ListedSession", talk.time(3))
     found = summary(*replayed, adopted, talk.prompt("more", at=100), header=imported)
     assert (found.title, found.updated) == ("ListedSession", talk.time(100))
-    found = summary(*replayed, talk.note(file_format.ADOPTED, at=90, title=None, updatedAt=None), header=imported)
+    found = summary(*replayed, talk.note(NoteType.ADOPTED, at=90, title=None, updatedAt=None), header=imported)
     assert (found.title, found.updated) == ("Before", talk.time(1))
 
 

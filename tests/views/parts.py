@@ -1,6 +1,6 @@
 """A conversation with parts of every kind."""
 
-from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.views.conversation import Begun, Ended, Note, Other, Part, Plan, Said, ToolCall
 
 AT = "2026-11-20T09:15:02.123Z"
@@ -51,8 +51,8 @@ def everything() -> list[Part]:
         Ended("end_turn", None),
         Begun(2, AT, prompted=True),
         ToolCall("1", {"status": "failed", "rawOutput": "no"}, False),
-        Note(file_format.GAP, "ENOSPC"),
-        Note(file_format.HANDOVER, "new-1"),
+        Note(NoteType.GAP, "ENOSPC"),
+        Note(NoteType.HANDOVER, "new-1"),
         Ended("max_tokens", None),
         Begun(3, AT, prompted=True),
         Ended(None, "Authentication required"),

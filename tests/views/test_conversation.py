@@ -12,6 +12,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.sessions import Reading
 from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.views import conversation
 from acp_proxy.views.conversation import Begun, ConversationTurn, Note, Other, Plan, Said, ToolCall
 from tests.stored import EPOCH, chunk, message, store_session
@@ -101,7 +102,7 @@ def test_a_failed_prompt_has_its_error(tmp_path: Path) -> None:
 def test_notes_follow_the_turn_in_which_they_happened(tmp_path: Path) -> None:
     notes = [{"type": "gap", "since": STAMP, "reason": "ENOSPC"}, {"type": "handover", "to": "t"}]
     [turn] = told(tmp_path, ("go", [chunk("ok")]), notes=notes)
-    assert turn.items[2:] == [Note(file_format.GAP, "ENOSPC"), Note(file_format.HANDOVER, "t")]
+    assert turn.items[2:] == [Note(NoteType.GAP, "ENOSPC"), Note(NoteType.HANDOVER, "t")]
 
 
 def test_an_imported_conversation_is_divided_into_turns(tmp_path: Path) -> None:

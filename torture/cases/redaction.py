@@ -26,6 +26,7 @@ from acp_proxy.recording.recorder import Recorder
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.tools.redact.redact_files import redact_file
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from tests.stored import Both
 from torture.outcome import Outcome, Scale
 from torture.planted import RULES, planted
@@ -230,7 +231,7 @@ def _raw(line: bytes) -> bytes:
 def _note(rule: str, chance: random.Random) -> Written:
     """The last output of a terminal."""
     one = planted(rule, chance)
-    note = {"type": file_format.TERMINAL, "terminalId": "1", "output": f"$ env\n{one.text}\n", "truncated": False}
+    note = {"type": NoteType.TERMINAL, "terminalId": "1", "output": f"$ env\n{one.text}\n", "truncated": False}
     line = file_format.encode_note(AT, RUN, note)
     secret = _plain(one.secret, chance).encode()
     start = line.index(secret)

@@ -19,6 +19,7 @@ from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.export import import_file
 from acp_proxy.tools.export.import_file import Source, Taken
 from acp_proxy.transcript import file_format, file_names, private_files
+from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.reader import Reading
 
 _LONGEST_NOTE = 16 * 1024
@@ -101,5 +102,5 @@ def _note(path: Path) -> Mapping[str, object] | None:
     """The ``adopted`` note that a transcript ends with. Raises OSError, NewerFormat."""
     with closing(Reading(path)) as reading:
         entry = file_format.decode_entry(reading.last_line(_LONGEST_NOTE))
-    is_note = entry is not None and entry.note is not None and entry.note.get("type") == file_format.ADOPTED
+    is_note = entry is not None and entry.note is not None and entry.note.get("type") == NoteType.ADOPTED
     return entry.note if entry is not None and is_note else None

@@ -12,7 +12,7 @@ from acp_proxy.proxy.effects import BeginTranscript, RecordLine, RecordNote
 from acp_proxy.proxy.session_log import SessionLog
 from acp_proxy.tools.adopt.plan import OfferedSession
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
 
 
@@ -57,7 +57,7 @@ def composed(
                 lines.append(file_format.encode_message(at, run, peer, raw, plain=jsonrpc.is_plain(raw)))
             case RecordNote(_, note):
                 lines.append(file_format.encode_note(at, run, note))
-    adopted: dict[str, object] = {"type": file_format.ADOPTED}
+    adopted: dict[str, object] = {"type": NoteType.ADOPTED}
     adopted |= {"title": cleaned(listed.title, AGENT_TITLE_LENGTH), "updatedAt": listed.updated, "adoptedAt": now}
     lines.append(file_format.encode_note(at, run, adopted))
     return b"".join(lines)

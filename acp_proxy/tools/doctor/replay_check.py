@@ -18,6 +18,7 @@ from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.run.replay_thread import compare as compared_with
 from acp_proxy.store.sessions import ListedSession, Reading, Sessions, drop_rewound
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 
 _MAX_BYTES = 16 * 1024 * 1024
 """Bytes of a transcript: the user waits while it is read."""
@@ -63,7 +64,7 @@ def _last_replay(reading: Reading) -> Mapping[str, object]:
     last: Mapping[str, object] = {}
     try:
         for _, _, raw in reading.raw_lines():
-            for _, note in file_format.notes_in(raw, (file_format.REPLAY,)):
+            for _, note in file_format.notes_in(raw, (NoteType.REPLAY,)):
                 last = note
     finally:
         reading.close()

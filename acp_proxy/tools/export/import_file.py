@@ -30,7 +30,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.compressed import Compressed, pieces, written
-from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import ASIDE, file_name, is_ours, unfinished
 from acp_proxy.transcript.long_lines import cut_short
 from acp_proxy.transcript.reader import NEW_ID, Reading
@@ -227,7 +227,7 @@ def _write(
 ) -> None:
     """Write the file and give it its name. Raises NotImported, OSError."""
     known = layout.journal(agent)
-    note = {"type": file_format.CONTINUED, "agent": agent, "session": header.session}
+    note = {"type": NoteType.CONTINUED, "agent": agent, "session": header.session}
     end = file_format.encode_note(stamp, _RUN, note) if names_ids else b""
     with on_disk(into, source, end) as new, known.lock():
         if header.session in known.read_deleted():

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.file_format import Entry, NoteType
 
 
 class PlayedState:
@@ -68,7 +67,7 @@ class PlayedState:
         return True
 
     def _opened(self, note: Mapping[str, object]) -> None:
-        if note.get("type") == file_format.OPENED:
+        if note.get("type") == NoteType.OPENED:
             fresh = PlayedState(note.get("modes"), note.get("configOptions"))
             self._modes, self._options = fresh._modes or self._modes, fresh._options or self._options
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from acp_proxy.protocol import acp, jsonrpc, timestamps, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.file_format import Entry, NoteType
 
 _OWN = frozenset({update_kinds.STATE, update_kinds.USER_CHUNK, update_kinds.USER_MESSAGE})
 """Kinds of version 2 that the mock agent sends by itself: its state, and the repeated prompt."""
@@ -178,9 +178,9 @@ class _OpenTurn:
         self.steps.append(ask)
 
     def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
-        if note.get("type") == file_format.TERMINAL:
+        if note.get("type") == NoteType.TERMINAL:
             self.steps.append(Keep(entry))
-        elif note.get("type") == file_format.FAILED and not self.ended and entry.run == self.prompt.run:
+        elif note.get("type") == NoteType.FAILED and not self.ended and entry.run == self.prompt.run:
             self.ended = True
             self.steps.append(Answer(self._waited(entry), None, acp.text(note, "message") or NO_END))
 

@@ -6,6 +6,7 @@ from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import BeginTranscript, RecordLine, RecordNote
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
     RESUMES,
     Said,
@@ -87,4 +88,4 @@ def kept_lines(step: Step) -> list[RecordLine]:
 
 
 def shown(whose: str, rule: Rule) -> RecordNote:
-    return RecordNote("s", {"type": file_format.REPLAY, "shown": whose, "rule": rule.number})
+    return RecordNote("s", {"type": NoteType.REPLAY, "shown": whose, "rule": rule.number})

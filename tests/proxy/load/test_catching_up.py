@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.proxy.effects import RecordNote, StartReplay
-from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
     LOADS,
     Stored,
@@ -26,7 +26,7 @@ from tests.conversation import (
 
 ONE = requested(1)
 RECORD = "# what was said there"
-NOTE = RecordNote("s", {"type": file_format.CAUGHT_UP})
+NOTE = RecordNote("s", {"type": NoteType.CAUGHT_UP})
 
 
 def loading(alias: str | None = None, method: str = "session/load", capabilities: Any = LOADS) -> Talk:
@@ -106,7 +106,7 @@ def test_a_first_prompt_to_a_session_that_the_agent_has_lost_gets_the_whole_reco
     assert (replay.makes_record, replay.only_lacking) == (True, False)
     step = talk.replay_ends(2, brief="# all of it")
     assert [block["text"] for block in json.loads(step.to_agent)["params"]["prompt"]] == ["# all of it", "hello"]
-    assert RecordNote("s", {"type": file_format.HANDOVER, "to": "n"}) in talk.agent(stopped(2)).kept
+    assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in talk.agent(stopped(2)).kept
 
 
 def test_if_nothing_was_said_there_the_prompt_goes_out_unchanged() -> None:

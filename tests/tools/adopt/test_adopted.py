@@ -11,13 +11,13 @@ from acp_proxy.errors import NotImported
 from acp_proxy.tools.adopt.adopted import KnownHere, look_up, write_adopted
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import file_name
 from tests.store import talk
 from tests.stored import Both
 
 AGENT = file_name("my-agent")
-NOTE = {"type": file_format.ADOPTED, "title": None, "updatedAt": talk.time(0)}
+NOTE = {"type": NoteType.ADOPTED, "title": None, "updatedAt": talk.time(0)}
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_session_is_unknown_then_adopted_then_recorded(store: Both) -> None:
     assert write_adopted(store, replayed("hi")).is_new
     assert look_up(store, AGENT, talk.SESSION) == KnownHere(is_here=True, note=NOTE)
     with closing(Transcript(path(store))) as opened:
-        opened.append(talk.note(file_format.CLOSED))
+        opened.append(talk.note(NoteType.CLOSED))
     assert look_up(store, AGENT, talk.SESSION) == KnownHere(is_here=True)
     with pytest.raises(NotImported, match="something was recorded in it"):
         write_adopted(store, replayed("hi", "ho"))

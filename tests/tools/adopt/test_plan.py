@@ -12,7 +12,7 @@ from acp_proxy.tools.adopt.plan import (
     read_page,
     starts_anew,
 )
-from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 
 OLD, LATER = "2026-01-02T03:04:05.000Z", "2026-01-03T00:00:00.000Z"
 
@@ -22,7 +22,7 @@ def listed(session: str, updated: str | None = None, cwd: str | None = "/project
 
 
 def adopted_at(updated: str | None) -> KnownHere:
-    return KnownHere(is_here=True, note={"type": file_format.ADOPTED, "updatedAt": updated})
+    return KnownHere(is_here=True, note={"type": NoteType.ADOPTED, "updatedAt": updated})
 
 
 def ids(*sessions: OfferedSession, known: KnownHere | None = None, wanted: Wanted | None = None) -> list[str]:

@@ -5,6 +5,7 @@ import json
 from acp_proxy.tools.adopt.plan import OfferedSession
 from acp_proxy.tools.adopt.transcript import composed, conversation, parted
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from tests.tools.adopt.listing_agent import told
 
 OLD, NOW = "2026-01-02T03:04:05.000Z", "2026-11-20T09:15:00.000Z"
@@ -32,8 +33,8 @@ def test_the_state_follows_the_conversation_and_the_note_comes_last() -> None:
     assert all(entry is not None and entry.run == "abcdef" for entry in found)
     assert [entry.raw for entry in found if entry is not None and entry.note is None] == lines(*past[1:], past[0])
     opened, adopted = [entry.note for entry in found if entry is not None and entry.note is not None]
-    assert (opened["type"], opened["modes"]) == (file_format.OPENED, {"x": 1})
-    assert adopted == {"type": file_format.ADOPTED, "title": "Title", "updatedAt": OLD, "adoptedAt": NOW}
+    assert (opened["type"], opened["modes"]) == (NoteType.OPENED, {"x": 1})
+    assert adopted == {"type": NoteType.ADOPTED, "title": "Title", "updatedAt": OLD, "adoptedAt": NOW}
     assert {entry.at for entry in found if entry is not None} == {OLD}
     assert conversation(b"\n".join([head, *entries])) == lines(*past[1:])
 

@@ -13,6 +13,7 @@ from acp_proxy.tools.doctor.agent_report import Examined, Wish, examine
 from acp_proxy.tools.doctor.capabilities import OURS
 from acp_proxy.tools.doctor.replay_check import LastLoad, newest_session
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.file_format import NoteType
 from tests.agents import asked, offering, python, scripted
 from tests.client import TIMEOUT
 from tests.stored import EPOCH, Both, chunk, store_session
@@ -180,7 +181,7 @@ input(), input()
 
 
 def replay_note(shown: str, rule: int) -> dict[str, Any]:
-    return {"type": file_format.REPLAY, "shown": shown, "rule": rule}
+    return {"type": NoteType.REPLAY, "shown": shown, "rule": rule}
 
 
 def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, store: Both) -> None:

@@ -14,6 +14,7 @@ from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.object_store import SealedLogs
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
 from tests.store import talk
@@ -398,7 +399,7 @@ def test_an_agent_is_never_asked_for_an_id_that_an_agent_of_another_machine_gave
     with closing(two.store.open_listed(row)) as reading:
         reading.search()
         assert reading.agents.is_none
-    note = file_format.encode_note(talk.time(0), talk.RUN, {"type": file_format.HANDOVER, "to": "2"})
+    note = file_format.encode_note(talk.time(0), talk.RUN, {"type": NoteType.HANDOVER, "to": "2"})
     there = Transcript(two.store.layout.transcript(AGENT, row.name))
     there.append(note)
     there.close()
