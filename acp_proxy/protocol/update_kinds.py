@@ -2,8 +2,9 @@
 
 To add a kind, add its row. A kind without a row is ``UNKNOWN``: recorded, compared by equality, replayed as it came and
 shown as JSON, so a new kind of the protocol works before anybody has added it. A row is enough for what is state, or is
-compared as a whole; what speaks, and calls, are also dispatched by name where they are compared, folded and shown
-(docs/architecture.md, "Where to add"). docs/protocol.md has the same table for users, and a test compares the two.
+compared as a whole, and for how a kind is shown and searched; what speaks, and calls, are also dispatched by name where
+they are compared and folded (docs/architecture.md, "Where to add"). docs/protocol.md has the same table for users, and
+a test compares the two.
 
 Sources: the protocol's schemas, versions 1 and 2, with their drafts.
 """
@@ -166,6 +167,12 @@ OPTIONAL = frozenset(kind.name for kind in KINDS if kind.needs)
 def find(name: str | None) -> UpdateKind:
     """The row of a kind."""
     return _BY_NAME.get(name, UNKNOWN) if name is not None else UNKNOWN
+
+
+def find_v1_role(name: str | None) -> Role:
+    """What an update is about, for readers of version 1: ``OTHER`` for a kind that only version 2 has."""
+    row = find(name)
+    return row.role if row.v1 is not None else Role.OTHER
 
 
 def is_conversation(name: str | None) -> bool:

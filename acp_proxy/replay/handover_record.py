@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.transcript.file_format import Entry, NoteType
 from acp_proxy.transcript.record_text import (
     AGENT,
@@ -349,11 +350,12 @@ class HandoverRecord:
         """Add one line of a replay. Lines other than messages, tool calls and plans are ignored."""
         update = acp.update_of(line)
         kind = acp.update_kind(update)
-        if kind in (update_kinds.USER_CHUNK, update_kinds.AGENT_CHUNK):
-            speaker = USER if kind == update_kinds.USER_CHUNK else AGENT
+        role = update_kinds.find_v1_role(kind)
+        if role in (Role.USER, Role.AGENT):
+            speaker = USER if role is Role.USER else AGENT
             words = self._words(acp.member(update, "content"), is_users=speaker == USER)
             self._say(speaker, words, acp.text(update, "messageId"))
-        elif kind in update_kinds.CALLS:
+        elif role is Role.CALL:
             self._call(acp.text(update, "toolCallId") or "", update)
         elif kind == update_kinds.PLAN:
             self._facts.plan(update)

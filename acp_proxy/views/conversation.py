@@ -17,6 +17,7 @@ from typing import Literal
 
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.tool_calls import merged
 from acp_proxy.store.sessions import AlikeLines, Line, Reading, read_as_v1
@@ -24,11 +25,7 @@ from acp_proxy.transcript import rewinds, summary
 from acp_proxy.transcript.file_format import Entry, NoteType
 
 Speaker = Literal["user", "agent", "thought"]
-_SPEAKERS: dict[str, Speaker] = {
-    update_kinds.USER_CHUNK: "user",
-    update_kinds.AGENT_CHUNK: "agent",
-    update_kinds.THOUGHT_CHUNK: "thought",
-}
+_SPEAKERS: dict[Role, Speaker] = {Role.USER: "user", Role.AGENT: "agent", Role.THOUGHT: "thought"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +176,7 @@ def numbered(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
         if line.entry is not None and _is_prompt(line.entry):
             number, is_prompted = number + 1, True
         elif kind is not None and not is_prompted and update_kinds.is_conversation(kind):
-            is_users = kind == update_kinds.USER_CHUNK
+            is_users = update_kinds.find_v1_role(kind) is Role.USER
             if number == 0 or (is_users and not only_user):
                 number, only_user = number + 1, True
             only_user &= is_users or kind == update_kinds.PLAN
@@ -389,10 +386,11 @@ def _whole(calls: list[ToolCall]) -> Iterator[ToolCall]:
 
 def _item(update: Mapping[str, object]) -> Item:
     kind = acp.update_kind(update)
-    if kind in _SPEAKERS:
+    role = update_kinds.find_v1_role(kind)
+    if role in _SPEAKERS:
         block = acp.member(update, "content")
-        return Said(_SPEAKERS[kind], [block] if isinstance(block, Mapping) else [], acp.text(update, "messageId"))
-    if kind in update_kinds.CALLS:
+        return Said(_SPEAKERS[role], [block] if isinstance(block, Mapping) else [], acp.text(update, "messageId"))
+    if role is Role.CALL:
         fields = {name: value for name, value in update.items() if name not in ("sessionUpdate", "toolCallId")}
         return ToolCall(acp.text(update, "toolCallId") or "", fields, kind == update_kinds.TOOL_CALL)
     entries = acp.member(update, "entries")

@@ -11,6 +11,7 @@ from rich.cells import cell_len, set_cell_size
 
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.transcript import rewinds
 from acp_proxy.transcript.file_format import V1, Entry, NoteType
 from acp_proxy.transcript.v2_as_v1 import V2AsV1
@@ -21,7 +22,8 @@ PLAIN, QUIET, TURN, USER, BAD = "none", "dim", "bold", "bold green", "bold red"
 """The style of a piece, in rich's words."""
 
 _REWOUND = "rewound: a part of what is above was taken back"
-_SPOKEN = {update_kinds.USER_CHUNK: USER, update_kinds.AGENT_CHUNK: PLAIN, update_kinds.THOUGHT_CHUNK: QUIET}
+_STYLES = {Role.USER: USER, Role.AGENT: PLAIN, Role.THOUGHT: QUIET}
+"""The style of what each speaks."""
 
 
 Block = tuple[str, ...] | tuple[str, str | None]
@@ -99,13 +101,14 @@ class Streaming:
 
     def _update(self, update: object) -> Iterator[StreamedText]:
         kind, content = acp.update_kind(update), acp.member(update, "content")
-        self._is_quiet &= kind == update_kinds.USER_CHUNK or not update_kinds.is_conversation(kind)
-        if kind in _SPOKEN:
+        role = update_kinds.find_v1_role(kind)
+        self._is_quiet &= role is Role.USER or not update_kinds.is_conversation(kind)
+        if role in _STYLES:
             words = conversation.words(content) if isinstance(content, dict) else ""
-            if kind == update_kinds.USER_CHUNK and self._is_echo(words):
+            if role is Role.USER and self._is_echo(words):
                 return
-            yield from self._said((kind, acp.text(update, "messageId")), words, _SPOKEN[kind])
-        elif kind in update_kinds.CALLS:
+            yield from self._said((role.name, acp.text(update, "messageId")), words, _STYLES[role])
+        elif role is Role.CALL:
             yield from self._call(update)
         elif kind == update_kinds.PLAN:
             yield from self._planned(acp.member(update, "entries"))
@@ -188,7 +191,7 @@ class Streaming:
             return
         if self._block != block:
             yield from self._begin(block, apart=True)
-        is_prose = block[0] in (update_kinds.AGENT_CHUNK, update_kinds.THOUGHT_CHUNK)
+        is_prose = block[0] in (Role.AGENT.name, Role.THOUGHT.name)
         yield StreamedText(sanitize.printable(words), look, is_prose=is_prose)
         self._is_open = not words.endswith("\n")
 

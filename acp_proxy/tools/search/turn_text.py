@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.tools.search.query import BETWEEN
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.reader import AlikeLines, Reading
@@ -133,18 +134,19 @@ class TurnReader:
         if kind is None or not update_kinds.is_conversation(kind):
             return
         content = acp.member(update, "content")
-        if kind == update_kinds.USER_CHUNK:
+        role = update_kinds.find_v1_role(kind)
+        if role is Role.USER:
             self._add_user_chunk(at, _read_block(content))
             return
         turn = self._find_turn(at)
         turn.is_answered |= kind != update_kinds.PLAN  # replays have only the last of several, which may move
-        if kind == update_kinds.AGENT_CHUNK and (text := acp.text(content, "text")) is not None:
+        if role is Role.AGENT and (text := acp.text(content, "text")) is not None:
             message = acp.text(update, "messageId") or ""
             turn.add_text(text, goes_on=self._message == message)
             self._message, self._is_speaking = message, True
             return
         self._message = None
-        if kind in update_kinds.CALLS:
+        if role is Role.CALL:
             self._add_call(turn, update)
 
     def _add_user_chunk(self, at: str, text: str) -> None:
