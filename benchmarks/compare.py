@@ -23,6 +23,7 @@ from benchmarks.subjects import PROXY, Effort
 
 HERE, THERE = "this", "other"
 _CHUNKS = 1_000
+_SPACED = 100
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ _PAIRS = (
         1.25,
     ),
     Pair(("stream",), (100_000, 200), (("flood, message by message", "seconds", SECONDS),)),
+    Pair(
+        ("stream", _SPACED),
+        (_SPACED, 200, 0, 10_000),
+        (("an update each 10 ms: delay, p50", "p50", SECONDS), ("an update each 10 ms: CPU", "cpu", SECONDS)),
+    ),
     Pair(
         ("turn", 200),
         (1, 200),

@@ -42,9 +42,9 @@ from acp_proxy.store.agents import command_name, may_run_others
 from acp_proxy.store.store import ALL, Store
 from acp_proxy.transcript import file_format
 
-# Agents send tokens in bursts, the bursts some 10 ms apart. Within 2 ms a burst costs one wake-up and one write, made
-# while the pump is back at its read, so that the two do not compete for the interpreter. Longer gains nothing, and a
-# SIGKILL would lose more.
+# Agents send tokens in bursts, the bursts some 10 ms apart. The first is written at once, and what follows it within
+# 2 ms costs one wake-up and one write, made while the pump is back at its read, so that the two do not compete for the
+# interpreter. Longer gains nothing, and a SIGKILL would lose more.
 GATHER_SECONDS = 0.002
 # In a flood the disk sets the pace, and memory stays bounded. With 256 KiB a flood takes a third longer, since the two
 # threads change places more often; from 1 MiB on it makes no difference.
@@ -401,18 +401,17 @@ class Recorder:
         self._report_turns()
 
     def _wait_for_work(self) -> bool:
-        """Wait until there is something to write or to do. Returns False at the end.
-
-        While something is added again and again, the writer looks by itself: that costs less than to be woken for each
-        update.
-        """
-        if self._jobs or self._is_ending or self._wakeup.wait(GATHER_SECONDS) or self._waiting:
-            return bool(self._jobs) or not self._is_ending
-        self._is_asleep = True
-        if not self._waiting:  # else it was added before the writer was asleep
-            self._wakeup.wait()
-        self._is_asleep = False
-        return self._wait_for_work()
+        """Wait until there is a job, or something to write and ``GATHER_SECONDS`` have passed since the last time.
+        Returns False at the end."""
+        if not (self._jobs or self._is_ending):
+            self._is_asleep = True
+            if not self._waiting:  # else it was added before the writer was asleep
+                self._wakeup.wait()
+            self._is_asleep = False
+        left = self._progress.moved_at + GATHER_SECONDS - time.monotonic()
+        if left > 0 and not (self._jobs or self._is_ending):
+            self._wakeup.wait(left)
+        return bool(self._jobs) or not self._is_ending
 
     def _report_turns(self) -> None:
         """Report the turns that have ended. Whoever waited for their last entries goes on first."""
