@@ -147,6 +147,15 @@ class Comparison:
         )
 
     @property
+    def is_behind_past(self) -> bool:
+        """Whether the replay has come to the end of the transcript, whose last turn is complete, and of no turn made
+        elsewhere: what the agent says now is neither the end of that turn nor an answer to a user message."""
+        text, message = self.text, self._current_message
+        is_at_end = self.next_user == len(text.users) and self.at == len(text.words)
+        is_user = message is not None and message.kind == update_kinds.USER_CHUNK
+        return is_at_end and not (text.is_unfinished or self._is_in_answer or self._tail.user_count or is_user)
+
+    @property
     def is_before_known_turn(self) -> bool:
         """Whether the last that was sent is a user message that the transcript has, with its answer and a turn behind
         it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``)."""

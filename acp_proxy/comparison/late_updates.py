@@ -87,8 +87,10 @@ class LateUpdates:
 
     def _without_replay(self, lines: list[bytes]) -> list[bytes]:
         """Nothing from the first user message on for a client that gets no replay. A resume replays nothing, and no
-        prompt is open, so nobody typed that message here: it is history, and what follows it too."""
-        return lines if self._shows_replay or not self._is_replay else []
+        prompt is open, so nobody typed that message here: it is history, and what follows it too, until all of the
+        transcript has come."""
+        is_past = self._is_replay and not self._comparison.is_behind_past
+        return lines if self._shows_replay or not is_past else []
 
     def _sort(self, line: bytes, update: object) -> list[bytes]:
         comparison, kind = self._comparison, acp.update_kind(update)

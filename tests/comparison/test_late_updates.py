@@ -77,6 +77,15 @@ def test_a_client_that_gets_no_replay_sees_none_after_the_answer_either_and_it_i
     assert [told_by(each) for each in elsewhere] == new(late.comparison)[-2:]
 
 
+def test_what_the_agent_says_behind_the_whole_past_reaches_a_client_that_gets_no_replay() -> None:
+    for past in (TALK, TALK[:3]):
+        late = Late(laid(*past), ours=True, shows_replay=False)
+        assert late.told(*past, user("<context>", messageId="c")) == []
+        late = Late(laid(*past), ours=True, shows_replay=False)
+        assert late.told(*past, GREETING) == expected([GREETING])
+        assert (late.rest(), new(late.comparison)) == ([], expected([GREETING]))
+
+
 @pytest.mark.parametrize(
     ("said", "rest"),
     [
