@@ -126,7 +126,8 @@ def _compare(comparison: Comparison) -> Rule:
     if any(turn <= text.rewound_at and _is_end_missing(comparison, known, turn) for turn in incomplete):
         return Rule.TAKEN_BACK
     # Agents do not replay commands of their own, so these messages need not be among them.
-    lacks_users = comparison.user_count < sum(1 for user in text.users if not user.takes_back)
+    commands = sum(1 for number in comparison.known_users if text.users[number].takes_back)
+    lacks_users = comparison.user_count - commands < sum(1 for user in text.users if not user.takes_back)
     turns = range(1, len(text.users) + 1)
     if lacks_users and any(_is_explained_without_answer(comparison, turn) for turn in turns):
         return Rule.TAKEN_BACK
@@ -176,7 +177,7 @@ def _is_explained(comparison: Comparison, turn: int) -> bool:
     """Whether something explains a missing turn: a later command or compaction, or a later turn made elsewhere, where
     something may have been taken back. The latter does not explain an empty replay."""
     text = comparison.text
-    later = enumerate(text.users[turn - 1 :], turn)
+    later = enumerate(text.users[turn:], turn + 1)
     is_elsewhere = any(user.is_elsewhere and text.has_answer(number) for number, user in later)
     went_on = comparison.has_updates and (is_elsewhere or comparison.has_turn_elsewhere)
     return text.taken_back_at >= turn or went_on

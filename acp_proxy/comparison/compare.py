@@ -242,15 +242,14 @@ class Comparison:
 
     @property
     def _is_at_end(self) -> bool:
-        """Whether no user message of the transcript follows for sure: the replay has come to the last turn, or nothing
-        says where it is, since the agent leaves out whatever the transcript has."""
-        users = self.text.users
-        return (
-            not self._has_known
-            or self.next_user == len(users)
-            or users[-1].start < self.at
-            or users[-1].call <= self._last_known_call
-        )
+        """Whether no user message with an answer follows in the transcript for sure: the replay has come to the last of
+        these, or nothing says where it is, since the agent leaves out whatever the transcript has."""
+        text, users = self.text, self.text.users
+        if not self._has_known or self.next_user == len(users):
+            return True
+        is_last = users[-1].start < self.at or users[-1].call <= self._last_known_call
+        following = users[self.next_user]
+        return is_last or (following.start == len(text.words) and following.call == len(text.calls))
 
     @property
     def tail_lines(self) -> frozenset[bytes]:
@@ -431,7 +430,7 @@ class Comparison:
             self._first_letters = message.text
         message.is_repeated = number in self.known_users
         self._move_to_user(number)
-        message.is_unanswered = not self.text.has_answer(number + 1)
+        message.lacks_words = not self.text.has_words(number + 1)
         if (key := self.text.users[number].key) is not None and message.message_id is not None:
             self.ids[key] = message.message_id
         begun = next((form for form in self.text.users[number].forms if message.text.startswith(form)), message.text)
@@ -502,7 +501,7 @@ class Comparison:
         self.at, self.next_user = start, number + 1
         self.known_users.add(number)
         self._tail.is_rest_of_turn = self._is_cut_at(self.at)
-        self._is_in_answer = self.text.has_answer(number + 1) and not self._tail.is_rest_of_turn
+        self._is_in_answer = self.text.has_words(number + 1) and not self._tail.is_rest_of_turn
         self._tail.completes_turn = number + 1 == len(self.text.users) and not self.text.has_answer(number + 1)
 
     def _find_user(self, message: SentMessage) -> int | None:

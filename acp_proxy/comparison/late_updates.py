@@ -105,7 +105,7 @@ class LateUpdates:
         ):
             self._drop()  # a message that the client has seen is complete; what waited came before or in it
         was_shown = self._shows_transcript or comparison.has_restarted
-        if before is not None and message is not before and before.is_unanswered and was_shown:
+        if before is not None and message is not before and before.lacks_words and was_shown:
             self._drop_known()
         self._waiting.append(line)
         self._size += len(line)
@@ -166,7 +166,7 @@ class LateUpdates:
         return []
 
     def _drop_known(self) -> None:
-        """The client has seen a user message, to which the transcript has no answer: what waited came before or in it,
+        """The client has seen a user message, and no known words can follow it: what waited came before or in it,
         except messages in the same run that the transcript lacks. What follows is new, and must not bring it along."""
         lacking = self._comparison.tail_lines
         self._waiting = [line for line in self._waiting if line in lacking]

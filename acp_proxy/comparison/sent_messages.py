@@ -38,8 +38,8 @@ class SentMessage:
         self.span: Span | None = None
         """The place of all its letters in the transcript, if they have been looked for and found."""
         self.is_new = False
-        self.is_unanswered = False
-        """It is a user message that the transcript has without an answer."""
+        self.lacks_words = False
+        """It is a user message that the transcript has, with no words of the agent behind it in its turn."""
         self.is_repeated = False
         """It is a user message that the agent has sent before."""
 

@@ -157,6 +157,11 @@ class TranscriptText:
         start, end = self.span_of(turn)
         return end > start or len(self.calls_of(turn)) > 0
 
+    def has_words(self, turn: int) -> bool:
+        """Whether the agent said anything in this turn."""
+        start, end = self.span_of(turn)
+        return start < end
+
     def begins_message(self, at: int) -> bool:
         """Whether an agent message begins at this offset."""
         place = bisect_left(self.messages, at)

@@ -405,8 +405,11 @@ class Handovers:
         """Whether the agent was given a record of this session, so that its updates may repeat it."""
         return session in self._repeated
 
-    def expect_record(self, session: str) -> None:
-        """An earlier process gave the agent a record of this session, which a replay may contain."""
+    def expect_record(self, session: str, *, of_another: bool) -> None:
+        """Another process gave the agent a record of this session, which a replay may contain. ``of_another``: it has
+        handed the session over since this one did, so what this one knows by its text is not in the agent's session."""
+        if of_another:
+            self._repeated.pop(session, None)
         self._repeated.setdefault(session, RepeatedRecord(None))
 
     def end_replay(self, session: str) -> None:

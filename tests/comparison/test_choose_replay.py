@@ -254,6 +254,27 @@ def test_a_turn_made_elsewhere_explains_what_is_missing_before_it() -> None:
     assert choose_replay(told(laid(*TALK), *ONE, "> elsewhere")).rule is Rule.LESS
 
 
+def test_a_turn_made_elsewhere_does_not_explain_that_it_is_missing_itself() -> None:
+    builder = TextBuilder()
+    for each in (user("made elsewhere"), agent("With an answer.")):
+        builder.add(updated(each))
+    for entry in (prompt("mend it"), updated(agent(ONE[1])), answer()):
+        builder.add(entry)
+    past = builder.finish()
+    assert choose_replay(told(past, "> made elsewhere")).rule is Rule.LESS, "its answer may come behind the load's"
+    assert choose_replay(told(past, *ONE)).rule is Rule.LESS
+
+
+def test_commands_do_not_make_up_for_missing_user_messages() -> None:
+    past = laid("> mend it", "> /compact", "> thanks", "You are welcome, any time.")
+    assert choose_replay(told(past, "> /compact", "> thanks")).rule is Rule.TAKEN_BACK
+
+
+def test_words_behind_a_turn_of_calls_are_not_its_answer_in_other_words() -> None:
+    past = laid(*ONE, "> look", call("1", "look"))
+    assert choose_replay(told(past, *ONE, "> look", "A warning of the model.")).rule is Rule.LESS
+
+
 def test_the_turns_behind_the_point_of_a_fork_are_not_shown() -> None:
     builder = TextBuilder()
     for asked, answered in (ONE, TWO):

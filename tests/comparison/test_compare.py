@@ -274,6 +274,11 @@ def test_an_unanswered_user_message_is_shown_and_recorded_if_nothing_else_is_rep
     assert choose_replay(comparison).rule is Rule.LESS
 
 
+def test_an_unanswered_user_message_is_new_if_only_prompts_without_answers_follow_in_the_transcript() -> None:
+    comparison = told(laid("> mend it", "> and test it", answered=False), "> mend it", "> Thank you!")
+    assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
+
+
 def test_user_messages_without_answers_are_told_apart_chunk_by_chunk() -> None:
     comparison = told(laid("> mend it", "> and test it"), "> mend it", "> and test it", "> Thank you!")
     assert (comparison.known_users, new(comparison)) == ({0, 1}, [user("Thank you!")])

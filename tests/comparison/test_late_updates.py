@@ -180,6 +180,8 @@ def test_a_known_user_message_without_an_answer_does_not_come_again_with_what_fo
     assert late.told("> mend it", "> thanks", "> and test it") == expected(["> and test it"])
     late = Late(laid("> mend it", answered=False), ours=True)
     assert late.told("> mend it", ONE[1]) == expected(ONE[1:])
+    late = Late(laid("> mend it", call("c", "Mend")), ours=True)
+    assert late.told("> mend it", "> thanks") == expected(["> thanks"])
 
 
 def test_a_user_message_that_comes_again_alone_is_not_shown_twice() -> None:

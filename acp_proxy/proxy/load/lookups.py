@@ -135,7 +135,8 @@ class Lookups:
         is_ours = _short(request.method) in self._service.ours
         live = self._log.is_in_turn_at_open(session)
         if found.moved and not found.is_copy:
-            self._machine.expect_record(session)
+            is_ours_no_more = found.alias is not None and self._aliases.client_of(found.alias) is None
+            self._machine.expect_record(session, of_another=is_ours_no_more)
         if self._machine.is_handed_over(session):
             found = replace(found, moved=True)
         planned = plan(request.method, found, self._service.native, self._service.modes, live=live)

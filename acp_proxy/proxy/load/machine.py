@@ -256,9 +256,10 @@ class LoadMachine:
         """Whether this process has handed the session over and not delivered the record yet."""
         return self._handovers.is_undelivered(session)
 
-    def expect_record(self, session: str) -> None:
-        """The session was handed over in an earlier process, so the agent may replay the record that it got there."""
-        self._handovers.expect_record(session)
+    def expect_record(self, session: str, *, of_another: bool) -> None:
+        """The session was handed over in another process, so the agent may replay the record that it got there.
+        ``of_another``: this one had handed it over before that."""
+        self._handovers.expect_record(session, of_another=of_another)
 
     def _open_anew(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
