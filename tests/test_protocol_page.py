@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.protocol.update_kinds import KINDS, Replay, UpdateKind
+from acp_proxy.protocol.update_kinds import KINDS, Form, UpdateKind
 from acp_proxy.protocol.versions import V2
 from acp_proxy.proxy.capabilities import Modes, Offer, additions
 
@@ -124,12 +124,12 @@ def test_the_methods_that_the_page_calls_recorded_are_recorded(version: int) -> 
 
 
 REPLAYED = {
-    Replay.AS_IT_CAME: "replayed as it came",
-    Replay.JOINED: "folded in a replay",
-    Replay.MERGED: "folded in a replay",
-    Replay.LAST_OF_TURN: "the last one of a turn is replayed",
-    Replay.LAST: "the last one is replayed",
-    Replay.NEVER: "not replayed",
+    Form.AS_IT_CAME: "replayed as it came",
+    Form.JOINED: "folded in a replay",
+    Form.MERGED: "folded in a replay",
+    Form.LAST_OF_TURN: "the last one of a turn is replayed",
+    Form.LAST: "the last one is replayed",
+    Form.NEVER: "not replayed",
 }
 
 

@@ -15,7 +15,7 @@ from acp_proxy.comparison.letter_search import Span
 from acp_proxy.comparison.transcript_text import TranscriptText
 
 
-class Shown(enum.Enum):
+class ShownReplay(enum.Enum):
     """What the client sees of a session's past."""
 
     AGENT = "the agent's"
@@ -30,20 +30,20 @@ class Rule(enum.Enum):
     then no transcript notes it.
     """
 
-    ALREADY_SENT = (None, Shown.AGENT, "what the agent sent went to the client before the agent answered")
-    CANCELLED = (None, Shown.NOTHING, "the client cancelled the load")
-    NOT_RECORDED = (None, Shown.AGENT, "the session was not recorded here")
-    HANDED_OVER = (1, Shown.TRANSCRIPT, "the session was handed over")
-    ASKED_FOR = (6, Shown.TRANSCRIPT, "an option asks for the transcript's replay")
-    UNDECIDED = (0, Shown.AGENT, "the comparison would have taken too long")
-    UNREADABLE = (0, Shown.AGENT, "the transcript could not be read")
-    MORE = (2, Shown.AGENT, "the agent's replay has something that the transcript lacks")
-    TAKEN_BACK = (3, Shown.AGENT, "the agent's replay lacks a turn, for a known reason")
-    LESS = (4, Shown.TRANSCRIPT, "the agent's replay lacks something")
-    NOTHING_REPLAYED = (4, Shown.TRANSCRIPT, "the agent resumed the session and replayed nothing")
-    SAME = (5, Shown.AGENT, "the agent's replay lacks nothing")
+    ALREADY_SENT = (None, ShownReplay.AGENT, "what the agent sent went to the client before the agent answered")
+    CANCELLED = (None, ShownReplay.NOTHING, "the client cancelled the load")
+    NOT_RECORDED = (None, ShownReplay.AGENT, "the session was not recorded here")
+    HANDED_OVER = (1, ShownReplay.TRANSCRIPT, "the session was handed over")
+    ASKED_FOR = (6, ShownReplay.TRANSCRIPT, "an option asks for the transcript's replay")
+    UNDECIDED = (0, ShownReplay.AGENT, "the comparison would have taken too long")
+    UNREADABLE = (0, ShownReplay.AGENT, "the transcript could not be read")
+    MORE = (2, ShownReplay.AGENT, "the agent's replay has something that the transcript lacks")
+    TAKEN_BACK = (3, ShownReplay.AGENT, "the agent's replay lacks a turn, for a known reason")
+    LESS = (4, ShownReplay.TRANSCRIPT, "the agent's replay lacks something")
+    NOTHING_REPLAYED = (4, ShownReplay.TRANSCRIPT, "the agent resumed the session and replayed nothing")
+    SAME = (5, ShownReplay.AGENT, "the agent's replay lacks nothing")
 
-    def __init__(self, number: int | None, shows: Shown, reason: str) -> None:
+    def __init__(self, number: int | None, shows: ShownReplay, reason: str) -> None:
         self.number = number
         self.shows = shows
         self.reason = reason
@@ -57,14 +57,14 @@ class Rule(enum.Enum):
 class Decision(Struct, frozen=True):
     """What a load shows, and the rule that decided."""
 
-    shows: Shown
+    shows: ShownReplay
     rule: Rule
 
     @property
     def client_has_transcript(self) -> bool:
         """Whether the client has the past as the transcript has it. It counts as that for a client that gets no replay,
         too: who resumes has it on the screen, and who cancels wants nothing of it."""
-        return self.shows is not Shown.AGENT
+        return self.shows is not ShownReplay.AGENT
 
 
 def choose_replay(
@@ -102,7 +102,7 @@ def choose_replay(
         found = Rule.NOTHING_REPLAYED
     else:
         found = _compare(comparison)
-    return Decision(found.shows if shows_replay else Shown.NOTHING, found)
+    return Decision(found.shows if shows_replay else ShownReplay.NOTHING, found)
 
 
 def _compare(comparison: Comparison) -> Rule:

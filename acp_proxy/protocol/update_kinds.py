@@ -74,7 +74,7 @@ class Compared(enum.Enum):
     """State, which is not part of the past."""
 
 
-class Replay(enum.Enum):
+class Form(enum.Enum):
     """How a kind is replayed. A full replay to a client of version 1 sends everything ``AS_IT_CAME``, except for the
     last two."""
 
@@ -101,8 +101,8 @@ class UpdateKind(Struct, frozen=True):
     name: str
     role: Role
     compared: Compared
-    v1: Replay | None
-    v2: Replay | None
+    v1: Form | None
+    v2: Form | None
     needs: tuple[str, ...] = ()
     chunk: str | None = None
 
@@ -110,42 +110,40 @@ class UpdateKind(Struct, frozen=True):
 _COMPACTION, _PLAN, _SUBAGENTS = ("session", "compaction"), ("plan",), ("subagents",)
 
 KINDS = (
-    UpdateKind(USER_CHUNK, Role.USER, Compared.LETTERS, Replay.JOINED, Replay.JOINED),
-    UpdateKind(AGENT_CHUNK, Role.AGENT, Compared.IN_ORDER, Replay.JOINED, Replay.JOINED),
-    UpdateKind(THOUGHT_CHUNK, Role.THOUGHT, Compared.LETTERS, Replay.JOINED, Replay.JOINED),
-    UpdateKind(USER_MESSAGE, Role.USER, Compared.LETTERS, None, Replay.JOINED, chunk=USER_CHUNK),
-    UpdateKind("agent_message", Role.AGENT, Compared.IN_ORDER, None, Replay.JOINED, chunk=AGENT_CHUNK),
-    UpdateKind("agent_thought", Role.THOUGHT, Compared.LETTERS, None, Replay.JOINED, chunk=THOUGHT_CHUNK),
-    UpdateKind(TOOL_CALL, Role.CALL, Compared.CALL, Replay.MERGED, None),
-    UpdateKind(TOOL_CALL_UPDATE, Role.CALL, Compared.CALL, Replay.MERGED, Replay.MERGED),
-    UpdateKind(TOOL_CALL_CHUNK, Role.CALL, Compared.CALL, None, Replay.MERGED),
-    UpdateKind(TERMINAL, Role.TERMINAL, Compared.NOTHING, None, Replay.MERGED),
-    UpdateKind(TERMINAL_CHUNK, Role.TERMINAL, Compared.NOTHING, None, Replay.MERGED),
-    UpdateKind(PLAN, Role.PLAN, Compared.NOTHING, Replay.LAST_OF_TURN, None),
-    UpdateKind(PLAN_UPDATE, Role.PLAN, Compared.NOTHING, Replay.AS_IT_CAME, Replay.LAST_OF_TURN, needs=_PLAN),
-    UpdateKind(PLAN_REMOVED, Role.PLAN, Compared.NOTHING, Replay.AS_IT_CAME, Replay.AS_IT_CAME, needs=_PLAN),
-    UpdateKind(COMPACTION, Role.COMPACTION, Compared.TAKES_BACK, Replay.MERGED, Replay.AS_IT_CAME, needs=_COMPACTION),
-    UpdateKind(
-        COMPACTION_CHUNK, Role.COMPACTION, Compared.TAKES_BACK, Replay.MERGED, Replay.AS_IT_CAME, needs=_COMPACTION
-    ),
+    UpdateKind(USER_CHUNK, Role.USER, Compared.LETTERS, Form.JOINED, Form.JOINED),
+    UpdateKind(AGENT_CHUNK, Role.AGENT, Compared.IN_ORDER, Form.JOINED, Form.JOINED),
+    UpdateKind(THOUGHT_CHUNK, Role.THOUGHT, Compared.LETTERS, Form.JOINED, Form.JOINED),
+    UpdateKind(USER_MESSAGE, Role.USER, Compared.LETTERS, None, Form.JOINED, chunk=USER_CHUNK),
+    UpdateKind("agent_message", Role.AGENT, Compared.IN_ORDER, None, Form.JOINED, chunk=AGENT_CHUNK),
+    UpdateKind("agent_thought", Role.THOUGHT, Compared.LETTERS, None, Form.JOINED, chunk=THOUGHT_CHUNK),
+    UpdateKind(TOOL_CALL, Role.CALL, Compared.CALL, Form.MERGED, None),
+    UpdateKind(TOOL_CALL_UPDATE, Role.CALL, Compared.CALL, Form.MERGED, Form.MERGED),
+    UpdateKind(TOOL_CALL_CHUNK, Role.CALL, Compared.CALL, None, Form.MERGED),
+    UpdateKind(TERMINAL, Role.TERMINAL, Compared.NOTHING, None, Form.MERGED),
+    UpdateKind(TERMINAL_CHUNK, Role.TERMINAL, Compared.NOTHING, None, Form.MERGED),
+    UpdateKind(PLAN, Role.PLAN, Compared.NOTHING, Form.LAST_OF_TURN, None),
+    UpdateKind(PLAN_UPDATE, Role.PLAN, Compared.NOTHING, Form.AS_IT_CAME, Form.LAST_OF_TURN, needs=_PLAN),
+    UpdateKind(PLAN_REMOVED, Role.PLAN, Compared.NOTHING, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_PLAN),
+    UpdateKind(COMPACTION, Role.COMPACTION, Compared.TAKES_BACK, Form.MERGED, Form.AS_IT_CAME, needs=_COMPACTION),
+    UpdateKind(COMPACTION_CHUNK, Role.COMPACTION, Compared.TAKES_BACK, Form.MERGED, Form.AS_IT_CAME, needs=_COMPACTION),
     # Drafts: a session that the agent began for its own work, and messages between such sessions.
-    UpdateKind(SUBAGENT, Role.SUBAGENT, Compared.EQUAL, Replay.AS_IT_CAME, Replay.AS_IT_CAME, needs=_SUBAGENTS),
-    UpdateKind(SESSION_MESSAGE, Role.SUBAGENT, Compared.EQUAL, Replay.AS_IT_CAME, Replay.AS_IT_CAME, needs=_SUBAGENTS),
+    UpdateKind(SUBAGENT, Role.SUBAGENT, Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
+    UpdateKind(SESSION_MESSAGE, Role.SUBAGENT, Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
     UpdateKind(
-        SESSION_MESSAGE_CHUNK, Role.SUBAGENT, Compared.EQUAL, Replay.AS_IT_CAME, Replay.AS_IT_CAME, needs=_SUBAGENTS
+        SESSION_MESSAGE_CHUNK, Role.SUBAGENT, Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS
     ),
     # In version 2 the agent itself sends its state before it answers, so none is replayed.
-    UpdateKind(AVAILABLE_COMMANDS, Role.STATE, Compared.NEVER, Replay.LAST, Replay.NEVER),
-    UpdateKind(USAGE, Role.STATE, Compared.NEVER, Replay.LAST, Replay.NEVER),
-    UpdateKind(CURRENT_MODE, Role.STATE, Compared.NEVER, Replay.NEVER, None),
-    UpdateKind(CONFIG_OPTION, Role.STATE, Compared.NEVER, Replay.NEVER, Replay.NEVER),
-    UpdateKind(SESSION_INFO, Role.STATE, Compared.NEVER, Replay.NEVER, Replay.NEVER),
-    UpdateKind("notice", Role.STATE, Compared.NEVER, Replay.NEVER, Replay.NEVER),
-    UpdateKind(STATE, Role.STATE, Compared.NEVER, None, Replay.NEVER),
+    UpdateKind(AVAILABLE_COMMANDS, Role.STATE, Compared.NEVER, Form.LAST, Form.NEVER),
+    UpdateKind(USAGE, Role.STATE, Compared.NEVER, Form.LAST, Form.NEVER),
+    UpdateKind(CURRENT_MODE, Role.STATE, Compared.NEVER, Form.NEVER, None),
+    UpdateKind(CONFIG_OPTION, Role.STATE, Compared.NEVER, Form.NEVER, Form.NEVER),
+    UpdateKind(SESSION_INFO, Role.STATE, Compared.NEVER, Form.NEVER, Form.NEVER),
+    UpdateKind("notice", Role.STATE, Compared.NEVER, Form.NEVER, Form.NEVER),
+    UpdateKind(STATE, Role.STATE, Compared.NEVER, None, Form.NEVER),
     # A draft that no schema has yet: the agent has taken back a part of the conversation.
-    UpdateKind(HISTORY_TRUNCATED, Role.STATE, Compared.TAKES_BACK, Replay.NEVER, Replay.NEVER),
+    UpdateKind(HISTORY_TRUNCATED, Role.STATE, Compared.TAKES_BACK, Form.NEVER, Form.NEVER),
 )
-UNKNOWN = UpdateKind("", Role.OTHER, Compared.EQUAL, Replay.AS_IT_CAME, Replay.AS_IT_CAME)
+UNKNOWN = UpdateKind("", Role.OTHER, Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME)
 """The row of every other kind, and of an update without a kind. It counts as conversation: shown once too often is
 better than lost."""
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.protocol.update_kinds import KINDS, Replay
+from acp_proxy.protocol.update_kinds import KINDS, Form
 from acp_proxy.replay import tool_calls, updates
 from acp_proxy.replay.prompts import Echoes, Prompt
 from acp_proxy.replay.segments import CompactSegment, FullSegment, Segment
@@ -223,7 +223,7 @@ class Replayer:
 
     def _add_update(self, update: Update) -> list[bytes]:
         if not update_kinds.is_conversation(update.kind):
-            if update_kinds.find(update.kind).v1 is Replay.LAST:
+            if update_kinds.find(update.kind).v1 is Form.LAST:
                 self._latest[update.kind] = update.line
             return []
         if update.kind == update_kinds.USER_CHUNK:

@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from acp_proxy.protocol import update_kinds
-from acp_proxy.protocol.update_kinds import COMPACTION, TOOL_CALL, Replay, Role
+from acp_proxy.protocol.update_kinds import COMPACTION, TOOL_CALL, Form, Role
 from acp_proxy.replay import tool_calls, unfinished
 from acp_proxy.replay.fold_calls import FoldedCall
 from acp_proxy.replay.terminal_output import ReplayedTerminals, TerminalContent
@@ -145,12 +145,12 @@ class CompactSegment:
 
     def add(self, update: Update) -> list[bytes]:
         kind = update_kinds.find(update.kind)
-        if kind.v1 is Replay.JOINED:
+        if kind.v1 is Form.JOINED:
             self._chunk(update)
-        elif kind.v1 is Replay.MERGED:
+        elif kind.v1 is Form.MERGED:
             self._compaction(update)  # the only such kind that is not about a call
         else:
-            if kind.v1 is Replay.LAST_OF_TURN:
+            if kind.v1 is Form.LAST_OF_TURN:
                 self._drop_plan()
                 self._plan = len(self._places)
             self._places.append(update.line)

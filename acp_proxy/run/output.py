@@ -49,7 +49,7 @@ class Output:
         """
         self.lock = threading.Lock()
         """Held while whole lines are written; a replay holds it for several."""
-        self._turn = threading.Lock()
+        self._queue = threading.Lock()
         """Held while waiting for ``lock``. A replay, which takes that again and again, would else keep others out."""
         self._fd = fd
         self._on_gone = on_gone
@@ -69,23 +69,23 @@ class Output:
     def write(self, data: bytes, *, own: bool = False) -> None:
         """Write whole lines. ``own``: our own message, which begins on a new line."""
         if not self.lock.acquire(blocking=False):
-            self._wait_for_turn()
+            self._wait_in_queue()
         try:
             self.write_locked(data, own=own)
         finally:
             self.lock.release()
 
     @contextlib.contextmanager
-    def in_turn(self) -> Iterator[None]:
+    def reserved(self) -> Iterator[None]:
         """Hold the lock, after those that wait for it, for several lines or for one that is not known yet."""
-        self._wait_for_turn()
+        self._wait_in_queue()
         try:
             yield
         finally:
             self.lock.release()
 
-    def _wait_for_turn(self) -> None:
-        with self._turn:
+    def _wait_in_queue(self) -> None:
+        with self._queue:
             self.lock.acquire()
 
     def post(self, data: bytes, most: float = POSTED) -> None:

@@ -68,7 +68,7 @@ from acp_proxy.transcript.file_format import V1
 
 if TYPE_CHECKING:  # replays are imported for the first load
     from acp_proxy.replay.replayer import Mode
-    from acp_proxy.run.replay_thread import Replay
+    from acp_proxy.run.replay_thread import ReplayThread
 
 IDLE_SECONDS = 5 * 60.0
 """Without a line in either direction for so long, the user is away or the agent is thinking."""
@@ -125,7 +125,7 @@ class Relay:
         self.pauses_agent = False
         self._has_room = threading.Event()
         self._has_room.set()
-        self._replays: dict[RequestId, Replay] = {}
+        self._replays: dict[RequestId, ReplayThread] = {}
         self._idle: IdleWork | None = None
         if recorder is not None and idle_seconds is not None:
             root = recorder.store.root
@@ -243,7 +243,7 @@ class Relay:
         self.flush()
         for effect in effects:
             self.perform(effect)
-        with self._output(peer.other).in_turn():
+        with self._output(peer.other).reserved():
             yield self._output(peer.other).write_locked
 
     def flush(self) -> None:
@@ -382,7 +382,7 @@ class Relay:
         from acp_proxy.comparison.compare import Comparison
         from acp_proxy.replay.replayer import FOLDED, Replayer
         from acp_proxy.replay.v2 import V2ClientReplayer, V2Folder, V2Replayer
-        from acp_proxy.run.replay_thread import Replay
+        from acp_proxy.run.replay_thread import ReplayThread
         from acp_proxy.run.store_requests import look_up
 
         recorder, request, client_id = self._require_recorder(), wanted.request, wanted.client_id or wanted.session
@@ -409,7 +409,7 @@ class Relay:
             return V2ClientReplayer(client_id, first, verbatim, folding)
 
         def found(complete: bool) -> list[RelayEffect]:
-            self._replays[request] = Replay(
+            self._replays[request] = ReplayThread(
                 client_id,
                 opened.reading,
                 self._to_client,
@@ -466,7 +466,7 @@ class Relay:
         return True
 
     def _reserve_output(self, request: RequestId) -> None:
-        with self._to_client.in_turn():
+        with self._to_client.reserved():
             self._perform_locked(self._decide(OutputReserved(request)))
             self._wake_recorder()
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from acp_proxy.comparison.choose_replay import Rule, Shown, choose_replay
+from acp_proxy.comparison.choose_replay import Rule, ShownReplay, choose_replay
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.errors import errno_name
@@ -35,7 +35,7 @@ _PATIENCE = 0.005
 """Seconds that lines wait for more of them, so that the first ones reach the editor at once."""
 
 
-class Replay:
+class ReplayThread:
     """One replay of a session to the client."""
 
     def __init__(
@@ -114,7 +114,7 @@ class Replay:
             comparison = self._compare() if wanted.compares else None
             replayer = self._begin_replayer(wanted, comparison)
             decision = choose_replay(comparison, rule=wanted.rule, shows_replay=wanted.shows_replay)
-            if decision.shows is Shown.TRANSCRIPT or self._records_replay:
+            if decision.shows is ShownReplay.TRANSCRIPT or self._records_replay:
                 was_sent = self._send_transcript(replayer, summary)
             if wanted.protocol != V1 or wanted.only_lacking:
                 self._make_record()
@@ -124,7 +124,7 @@ class Replay:
             self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
         made = self._record if self._record is not None and not self._record.is_empty else None
         record, attached = (made.text(), made.attached) if made is not None else ("", ())
-        states = self._make_states(replayer, summary) if decision.shows is Shown.TRANSCRIPT else []
+        states = self._make_states(replayer, summary) if decision.shows is ShownReplay.TRANSCRIPT else []
         is_unread = was_sent and comparison is None
         size = self._reading.size
         self._report(ReplayEnded(wanted.request, decision, comparison, states, record, attached, is_unread, size))
@@ -248,7 +248,7 @@ class Replay:
                 self._size += len(line)
 
     def _flush(self) -> None:
-        with self._client.in_turn():
+        with self._client.reserved():
             self._flush_locked()
         self._flushed_at = time.monotonic()
 
@@ -268,7 +268,7 @@ def compare(
     """Compare the agent's replay with a transcript. ``replay``: lines of updates, each with whether it came after the
     agent's answer.
 
-    ``mask``: as for ``Replay``; None: a transcript with masks was masked later, in the known forms of secrets.
+    ``mask``: as for ``ReplayThread``; None: a transcript with masks was masked later, in the known forms of secrets.
     ``is_needed``: the comparison stops, and is None, when this returns False. Raises OSError.
     """
     builder = TextBuilder()

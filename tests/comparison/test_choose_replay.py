@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Decision, Rule, Shown, choose_replay
+from acp_proxy.comparison.choose_replay import Decision, Rule, ShownReplay, choose_replay
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TextBuilder
 from acp_proxy.protocol import acp
 from tests.comparison.telling import Update, agent, answer, call, laid, opened, prompt, told, told_by, updated, user
@@ -16,7 +16,7 @@ ONE, TWO = TALK[:2], TALK[2:]
 COMPACTED = {"sessionUpdate": "compaction_update", "status": "completed"}
 
 
-AGENT, TRANSCRIPT, NOTHING = Shown
+AGENT, TRANSCRIPT, NOTHING = ShownReplay
 
 PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]] = {
     "a load that replays nothing that is missing": (TALK, {}, Decision(AGENT, Rule.SAME)),

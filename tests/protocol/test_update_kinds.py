@@ -1,7 +1,7 @@
 import pytest
 
 from acp_proxy.protocol import update_kinds
-from acp_proxy.protocol.update_kinds import KINDS, UNKNOWN, Compared, Replay, Role, UpdateKind
+from acp_proxy.protocol.update_kinds import KINDS, UNKNOWN, Compared, Form, Role, UpdateKind
 from tests.conversation import STATES
 
 
@@ -14,7 +14,7 @@ def test_each_kind_has_one_row() -> None:
 def test_an_unknown_kind_is_conversation_and_passes_as_it_came(name: str | None) -> None:
     kind = update_kinds.find(name)
     assert kind is UNKNOWN
-    assert (kind.compared, kind.v1, kind.v2) == (Compared.EQUAL, Replay.AS_IT_CAME, Replay.AS_IT_CAME)
+    assert (kind.compared, kind.v1, kind.v2) == (Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME)
     assert update_kinds.is_conversation(name)
 
 
@@ -22,11 +22,11 @@ def test_an_unknown_kind_is_conversation_and_passes_as_it_came(name: str | None)
 def test_state_is_neither_replayed_as_it_came_nor_compared(kind: UpdateKind) -> None:
     assert update_kinds.is_conversation(kind.name) == (kind.role is not Role.STATE)
     if kind.role is Role.STATE:
-        assert {kind.v1, kind.v2} <= {None, Replay.NEVER, Replay.LAST}
+        assert {kind.v1, kind.v2} <= {None, Form.NEVER, Form.LAST}
         assert kind.compared is Compared.NEVER or kind.name == update_kinds.HISTORY_TRUNCATED
     else:
         assert kind.compared is not Compared.NEVER
-        assert not {kind.v1, kind.v2} & {Replay.NEVER, Replay.LAST}
+        assert not {kind.v1, kind.v2} & {Form.NEVER, Form.LAST}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

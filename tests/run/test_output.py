@@ -91,7 +91,7 @@ def test_a_gone_peer_changes_no_pipe_that_got_its_descriptor(pipe: Pipe) -> None
 
 
 def test_posted_messages_wait_for_the_end_of_a_long_line_and_block_nothing(pipe: Pipe) -> None:
-    with pipe.output.in_turn():
+    with pipe.output.reserved():
         pipe.output.write_locked(b"lo")
         pipe.output.post(b"ours\n")
         pipe.output.post(b"ours again\n")
@@ -320,11 +320,11 @@ def test_a_disconnected_terminal_reads_as_the_end() -> None:
 
 def test_a_thread_that_waits_writes_before_the_next_part_of_a_replay(pipe: Pipe) -> None:
     writer = threading.Thread(target=pipe.output.write, args=(b"another session\n",))
-    with pipe.output.in_turn():
+    with pipe.output.reserved():
         writer.start()
-        while not pipe.output._turn.locked():  # until it waits
+        while not pipe.output._queue.locked():  # until it waits
             threading.Event().wait(0.001)
-    with pipe.output.in_turn():
+    with pipe.output.reserved():
         pipe.output.write_locked(b"the next part\n")
     writer.join(SECONDS)
     assert pipe.read_all() == b"another session\nthe next part\n"

@@ -16,7 +16,7 @@ from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.replay.handover_record import brief
 from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.run.output import WIDE, Output
-from acp_proxy.run.replay_thread import Replay
+from acp_proxy.run.replay_thread import ReplayThread
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.reader import Reading
 from tests.pipes import held_by, make_hold, needs_wide_pipes
@@ -44,7 +44,7 @@ def replay_of(
     warnings: list[str],
     *,
     must_compare_again: bool = False,
-) -> Replay:
+) -> ReplayThread:
 
     def begin_replayer(wanted: StartReplay, _: Comparison | None) -> Replayer:
         return Replayer(talk.SESSION, run=OWN_RUN, mode=mode, kinds=wanted.kinds)
@@ -55,7 +55,7 @@ def replay_of(
         ended.append(what)
         return not (what.is_unread and must_compare_again)
 
-    return Replay(
+    return ReplayThread(
         talk.SESSION, Reading(path), to_client, end, warnings.append, run=OWN_RUN, begin_replayer=begin_replayer
     )
 

@@ -162,7 +162,7 @@ class Lookups:
             return []
         if self._aliases.client_of(found.alias) is None:
             self._aliases.add(session, found.alias)
-        return self._machine.note_alias(session, found.alias)
+        return self._machine.add_alias(session, found.alias)
 
     def _found_first(self, line: bytes, request: Request, session: str, found: SessionFound) -> list[Effect]:
         """Answer an unarchive of a session that only acp-proxy has archived; decide on all other requests."""

@@ -6,7 +6,7 @@ does what ``states.TRANSITIONS`` says. No other class changes a load.
 
 from typing import assert_never
 
-from acp_proxy.comparison.choose_replay import Shown, choose_replay
+from acp_proxy.comparison.choose_replay import ShownReplay, choose_replay
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates, SortedLine
 from acp_proxy.comparison.repeated_replays import drop_repetition, find_last_replay, order_replay
@@ -80,8 +80,8 @@ class LoadMachine:
 
     def _do(self, load: Load, do: Do, message: object) -> list[Effect]:
         match do:
-            case Do.NOTE:
-                return self._note_opened(load, message)
+            case Do.RECORD_OPENED:
+                return self._record_opened(load, message)
             case Do.START_NEXT:
                 return self._start_next(load.session)
             case Do.REPLAY:
@@ -97,13 +97,13 @@ class LoadMachine:
                 lines = load.uncompared.lines if load.plan.shows_replay else []
                 return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
             case Do.SEND_HELD:
-                lines = [line for line, _ in load.uncompared.take()]
+                lines = [line for line, _ in load.uncompared.drain()]
                 return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
             case Do.DROP:
-                load.uncompared.take()
+                load.uncompared.drain()
                 return []
             case Do.DROP_IMPORT:
-                load.uncompared.take()
+                load.uncompared.drain()
                 load.imports = False
                 return []
             case Do.RELEASE_OTHERS:
@@ -118,11 +118,11 @@ class LoadMachine:
                 load.decision = choose_replay(None, cancelled=True)
                 return [refusal(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Do.OPEN_ANEW:
-                load.behind_response.take()
-                load.state_updates.take()
+                load.behind_response.drain()
+                load.state_updates.drain()
                 return self._open_anew(load)
-            case Do.ENTER:
-                return self._enter(load)
+            case Do.BECOME_OPEN:
+                return self._become_open(load)
             case Do.SETTLE:
                 return self._settle(load)
             case Do.END_TURN:
@@ -150,7 +150,7 @@ class LoadMachine:
         """The agent has opened a fork. ``sent``: lines without newlines that came before its answer, which are the
         parent's past or new."""
         load = Load(request, session, _FORK, has_transcript=True, is_open=True)
-        load.uncompared.put([(line + b"\n", False) for line in sent])
+        load.uncompared.replace([(line + b"\n", False) for line in sent])
         self.open_loads.put_in_question(load)
         self.open_loads.add_answer(load)
 
@@ -182,19 +182,19 @@ class LoadMachine:
         replayed: list[tuple[bytes, bool]] = []
         for other in self.open_loads.before(load):
             if other.state in CANCELLED_STATES:  # the agent will not answer it, and what came for it was for this one
-                replayed += other.uncompared.take()
+                replayed += other.uncompared.drain()
                 effects += self._move(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = LoadEvent.UNKNOWN if self._can_open_anew(load, message) else LoadEvent.REFUSED
             return effects + self._move(load, event)
         if replayed:
-            load.uncompared.put(find_last_replay([*replayed, *load.uncompared.items]))
+            load.uncompared.replace(find_last_replay([*replayed, *load.uncompared.items]))
         self._take_replay_of_oldest(load)
         load.earlier_replay = self.open_loads.swap_beginning(load)
         if not load.plan.passes:
             load.response = _with_object(load.response, message)
         if self.dialect.states_first:
-            load.before_response.put(load.before_response.take() + load.behind_response.take())
+            load.before_response.replace(load.before_response.drain() + load.behind_response.drain())
         return effects + self._move(load, LoadEvent.AGREED, message)
 
     def _can_open_anew(self, load: Load, message: Response) -> bool:
@@ -212,10 +212,10 @@ class LoadMachine:
         if oldest is load or not oldest.state is load.state is LoadState.ASKED:
             return
         replay = find_last_replay(oldest.uncompared.items)
-        oldest.uncompared.put(oldest.uncompared.items[: len(oldest.uncompared.items) - len(replay)])
-        load.uncompared.put(replay + load.uncompared.items)
+        oldest.uncompared.replace(oldest.uncompared.items[: len(oldest.uncompared.items) - len(replay)])
+        load.uncompared.replace(replay + load.uncompared.items)
 
-    def _note_opened(self, load: Load, message: object) -> list[Effect]:
+    def _record_opened(self, load: Load, message: object) -> list[Effect]:
         """Record that the agent has opened the session, and what came before its answer."""
         self.open_loads.add_answer(load)
         request, session = load.request, load.session
@@ -229,7 +229,7 @@ class LoadMachine:
         anew = load.is_handed_over
         effects: list[Effect] = [*self._log.open(session, request.method, request.params, result, anew=anew)]
         if alias is not None:
-            effects += [*self._log.note_alias(session, alias), *self.note_alias(session, alias)]
+            effects += [*self._log.note_alias(session, alias), *self.add_alias(session, alias)]
         for state in states:
             effects += self._log.record_line(session, Peer.AGENT, state)
         return effects
@@ -246,7 +246,7 @@ class LoadMachine:
         load.response = aliases.with_result_session(load.response, load.session)
         return opened if not is_known else None
 
-    def note_alias(self, session: str, alias: str) -> list[Effect]:
+    def add_alias(self, session: str, alias: str) -> list[Effect]:
         """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""
         return [AddAlias(session, alias)] if self.agent_lists and alias != session else []
 
@@ -278,7 +278,7 @@ class LoadMachine:
         id, opened = load.request.id, acp.session_id(message.result)
         if load.state in (LoadState.CANCELLING, LoadState.CANCELLED, LoadState.ABANDONED):
             self._handovers.unwanted |= {opened} if opened is not None else set()
-            aliased = self.note_alias(load.session, opened) if opened is not None else []
+            aliased = self.add_alias(load.session, opened) if opened is not None else []
             return [*aliased, *self._move(load, LoadEvent.REFUSED)]
         if message.error is not None or opened is None:
             try:
@@ -291,7 +291,7 @@ class LoadMachine:
         load.response = handover.answer(id, message.result)
         if (idle := self.dialect.encode_idle(load.session)) is not None:
             load.before_response.add(idle, None)
-        return [*self.note_alias(load.session, opened), *self._move(load, LoadEvent.AGREED, message)]
+        return [*self.add_alias(load.session, opened), *self._move(load, LoadEvent.AGREED, message)]
 
     def complete_handover(self, session: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
         """A turn has ended, which may complete a handover. ``prompt``: the one that was answered, if any."""
@@ -364,17 +364,17 @@ class LoadMachine:
     def _end_replay(self, load: Load, ended: object) -> list[Effect]:
         """Send the agent's replay or the transcript's tail, then the answer and the states."""
         lines, states = list[bytes](), list[bytes]()
-        shows = load.decision.shows if load.decision is not None else Shown.AGENT
-        if shows is Shown.AGENT:
+        shows = load.decision.shows if load.decision is not None else ShownReplay.AGENT
+        if shows is ShownReplay.AGENT:
             lines = [line for line, _ in order_replay(load.uncompared.items, load.earlier_replay)]
-        elif shows is Shown.TRANSCRIPT and load.comparison is not None:  # ``run`` has sent it; the tail follows
+        elif shows is ShownReplay.TRANSCRIPT and load.comparison is not None:  # ``run`` has sent it; the tail follows
             lines, _ = load.comparison.split_tail()
         if isinstance(ended, ReplayEnded):
-            load.uncompared.take()
+            load.uncompared.drain()
             states = ended.states
         if self._handovers.has_record(load.session) and load.is_handed_over:
             lines.append(handover.notice(load.session))
-        lines += [line for line, _ in load.before_response.take()]
+        lines += [line for line, _ in load.before_response.drain()]
         known = load.comparison
         ids = {key: id for key, id in known.ids.items() if known.text.ids.get(key) != id} if known is not None else {}
         effects: list[Effect] = [*self._log.note_replay(load.session, load.decision, ids)]
@@ -413,7 +413,7 @@ class LoadMachine:
         for load in [*self.open_loads.all_in_question(), *self.open_loads.all()]:
             if (load.request.id, load.session) == (read.request, read.session):
                 is_first, load.is_checked = load.comparison is None, True
-                load.uncompared.take()
+                load.uncompared.drain()
                 if not is_first:
                     load.recorded_since |= _find_known(load.checked, read.comparison)
                 elif read.comparison is None:
@@ -424,7 +424,7 @@ class LoadMachine:
                         load.late.begin_turn(shows_transcript=load.client_has_transcript)
                         queued = [user.forms[0] for user in read.comparison.text.queued]
                         load.unechoed_prompts = queued or load.unechoed_prompts
-                return self._go_on(load)
+                return self._apply_earlier_events(load)
         return []
 
     @staticmethod
@@ -436,17 +436,17 @@ class LoadMachine:
 
     # --- an open session
 
-    def _enter(self, load: Load) -> list[Effect]:
+    def _become_open(self, load: Load) -> list[Effect]:
         """The client has its answer: what the agent sends about the session is in question until the next prompt."""
         self.open_loads.enter(load)
         effects: list[Effect] = []
         oldest = self.open_loads.put_in_question(load) if not self._log.is_deleted(load.session) else None
         if oldest is not None:
-            oldest.uncompared.take()
+            oldest.uncompared.drain()
             effects += self.close(oldest.session)
-        return effects + self._go_on(load)
+        return effects + self._apply_earlier_events(load)
 
-    def _go_on(self, load: Load) -> list[Effect]:
+    def _apply_earlier_events(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
         is_in_turn = self._log.is_in_turn(load.session)
         others = [other for other in self.open_loads.of_session(load.session) if other.state not in ABANDONED_STATES]
@@ -529,7 +529,7 @@ class LoadMachine:
                 load.response = jsonrpc.error(load.request.id, jsonrpc.INTERNAL_ERROR, how)
                 effects += self._move(load, LoadEvent.ENDED)
         for load in self.open_loads.all_in_question():
-            effects += self._go_on(load) or self._move(load, LoadEvent.ENDED)
+            effects += self._apply_earlier_events(load) or self._move(load, LoadEvent.ENDED)
         self._handovers.forget_asked()
         return effects
 
@@ -679,7 +679,7 @@ class LoadMachine:
         if load.state is not LoadState.ASKED or (load.size <= HELD_LIMIT and not self.open_loads.is_full):
             return []
         if load.rule is not None and load.uncompared:  # the transcript is shown whatever the agent sends
-            load.uncompared.take()
+            load.uncompared.drain()
             return []
         return self._move(load, LoadEvent.FLOODED)
 
@@ -688,7 +688,7 @@ class LoadMachine:
         before = [other for other in self.open_loads.before(load) if other.holds]
         if not before:
             return self._release(load)
-        for line, update in load.before_response.take() + load.behind_response.take():
+        for line, update in load.before_response.drain() + load.behind_response.drain():
             before[-1].behind_response.add(line, update)
         return []
 
@@ -696,7 +696,7 @@ class LoadMachine:
         """Send the lines that waited for this load's answer, and for earlier ones of its session."""
         out: list[bytes] = []
         for other in [*self.open_loads.before(load), load]:
-            for line, update in other.before_response.take() + other.behind_response.take():
+            for line, update in other.before_response.drain() + other.behind_response.drain():
                 if update is None:
                     out.append(line)
                 elif load.late is not None:

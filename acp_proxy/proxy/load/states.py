@@ -73,7 +73,7 @@ class LoadEvent(enum.Enum):
 class Do(enum.Enum):
     """What a transition does."""
 
-    NOTE = "record that the session was opened, and the state that came with it"
+    RECORD_OPENED = "record that the session was opened, and the state that came with it"
     START_NEXT = "start the next replay of the session, unless one is running"
     REPLAY = "have ``run`` compare and replay"
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
@@ -88,7 +88,7 @@ class Do(enum.Enum):
     ANSWER_REPLAYED = "send the client the end of the replay: the tail, the answer and the states"
     ANSWER_CANCELLED = "answer the client that its request was cancelled"
     OPEN_ANEW = "ask the agent for a new session instead"
-    ENTER = "the session is in question from now on; go on with what happened before the client's answer"
+    BECOME_OPEN = "the session is in question from now on; go on with what happened before the client's answer"
     SETTLE = "record what is new, and send what waits unless the client has it"
     END_TURN = "send what waits unless the client has it"
     FORGET = "the load is over"
@@ -105,19 +105,19 @@ class Row(NamedTuple):
     holds: bool = False
 
 
-_OPENS = (Do.ENTER, Do.START_NEXT)
+_OPENS = (Do.BECOME_OPEN, Do.START_NEXT)
 _ENDS = (Do.FORGET, Do.START_NEXT)
 _CANCELS = (Do.ANSWER_CANCELLED, Do.DROP, Do.RELEASE_OTHERS)
 
 # A load that passes holds nothing, so the agent's answer is the client's, whatever the client did.
 _PASSES: Moves = {
-    LoadEvent.AGREED: (LoadState.OPEN, (Do.NOTE, Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_OPENS)),
+    LoadEvent.AGREED: (LoadState.OPEN, (Do.RECORD_OPENED, Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_OPENS)),
     LoadEvent.REFUSED: (LoadState.OVER, (Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS)),
     LoadEvent.ENDED: (LoadState.OVER, (Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS)),
 }
 # The client has its answer, but an agent that answers all the same has opened the session.
 _CANCELLED_MOVES: Moves = {
-    LoadEvent.AGREED: (LoadState.OPEN, (Do.DROP, Do.NOTE, *_OPENS)),
+    LoadEvent.AGREED: (LoadState.OPEN, (Do.DROP, Do.RECORD_OPENED, *_OPENS)),
     LoadEvent.REFUSED: (LoadState.OVER, _ENDS),
     LoadEvent.ENDED: (LoadState.OVER, _ENDS),
 }
@@ -128,7 +128,7 @@ TRANSITIONS: dict[LoadState, Row] = {
         holds=True,
         moves={
             # Nothing is sent yet: whose replay it will be is known when ``run`` has compared.
-            LoadEvent.AGREED: (LoadState.QUEUED, (Do.NOTE, Do.START_NEXT)),
+            LoadEvent.AGREED: (LoadState.QUEUED, (Do.RECORD_OPENED, Do.START_NEXT)),
             LoadEvent.REFUSED: (
                 LoadState.OVER,
                 (Do.SEND_HELD, Do.RELEASE_OTHERS, Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS),
@@ -175,7 +175,7 @@ TRANSITIONS: dict[LoadState, Row] = {
             # What came is kept: it belongs to the next request if the agent does not answer this one.
             LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Do.ANSWER_CANCELLED, Do.RELEASE_OTHERS)),
             # The agent's thread has the output now, so the client's answer need not wait for it.
-            LoadEvent.AGREED: (LoadState.OPEN, (Do.NOTE, *_CANCELS, *_OPENS)),
+            LoadEvent.AGREED: (LoadState.OPEN, (Do.RECORD_OPENED, *_CANCELS, *_OPENS)),
             LoadEvent.REFUSED: (LoadState.OVER, (*_CANCELS, *_ENDS)),
             LoadEvent.OVERTAKEN: (LoadState.ABANDONED, _CANCELS),
             LoadEvent.ENDED: (LoadState.OVER, (*_CANCELS, *_ENDS)),
@@ -263,17 +263,17 @@ class LineBuffer(Generic[Mark]):
         self.items.append((line, mark))
         self.size += len(line)
 
-    def take(self) -> list[tuple[bytes, Mark]]:
+    def drain(self) -> list[tuple[bytes, Mark]]:
         """Remove and return everything."""
         items, self.items, self.size = self.items, [], 0
         return items
 
     def close(self) -> None:
         """Drop everything: too much came. Nobody may add to it any more."""
-        self.take()
+        self.drain()
         self.is_closed = True
 
-    def put(self, items: list[tuple[bytes, Mark]]) -> None:
+    def replace(self, items: list[tuple[bytes, Mark]]) -> None:
         """Have these instead."""
         self.items, self.size = items, sum(len(line) for line, _ in items)
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Decision, Rule, Shown
+from acp_proxy.comparison.choose_replay import Decision, Rule, ShownReplay
 from acp_proxy.proxy.effects import BeginTurn, EndTurn, ReserveOutput, StartReplay, StopReplay
 from acp_proxy.proxy.events import ReplayEnded
 from tests.conversation import (
@@ -131,7 +131,9 @@ def test_the_end_of_a_cancelled_replay_does_not_end_a_new_one_with_the_same_id()
     talk.client(cancel(1))
     talk.client(load(1, "s"))
     assert (
-        talk.core.handle(ReplayEnded(ONE, Decision(Shown.TRANSCRIPT, Rule.LESS), None, [line(commands("s", "x"))]))
+        talk.core.handle(
+            ReplayEnded(ONE, Decision(ShownReplay.TRANSCRIPT, Rule.LESS), None, [line(commands("s", "x"))])
+        )
         == []
     )
     assert talk.agent(result(1, {})).asked == [StartReplay(ONE)]

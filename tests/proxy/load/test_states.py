@@ -127,9 +127,9 @@ def test_every_path_replays_or_closes_the_transcript_once(first: LoadState) -> N
 @pytest.mark.parametrize("first", FIRST)
 def test_every_path_notes_the_agents_agreement_once_and_first(first: LoadState) -> None:
     for done in paths(first):
-        assert done.count(Do.NOTE) == (Do.SETTLE in done or Do.END_TURN in done)
+        assert done.count(Do.RECORD_OPENED) == (Do.SETTLE in done or Do.END_TURN in done)
         later = [done.index(do) for do in (Do.REPLAY, Do.ANSWER_REPLAYED, Do.SETTLE) if do in done]
-        assert all(done.index(Do.NOTE) < at for at in later)
+        assert all(done.index(Do.RECORD_OPENED) < at for at in later)
 
 
 @pytest.mark.parametrize("state", LoadState)
@@ -146,9 +146,9 @@ def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None
 @pytest.mark.parametrize("state", LoadState)
 def test_a_load_enters_the_sessions_in_question_once_and_leaves_them_at_the_end(state: LoadState) -> None:
     for following, does in TRANSITIONS[state].moves.values():
-        assert does.count(Do.ENTER) == (following is LoadState.OPEN)
+        assert does.count(Do.BECOME_OPEN) == (following is LoadState.OPEN)
         assert does.count(Do.FORGET) == (following is LoadState.OVER)
-        if {Do.ENTER, Do.FORGET} & set(does):
+        if {Do.BECOME_OPEN, Do.FORGET} & set(does):
             assert does[-1] is Do.START_NEXT
 
 
