@@ -104,9 +104,9 @@ def _compare_only_whole_messages(patch: Patch) -> None:
 def _leave_cut_turns_as_they_are(patch: Patch) -> None:
     find_new = Tail.find_new
 
-    def without_rest(self: Tail, *, is_all_new: bool, is_open_elsewhere: bool | None) -> list[bytes]:
+    def without_rest(self: Tail, **given: Any) -> list[bytes]:
         self.completes_turn = self.is_rest_of_turn = False
-        return find_new(self, is_all_new=is_all_new, is_open_elsewhere=is_open_elsewhere)
+        return find_new(self, **given)
 
     patch.setattr(Tail, "find_new", without_rest)
 
