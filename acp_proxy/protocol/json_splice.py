@@ -100,13 +100,13 @@ def set_members(text: str, span: Span, values: Mapping[str, object]) -> list[tup
     changes: list[tuple[Span, str]] = []
     new: list[str] = []
     for key, value in values.items():
-        said = json.dumps(value, separators=(",", ":"))
+        encoded = json.dumps(value, separators=(",", ":"))
         if key not in there:
-            new.append(f"{json.dumps(key)}:{said}")
+            new.append(f"{json.dumps(key)}:{encoded}")
         elif isinstance(value, Mapping) and value and text[there[key][0]] == "{":
             changes += set_members(text, there[key], value)
         else:
-            changes.append((there[key], said))
+            changes.append((there[key], encoded))
     if new:
         end = span[1] - 1
         changes.append(((end, end), ("," if there else "") + ",".join(new)))

@@ -343,9 +343,9 @@ class Connection:
         if session in self._handovers.unwanted:
             return []
         if session is not None and self._handovers.may_repeat_record(session):
-            said = self._handovers.cut_record(session, line, message)
-            if said != [line]:
-                return self._decide_released(said)
+            left = self._handovers.cut_record(session, line, message)
+            if left != [line]:
+                return self._decide_released(left)
         return self._handle_known_update(session, line, message)
 
     def _handle_known_update(self, session: str | None, line: bytes, message: Notification) -> list[Effect]:

@@ -48,9 +48,9 @@ def is_unknown(error: object, session: str | None = None) -> bool:
         return True
     if code not in _UNKNOWING:
         return False
-    said = jsonrpc.dump([acp.member(error, "message"), acp.member(error, "data")]).decode()
-    names = session is not None and code == jsonrpc.INVALID_PARAMS and session in said
-    return names or _UNKNOWN.search(said) is not None
+    words = jsonrpc.dump([acp.member(error, "message"), acp.member(error, "data")]).decode()
+    names = session is not None and code == jsonrpc.INVALID_PARAMS and session in words
+    return names or _UNKNOWN.search(words) is not None
 
 
 def is_command(blocks: object) -> bool:
@@ -76,8 +76,8 @@ def answer(id: RequestId, result: object) -> bytes:
     """The answer to the load: the result of ``session/new`` without its id, and with a mark of the handover."""
     body = {key: value for key, value in result.items() if key != "sessionId"} if isinstance(result, dict) else {}
     meta = body.get("_meta")
-    told = {**(meta if isinstance(meta, dict) else {}), "acp-proxy": {"handover": True}}
-    return jsonrpc.result(id, {**body, "_meta": told})
+    marked = {**(meta if isinstance(meta, dict) else {}), "acp-proxy": {"handover": True}}
+    return jsonrpc.result(id, {**body, "_meta": marked})
 
 
 def refusal_of(id: RequestId, line: bytes) -> bytes:
@@ -141,9 +141,9 @@ def without_record(line: bytes, repeated: "RepeatedRecord") -> bytes | None:
 def _block_without_record(block: str, repeated: "RepeatedRecord") -> str | None:
     if repeated.is_attached(jsonrpc.look(json_splice.encode(block))):
         return None
-    said = acp.text(jsonrpc.look(json_splice.encode(block)), "text") or ""
-    left = repeated.cut_message(said)
-    if left == said:
+    words = acp.text(jsonrpc.look(json_splice.encode(block)), "text") or ""
+    left = repeated.cut_message(words)
+    if left == words:
         return block
     span = json_splice.members(block)["text"]
     return json_splice.replaced(block, [(span, jsonrpc.dump(left).decode())]) if left else None

@@ -51,9 +51,9 @@ class Negotiation:
         self._recall = ()
         if offer.dialect is None:
             # Lines of another version may mean something else, so nothing is recorded and nothing is served.
-            said = jsonrpc.printable(jsonrpc.dump(offer.version).decode()) if offer.version is not None else "none"
+            version = jsonrpc.printable(jsonrpc.dump(offer.version).decode()) if offer.version is not None else "none"
             return self._stand_aside(
-                line, f"the agent's protocolVersion is {said}, and acp-proxy records versions 1 and 2"
+                line, f"the agent's protocolVersion is {version}, and acp-proxy records versions 1 and 2"
             )
         if offer.has_store(self._settings.store):
             return self._stand_aside(line, "another acp-proxy, nearer to the agent, has the same store. Remove one.")

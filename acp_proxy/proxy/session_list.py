@@ -154,8 +154,8 @@ def find_ids(raw: bytes, within: str) -> list[str | None]:
 def with_removed(raw: bytes, within: str, of: Callable[[list[str]], list[str]]) -> bytes:
     """A line with other ids in its array ``removed``; every other byte stays. ``of``: the new ids. Raises ValueError,
     KeyError."""
-    told = acp.strings(acp.member(jsonrpc.parse(raw), within), "removed")
-    if not told or (new := of(told)) == told:
+    sent = acp.strings(acp.member(jsonrpc.parse(raw), within), "removed")
+    if not sent or (new := of(sent)) == sent:
         return raw
     text = json_splice.decode(raw)
     params = json_splice.members(text, json_splice.whole(text)[0])[within]
@@ -210,10 +210,10 @@ def _changes(
 ) -> dict[str, object]:
     """The members of a listed session that need another value; None: must be left out. ``id``: ours."""
     new: dict[str, object] = {}
-    told, named = acp.text(item, "title"), _title(item)
+    sent, named = acp.text(item, "title"), _title(item)
     title = title_of(id) if title_of is not None else None
     title = title or (made.get(id) if named is None else None) or named
-    if title != told:
+    if title != sent:
         new["title"] = title
     if of_index:
         if archived is not None and id in archived and not is_archived(item):
@@ -233,11 +233,11 @@ def _with_members(item: str, new: Mapping[str, object]) -> str:
     for key, value in new.items():
         if value is None:
             continue
-        said = jsonrpc.dump(value).decode()
+        encoded = jsonrpc.dump(value).decode()
         if key in members and isinstance(value, Mapping) and item[members[key][0]] == "{":
             changes += json_splice.set_members(item, members[key], value)
         else:
-            changes.append((members[key], said) if key in members else ((end, end), f',"{key}":{said}'))
+            changes.append((members[key], encoded) if key in members else ((end, end), f',"{key}":{encoded}'))
     return json_splice.replaced(item, changes)
 
 
@@ -323,5 +323,5 @@ def join_rows(
 
 
 def _updated(item: str) -> str | None:
-    told = acp.text(jsonrpc.look(json_splice.encode(item)), "updatedAt")
-    return timestamps.normalized(told) if told is not None else None
+    sent = acp.text(jsonrpc.look(json_splice.encode(item)), "updatedAt")
+    return timestamps.normalized(sent) if sent is not None else None

@@ -230,8 +230,10 @@ class StoreRequests:
                 if (mask := self._recorder.mask) is not None:
                     title = mask_title(title, mask)
                 store.set_title(agent, session, title)
-                told = session_list.encode_update(session, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})
-                answer = jsonrpc.result(request, {"title": title}) + told
+                title_update = session_list.encode_update(
+                    session, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title}
+                )
+                answer = jsonrpc.result(request, {"title": title}) + title_update
             case SetArchived(is_archived=is_archived):
                 store.archive(agent, session, is_archived)
                 answer = jsonrpc.result(request, {})

@@ -20,18 +20,20 @@ LOOKED_AT = 5
 """Headers read, of perhaps very many: takes a millisecond or two, because the agent's first answer may have to wait."""
 
 
-def choose_folder(layout: Layout, given: str | None, told: str | None, command: str, *, may_run_others: bool) -> str:
+def choose_folder(
+    layout: Layout, given: str | None, reported_name: str | None, command: str, *, may_run_others: bool
+) -> str:
     """The folder for an agent's sessions. Raises OSError.
 
-    ``given``: the user's name for the agent. ``told``: the name that the agent reports. ``command``: the name derived
-    from its command. ``may_run_others``: the same command may run different agents.
+    ``given``: the user's name for the agent. ``reported_name``: the name that the agent reports. ``command``: the name
+    derived from its command. ``may_run_others``: the same command may run different agents.
     """
     if given is not None:
         return file_name(given)
-    own, before = file_name(told or command), file_name(command)
-    is_sure = not may_run_others or (told is not None and is_alike(told, command))
-    if told and is_sure and not layout.has_agent(own) and layout.has_agent(before):
-        return own if _holds_another(layout, before, told) else before
+    own, before = file_name(reported_name or command), file_name(command)
+    is_sure = not may_run_others or (reported_name is not None and is_alike(reported_name, command))
+    if reported_name and is_sure and not layout.has_agent(own) and layout.has_agent(before):
+        return own if _holds_another(layout, before, reported_name) else before
     return own
 
 
@@ -44,7 +46,7 @@ def _holds_another(layout: Layout, agent: str, name: str) -> bool:
             first = list(islice(transcripts, LOOKED_AT))
     except PermissionError:
         return True
-    return any(told != name for each in first for told in _read_reported_names(layout, agent, each))
+    return any(reported_name != name for each in first for reported_name in _read_reported_names(layout, agent, each))
 
 
 def _read_reported_names(layout: Layout, agent: str, transcript: str) -> Iterator[str]:

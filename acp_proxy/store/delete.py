@@ -20,7 +20,7 @@ from acp_proxy.store import journal
 from acp_proxy.store.journal import Event, Journal
 from acp_proxy.store.layout import Layout, move_transcript, next_name
 from acp_proxy.transcript import private_files
-from acp_proxy.transcript.file_names import compressed, file_name, is_kept, kept_as, kept_name
+from acp_proxy.transcript.file_names import compressed, file_name, is_kept, kept_name, soft_deleted_name
 from acp_proxy.transcript.reader import Reading
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -301,7 +301,7 @@ def _ignore_full_disk() -> Iterator[None]:
 
 def _choose_deleted_name(layout: Layout, agent: str, name: str, at: str) -> str:
     """An unused name for a transcript that is soft-deleted at the time ``at``."""
-    kept = kept_as(name, at)
+    kept = soft_deleted_name(name, at)
     while _exists(layout.deleted_transcript(agent, kept)):
         kept = next_name(kept)
     return kept

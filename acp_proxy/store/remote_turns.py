@@ -91,11 +91,11 @@ def add_turns(layout: Layout, agent: str, name: str) -> bool:
     """Add what was kept for a transcript. Returns False if that is impossible now. Raises OSError, NewerFormat."""
     kept = layout.remote_turns(agent, name)
     head, _, data = kept.read_bytes().partition(b"\n")
-    told = orjson.loads(head)
+    info = orjson.loads(head)
     with closing(Reading(layout.transcript(agent, name))) as reading:
-        if reading.uid != told["uid"] or reading.size + len(data) > _MOST:
+        if reading.uid != info["uid"] or reading.size + len(data) > _MOST:
             return False
-    if not append_turns(layout, agent, name, told["size"], data, told["uid"], told["elsewhere"], wait=False):
+    if not append_turns(layout, agent, name, info["size"], data, info["uid"], info["elsewhere"], wait=False):
         return False
     kept.unlink(missing_ok=True)
     return True

@@ -16,7 +16,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import NoteType
-from acp_proxy.transcript.file_names import aside, kept_at
+from acp_proxy.transcript.file_names import aside, soft_deleted_at
 from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.transcript.summary import Summary
 
@@ -56,7 +56,7 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
             session = delete.read_session(layout.deleted_transcript(agent, name)) if name not in expired else None
             if session is not None:
                 selector, title, until = session + aside(name), state.titles.get(name), state.kept_until.get(name, "")
-                found.append(DeletedSession(agent, name, session, kept_at(name), title, selector, until))
+                found.append(DeletedSession(agent, name, session, soft_deleted_at(name), title, selector, until))
     found.sort(key=lambda each: (each.at, each.name), reverse=True)
     latest = {(each.agent, each.session): each for each in reversed(found)}.values()
     return [replace(each, selector=each.session) if each in latest else each for each in found]

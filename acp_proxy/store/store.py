@@ -160,15 +160,17 @@ class StoreBase:
         """The folders of all agents, or of those that the user means by ``meant``."""
         return file_names.meant(self.layout.list_agents(), meant)
 
-    def choose_agent(self, given: str | None, told: str | None, command: str, *, may_run_others: bool = False) -> str:
+    def choose_agent(
+        self, given: str | None, reported_name: str | None, command: str, *, may_run_others: bool = False
+    ) -> str:
         """The folder for an agent's sessions: by the name the user gave, else by the agent's own name, else by its
         command.
 
-        ``told``: the name the agent reports. ``command``: the name derived from its command. ``may_run_others``: the
-        same command may run different agents. An agent that starts to report a name keeps the folder of its command, if
-        no other agent can have used that folder. Raises OSError.
+        ``reported_name``: the name the agent reports. ``command``: the name derived from its command.
+        ``may_run_others``: the same command may run different agents. An agent that starts to report a name keeps the
+        folder of its command, if no other agent can have used that folder. Raises OSError.
         """
-        return agents.choose_folder(self.layout, given, told, command, may_run_others=may_run_others)
+        return agents.choose_folder(self.layout, given, reported_name, command, may_run_others=may_run_others)
 
     def empty_bin(self) -> None:
         """Remove the soft-deleted sessions whose time is over, and everything derived from them. Raises OSError."""

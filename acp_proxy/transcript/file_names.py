@@ -111,7 +111,7 @@ def forked(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(SUFFIX) + FORKED_SUFFIX)
 
 
-def kept_as(name: str, stamp: str) -> str:
+def soft_deleted_name(name: str, stamp: str) -> str:
     """The name of a transcript that is soft-deleted at the time ``stamp``."""
     return f"{name}{ASIDE}{''.join(one for one in stamp if one.isdigit())}"
 
@@ -127,7 +127,7 @@ def is_kept(name: str) -> bool:
     return mark != "" and len(number) >= _STAMP_DIGITS
 
 
-def kept_at(name: str) -> str:
+def soft_deleted_at(name: str) -> str:
     """When a transcript was soft-deleted, read from its name; in the protocol's time format."""
     at = name.rpartition(ASIDE)[2].rjust(_STAMP_DIGITS, "0")
     return f"{at[:4]}-{at[4:6]}-{at[6:8]}T{at[8:10]}:{at[10:12]}:{at[12:14]}.{at[14:17]}Z"
@@ -167,16 +167,16 @@ def meant(folders: Iterable[str], agent: str) -> list[str]:
 
 @cache
 def _is_called(folder: str, agent: str) -> bool:
-    said = agent.lower()
-    is_so = not is_ours(said) and _slug(agent) in (readable(folder), called(folder))
-    return is_so or folder in (said, file_name(agent))
+    lowered = agent.lower()
+    is_so = not is_ours(lowered) and _slug(agent) in (readable(folder), called(folder))
+    return is_so or folder in (lowered, file_name(agent))
 
 
 @cache
 def _begins(folder: str, agent: str) -> bool:
-    said, slug = agent.lower(), _slug(agent)
-    begins = slug != "" and not is_ours(said) and f"-{slug}" in f"-{readable(folder)}"
-    return begins or folder.startswith(said)
+    lowered, slug = agent.lower(), _slug(agent)
+    begins = slug != "" and not is_ours(lowered) and f"-{slug}" in f"-{readable(folder)}"
+    return begins or folder.startswith(lowered)
 
 
 def is_alike(told: str, command: str) -> bool:
