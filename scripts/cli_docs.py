@@ -28,6 +28,7 @@ USAGE = re.compile(r"^Usage: .*\n+")
 MORE = {
     "search": "search.md",
     "diff": "changes.md",
+    "blame": "changes.md#who-wrote-this-line",
     "stats": "usage.md",
     "restore": "store.md#deletes-titles-and-archived-sessions",
     "export": "export.md",

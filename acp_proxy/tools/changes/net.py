@@ -71,8 +71,12 @@ class FileChange(Struct, frozen=True):
         return self.trouble is None and self.old == self.new and not self.source
 
 
-class _Step:
-    """An edit, and the texts before and after it as far as they are known. For a move, both are the text moved."""
+class TracedEdit:
+    """An edit, and the texts before and after it as far as they are known. For a move, both are the text moved.
+
+    ``path``, ``source``: as ``place`` returns them. ``is_after_another``: something else changed the file before it.
+    ``uses_now``: the file as it is now was needed.
+    """
 
     def __init__(self, edit: Edit, path: str, source: str) -> None:
         self.edit = edit
@@ -95,7 +99,7 @@ def sum_changes(
     """
     steps = trace(edits, cwd, find_now)
     chosen = [step for step in steps if wanted(step.edit)]
-    by_path: dict[str, list[_Step]] = {}
+    by_path: dict[str, list[TracedEdit]] = {}
     for step in chosen:
         for path in (step.source, step.path):
             if path:
@@ -107,9 +111,9 @@ def sum_changes(
     return [change for change in found.values() if not change.is_nothing]
 
 
-def trace(edits: Sequence[Edit], cwd: str | None, find_now: FindNow = lambda path: None) -> list[_Step]:
+def trace(edits: Sequence[Edit], cwd: str | None, find_now: FindNow = lambda path: None) -> list[TracedEdit]:
     """Every edit with the texts before and after it, as far as they are known."""
-    steps = [_Step(edit, place(edit.path, cwd), place(edit.source, cwd) if edit.source else "") for edit in edits]
+    steps = [TracedEdit(edit, place(edit.path, cwd), place(edit.source, cwd) if edit.source else "") for edit in edits]
     steps = _in_chains(steps)
     _go_forward(steps)
     _go_back(steps, find_now)
@@ -141,7 +145,7 @@ def is_outside(path: str) -> bool:
     return path.startswith(("/", "\\")) or is_windows_path(path)
 
 
-def _in_chains(steps: list[_Step]) -> list[_Step]:
+def _in_chains(steps: list[TracedEdit]) -> list[TracedEdit]:
     """The steps, with whole edits of one file in one turn in the order in which each begins where one ended.
 
     Agents run calls at the same time, and report their ends in any order.
@@ -158,7 +162,7 @@ def _in_chains(steps: list[_Step]) -> list[_Step]:
     return ordered
 
 
-def _chain(steps: list[_Step]) -> list[_Step]:
+def _chain(steps: list[TracedEdit]) -> list[TracedEdit]:
     """In the order of their texts if there is exactly one, else as they are."""
     news = {step.edit.new for step in steps}
     first = [step for step in steps if step.edit.old not in news]
@@ -174,7 +178,7 @@ def _chain(steps: list[_Step]) -> list[_Step]:
     return chain
 
 
-def _go_forward(steps: list[_Step]) -> None:
+def _go_forward(steps: list[TracedEdit]) -> None:
     """Take what is known of a file to the edits behind it."""
     known: dict[str, FileText] = {}
     for step in steps:
@@ -207,7 +211,7 @@ def _go_forward(steps: list[_Step]) -> None:
             known.pop(step.path, None)
 
 
-def _go_back(steps: list[_Step], find_now: FindNow) -> None:
+def _go_back(steps: list[TracedEdit], find_now: FindNow) -> None:
     """Take what is known of a file to the edits in front of it, from the file as it is now on."""
     known: dict[str, tuple[FileText | None, bool]] = {}
     """The text behind the step, and whether it is the file's now."""
@@ -238,7 +242,7 @@ def _replace_part(whole: FileText | None, old: str | None, new: str | None, *, a
     return FileText(whole.text.replace(old, new or ""))
 
 
-def _sum_file(path: str, steps: list[_Step]) -> FileChange:
+def _sum_file(path: str, steps: list[TracedEdit]) -> FileChange:
     first, last = steps[0], steps[-1]
     old = first.before if first.path == path and first.edit.form != "move" else None
     if first.edit.form == "move":
@@ -275,7 +279,7 @@ def _is_encodable(text: str) -> bool:
     return True
 
 
-def _pair_move(found: dict[str, FileChange], step: _Step) -> None:
+def _pair_move(found: dict[str, FileChange], step: TracedEdit) -> None:
     """Make one change of a file that went away and one that came, if nothing else happened to either."""
     gone, come = found.get(step.source), found.get(step.path)
     alone = ("outside", "git", "name", "text", "large")

@@ -86,7 +86,7 @@ def _end_name(name: str) -> str:
 
 
 def _list_rows(old: FileText, new: FileText) -> Iterator[DiffRow]:
-    before, after = _split(old.text or ""), _split(new.text or "")
+    before, after = split_lines(old.text or ""), split_lines(new.text or "")
     for hunk in diffs.hunks(before, after):
         yield DiffRow("@", diffs.heading(hunk))
         for tag, i1, i2, j1, j2 in hunk:
@@ -104,7 +104,7 @@ def _mark(kind: str, lines: list[str]) -> Iterator[DiffRow]:
             yield DiffRow("\\", _NO_NEWLINE)
 
 
-def _split(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """The lines with their ends. Only a line feed ends one: git knows no other."""
     lines = text.split("\n")
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])

@@ -1,0 +1,297 @@
+"""``acp-proxy blame``: which session and turn wrote the lines of a file."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import groupby
+from typing import Annotated, Any
+
+import typer
+from msgspec import Struct
+from msgspec.structs import replace
+
+from acp_proxy.cli.common import (
+    AgentOption,
+    JsonOption,
+    StoreOption,
+    explained,
+    say_on_stderr,
+    short_ids,
+    store_of,
+)
+from acp_proxy.cli.pager import paged, screen
+from acp_proxy.cli.progress import MOMENT, advanced
+from acp_proxy.errors import AcpProxyError, NewerFormat
+from acp_proxy.store.same_directory import is_inside, resolve_directory
+from acp_proxy.store.sessions import ListedSession, Reading, Sessions, called
+from acp_proxy.tools.changes.blame import WrittenLine, find_writers
+from acp_proxy.tools.changes.edits import Edit, Unclear, read_edits
+from acp_proxy.tools.changes.net import FileText, trace, with_line_ends, with_parts
+from acp_proxy.views import formatting, sanitize
+
+_LARGEST = 16 * 1024 * 1024
+"""Bytes of a file whose lines are followed: larger ones are data."""
+_PLAIN = re.compile(r"[\w. +-]+", re.ASCII)
+"""A name that every encoder writes in the same bytes."""
+_PROMPT = 100
+_GIT_SECONDS = 20
+_BLAMED = re.compile(r"([0-9a-f]{40,64}) \d+ (\d+)(?: \d+)?")
+_TURNS = 1_000_000
+"""More turns than a session has: so a turn has a number of its own among all sessions."""
+
+
+class SessionTurn(Struct, frozen=True):
+    """A turn that edited the file. ``prompt``: what the user asked for."""
+
+    session: ListedSession
+    number: int
+    at: str
+    prompt: str
+
+
+class FileEdits(Struct):
+    """All edits of a file in all sessions, oldest first, and the turns they belong to."""
+
+    edits: list[Edit]
+    turns: list[SessionTurn]
+    unclear: list[tuple[ListedSession, Unclear]]
+    unreadable: int = 0
+
+
+def blame(
+    file: Annotated[str, typer.Argument(metavar="FILE[:LINE]", help="A file, or one of its lines: src/login.py:12.")],
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show which session and turn wrote the lines of a file.
+
+    The newest turn comes first, with its prompt. Lines that no session wrote are yours. A line that was moved keeps its
+    writer. In a git work tree, the commit of each line is beside it. Only sessions in a directory above the file are
+    read.
+
+    Example: acp-proxy blame src/login.py:12
+    """
+    with explained():
+        path, line = _parse(file)
+        text = _read_text(path)
+        opened = store_of(store)
+        found = _read_sessions(opened, path, agent)
+        lines = _find_lines(path, text, found)
+        if line is not None:
+            if not 1 <= line <= len(lines):
+                raise AcpProxyError(f"{file}: the file has {len(lines)} lines. Give a smaller number.")
+            lines = [lines[line - 1]]
+        commits = _ask_git(path)
+        if as_json:
+            typer.echo(sanitize.json_text(_encode(path, lines, found, commits), indent=2))
+        else:
+            with paged(screen()) as say:
+                for row in _format(opened, lines, found, commits):
+                    say(f"{row}\n")
+        for session, each in found.unclear:
+            what = "edited it without a diff" if each.cause == "no-diff" else "did not finish an edit of it"
+            say_on_stderr(f"Not known: {sanitize.line(session.selector)} turn {each.turn} {what}.")
+        if found.unreadable:
+            say_on_stderr(f"{found.unreadable} sessions could not be read. Run: acp-proxy verify")
+
+
+def _parse(given: str) -> tuple[str, int | None]:
+    """The file's absolute path, and the number of the line."""
+    name, mark, number = given.rpartition(":")
+    if mark and number.isdecimal() and not os.path.lexists(given):
+        return os.path.abspath(name), int(number)
+    return os.path.abspath(given), None
+
+
+def _read_text(path: str) -> str:
+    """Raises AcpProxyError, OSError."""
+    if os.path.isdir(path):
+        raise AcpProxyError(f"{path} is a directory. Name a file.")
+    if os.path.getsize(path) > _LARGEST:
+        raise AcpProxyError(f"{path} is larger than {formatting.size(_LARGEST)}: its lines are not followed.")
+    with open(path, "rb") as file:
+        return file.read().decode("utf-8", "surrogateescape")
+
+
+def _read_sessions(store: Sessions, path: str, agent: str) -> FileEdits:
+    """The edits of the file in every session whose directory is above it."""
+    where = resolve_directory(os.path.dirname(path))
+    rows = [row for row in store.list_newest(agent) if _is_above(row, where)][::-1]
+    told: list[tuple[str, SessionTurn, Edit]] = []
+    found = FileEdits([], [], [])
+    with advanced("Reading sessions", MOMENT) as bar:
+        for done, row in enumerate(rows):
+            bar(done, len(rows))
+            try:
+                with closing(store.open_listed(row)) as reading:
+                    if _may_name(reading, os.path.basename(path)):
+                        told += _read_session(store, row, reading, path, found)
+            except (OSError, NewerFormat):
+                found.unreadable += 1
+    told.sort(key=lambda each: each[0])
+    for _, turn, edit in told:
+        found.turns.append(turn)
+        found.edits.append(edit)
+    return found
+
+
+def _is_above(row: ListedSession, where: str) -> bool:
+    return any(is_inside(where, resolve_directory(each)) for each in (row.cwd, *row.directories) if each)
+
+
+def _may_name(reading: Reading, name: str) -> bool:
+    """Whether the transcript contains the file's name: most do not, and need not be parsed."""
+    if _PLAIN.fullmatch(name) is None:
+        return True
+    mark, last = name.encode(), b""
+    for data in reading.bytes_from(0):
+        if (last + data).rfind(mark) >= 0:  # faster than ``in``
+            return True
+        last = data[-len(mark) :]
+    return False
+
+
+def _read_session(
+    store: Sessions, row: ListedSession, reading: Reading, path: str, found: FileEdits
+) -> Iterator[tuple[str, SessionTurn, Edit]]:
+    told = read_edits(reading, partial(store.open_child, row))
+    header, real = reading.header, os.path.realpath(path)
+    # A fork begins with its parent's entries: they are the parent's edits.
+    since = header.created_at if header is not None and header.forked_from else ""
+
+    names = {path}
+
+    def is_it(given: str) -> bool:
+        whole = os.path.normpath(os.path.join(row.cwd or "/", given)) if given and "\0" not in given else ""
+        # Only a path with the file's own name is looked up: a session may name thousands.
+        same_name = os.path.basename(whole) == os.path.basename(path)
+        return whole in names or (same_name and os.path.realpath(whole) == real)
+
+    edits = []
+    for edit in reversed(told.edits):
+        if edit.at < since or not is_it(edit.path):
+            continue
+        if edit.form == "move":  # what came before, it had another name
+            names.add(os.path.normpath(os.path.join(row.cwd or "/", edit.source)))
+        else:
+            turn = SessionTurn(row, edit.turn, told.starts.get(edit.turn, edit.at), told.prompts.get(edit.turn, ""))
+            edits.append((edit.at, turn, replace(edit, path=path)))
+    yield from reversed(edits)
+    found.unclear += [(row, each) for each in told.unclear if each.at >= since and any(map(is_it, each.paths))]
+
+
+def _find_lines(path: str, text: str, found: FileEdits) -> list[WrittenLine]:
+    """The lines with the indexes of their edits. Sorts ``found`` by the order in which the edits were made."""
+
+    def find_now(given: str) -> FileText:
+        return FileText(text)
+
+    keys = {(turn.session.agent, turn.session.name): n for n, turn in enumerate(found.turns)}
+    edits = [
+        replace(edit, turn=keys[turn.session.agent, turn.session.name] * _TURNS + edit.turn)
+        for edit, turn in zip(found.edits, found.turns, strict=True)
+    ]
+    by_turn = {edit.turn: turn for edit, turn in zip(edits, found.turns, strict=True)}
+    steps = trace(with_parts(with_line_ends(edits, find_now), find_now), os.path.dirname(path), find_now)
+    found.edits, found.turns = [step.edit for step in steps], [by_turn[step.edit.turn] for step in steps]
+    return find_writers(text, steps)
+
+
+def _ask_git(path: str) -> Mapping[int, str]:
+    """The commit of each line, if the file is in a git work tree; none for what is not committed."""
+    git = shutil.which("git")
+    if git is None:
+        return {}
+    folder, name = os.path.split(path)
+    words = [git, "-C", folder, "-c", "core.fsmonitor=false", "blame", "--porcelain", "--", name]
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=_GIT_SECONDS, env=environment, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    rows = done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
+    found = {int(match[2]): match[1] for row in rows if (match := _BLAMED.fullmatch(row))}
+    return {line: commit for line, commit in found.items() if commit.strip("0")}
+
+
+def _group(lines: Sequence[WrittenLine], found: FileEdits) -> list[tuple[SessionTurn | None, list[WrittenLine]]]:
+    """The lines by turn, the newest first; at the end those that no session wrote."""
+
+    def turn_of(line: WrittenLine) -> tuple[str, str, str, int]:
+        turn = found.turns[line.step] if line.step is not None else None
+        return (turn.at, turn.session.agent, turn.session.name, turn.number) if turn is not None else ("", "", "", 0)
+
+    ordered = sorted(lines, key=turn_of, reverse=True)
+    groups = [list(each) for _, each in groupby(ordered, key=turn_of)]
+    return [
+        (found.turns[each[0].step] if each[0].step is not None else None, sorted(each, key=lambda one: one.number))
+        for each in groups
+    ]
+
+
+def _format(
+    store: Sessions, lines: Sequence[WrittenLine], found: FileEdits, commits: Mapping[int, str]
+) -> Iterator[str]:
+    ids = short_ids(store, list({turn.session.selector: turn.session for turn in found.turns}.values()))
+    width = max((len(str(line.number)) for line in lines), default=1)
+    for turn, each in _group(lines, found):
+        if turn is None:
+            yield f"no session: {_ranges([line.number for line in each])}"
+            continue
+        prompt = sanitize.one_line(turn.prompt)[:_PROMPT]
+        who = called(sanitize.line(turn.session.agent))
+        about = f"turn {turn.number}  {who}  {formatting.local(turn.at)}  {prompt}"
+        yield f"{sanitize.line(ids[turn.session.selector])}  {about}".rstrip()
+        for line in each:
+            commit = f"{commits.get(line.number, '-')[:8]:<8}  " if commits else ""
+            yield f"  {line.number:>{width}}  {commit}{sanitize.line(line.text.rstrip())}".rstrip()
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """``1-3, 7``."""
+    told: list[list[int]] = []
+    for number in numbers:
+        if told and number == told[-1][1] + 1:
+            told[-1][1] = number
+        else:
+            told.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in told)
+
+
+def _encode(path: str, lines: Sequence[WrittenLine], found: FileEdits, commits: Mapping[int, str]) -> dict[str, Any]:
+    """docs/json.md describes it."""
+    return {
+        "file": path,
+        "lines": [_encode_line(line, found, commits.get(line.number)) for line in lines],
+        "unclear": [
+            {
+                "sessionId": row.session,
+                "agent": row.agent,
+                "turn": each.turn,
+                "toolCallId": each.call,
+                "cause": each.cause,
+            }
+            for row, each in found.unclear
+        ],
+    }
+
+
+def _encode_line(line: WrittenLine, found: FileEdits, commit: str | None) -> dict[str, Any]:
+    turn = found.turns[line.step] if line.step is not None else None
+    return {
+        "line": line.number,
+        "text": line.text.rstrip("\r\n"),
+        "sessionId": turn.session.session if turn is not None else None,
+        "agent": turn.session.agent if turn is not None else None,
+        "transcript": turn.session.name if turn is not None else None,
+        "turn": turn.number if turn is not None else None,
+        "at": turn.at if turn is not None else None,
+        "prompt": turn.prompt if turn is not None else None,
+        "toolCallId": found.edits[line.step].call if line.step is not None else None,
+        "commit": commit,
+    }

@@ -1,0 +1,130 @@
+"""``acp-proxy blame``: who wrote the lines of a file."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.store.store import Store
+from tests.cli.commands import Command
+from tests.stored import EPOCH, store_session
+from tests.tools.changes.calls import begun, edited, ended
+
+command = Command("blame")
+run, printed = command.run, command.printed
+DAY = 24 * 60 * 60
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "tree").mkdir()
+    return tmp_path / "tree" / "a.py"
+
+
+def keep(store: Store, file: Path, session: str, *turns: list[dict[str, Any]], day: int = 0, **more: Any) -> None:
+    told = [(f"{session} question {n}", turn) for n, turn in enumerate(turns, 1)]
+    store_session(store, session, *told, cwd=str(file.parent), at=EPOCH + day * DAY, **more)
+
+
+def writers(store: Store, file: Path) -> list[tuple[str, int] | None]:
+    lines = json.loads(printed(store, str(file), "--json"))["lines"]
+    return [(line["sessionId"], line["turn"]) if line["sessionId"] else None for line in lines]
+
+
+def test_each_line_has_the_turn_that_wrote_it(store: Store, file: Path) -> None:
+    keep(store, file, "s", edited("1", "a.py", "0\n", "0\none\n"), edited("2", "a.py", "0\none\n", "0\none\ntwo\n"))
+    keep(store, file, "t", edited("1", str(file), "0\none\ntwo\n", "0\none\nTWO\n"), day=1)
+    file.write_text("0\none\nTWO\nmine\n")
+    assert writers(store, file) == [None, ("s", 1), ("t", 1), None]
+
+
+def test_the_newest_turn_comes_first_with_its_prompt(store: Store, file: Path) -> None:
+    keep(store, file, "s", edited("1", "a.py", None, "one\nand\n"))
+    keep(store, file, "t", edited("1", "a.py", "one\nand\n", "one\nand\ntwo\n"), day=1)
+    file.write_text("one\nand\ntwo\nmine\n")
+    first, two, second, one, _, rest = printed(store, str(file)).splitlines()
+    assert first.startswith("t  turn 1  agent  ")
+    assert first.endswith("  t question 1")
+    assert second.endswith("  s question 1")
+    assert (two, one, rest) == ("  3  two", "  1  one", "no session: 4")
+
+
+def test_one_line_can_be_asked_for(store: Store, file: Path) -> None:
+    keep(store, file, "s", edited("1", "a.py", "one\n", "one\ntwo\n"))
+    file.write_text("one\ntwo\n")
+    assert printed(store, f"{file}:2").splitlines()[1] == "  2  two"
+    assert printed(store, f"{file}:1") == "no session: 1\n"
+    assert run(store, f"{file}:3").exit_code == 1
+
+
+def test_lines_keep_their_writer_when_the_user_moves_them(store: Store, file: Path) -> None:
+    keep(store, file, "s", edited("1", "a.py", "0\n1\n2\n", "0\nfirst\nsecond\n1\n2\n"))
+    file.write_text("0\n1\n2\nfirst\nsecond\nmine\n")
+    assert writers(store, file) == [None, None, None, ("s", 1), ("s", 1), None]
+
+
+def test_lines_that_an_edit_moves_keep_their_writer(store: Store, file: Path) -> None:
+    keep(store, file, "s", edited("1", "a.py", "0\n", "x\n0\n"), edited("2", "a.py", "x\n0\n", "0\ny\nx\n"))
+    file.write_text("0\ny\nx\n")
+    assert writers(store, file) == [None, ("s", 2), ("s", 1)]
+
+
+def test_a_part_counts_although_the_user_has_changed_the_file(store: Store, file: Path) -> None:
+    given = {"old_string": "two", "new_string": "2\nthree"}
+    keep(store, file, "s", edited("1", "a.py", "two", "2\nthree", rawInput=given))
+    for text, expected in (("1\n2\nthree\n4\n", [None, ("s", 1), ("s", 1), None]), ("three\n1\n", [("s", 1), None])):
+        file.write_text(text)
+        assert writers(store, file) == expected
+
+
+def test_a_moved_file_keeps_what_was_written_under_its_old_name(store: Store, file: Path) -> None:
+    move = [begun("2", kind="move", locations=[{"path": "old.py"}, {"path": "a.py"}]), ended("2")]
+    keep(store, file, "s", edited("1", "old.py", None, "one\n"), move)
+    file.write_text("one\n")
+    assert writers(store, file) == [("s", 1)]
+
+
+def test_a_fork_did_not_write_what_its_parent_wrote(store: Store, file: Path) -> None:
+    keep(store, file, "s", edited("1", "a.py", None, "one\n"))
+    keep(store, file, "fork", edited("2", "a.py", "one\n", "one\ntwo\n"), day=1, parent="s")
+    file.write_text("one\ntwo\n")
+    assert writers(store, file) == [("s", 1), ("fork", 2)]
+
+
+def test_what_is_not_known_is_said(store: Store, file: Path) -> None:
+    keep(store, file, "s", [begun("1", locations=[{"path": str(file)}]), ended("1")])
+    file.write_text("one\n")
+    result = run(store, str(file))
+    assert result.stdout == "no session: 1\n"
+    assert result.stderr == "Not known: s turn 1 edited it without a diff.\n"
+
+
+def test_sessions_of_other_directories_are_not_read(store: Store, file: Path) -> None:
+    store_session(store, "s", ("q", edited("1", str(file), None, "one\n")), cwd="/elsewhere")
+    file.write_text("one\n")
+    assert writers(store, file) == [None]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_commit_is_shown_beside_a_line(store: Store, file: Path) -> None:
+    keep(store, file, "s", edited("1", "a.py", None, "one\ntwo\n"))
+    file.write_text("one\n")
+    git = ["git", "-C", str(file.parent), "-c", "user.name=n", "-c", "user.email=e"]
+    for words in (["init", "-q"], ["add", "a.py"], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    file.write_text("one\ntwo\n")
+    assert printed(store, str(file)).splitlines()[1:] == [f"  1  {head[:8]}  one", "  2  -         two"]
+
+
+def test_a_directory_and_a_missing_file_are_explained(store: Store, file: Path) -> None:
+    assert run(store, str(file.parent)).exit_code == 1
+    assert run(store, str(file)).exit_code == 1
