@@ -2,20 +2,21 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain, islice
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from acp_proxy.cli import values
-from acp_proxy.cli.common import AgentOption, StoreOption, directory, explained, short_ids, store_of
+from acp_proxy import shell_quote
+from acp_proxy.cli.common import AgentOption, StoreOption, explained, short_ids, store_of
 from acp_proxy.cli.pager import Screen, paged, screen
+from acp_proxy.cli.session_filter import CwdOption, HereOption, SinceOption, UntilOption, make_filter
 from acp_proxy.cli.wrapping import fitted
-from acp_proxy.store.sessions import ListedSession, Sessions
-from acp_proxy.views import sanitize
+from acp_proxy.store.sessions import ListedSession, Sessions, SessionUse
+from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.session_lines import for_programs, tab_separated
 
 if TYPE_CHECKING:
@@ -25,56 +26,67 @@ if TYPE_CHECKING:
 TOGETHER = 100  # rows that decide the widths of a table: more than a screen
 
 
-def _show(store: Sessions, rows: Iterator[ListedSession]) -> None:
+def _show(store: Sessions, rows: Iterator[ListedSession], *, is_long: bool) -> None:
     """Show the sessions to the user, or write them for another program."""
     target = screen()
-    blocks = _table(store, rows, target) if target.is_terminal else _lines(rows)
+    blocks = _table(store, rows, target, is_long) if target.is_terminal else _lines(store, rows, is_long)
     with paged(target) as say:
         for block in blocks:
             say(block)
 
 
-def _table(store: Sessions, rows: Iterator[ListedSession], target: Screen) -> Iterator[str]:
+def _table(store: Sessions, rows: Iterator[ListedSession], target: Screen, is_long: bool) -> Iterator[str]:
     from acp_proxy.views import session_table  # imported late: no other command needs it
 
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
     look = session_table.ListLook(target.width, target.colours, now, home, target.forms)
     table: Table | None = None
     while some := list(islice(rows, TOGETHER)):
-        ids = short_ids(store, some)
+        ids, used = short_ids(store, some), store.measure_use(some) if is_long else None
         if table is None:
-            table = session_table.table(some, ids, look)
+            table = session_table.table(some, ids, look, used)
             yield f"{table.heading()}\n"
-        yield "".join(f"{text}\n" for text in table.lines(some, ids))
+        yield "".join(f"{text}\n" for text in table.lines(some, ids, used))
 
 
-def _lines(rows: Iterator[ListedSession]) -> Iterator[str]:
+def _lines(store: Sessions, rows: Iterator[ListedSession], is_long: bool) -> Iterator[str]:
     while some := list(islice(rows, TOGETHER)):
-        yield "".join(f"{tab_separated(row)}\n" for row in some)
+        used = store.measure_use(some) if is_long else {}
+        for row in some:
+            found = used.get((row.agent, row.name), SessionUse())
+            more = [str(found.tokens or ""), formatting.money(found.cost)] if is_long else []
+            yield "\t".join([tab_separated(row), *more]) + "\n"
+
+
+_Sort = Literal["newest", "oldest", "title", "agent", "directory", "turns", "size"]
+_KEYS: dict[str, Callable[[ListedSession], Any]] = {
+    "oldest": lambda row: row.updated,
+    "title": lambda row: (row.title or "").casefold(),
+    "agent": lambda row: row.agent,
+    "directory": lambda row: row.cwd or "",
+    "turns": lambda row: -row.prompts,
+    "size": lambda row: -row.size,
+}
+"""By the value of ``--sort``: what to sort by. Sessions with an equal key stay newest first."""
 
 
 def list_sessions(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="WORD...", help="Only sessions whose title or directory has these.", show_default=False),
+    ] = None,
     store: StoreOption = "",
     agent: AgentOption = "",
-    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in exactly this directory.")] = "",
-    here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory or below.")] = False,
-    since: Annotated[
-        str,
-        typer.Option(
-            "--since",
-            metavar="WHEN",
-            help="Only sessions active since then: 30m, 12h, 7d, 2w, yesterday, 2026-11-01.",
-        ),
-    ] = "",
-    until: Annotated[
-        str, typer.Option("--until", metavar="WHEN", help="Only sessions last active by then; a day counts whole.")
-    ] = "",
+    cwd: CwdOption = "",
+    here: HereOption = False,
+    since: SinceOption = "",
+    until: UntilOption = "",
+    sort: Annotated[_Sort, typer.Option("--sort", help="The order. turns, size: the most first.")] = "newest",
+    long: Annotated[bool, typer.Option("--long", help="Also tokens and cost, as far as agents say them.")] = False,
     archived: Annotated[
         bool, typer.Option("--archived", help="Only archived sessions. Without it: only others.")
     ] = False,
-    limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions, newest first.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """List the sessions of all agents, newest first.
@@ -82,31 +94,34 @@ def list_sessions(
     The list shows as much of an id as other commands need. If an agent has used one id for several sessions, the id
     means the newest one; the others have a number after it, such as s0~1. A session whose turn is running is marked as
     running. If the output is not a terminal, each line has id, title, agent, directory, time, turns, bytes and state
-    (running or empty) in full, separated by tabs.
+    (running or empty) in full, separated by tabs; with --long, tokens and cost follow.
 
-    Example: acp-proxy list --here --since 7d
+    Example: acp-proxy list login --here --since 7d
     """
     with explained():
-        where = directory(cwd, here=here)
+        wanted = make_filter(agent, cwd, here, since, until, tuple(words or ()))
         opened = store_of(store)
-        earliest, latest = values.between(since, until)
-        rows = islice(opened.list_newest(agent, where, earliest, latest, below=here, archived=archived), limit)
+        newest = wanted.list_newest(opened, archived)
+        rows = islice(newest if sort == "newest" else iter(sorted(newest, key=_KEYS[sort])), limit)
         first = list(islice(rows, TOGETHER))
         if not first and not as_json:
-            narrowed = bool(agent or where or since or until)
-            typer.echo(fitted(nothing(opened, narrowed=narrowed, archived=archived), sys.stderr), err=True)
+            text = nothing(opened, narrowed=wanted.is_narrow, archived=archived, words=words or ())
+            typer.echo(fitted(text, sys.stderr), err=True)
             return
         everything = chain(first, rows)
         if not as_json:
-            _show(opened, everything)
+            _show(opened, everything, is_long=long)
             return
         with paged(screen()) as say:
-            for block in _json(everything):
+            for block in _json(_told(opened, everything, is_long=long)):
                 say(block)
 
 
-def nothing(store: Sessions, *, narrowed: bool, archived: bool = False) -> str:
+def nothing(store: Sessions, *, narrowed: bool, archived: bool = False, words: Sequence[str] = ()) -> str:
     """The message for an empty list: the reason, and what to do."""
+    if words and next(store.list_newest(), None) is not None:
+        search = sanitize.line(shell_quote.joined(["acp-proxy", "search", *words]))
+        return f"No title or directory has these words. To look in what was said: {search}"
     if archived and not narrowed:
         return "No session is archived. To archive one: acp-proxy archive SESSION"
     if narrowed and next(store.list_newest(archived=archived), None) is not None:
@@ -122,10 +137,19 @@ def nothing(store: Sessions, *, narrowed: bool, archived: bool = False) -> str:
     )
 
 
-def _json(rows: Iterable[ListedSession]) -> Iterator[str]:
+def _told(store: Sessions, rows: Iterator[ListedSession], *, is_long: bool) -> Iterator[dict[str, Any]]:
+    """The rows for programs."""
+    while some := list(islice(rows, TOGETHER)):
+        used = store.measure_use(some) if is_long else {}
+        for row in some:
+            found = used.get((row.agent, row.name), SessionUse())
+            yield for_programs(row) | ({"tokens": found.tokens, "cost": found.cost} if is_long else {})
+
+
+def _json(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """A JSON array, written while the rows are read."""
     before = "["
     for row in rows:
-        yield before + "\n" + indent(sanitize.json_text(for_programs(row), indent=2), "  ")
+        yield before + "\n" + indent(sanitize.json_text(row, indent=2), "  ")
         before = ","
     yield "[]\n" if before == "[" else "\n]\n"

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated
 
 import typer
 
@@ -37,13 +38,19 @@ def size(option: str, text: str) -> int:
     return int(int(match[1]) * base**power)
 
 
+# --- Turns
+
+
 Turns = tuple[int, int | None]
-"""The first and the last turn, which may be left open; a negative number counts from the end."""
+"""The first and the last turn; None: up to the end. A negative first one counts from the end, and is the last, too."""
 _TURNS = re.compile(r"(-?[1-9][0-9]{0,8})(-([1-9][0-9]{0,8})?)?")
+TurnOption = Annotated[
+    str, typer.Option("--turn", metavar="N", help="Only this turn or these turns: 3, 2-5, 7-, or -1 for the last.")
+]
 
 
 def turns(text: str) -> Turns:
-    """The value of ``--turn``; empty: all. Raises BadParameter."""
+    """The value of ``--turn``; empty: all."""
     match = _TURNS.fullmatch(text)
     if not text:
         return 1, None

@@ -9,12 +9,15 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.protocol import timestamps
 from acp_proxy.store import delete, queries, soft_deleted
-from acp_proxy.store.index import ListedSession
+from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.queries import find_titled
 from acp_proxy.store.same_directory import is_inside, is_windows_path, resolve_directory
 from acp_proxy.store.soft_deleted import DeletedSession
@@ -53,6 +56,7 @@ __all__ = [
     "Line",
     "ListedSession",
     "Reading",
+    "SessionUse",
     "Sessions",
     "Summary",
     "called",
@@ -78,6 +82,13 @@ _LATER = {
 
 if not TYPE_CHECKING:
     __getattr__ = import_lazily(_LATER)
+
+
+class SessionUse(Struct, frozen=True):
+    """What a session used, as far as its agent says. ``tokens``: None: it does not say. ``cost``: by currency."""
+
+    tokens: int | None = None
+    cost: Mapping[str, float] = MappingProxyType({})
 
 
 class Sessions(StoreBase):
@@ -128,6 +139,10 @@ class Sessions(StoreBase):
         if any(given in self.read_deleted(each) for each in self.list_agents(agent)):
             return []
         return queries.find_titled(((row, row.title) for row in self.list_newest(agent)), given)
+
+    def measure_use(self, rows: Sequence[ListedSession]) -> dict[tuple[str, str], SessionUse]:
+        """What these sessions used, by agent and transcript name. Raises Unreadable."""
+        return self.index.query(lambda index: {(row.agent, row.name): _read_use(index, row) for row in rows})
 
     def find_ids_alike(self, sessions: Sequence[str], length: int) -> list[str]:
         """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""
@@ -280,6 +295,21 @@ class Sessions(StoreBase):
     def add_to_index(self, agent: str, name: str, *, can_wait: bool = False) -> None:
         """Add a transcript to the index. ``can_wait``: its mark may stay instead. Raises Unreadable."""
         self.index.write(lambda index: self.index.update(index, agent, name), can_wait=can_wait)
+
+
+def _read_use(index: Index, row: ListedSession) -> SessionUse:
+    question = "SELECT used FROM transcripts WHERE agent = ? AND name = ?"
+    with check_values():
+        uses = [parse_json(state) for (state,) in index.select(question, (row.agent, row.name))]
+        tokens: int | None = None
+        cost: dict[str, float] = {}
+        for use in uses:
+            for _, turn_tokens, session_tokens, _, spent in use["quarters"].values():
+                its = turn_tokens if use["is_per_turn"] else session_tokens
+                tokens = tokens if its is None else (tokens or 0) + its
+                for currency, amount in (spent or {}).items():
+                    cost[currency] = cost.get(currency, 0.0) + amount
+    return SessionUse(tokens, {currency: round(amount, 6) for currency, amount in cost.items()})
 
 
 def _group_names(chosen: list[ListedSession], also: Iterable[tuple[str, str]] = ()) -> dict[str, list[str]]:

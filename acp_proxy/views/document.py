@@ -52,15 +52,20 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The reader's choices. ``tools``: a summary is one line per call."""
+    """The reader's choices. ``tools``: a summary is one line per call. ``first``, ``last``: of the turns; None: all."""
 
     tools: Tools = "full"
     thoughts: bool = True
+    first: int = 1
+    last: int | None = None
 
 
 def selected(turns: Iterable[ConversationTurn], choices: Choices) -> Iterator[ConversationTurn]:
     for turn in turns:
-        yield replace(turn, items=_selected(turn.items, choices))
+        if choices.last is not None and turn.number > choices.last:
+            return
+        if turn.number >= choices.first or choices.first == 1:
+            yield replace(turn, items=_selected(turn.items, choices))
 
 
 def _selected(items: Iterable[Item], choices: Choices) -> list[Item]:

@@ -37,6 +37,12 @@ def for_programs(row: ListedSession) -> dict[str, Any]:
     }
 
 
+def has_words(row: ListedSession, words: Sequence[str]) -> bool:
+    """Whether the session's title or directory has all these words, in any order. ``words``: case folded."""
+    text = f"{row.title or ''}\n{row.cwd or ''}".casefold()
+    return all(word in text for word in words)
+
+
 def candidates(rows: Sequence[ListedSession], ids: Mapping[str, str]) -> list[str]:
     """A line for each session that the user might mean."""
     width = max(len(ids[row.selector]) for row in rows)

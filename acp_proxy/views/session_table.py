@@ -11,7 +11,7 @@ from datetime import datetime
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.store.sessions import ListedSession, called
+from acp_proxy.store.sessions import ListedSession, SessionUse, called
 from acp_proxy.views import formatting
 from acp_proxy.views.sanitize import RUNNING, line
 
@@ -23,8 +23,12 @@ _HEADINGS = {
     "when": "WHEN",
     "turns": "TURNS",
     "size": "SIZE",
+    "tokens": "TOKENS",
+    "cost": "COST",
 }
-_TO_THE_RIGHT = ("turns", "size")
+_LONG = ("tokens", "cost")
+"""The columns that only ``list --long`` has."""
+_TO_THE_RIGHT = ("turns", "size", *_LONG)
 _GAP = "  "
 _ELLIPSIS = "…"
 _LEAST = {"title": 40, "agent": 16, "directory": 12}
@@ -48,12 +52,16 @@ class ListLook:
     forms: Mapping[int, str] = field(default_factory=dict)
 
 
-def table(rows: Sequence[ListedSession], ids: Mapping[str, str], look: ListLook) -> "Table":
-    """A table with room for these rows; later rows adapt. ``ids``: the displayed forms."""
-    values = [_values(row, ids, look) for row in rows]
+Uses = Mapping[tuple[str, str], SessionUse]
+"""What sessions used, by agent and transcript name."""
+
+
+def table(rows: Sequence[ListedSession], ids: Mapping[str, str], look: ListLook, used: Uses | None = None) -> "Table":
+    """A table with room for these rows; later rows adapt. ``ids``: the displayed forms. ``used``: None: not shown."""
+    values = [_values(row, ids, look, used) for row in rows]
     wished = {name: max(cell_len(one[name]) for one in (_HEADINGS, *values)) for name in _HEADINGS}
     widths = {name: min(wide, _LEAST.get(name, wide)) for name, wide in wished.items()}
-    columns = list(_HEADINGS)
+    columns = [name for name in _HEADINGS if used is not None or name not in _LONG]
     for name in _FIRST_TO_GO if len({row.agent for row in rows}) < 2 else _WITH_SEVERAL_AGENTS:
         if _left(columns, widths, look.width) < 0:
             columns.remove(name)
@@ -74,9 +82,9 @@ class Table:
         text = self._line(_HEADINGS)
         return f"\x1b[{_COLOURS['heading']}m{text}\x1b[0m" if self._look.colours else text
 
-    def lines(self, rows: Sequence[ListedSession], ids: Mapping[str, str]) -> Iterator[str]:
+    def lines(self, rows: Sequence[ListedSession], ids: Mapping[str, str], used: Uses | None = None) -> Iterator[str]:
         for row in rows:
-            values = _values(row, ids, self._look)
+            values = _values(row, ids, self._look, used)
             yield self._line(values, _coloured if self._look.colours else None)
 
     def _line(self, values: Mapping[str, str], dress: Callable[[str, str], str] | None = None) -> str:
@@ -93,7 +101,8 @@ class Table:
         return _GAP.join(cells).rstrip()
 
 
-def _values(row: ListedSession, ids: Mapping[str, str], look: ListLook) -> dict[str, str]:
+def _values(row: ListedSession, ids: Mapping[str, str], look: ListLook, used: Uses | None = None) -> dict[str, str]:
+    use = (used or {}).get((row.agent, row.name), SessionUse())
     found = {
         "id": ids.get(row.selector, row.selector),
         "title": row.title or "(no title)",
@@ -102,6 +111,8 @@ def _values(row: ListedSession, ids: Mapping[str, str], look: ListLook) -> dict[
         "when": RUNNING if row.is_running else formatting.when(row.updated, look.now),
         "turns": str(row.prompts),
         "size": formatting.size(row.size),
+        "tokens": f"{use.tokens:,}" if use.tokens is not None else "",
+        "cost": formatting.money(use.cost),
     }
     return {name: AMBIGUOUS.sub("", line(text)).translate(look.forms) for name, text in found.items()}
 

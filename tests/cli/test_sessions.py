@@ -347,7 +347,7 @@ def test_a_store_with_a_link_out_of_it_is_refused_with_the_command_to_fix_it(sto
 
 @pytest.mark.parametrize(
     "words",
-    [("list", "--no-such"), ("show",), ("delete",), ("no-such",), ("list", "extra")],
+    [("list", "--no-such"), ("show",), ("delete",), ("no-such",), ("stats", "extra")],
 )
 def test_wrong_usage_exits_with_2(store: Store, words: tuple[str, ...]) -> None:
     result = CliRunner().invoke(app, ["sessions", *words])

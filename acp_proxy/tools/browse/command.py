@@ -7,31 +7,23 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import AgentOption, StoreOption, directory, explained, say_on_stderr, store_of
+from acp_proxy.cli.common import AgentOption, StoreOption, explained, say_on_stderr, store_of
 from acp_proxy.cli.list_sessions import nothing
 from acp_proxy.cli.pager import is_attended, screen
+from acp_proxy.cli.session_filter import CwdOption, HereOption, SessionFilter, SinceOption, UntilOption, make_filter
 from acp_proxy.errors import UsageError
 from acp_proxy.store.sessions import ListedSession, Sessions
 
 _FIRST = 64  # sessions: more than a screen
 
 
-def _first_rows(
-    store: Sessions, agent: str = "", cwd: str | None = None, *, archived: bool = False
-) -> tuple[ListedSession, ...]:
-    """The newest sessions. Raises Unreadable."""
-    return tuple(islice(store.list_newest(agent, cwd, archived=archived), _FIRST))
-
-
-def _show(
-    store: Sessions, agent: str, cwd: str | None, first: tuple[ListedSession, ...], *, archived: bool = False
-) -> None:
+def _show(store: Sessions, wanted: SessionFilter, first: tuple[ListedSession, ...], *, archived: bool = False) -> None:
     """Browse until the user quits. ``first``: what the list shows at once."""
     from acp_proxy.tools.browse.state import Browsing
     from acp_proxy.tools.browse.store_worker import Library
     from acp_proxy.tools.browse.terminal import BrowseTerminal
 
-    library = Library(store.root, agent, cwd)
+    library = Library(store.root, wanted)
     with BrowseTerminal(library, Browsing(first, archived=archived, bin_days=library.bin_days)) as shown:
         while (row := shown.run()) is not None:
             shown.read(partial(_read, store, row))
@@ -48,8 +40,10 @@ def _read(store: Sessions, row: ListedSession) -> None:
 def browse(
     store: StoreOption = "",
     agent: AgentOption = "",
-    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in this directory.")] = "",
-    here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory.")] = False,
+    cwd: CwdOption = "",
+    here: HereOption = False,
+    since: SinceOption = "",
+    until: UntilOption = "",
     archived: Annotated[bool, typer.Option("--archived", help="Begin with the archived sessions.")] = False,
 ) -> None:
     """Find, read and tidy up sessions in a full screen.
@@ -64,10 +58,10 @@ def browse(
     with explained():
         if not (is_attended() and screen().is_able):
             raise UsageError("browse needs a terminal. For other programs: acp-proxy list")
-        where = directory(cwd, here=here)
+        wanted = make_filter(agent, cwd, here, since, until)
         opened = store_of(store)
-        first = _first_rows(opened, agent, where, archived=archived)
+        first = tuple(islice(wanted.list_newest(opened, archived), _FIRST))
         if not first and not archived:
-            say_on_stderr(nothing(opened, narrowed=bool(agent or where)))
+            say_on_stderr(nothing(opened, narrowed=wanted.is_narrow))
             return
-        _show(opened, agent, where, first, archived=archived)
+        _show(opened, wanted, first, archived=archived)

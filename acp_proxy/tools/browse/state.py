@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Literal
 
 from acp_proxy.store.sessions import ListedSession
+from acp_proxy.views.session_lines import has_words
 
 Question = Literal["rename", "delete", "export"]
 Act = Literal["read", "rename", "archive", "delete", "export", "copy", "switch", "quit"]
@@ -67,7 +68,7 @@ class Browsing:
         words = self.typed.casefold().split()
         if not words:
             return self.rows
-        found = [row for row in self.rows if _has(row, words)]
+        found = [row for row in self.rows if has_words(row, words)]
         known = {key(row) for row in found}
         return (*found, *(one.row for one in self._said_now if key(one.row) not in known))
 
@@ -79,7 +80,7 @@ class Browsing:
     def place(self) -> str:
         """Where in the chosen session the words of the filter were said; empty if its title or directory has them."""
         row = self.chosen
-        if row is None or _has(row, self.typed.casefold().split()):
+        if row is None or has_words(row, self.typed.casefold().split()):
             return ""
         return next((one.place for one in self._said_now if key(one.row) == key(row)), "")
 
@@ -96,11 +97,6 @@ class Browsing:
 
 def key(row: ListedSession) -> tuple[str, str]:
     return row.agent, row.name
-
-
-def _has(row: ListedSession, words: Sequence[str]) -> bool:
-    text = f"{row.title or ''}\n{row.cwd or ''}".casefold()
-    return all(word in text for word in words)
 
 
 def press(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from acp_proxy.cli.common import is_usual
 from acp_proxy.cli.pager import screen
+from acp_proxy.cli.session_filter import SessionFilter
 from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError, AlreadyThere, NoSuchSession, Unreadable, UsageError
 from acp_proxy.store.sessions import ListedSession, Sessions
@@ -18,22 +19,21 @@ _FIRST_FOUND = 100  # sessions: more than a screen
 
 
 class Library:
-    """The store as browse uses it. Each thread needs one of its own. ``agent``, ``cwd``: only these sessions."""
+    """The store as browse uses it. Each thread needs one of its own. ``wanted``: only these sessions."""
 
-    def __init__(self, root: Path, agent: str, cwd: str | None) -> None:
+    def __init__(self, root: Path, wanted: SessionFilter) -> None:
         self._root = root
-        self._agent = agent
-        self._cwd = cwd
+        self._wanted = wanted
         self.bin_days = config_file.bin_days()
         self._store = Sessions(root, make=False, bin_days=self.bin_days)
 
     def again(self) -> "Library":
         """Another one, for another thread."""
-        return Library(self._root, self._agent, self._cwd)
+        return Library(self._root, self._wanted)
 
     def rows(self, archived: bool) -> list[ListedSession]:
         """Raises Unreadable."""
-        return list(self._store.list_newest(self._agent, self._cwd, archived=archived))
+        return list(self._wanted.list_newest(self._store, archived))
 
     def said(
         self, typed: str, archived: bool, tell: Callable[[list[SaidIn]], None], is_wanted: Callable[[], bool]
@@ -63,11 +63,18 @@ class Library:
                 tell(list(found.values()))
             return is_wanted()
 
-        search_store(
-            self._store,
-            SearchRequest(asked, self._store.list_agents(self._agent), self._cwd, limit=None, each=1),
-            report_hit=add,
+        wanted = self._wanted
+        request = SearchRequest(
+            asked,
+            self._store.list_agents(wanted.agent),
+            wanted.cwd,
+            wanted.since or None,
+            limit=None,
+            each=1,
+            until=wanted.until or None,
+            below=wanted.below,
         )
+        search_store(self._store, request, report_hit=add)
         return list(found.values())
 
     def preview(self, row: ListedSession, width: int, height: int) -> list[str]:

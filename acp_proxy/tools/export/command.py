@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from acp_proxy import shell_quote
-from acp_proxy.cli import completion, output_files
-from acp_proxy.cli.common import AgentOption, StoreOption, chosen, explained, kept, say_on_stderr, store_of, wrong_usage
+from acp_proxy.cli import completion, output_files, values
+from acp_proxy.cli.common import AgentOption, StoreOption, chosen, explained, say_on_stderr, store_of, wrong_usage
 from acp_proxy.cli.progress import advancing
+from acp_proxy.cli.session_filter import CwdOption, HereOption, SinceOption, UntilOption, make_filter
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.store.sessions import Sessions, file_name
@@ -54,7 +55,14 @@ def export(
     ] = None,
     store: StoreOption = "",
     agent: AgentOption = "",
-    all_sessions: Annotated[bool, typer.Option("--all", help="Export every session, also archived ones.")] = False,
+    all_sessions: Annotated[
+        bool, typer.Option("--all", help="Export every session that the options leave, also archived ones.")
+    ] = False,
+    cwd: CwdOption = "",
+    here: HereOption = False,
+    since: SinceOption = "",
+    until: UntilOption = "",
+    turn: values.TurnOption = "",
     form: Annotated[
         _Format | None, typer.Option("--format", help="The format. Default: the file name's suffix, else md.")
     ] = None,
@@ -95,13 +103,19 @@ def export(
 
     Example: acp-proxy export last --output session.html
     """
-    several = all_sessions or len(sessions or ()) > 1
+    is_narrow = bool(cwd or here or since or until)
+    several = all_sessions or is_narrow or len(sessions or ()) > 1
     output = "" if output == "-" else output
     with wrong_usage():
         if sessions and all_sessions:
             raise UsageError("SESSION and --all exclude each other. Give one of them.")
-        if not sessions and not all_sessions:
+        if sessions and is_narrow:
+            raise UsageError("SESSION and --cwd, --here, --since or --until exclude each other. Leave out one of them.")
+        if not several and not sessions:
             raise UsageError("no session is given. Name sessions, as in: acp-proxy export last. Or use --all.")
+        if turn and several:
+            raise UsageError("--turn is for one session. Leave it out, or name one session.")
+        filtered = make_filter(agent, cwd, here, since, until)
         if web and (several or output or force or form not in (None, "html")):
             raise UsageError("--web shows one session as HTML. Leave out --all, --output, --force and --format.")
         if several and not output:
@@ -117,11 +131,12 @@ def export(
         if form and meant and form != meant and not several and not _is_directory(output):
             raise UsageError(f"--format {form} does not fit {output}. Leave out --format, or end the name in .{form}.")
         chosen_form = "html" if web else form or _form(output, is_directory=several or _is_directory(output))
-        choices = _choices(chosen_form, tools, thoughts)
+        choices = _choices(chosen_form, tools, thoughts, values.turns(turn))
         masking = _masking(redact)
     with explained(), ExitStack() as stack:
         opened = store_of(store)
-        found = kept(opened, agent) if all_sessions else [chosen(opened, one, agent) for one in sessions or ()]
+        everything = filtered.list_newest(opened) if several and not sessions else ()
+        found = [*everything, *(chosen(opened, one, agent) for one in sessions or ())]
         rows = list({(row.agent, row.name): row for row in found}.values())  # a session given twice is written once
         source, into = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
         stack.callback(source.warn)
@@ -141,7 +156,7 @@ def export(
 def to_named_file(store: Sessions, row: "ListedSession", output: Path) -> None:
     """Write a session in the format of the file's suffix. Raises AcpProxyError, OSError."""
     form = _form(str(output), is_directory=False)
-    with _Source(store, form, _choices(form, None, None), None).opened(row) as (_, pieces):
+    with _Source(store, form, _choices(form, None, None, (1, None)), None).opened(row) as (_, pieces):
         output_files.to_file(output, pieces, force=False)
 
 
@@ -211,9 +226,10 @@ class _Source:
     def _pieces(self, head: "Head", reading: "Reading", homes: "Homes", child: "OpenChild") -> Iterable[bytes]:
         if self.form == _JSONL:
             return reading.bytes_from(0)
-        from acp_proxy.tools.export.formats import exported
+        from acp_proxy.tools.export.formats import choose_turns, exported
 
-        return map(str.encode, self._looked(exported(self.form, head, reading, self.choices, homes, child)))
+        choices = choose_turns(self.choices, reading, head.session)
+        return map(str.encode, self._looked(exported(self.form, head, reading, choices, homes, child)))
 
     def _looked(self, pieces: Iterable[str]) -> Iterator[str]:
         from acp_proxy.redaction.masking import Masking
@@ -288,15 +304,17 @@ def _name(title: str, row: "ListedSession") -> str:
     return "-".join([*words, unique] if words else ["session", unique])
 
 
-def _choices(form: _Format, tools: _Tools | None, thoughts: bool | None) -> "Choices":
+def _choices(form: _Format, tools: _Tools | None, thoughts: bool | None, turns: values.Turns) -> "Choices":
     """Raises UsageError."""
     from acp_proxy.views.document import Choices
 
-    if form in (_JSONL, "cast") and (tools is not None or thoughts is not None):
-        raise UsageError(f"{form} exports the complete conversation. Use --tools and --thoughts with md, html or json.")
+    if form in (_JSONL, "cast") and (tools is not None or thoughts is not None or turns != (1, None)):
+        raise UsageError(
+            f"{form} exports the complete conversation. Use --turn, --tools and --thoughts with md, html or json."
+        )
     is_markdown = form == "md"  # for reviewers: a pull request takes 64 KiB
     usual: _Tools = "summary" if is_markdown else "full"
-    return Choices(tools or usual, not is_markdown if thoughts is None else thoughts)
+    return Choices(tools or usual, not is_markdown if thoughts is None else thoughts, *turns)
 
 
 def _masking(redact: str) -> "Masking | None":

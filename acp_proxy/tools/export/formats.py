@@ -6,11 +6,25 @@ It yields pieces of text as they are ready, with one turn in memory at a time.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from acp_proxy.errors import NoSuchTurn
 from acp_proxy.store.sessions import Reading
 from acp_proxy.tools.export.hide_home import Homes
 from acp_proxy.views import document
 from acp_proxy.views.conversation import ConversationTurn, OpenChild, turns
 from acp_proxy.views.document import Choices, Head
+
+
+def choose_turns(choices: Choices, reading: Reading, session: str) -> Choices:
+    """The choices with turns that the conversation has, counted from its beginning. Raises NoSuchTurn."""
+    if (choices.first, choices.last) == (1, None):
+        return choices
+    count = max((turn.number for turn in turns(reading, session)), default=0)
+    if choices.first < 0:
+        first = count + choices.first + 1
+        choices = replace(choices, first=first, last=first)
+    if not 1 <= choices.first <= min(count, count if choices.last is None else choices.last):
+        raise NoSuchTurn(f"there is no such turn: the conversation has {count}. Give a smaller number with --turn.")
+    return choices
 
 
 def exported(

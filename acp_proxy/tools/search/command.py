@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from acp_proxy.cli import values
 from acp_proxy.cli.common import (
     INTERRUPTED,
     AgentOption,
     StoreOption,
     command,
-    directory,
     explained,
     same_store,
     say_on_stderr,
@@ -26,6 +24,7 @@ from acp_proxy.cli.common import (
 from acp_proxy.cli.list_sessions import nothing
 from acp_proxy.cli.pager import Screen, paged, screen
 from acp_proxy.cli.progress import MOMENT, ProgressBar, advanced
+from acp_proxy.cli.session_filter import CwdOption, HereOption, TurnsSinceOption, TurnsUntilOption, make_filter
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.search.search import search_store
@@ -44,15 +43,10 @@ def search(
     ],
     store: StoreOption = "",
     agent: AgentOption = "",
-    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in exactly this directory.")] = "",
-    here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory or below.")] = False,
-    since: Annotated[
-        str,
-        typer.Option("--since", metavar="WHEN", help="Only turns since then: 30m, 12h, 7d, 2w, yesterday, 2026-11-01."),
-    ] = "",
-    until: Annotated[
-        str, typer.Option("--until", metavar="WHEN", help="Only turns that began by then; a day counts whole.")
-    ] = "",
+    cwd: CwdOption = "",
+    here: HereOption = False,
+    since: TurnsSinceOption = "",
+    until: TurnsUntilOption = "",
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions, newest first.")
     ] = 10,
@@ -76,20 +70,18 @@ def search(
 
     with wrong_usage():
         question = asked(words)
-        earliest, latest = values.between(since, until)
     with explained():
-        where = directory(cwd, here=here)
+        wanted = make_filter(agent, cwd, here, since, until)
         opened = store_of(store)
-        agents = opened.list_agents(agent)
         request = SearchRequest(
             question,
-            agents,
-            where,
-            earliest or None,
+            opened.list_agents(wanted.agent),
+            wanted.cwd,
+            wanted.since or None,
             limit,
             each=0 if as_json else 3,
-            until=latest or None,
-            below=here,
+            until=wanted.until or None,
+            below=wanted.below,
         )
         target, options = screen(), same_store(context, store)
 

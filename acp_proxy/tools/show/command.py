@@ -23,9 +23,7 @@ def show(
     session: SessionArgument,
     store: StoreOption = "",
     agent: AgentOption = "",
-    turn: Annotated[
-        str, typer.Option("--turn", metavar="N", help="Only this turn or these turns: 3, 2-5, 7-, or -1 for the last.")
-    ] = "",
+    turn: values.TurnOption = "",
     full: Annotated[bool, typer.Option("--full", help="Include all input and output of tool calls.")] = False,
     extract: Annotated[
         Path | None, typer.Option("--extract", metavar="DIR", help="Save images and files to DIR instead.")

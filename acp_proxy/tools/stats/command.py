@@ -9,6 +9,7 @@ import typer
 from acp_proxy.cli.common import AgentOption, JsonOption, StoreOption, explained, store_of
 from acp_proxy.cli.list_sessions import nothing
 from acp_proxy.cli.pager import paged, screen
+from acp_proxy.cli.session_filter import CwdOption, HereOption, TurnsSinceOption, TurnsUntilOption, make_filter
 from acp_proxy.tools.stats.usage import measure_usage
 from acp_proxy.views import sanitize
 
@@ -18,6 +19,10 @@ _By = Literal["month", "day", "project", "agent"]
 def stats(
     store: StoreOption = "",
     agent: AgentOption = "",
+    cwd: CwdOption = "",
+    here: HereOption = False,
+    since: TurnsSinceOption = "",
+    until: TurnsUntilOption = "",
     by: Annotated[
         _By,
         typer.Option(
@@ -33,15 +38,16 @@ def stats(
     acp-proxy counts sessions, turns and bytes. Tokens and cost are figures of the agents, and are missing if an agent
     reports none: tokens come from answers to prompts, context and cost from usage_update. A session that continues in
     another month or on another day counts in both. Days and months are local. With --by project, a session counts
-    in the directory where it began.
+    in the directory where it began. --since and --until count whole quarters of an hour.
 
     Example: acp-proxy stats --by project
     """
     with explained():
+        wanted = make_filter(agent, cwd, here, since, until)
         opened = store_of(store)
-        agents, failed = measure_usage(opened, agent, by if by != "agent" else "month")
+        agents, failed = measure_usage(opened, wanted, by if by != "agent" else "month")
         if not agents and not as_json:
-            typer.echo(nothing(opened, narrowed=bool(agent)), err=True)
+            typer.echo(nothing(opened, narrowed=wanted.is_narrow), err=True)
     if as_json:
         from acp_proxy.tools.stats.report import for_programs
 

@@ -10,6 +10,9 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
+from acp_proxy.cli.session_filter import ALL, SessionFilter
 from acp_proxy.errors import NewerFormat
 from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.layout import Layout
@@ -17,6 +20,7 @@ from acp_proxy.store.sessions import Sessions
 from acp_proxy.store.soft_deleted import summarize
 from acp_proxy.transcript.private_files import explain_unreadable
 from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.usage import quarter as find_quarter
 
 By = Literal["month", "day", "project"]
 UseState = Mapping[str, Any]
@@ -110,12 +114,31 @@ class AgentUsed:
         return used
 
 
-def measure_usage(store: Sessions, agent: str = "", by: By = "month") -> tuple[dict[str, AgentUsed], list[str]]:
-    """What all sessions used, by agent, and a line of text for each transcript that could not be read.
+def measure_usage(
+    store: Sessions, wanted: SessionFilter = ALL, by: By = "month"
+) -> tuple[dict[str, AgentUsed], list[str]]:
+    """What the wanted sessions used, by agent, and a line of text for each transcript that could not be read.
 
-    ``agent``: an agent as the user writes it; empty: all. Raises OSError, Unreadable.
+    Of a session, only the quarters of an hour that the filter's times leave count. Raises OSError, Unreadable.
     """
-    layout, agents = store.layout, store.list_agents(agent)
+    layout, agents = store.layout, store.list_agents(wanted.agent)
+    is_whole = wanted.cwd is None
+    chosen = (
+        set() if is_whole else {(row.agent, row.name) for row in replace(wanted, since="", until="").list_newest(store)}
+    )
+    first = find_quarter(wanted.since) if wanted.since else ""
+
+    def narrow(use: UseState) -> UseState | None:
+        """What the times leave of a session's use; None: nothing."""
+        if not first and not wanted.until:
+            return use
+        left = {
+            at: spent
+            for at, spent in use["quarters"].items()
+            if first <= at and (not wanted.until or at < wanted.until)
+        }
+        return {**use, "quarters": left, "last": max(left)} if left else None
+
     group: Grouping = _choose_project if by == "project" else _group_by_time(by)
 
     def summed(index: Index) -> tuple[dict[str, AgentUsed], list[str]]:
@@ -127,13 +150,16 @@ def measure_usage(store: Sessions, agent: str = "", by: By = "month") -> tuple[d
             used = AgentUsed()
             with check_values():
                 for name, state, size in index.iterate(_KNOWN, (agent,)):
-                    used.add(parse_json(state), sizes.pop(name, 0) + (size if name in plain else 0), group)
+                    size = sizes.pop(name, 0) + (size if name in plain else 0)
                     plain.discard(name)
+                    if (is_whole or (agent, name) in chosen) and (use := narrow(parse_json(state))) is not None:
+                        used.add(use, size, group)
             for name in plain | sizes.keys():
-                if layout.exists(agent, name):
+                if (is_whole or (agent, name) in chosen) and layout.exists(agent, name):
                     try:
-                        use, size = _read_usage(layout, agent, name)
-                        used.add(use, sizes.get(name, 0) + (size if name in plain else 0), group)
+                        whole, size = _read_usage(layout, agent, name)
+                        if (use := narrow(whole)) is not None:
+                            used.add(use, sizes.get(name, 0) + (size if name in plain else 0), group)
                     except (OSError, NewerFormat) as problem:
                         path, why, what_to_do = explain_unreadable(layout.transcript(agent, name), problem)
                         failed.append(f"{path}: {why}. {what_to_do}")

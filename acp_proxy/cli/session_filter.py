@@ -1,0 +1,67 @@
+"""Which sessions a command is about: its options, and the one function that reads the sessions they leave."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from msgspec import Struct
+
+from acp_proxy.cli import values
+from acp_proxy.cli.common import directory
+from acp_proxy.store.sessions import ListedSession, Sessions
+from acp_proxy.views.session_lines import has_words
+
+CwdOption = Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in exactly this directory.")]
+HereOption = Annotated[bool, typer.Option("--here", help="Only sessions in the current directory or below.")]
+SinceOption = Annotated[
+    str,
+    typer.Option(
+        "--since", metavar="WHEN", help="Only sessions active since then: 30m, 12h, 7d, 2w, yesterday, 2026-11-01."
+    ),
+]
+UntilOption = Annotated[
+    str, typer.Option("--until", metavar="WHEN", help="Only sessions last active by then; a day counts whole.")
+]
+TurnsSinceOption = Annotated[
+    str, typer.Option("--since", metavar="WHEN", help="Only turns since then: 30m, 12h, 7d, 2w, yesterday, 2026-11-01.")
+]
+TurnsUntilOption = Annotated[
+    str, typer.Option("--until", metavar="WHEN", help="Only turns that began by then; a day counts whole.")
+]
+
+
+class SessionFilter(Struct, frozen=True):
+    """The sessions of ``agent``, as the user writes it; of the directory ``cwd``, and with ``below`` of those below it;
+    last active from ``since`` to before ``until``, in transcript format; whose title or directory has ``words``.
+
+    What is empty or None leaves out nothing.
+    """
+
+    agent: str = ""
+    cwd: str | None = None
+    below: bool = False
+    since: str = ""
+    until: str = ""
+    words: tuple[str, ...] = ()
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it may leave out a session."""
+        return self != ALL
+
+    def list_newest(self, store: Sessions, archived: bool | None = None) -> Iterator[ListedSession]:
+        """The sessions that it leaves, newest first. Raises Unreadable, also while iterating."""
+        rows = store.list_newest(self.agent, self.cwd, self.since, self.until, below=self.below, archived=archived)
+        return (row for row in rows if has_words(row, self.words)) if self.words else rows
+
+
+ALL = SessionFilter()
+
+
+def make_filter(
+    agent: str = "", cwd: str = "", here: bool = False, since: str = "", until: str = "", words: tuple[str, ...] = ()
+) -> SessionFilter:
+    """The filter that these options mean. Raises UsageError, AcpProxyError."""
+    earliest, latest = values.between(since, until)
+    folded = tuple(word for each in words for word in each.casefold().split())
+    return SessionFilter(agent, directory(cwd, here=here), here, earliest, latest, folded)

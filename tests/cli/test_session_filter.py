@@ -1,0 +1,115 @@
+"""The options that say which sessions a command is about mean the same in each; words, order and use in lists."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.cli.session_filter import make_filter
+from acp_proxy.protocol import acp, timestamps
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.tools.browse.store_worker import Library
+from tests.cli.commands import printed, run, told
+from tests.cli.terminal import on_terminal
+from tests.stored import EPOCH, Both, chunk, message, store_session
+
+DAY = 24 * 60 * 60
+SEVERAL = [
+    ((), ["new", "mid", "old"]),
+    (("--agent", "one"), ["mid", "old"]),
+    (("--since", "2023-11-15T00:00:00Z"), ["new", "mid"]),
+    (("--until", "2023-11-16T00:00:00Z"), ["mid", "old"]),
+    (("--since", "2023-11-15T00:00:00Z", "--until", "2023-11-16T00:00:00Z"), ["mid"]),
+    (("--cwd", "/project"), ["mid", "old"]),
+    (("--agent", "one", "--cwd", "/project", "--since", "2023-11-15T00:00:00Z"), ["mid"]),
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
+    here = tmp_path / "here"
+    (here / "below").mkdir(parents=True)
+    monkeypatch.chdir(here)
+    store = Both(tmp_path / "store")
+    store_session(store, "old", ("Mend the login", [chunk("words")]), agent="one", cwd="/project", at=EPOCH)
+    store_session(store, "mid", ("Mend the index", [chunk("words")]), agent="one", cwd="/project", at=EPOCH + DAY)
+    store_session(
+        store, "new", ("Deploy the login", [chunk("words")]), agent="two", cwd=str(here / "below"), at=EPOCH + 2 * DAY
+    )
+    return store
+
+
+@pytest.mark.parametrize(("options", "left"), SEVERAL)
+def test_the_same_options_leave_the_same_sessions_everywhere(
+    store: Both, tmp_path: Path, options: tuple[str, ...], left: list[str]
+) -> None:
+    assert [row["sessionId"] for row in told(store, "list", *options)] == left
+    assert [row["sessionId"] for row in told(store, "search", "the", *options)] == left
+    out = tmp_path / "out"
+    printed(store, "export", "--all", *options, "--format", "jsonl", "--output", f"{out}/")
+    assert {json.loads(path.read_bytes().splitlines()[0])["sessionId"] for path in out.iterdir()} == set(left)
+    assert told(store, "stats", *options)["total"]["sessions"] == len(left)
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    agent, cwd, since, until = (given.get(name, "") for name in ("--agent", "--cwd", "--since", "--until"))
+    wanted = make_filter(agent, cwd, since=since, until=until)
+    assert [row.session for row in Library(store.root, wanted).rows(archived=False)] == left
+
+
+def test_here_means_this_directory_and_those_below_in_each_command(store: Both, tmp_path: Path) -> None:
+    for command in (("list",), ("search", "the")):
+        assert [row["sessionId"] for row in told(store, *command, "--here")] == ["new"]
+    assert told(store, "stats", "--here")["total"]["sessions"] == 1
+    printed(store, "export", "--here", "--output", f"{tmp_path / 'out'}/")
+    assert len(list((tmp_path / "out").iterdir())) == 1
+    assert [row.session for row in Library(store.root, make_filter(here=True)).rows(archived=False)] == ["new"]
+
+
+def test_a_list_has_the_sessions_whose_title_or_directory_has_all_words(store: Both) -> None:
+    assert [row["sessionId"] for row in told(store, "list", "LOGIN")] == ["new", "old"]
+    assert [row["sessionId"] for row in told(store, "list", "login", "project")] == ["old"]
+    result = run(store, "list", "nothing", "such")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "To look in what was said: acp-proxy search nothing such" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("order", "found"),
+    [
+        ("newest", ["new", "mid", "old"]),
+        ("oldest", ["old", "mid", "new"]),
+        ("title", ["new", "mid", "old"]),
+        ("agent", ["mid", "old", "new"]),
+        ("turns", ["new", "mid", "old"]),
+    ],
+)
+def test_a_list_is_sorted_and_then_limited(store: Both, order: str, found: list[str]) -> None:
+    assert [row["sessionId"] for row in told(store, "list", "--sort", order)] == found
+    assert [row["sessionId"] for row in told(store, "list", "--sort", order, "--limit", "1")] == found[:1]
+
+
+def test_a_long_list_has_tokens_and_cost(store: Both) -> None:
+    update = {"sessionUpdate": "usage_update", "used": 10, "size": 100, "cost": {"amount": 1.5, "currency": "USD"}}
+    path = store_session(store, "used", ("Count it", [update]), at=EPOCH + 3 * DAY)
+    result = {"stopReason": "end_turn", "usage": {"totalTokens": 12345}}
+    with path.open("ab") as file:
+        file.write(message(timestamps.stamp(EPOCH + 3 * DAY), Peer.AGENT, {"id": 9, "result": result}, acp.PROMPT))
+    first, second, *_ = told(store, "list", "--long")
+    assert (first["tokens"], first["cost"]) == (12345, {"USD": 1.5})
+    assert (second["tokens"], second["cost"]) == (None, {})
+    line = printed(store, "list", "--long").splitlines()[0].split("\t")
+    assert line[-2:] == ["12345", "1.50 USD"]
+    shown = on_terminal("list", "--long", "--store", str(store.root), columns=120)
+    assert "TOKENS" in shown
+    assert "12,345" in shown
+    assert "1.50 USD" in shown
+
+
+def test_one_turn_is_exported(store: Both, tmp_path: Path) -> None:
+    store_session(store, "long", *((f"Prompt {number}", []) for number in (1, 2, 3)), at=EPOCH + 3 * DAY)
+    for turn, left in (("2", "2"), ("-1", "3"), ("2-", "23"), ("1-2", "12")):
+        text = printed(store, "export", "long", "--turn", turn)
+        assert "".join(number for number in "123" if f"Prompt {number}\n" in text.partition("##")[2]) == left
+    assert "has 3" in run(store, "export", "long", "--turn", "4").stderr
+    assert run(store, "export", "long", "--turn", "1", "--output", str(tmp_path / "x.jsonl")).exit_code == 2
+    assert run(store, "export", "--all", "--turn", "1", "--output", f"{tmp_path}/").exit_code == 2
+    assert run(store, "export", "long", "--since", "1d").exit_code == 2
