@@ -40,7 +40,8 @@ def settings_command() -> tuple[list[str], str | None]:
     from shutil import which
 
     if zipapp:  # its first line may find another Python, or none, in the editor's PATH
-        return [sys.executable, zipapp], _advise_on_name(zipapp)
+        # It needs nothing of a virtual environment, which may be removed sooner than the Python that it was made from.
+        return [getattr(sys, "_base_executable", "") or sys.executable, zipapp], _advise_on_name(zipapp)
     if executable:
         return [executable], _advise_on_name(executable)
     invoked = sys.argv[0]

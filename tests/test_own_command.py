@@ -72,10 +72,11 @@ def test_a_temporary_directory_gets_a_note(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("name", ["acp-proxy.pyz", "acp-proxy-linux-x86_64.pyz", "acp-proxy-macos-arm64 (1).pyz"])
 def test_a_zipapp_is_started_by_the_python_that_runs_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An editor's PATH may begin with another one, or have none."""
+    """An editor's PATH may begin with another one, or have none. A virtual environment may be removed."""
     monkeypatch.setattr(own_command, "zipapp", f"/home/user/Downloads/{name}")
+    monkeypatch.setattr(sys, "_base_executable", "/usr/bin/python3")
     words, advice = settings_command()
-    assert (words, advice) == ([sys.executable, f"/home/user/Downloads/{name}"], None)
+    assert (words, advice) == (["/usr/bin/python3", f"/home/user/Downloads/{name}"], None)
     assert behind_run([*words, "run", "agent"]) == ["agent"]
 
 
