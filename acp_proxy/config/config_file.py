@@ -26,7 +26,11 @@ _NOTHING = "Until it is correct, nothing is recorded."
 
 
 def place(environment: "Mapping[str, str]" = os.environ, platform: str = sys.platform) -> str:
-    """The path of the file, as platformdirs would find it: that is too slow to import before the agent starts."""
+    """The path of the file.
+
+    By hand, since importing platformdirs takes twice the time of all else that is imported before the agent starts (20
+    ms of CPU against 10). A test compares the two.
+    """
     if given := environment.get(VARIABLE):
         return os.path.expanduser(given)
     home = os.path.expanduser("~")

@@ -1,7 +1,8 @@
 """Edits the agents in an editor's settings, which are JSON with comments. Pure.
 
-No library for Python edits such a file in place, so this finds where a value stands and changes only those characters:
-comments, order, indentation, trailing commas and line ends stay as the user has them.
+This finds where a value stands and changes only those characters: comments, order, indentation, trailing commas and
+line ends stay as the user has them. By hand, since no library will do: json-with-comments drops comments, json5kit
+(from 2023) fails at ``/* */``, jsoncgx is under the GPL, and jsonc-edit starts Node.js and downloads its parser.
 """
 
 import json
