@@ -274,7 +274,7 @@ def without_secrets(title: str | None) -> str | None:
         return title
     from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
 
-    return mask_title(title, Masking(patterns).lines)
+    return mask_title(title, Masking(patterns).mask_lines)
 
 
 def _candidates(store: Sessions, found: list[ListedSession]) -> list[str]:

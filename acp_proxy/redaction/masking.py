@@ -62,7 +62,7 @@ class MaskedSpan:
     counts: int = 1
 
 
-class Text:
+class DecodedText:
     """The decoded text of a JSON string, and the position of each part in the raw bytes."""
 
     def __init__(self, raw: bytes) -> None:
@@ -78,12 +78,12 @@ class Text:
         for found in _PIECE.finditer(raw):
             self._texts.append(length)
             self._raws.append(found.start())
-            piece = _unescaped(found)
+            piece = _unescape(found)
             self._pieces.append(piece)
             length += len(piece)
         self.text = "".join(self._pieces)
 
-    def place(self, at: int) -> int:
+    def find_raw_position(self, at: int) -> int:
         """The raw position of a character of the text."""
         if at >= len(self.text):
             return len(self.raw)
@@ -100,7 +100,7 @@ class Masking:
 
     def __init__(self, patterns: Sequence[str] = ()) -> None:
         """``patterns``: the user's own, already validated."""
-        self._all = [*RULES, *secret_rules.own(list(patterns))]
+        self._all = [*RULES, *secret_rules.compile_patterns(list(patterns))]
         # Flat tables, since this is asked of every line: one `in` for each literal, and no generator for each rule.
         self._in_words, self._in_text, self._in_any_case = (
             [(literal.encode(), rule.name) for rule in RULES if kind(rule) for literal in rule.literals]
@@ -111,28 +111,28 @@ class Masking:
             )
         )
 
-    def lines(self, data: bytes) -> bytes:
+    def mask_lines(self, data: bytes) -> bytes:
         """Mask complete lines of a transcript. The number of lines and the bytes of each stay the same."""
-        candidates = self._candidates(data, self._all)
+        candidates = self._choose_rules(data, self._all)
         if not candidates:
             return data
-        return b"\n".join(changed(line, self._changes(line, candidates)) for line in data.split(b"\n"))
+        return b"\n".join(apply_changes(line, self._find_changes(line, candidates)) for line in data.split(b"\n"))
 
-    def changes(self, line: bytes) -> list[MaskedSpan]:
+    def find_changes(self, line: bytes) -> list[MaskedSpan]:
         """The changes that mask one line, with or without its newline."""
-        return self._changes(line, self._all)
+        return self._find_changes(line, self._all)
 
-    def _changes(self, line: bytes, among: list[SecretRule]) -> list[MaskedSpan]:
-        candidates = self._candidates(line, among)
+    def _find_changes(self, line: bytes, among: list[SecretRule]) -> list[MaskedSpan]:
+        candidates = self._choose_rules(line, among)
         if not candidates or _is_header(line):
             return []
-        return written_over(line, _in_line(line.removesuffix(b"\n"), candidates))
+        return mask_spans(line, _find_in_line(line.removesuffix(b"\n"), candidates))
 
     def find(self, text: str) -> list[Span]:
         """The secrets in a text, in order and without overlap."""
-        return found_in(text, self._all)
+        return find_in(text, self._all)
 
-    def _candidates(self, data: bytes, among: list[SecretRule]) -> list[SecretRule]:
+    def _choose_rules(self, data: bytes, among: list[SecretRule]) -> list[SecretRule]:
         """The rules that may match. Escaped characters count as the characters they stand for."""
         if _KEPT_LINE in data:
             return among
@@ -144,10 +144,10 @@ class Masking:
         names = {name for literal, name in self._in_words if literal in words}
         names.update([name for literal, name in self._in_text if literal in data])
         names.update([name for literal, name in self._in_any_case if literal in lower])
-        return [rule for rule in among if rule.own or rule.name in names]
+        return [rule for rule in among if rule.is_own or rule.name in names]
 
 
-def found_in(text: str, candidates: Iterable[SecretRule], key: str = "") -> list[Span]:
+def find_in(text: str, candidates: Iterable[SecretRule], key: str = "") -> list[Span]:
     """The matches of these rules in a text with this key. Overlapping matches become one, with the first one's rule.
 
     A key alone may identify a secret; the user's patterns see only the text.
@@ -157,7 +157,7 @@ def found_in(text: str, candidates: Iterable[SecretRule], key: str = "") -> list
     shift = len(named) - len(text)
     spans = []
     for rule in candidates:
-        if rule.own:
+        if rule.is_own:
             spans += [Span(*found.span(), rule) for found in rule.pattern.finditer(text) if found[0]]
         elif any(literal in (lower if rule.any_case else named) for literal in rule.literals):
             for found in rule.pattern.finditer(named):
@@ -167,15 +167,15 @@ def found_in(text: str, candidates: Iterable[SecretRule], key: str = "") -> list
                     continue
                 if start >= shift:
                     spans.append(Span(start - shift, end - shift, rule))
-    return merged(spans)
+    return merge_spans(spans)
 
 
-def mask(size: int, mark: str) -> bytes:
+def make_mask(size: int, mark: str) -> bytes:
     """The mask of ``size`` bytes."""
     return (mark.encode() if size >= len(mark) else b"").ljust(size, b"*")
 
 
-def changed(line: bytes, changes: Iterable[MaskedSpan]) -> bytes:
+def apply_changes(line: bytes, changes: Iterable[MaskedSpan]) -> bytes:
     """The line with the changes applied."""
     out = bytearray(line)
     for change in changes:
@@ -191,44 +191,45 @@ def _is_header(line: bytes) -> bool:
         return True
 
 
-def _in_line(line: bytes, candidates: list[SecretRule]) -> list[Span]:
-    start = _intact_from(line)
-    torn = _in_string(line[:start], candidates) if start else []
-    return torn + [_shifted(span, start) for span in _in_json(line[start:], candidates)]
+def _find_in_line(line: bytes, candidates: list[SecretRule]) -> list[Span]:
+    start = _find_intact_json(line)
+    torn = _find_in_string(line[:start], candidates) if start else []
+    return torn + [_shift(span, start) for span in _find_in_json(line[start:], candidates)]
 
 
-def _in_json(line: bytes, candidates: list[SecretRule]) -> list[Span]:
+def _find_in_json(line: bytes, candidates: list[SecretRule]) -> list[Span]:
     spans: list[Span] = []
-    for at, raw, key in _strings(line):
+    for at, raw, key in _find_strings(line):
         if key == _LINE:
-            spans += [_shifted(span, at) for span in _in_kept_line(raw, candidates)]
+            spans += [_shift(span, at) for span in _find_in_kept_line(raw, candidates)]
         else:
-            spans += [_shifted(span, at) for span in _in_string(raw, candidates, key)]
+            spans += [_shift(span, at) for span in _find_in_string(raw, candidates, key)]
     return spans
 
 
-def _in_string(raw: bytes, candidates: Iterable[SecretRule], key: str = "") -> list[Span]:
-    text = Text(raw)
+def _find_in_string(raw: bytes, candidates: Iterable[SecretRule], key: str = "") -> list[Span]:
+    text = DecodedText(raw)
     return [
-        Span(text.place(span.start), text.place(span.end), span.rule) for span in found_in(text.text, candidates, key)
+        Span(text.find_raw_position(span.start), text.find_raw_position(span.end), span.rule)
+        for span in find_in(text.text, candidates, key)
     ]
 
 
-def _in_kept_line(raw: bytes, candidates: list[SecretRule]) -> list[Span]:
+def _find_in_kept_line(raw: bytes, candidates: list[SecretRule]) -> list[Span]:
     """A message that is kept as a string contains strings with their own escapes."""
-    text = Text(raw)
+    text = DecodedText(raw)
     try:
         inner = json_splice.encode(text.text)
     except UnicodeEncodeError:
-        return _in_string(raw, candidates)
+        return _find_in_string(raw, candidates)
     places = [
         (len(json_splice.decode(inner[: span.start])), len(json_splice.decode(inner[: span.end])), span.rule)
-        for span in _in_line(inner, candidates)
+        for span in _find_in_line(inner, candidates)
     ]
-    return [Span(text.place(start), text.place(end), rule) for start, end, rule in places]
+    return [Span(text.find_raw_position(start), text.find_raw_position(end), rule) for start, end, rule in places]
 
 
-def _strings(line: bytes) -> Iterator[tuple[int, bytes, str]]:
+def _find_strings(line: bytes) -> Iterator[tuple[int, bytes, str]]:
     """The strings that may be masked: the position of their text, and their key."""
     key, free = "", False
     outer: list[tuple[str, bool]] = []
@@ -240,12 +241,12 @@ def _strings(line: bytes) -> Iterator[tuple[int, bytes, str]]:
             case b"}" | b"]":
                 key, free = outer.pop() if outer else ("", False)
             case _ if token[2] is not None:
-                key = Text(token[1]).text
+                key = DecodedText(token[1]).text
             case _ if free or key not in PROTECTED:
                 yield token.start(1), token[1], key if key != _LINE or len(outer) == 1 else ""
 
 
-def _intact_from(line: bytes) -> int:
+def _find_intact_json(line: bytes) -> int:
     """Where the JSON after torn bytes begins; the line's end if there is none."""
     start = 0
     for _ in range(_TRIES):
@@ -260,17 +261,17 @@ def _intact_from(line: bytes) -> int:
     return len(line)
 
 
-def written_over(line: bytes, spans: Iterable[Span]) -> list[MaskedSpan]:
+def mask_spans(line: bytes, spans: Iterable[Span]) -> list[MaskedSpan]:
     """The changes for these matches, except changes already made."""
     out = []
     for span in spans:
-        new = mask(span.end - span.start, span.rule.mark)
+        new = make_mask(span.end - span.start, span.rule.mark)
         if line[span.start : span.end] != new:
             out.append(MaskedSpan(span.start, new, span.rule.name))
     return out
 
 
-def merged(spans: list[Span]) -> list[Span]:
+def merge_spans(spans: list[Span]) -> list[Span]:
     """The spans in order, overlapping ones joined."""
     spans.sort(key=lambda span: (span.start, -span.end))
     out: list[Span] = []
@@ -282,11 +283,11 @@ def merged(spans: list[Span]) -> list[Span]:
     return out
 
 
-def _shifted(span: Span, by: int) -> Span:
+def _shift(span: Span, by: int) -> Span:
     return Span(span.start + by, span.end + by, span.rule)
 
 
-def _unescaped(found: re.Match[bytes]) -> str:
+def _unescape(found: re.Match[bytes]) -> str:
     high, low, single, short = found.groups()
     if high is not None:
         return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + (int(low, 16) - 0xDC00))

@@ -29,7 +29,7 @@ class SecretRule:
     ``any_case``: the literals are in lower case, the text may be in any.
     ``before``: what must end where the match begins, in at most ``BEFORE`` characters. Names are frequent and values
     with the form of a secret are rare, so the value is searched for and then its name.
-    ``own``: a pattern of the user, tried on every text.
+    ``is_own``: a pattern of the user, tried on every text.
     """
 
     name: str
@@ -40,13 +40,14 @@ class SecretRule:
     runs: bool = False
     any_case: bool = False
     before: re.Pattern[str] | None = None
-    own: bool = False
+    is_own: bool = False
 
 
-def own(patterns: list[str]) -> list[SecretRule]:
+def compile_patterns(patterns: list[str]) -> list[SecretRule]:
     """Rules for the user's patterns, which must be valid; the whole match is masked."""
     return [
-        SecretRule(f"own pattern {number}", (), re.compile(text), own=True) for number, text in enumerate(patterns, 1)
+        SecretRule(f"own pattern {number}", (), re.compile(text), is_own=True)
+        for number, text in enumerate(patterns, 1)
     ]
 
 

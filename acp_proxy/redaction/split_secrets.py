@@ -18,7 +18,7 @@ from itertools import accumulate
 
 from acp_proxy.protocol import acp, json_splice, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.redaction.masking import MaskedSpan, Masking, Span, Text, changed, mask, merged
+from acp_proxy.redaction.masking import DecodedText, MaskedSpan, Masking, Span, apply_changes, make_mask, merge_spans
 from acp_proxy.redaction.secret_rules import CUT_OFF, LONGEST, MARK, SecretRule
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
@@ -40,11 +40,11 @@ _Message = tuple[str | None, str, str | None]
 class _Piece:
     """The text of one chunk, and the position of its raw bytes in the file."""
 
-    text: Text
+    text: DecodedText
     at: int
 
 
-class _Joined:
+class _ChunkedMessage:
     """The last chunks of one message."""
 
     def __init__(self, masking: Masking) -> None:
@@ -53,7 +53,7 @@ class _Joined:
         self._length = 0
 
     def add(self, raw: bytes, at: int) -> Iterator[MaskedSpan]:
-        self._pieces.append(_Piece(Text(raw), at))
+        self._pieces.append(_Piece(DecodedText(raw), at))
         self._length += len(self._pieces[-1].text.text)
         if self._length >= WINDOW:
             yield from self.search()
@@ -65,17 +65,17 @@ class _Joined:
         starts = [0, *accumulate(len(piece.text.text) for piece in self._pieces)]
         joined = "".join(piece.text.text for piece in self._pieces)
         changes: dict[int, list[MaskedSpan]] = {}
-        for span in self._found(joined, frozenset(starts[1:-1])):
-            for number, change in self._changes(span, starts):
+        for span in self._find_secrets(joined, frozenset(starts[1:-1])):
+            for number, change in self._find_changes(span, starts):
                 changes.setdefault(number, []).append(change)
         for number, made in changes.items():
             piece = self._pieces[number]
             self._length -= len(piece.text.text)
-            piece.text = Text(changed(piece.text.raw, made))
+            piece.text = DecodedText(apply_changes(piece.text.raw, made))
             self._length += len(piece.text.text)
             yield from (replace(change, at=piece.at + change.at) for change in made)
 
-    def _found(self, joined: str, joints: frozenset[int]) -> list[Span]:
+    def _find_secrets(self, joined: str, joints: frozenset[int]) -> list[Span]:
         """The matches of the rules, and the text that continues them or a mask across chunks."""
         spans = self._masking.find(joined)
         spans += [Span(found.end(), found.end(), _REST) for found in _MASKED.finditer(joined)]
@@ -85,29 +85,29 @@ class _Joined:
             end = rest.end() if rest is not None else span.end
             if span.start < end:
                 out.append(Span(span.start, end, span.rule))
-        return merged(out)
+        return merge_spans(out)
 
-    def _changes(self, span: Span, starts: list[int]) -> Iterator[tuple[int, MaskedSpan]]:
+    def _find_changes(self, span: Span, starts: list[int]) -> Iterator[tuple[int, MaskedSpan]]:
         """The pieces of a match; the mark is in the first one."""
         mark, counts, first = span.rule.mark, 1, bisect_right(starts, span.start) - 1
         for number in range(first, len(self._pieces)):
             if starts[number] >= span.end:
                 break
             text = self._pieces[number].text
-            start = text.place(max(span.start - starts[number], 0))
-            end = text.place(span.end - starts[number])
-            new, mark = mask(end - start, mark), ""
+            start = text.find_raw_position(max(span.start - starts[number], 0))
+            end = text.find_raw_position(span.end - starts[number])
+            new, mark = make_mask(end - start, mark), ""
             if text.raw[start:end] != new:
                 yield number, MaskedSpan(start, new, span.rule.name, counts)
                 counts = 0
 
 
-class Spread:
+class SplitSecretFinder:
     """Reads the lines of a file in order, each already masked by itself."""
 
     def __init__(self, masking: Masking) -> None:
         self._masking = masking
-        self._messages: OrderedDict[_Message, _Joined] = OrderedDict()
+        self._messages: OrderedDict[_Message, _ChunkedMessage] = OrderedDict()
 
     def add(self, line: bytes, at: int) -> Iterator[MaskedSpan]:
         """Read the next line, at this offset; yields changes with their offsets in the file."""
@@ -116,7 +116,7 @@ class Spread:
 
     def end(self) -> Iterator[MaskedSpan]:
         """End every message; yields the last changes."""
-        yield from self._ended(list(self._messages))
+        yield from self._end_messages(list(self._messages))
 
     def _add(self, line: bytes, at: int, entry: Entry) -> Iterator[MaskedSpan]:
         if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
@@ -127,20 +127,20 @@ class Spread:
         if kind not in update_kinds.CHUNKS and kind != update_kinds.TOOL_CALL:
             return
         message = acp.session_id(params), kind, acp.text(update, "messageId")
-        yield from self._ended([known for known in self._messages if known[2] is None and known != message])
-        if kind in update_kinds.CHUNKS and (found := _text_of_chunk(line)) is not None:
+        yield from self._end_messages([known for known in self._messages if known[2] is None and known != message])
+        if kind in update_kinds.CHUNKS and (found := _find_text(line)) is not None:
             if message not in self._messages:
-                self._messages[message] = _Joined(self._masking)
+                self._messages[message] = _ChunkedMessage(self._masking)
             self._messages.move_to_end(message)
             yield from self._messages[message].add(found[0], at + found[1])
-            yield from self._ended(list(self._messages)[:-_SIDE_BY_SIDE])
+            yield from self._end_messages(list(self._messages)[:-_SIDE_BY_SIDE])
 
-    def _ended(self, messages: list[_Message]) -> Iterator[MaskedSpan]:
+    def _end_messages(self, messages: list[_Message]) -> Iterator[MaskedSpan]:
         for message in messages:
             yield from self._messages.pop(message).search()
 
 
-def _text_of_chunk(line: bytes) -> tuple[bytes, int] | None:
+def _find_text(line: bytes) -> tuple[bytes, int] | None:
     """The raw text of a chunk's string, and its position in the line."""
     text = json_splice.decode(line)
     try:

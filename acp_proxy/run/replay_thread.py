@@ -280,7 +280,7 @@ def compare(
     if mask is None and text.is_masked:
         from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
 
-        mask = Masking().lines
+        mask = Masking().mask_lines
     comparison = Comparison(text, mask if text.is_masked else None)
     lines = list(replay)
     updates = v2_updates.all_as_v1([acp.update_of(raw) for raw, _ in lines])

@@ -214,4 +214,4 @@ def _read_mask(given: dict[str, str]) -> Callable[[bytes], bytes] | None:
         return None
     from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
 
-    return Masking(patterns).lines
+    return Masking(patterns).mask_lines

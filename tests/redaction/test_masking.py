@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol import acp, json_splice
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.redaction.masking import PROTECTED, Masking, Text, changed
+from acp_proxy.redaction.masking import PROTECTED, DecodedText, Masking, apply_changes
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
 from tests.strategies import spelled, values
@@ -30,7 +30,7 @@ def entry(message: bytes) -> bytes:
 
 def masked(value: Any) -> Any:
     """The masked message, as a value."""
-    line = MASKING.lines(entry(json.dumps(value).encode()))
+    line = MASKING.mask_lines(entry(json.dumps(value).encode()))
     return json.loads(line)["message"]
 
 
@@ -64,11 +64,11 @@ def test_every_secret_is_masked_in_every_spelling_and_nothing_else_is(rule: str,
     start = entry(b"%b")[: -len(b"%b}\n")] + b'{"k":[{"text":"' + before.encode()
     end = after.encode() + b' \xc3\xa9","n":1.0}]}}\n'
     line = start + inside.encode() + end
-    done = MASKING.lines(line)
+    done = MASKING.mask_lines(line)
     assert len(done) == len(line)
     assert (done[: len(start)], done[-len(end) :]) == (start, end)
     assert done[len(start) : -len(end)].strip(b"*") in (b"[redacted]", b"[redacted private key]", b"")
-    assert MASKING.lines(done) == done
+    assert MASKING.mask_lines(done) == done
 
 
 @given(st.data())
@@ -78,7 +78,7 @@ def test_a_secret_anywhere_in_any_value_is_masked_and_the_rest_stays(data: st.Da
     line = entry(
         found.replace("\ue000", f" {TOKEN} ").replace("\\ue000", f" {TOKEN} ").encode("utf-8", "surrogatepass")
     )
-    done = MASKING.lines(line)
+    done = MASKING.mask_lines(line)
     assert len(done) == len(line)
     assert TOKEN.encode() not in done
     told = done[len(entry(b"")) - 2 : -2].decode("utf-8", "surrogatepass")
@@ -105,14 +105,14 @@ def places_for(place: str) -> st.SearchStrategy[Any]:
 @given(st.binary() | spelled().map(lambda text: text.encode("utf-8", "surrogatepass")), st.booleans())
 def test_without_a_secret_nothing_is_raised_and_nothing_changes(data: bytes, has_patterns: bool) -> None:
     masking = Masking(["no such text"] if has_patterns else [])
-    assert masking.lines(data) == data
-    assert masking.lines(entry(data)) == entry(data)
+    assert masking.mask_lines(data) == data
+    assert masking.mask_lines(entry(data)) == entry(data)
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60))
 def test_a_secret_between_any_bytes_is_masked(before: bytes, after: bytes) -> None:
     line = before.replace(b"\n", b"") + b" " + TOKEN.encode() + b" " + after.replace(b"\n", b"") + b"\n"
-    done = MASKING.lines(line)
+    done = MASKING.mask_lines(line)
     assert (len(done), done.count(b"\n")) == (len(line), 1)
     assert TOKEN.encode() not in done or is_key(line)
 
@@ -145,7 +145,7 @@ def test_keys_are_kept_and_help_to_find_secret_values() -> None:
 
 def test_the_header_is_kept() -> None:
     header = file_format.encode_header(Header("s", f"/home/{TOKEN}", file_format.RECORDED, AT))
-    assert MASKING.lines(header) == header
+    assert MASKING.mask_lines(header) == header
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_the_header_is_kept() -> None:
 )
 def test_a_line_recorded_as_a_string_is_masked_within_the_string(broken: bytes) -> None:
     line = file_format.encode_message(AT, RUN, Peer.CLIENT, broken.replace(b"%b", TOKEN.encode()), plain=False)
-    kept = file_format.decode_entry(MASKING.lines(line))
+    kept = file_format.decode_entry(MASKING.mask_lines(line))
     assert kept is not None
     assert kept.raw == broken.replace(b"%b", MASK.encode())
 
@@ -161,7 +161,7 @@ def test_a_line_recorded_as_a_string_is_masked_within_the_string(broken: bytes) 
 def test_escapes_in_a_line_recorded_as_a_string_are_decoded() -> None:
     raw = b'{"text":"\\ud800 ' + escaped(TOKEN, "every", random.Random(0)).encode() + b'"}'
     line = file_format.encode_message(AT, RUN, Peer.CLIENT, raw, plain=False)
-    done = MASKING.lines(line)
+    done = MASKING.mask_lines(line)
     assert len(done) == len(line)
     kept = file_format.decode_entry(done)
     assert kept is not None
@@ -171,7 +171,7 @@ def test_escapes_in_a_line_recorded_as_a_string_are_decoded() -> None:
 def test_a_truncated_line_and_what_is_attached_to_it_are_masked() -> None:
     whole = entry(json.dumps({"sessionId": TOKEN, "text": f"a\n{TOKEN}"}).encode())
     torn = b'{"at":"2026","message":{"text":"b\\n' + TOKEN.encode()
-    done = MASKING.lines(torn + b"\n" + torn + whole)
+    done = MASKING.mask_lines(torn + b"\n" + torn + whole)
     assert done == torn.replace(TOKEN.encode(), MASK.encode()) + b"\n" + torn.replace(
         TOKEN.encode(), MASK.encode()
     ) + whole.replace(b"\\n" + TOKEN.encode(), b"\\n" + MASK.encode())
@@ -180,16 +180,16 @@ def test_a_truncated_line_and_what_is_attached_to_it_are_masked() -> None:
 def test_several_secrets_are_masked_and_masking_again_changes_nothing() -> None:
     text = f"{TOKEN} and {TOKEN}, https://me:{'x' * 9}@host"
     lines = entry(json.dumps({"text": text}).encode()) * 2 + entry(b'{"text":"no"}')
-    done = MASKING.lines(lines)
+    done = MASKING.mask_lines(lines)
     assert done.count(MASK.encode()) == 4
     assert done.count(b"https://me:*********@host") == 2
-    assert MASKING.lines(done) == done
+    assert MASKING.mask_lines(done) == done
 
 
 def test_user_patterns_match_the_decoded_text() -> None:
     masking = Masking(["(?i)straße \\d+", "^secret$"])
     line = entry(b'{"a":"Stra\\u00dfe 12, STRA\xc3\x9fE 3","b":"\\u0073ecret","c":"no secret"}')
-    assert json.loads(masking.lines(line))["message"] == {
+    assert json.loads(masking.mask_lines(line))["message"] == {
         "a": "[redacted]****, *********",
         "b": "[redacted]*",
         "c": "no secret",
@@ -198,7 +198,7 @@ def test_user_patterns_match_the_decoded_text() -> None:
 
 def test_a_pattern_that_matches_everything_leaves_a_readable_transcript() -> None:
     lines = (ROOT / "fixtures" / "transcripts" / "v1" / "conversation.jsonl").read_bytes()
-    masked = Masking(["(?s).+"]).lines(lines)
+    masked = Masking(["(?s).+"]).mask_lines(lines)
     assert masked.count(b"[redacted]") > 5
     for line, done in zip(lines.splitlines()[1:], masked.splitlines()[1:], strict=True):
         before, after = file_format.decode_entry(line), file_format.decode_entry(done)
@@ -225,15 +225,15 @@ def read(value: object) -> list[object]:
 @given(spelled(st.text(st.characters())), st.data())
 def test_every_position_in_a_text_is_known_in_its_bytes(literal: str, data: st.DataObject) -> None:
     raw = json_splice.encode(literal.strip(" \t")[1:-1])
-    text = Text(raw)
+    text = DecodedText(raw)
     assert text.text == json.loads(b'"' + raw + b'"')
     start = data.draw(st.integers(0, len(text.text)))
     end = data.draw(st.integers(start, len(text.text)))
-    assert Text(raw[text.place(start) : text.place(end)]).text == text.text[start:end]
+    assert DecodedText(raw[text.find_raw_position(start) : text.find_raw_position(end)]).text == text.text[start:end]
 
 
 def test_changes_name_their_rule_and_make_the_masked_line() -> None:
     line = entry(json.dumps({"text": TOKEN}).encode())
-    changes = MASKING.changes(line)
+    changes = MASKING.find_changes(line)
     assert [change.rule for change in changes] == ["GitHub token"]
-    assert changed(line, changes) == MASKING.lines(line)
+    assert apply_changes(line, changes) == MASKING.mask_lines(line)

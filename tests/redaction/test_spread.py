@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.redaction.masking import Masking, changed
-from acp_proxy.redaction.split_secrets import OVERLAP, WINDOW, Spread
+from acp_proxy.redaction.masking import Masking, apply_changes
+from acp_proxy.redaction.split_secrets import OVERLAP, WINDOW, SplitSecretFinder
 from tests.store import talk
 from torture.planted import RULES, planted
 
@@ -30,14 +30,14 @@ def chunk(text: str, kind: str = update_kinds.AGENT_CHUNK, message: str | None =
 
 def redacted(lines: Iterable[bytes], masking: Masking = MASKING) -> list[bytes]:
     """The lines after each was masked, and then what is spread over several."""
-    data, at, joined = bytearray(), 0, Spread(masking)
+    data, at, joined = bytearray(), 0, SplitSecretFinder(masking)
     changes = []
     for line in lines:
-        data += masking.lines(line)
+        data += masking.mask_lines(line)
         changes += list(joined.add(bytes(data[at:]), at))
         at = len(data)
     changes += list(joined.end())
-    return changed(bytes(data), changes).splitlines(keepends=True)
+    return apply_changes(bytes(data), changes).splitlines(keepends=True)
 
 
 def text_of(line: bytes) -> str:
@@ -172,7 +172,7 @@ def test_long_messages_are_searched_in_overlapping_pieces(monkeypatch: pytest.Mo
 
 
 def test_the_text_held_of_a_message_is_limited() -> None:
-    joined = Spread(MASKING)
+    joined = SplitSecretFinder(MASKING)
     for number in range(3 * WINDOW // 1000):
         list(joined.add(chunk("x" * 1000), number * 2000))
         [message] = joined._messages.values()
@@ -180,7 +180,7 @@ def test_the_text_held_of_a_message_is_limited() -> None:
 
 
 def test_the_number_of_unfinished_messages_held_is_limited() -> None:
-    joined = Spread(MASKING)
+    joined = SplitSecretFinder(MASKING)
     for number in range(100):
         list(joined.add(chunk("x", message=str(number)), number))
     assert len(joined._messages) <= 16

@@ -84,7 +84,7 @@ def _tried(scale: Scale, fault: str, trials: list[Trial], *, live: bool, later: 
 def _recorded(store: Both, trials: list[Trial], masking: Masking | None) -> Path:
     """The transcript of all entries."""
     trouble: list[str] = []
-    recorder = Recorder(store, ["agent"], None, "never", trouble.append, masking.lines if masking else None)
+    recorder = Recorder(store, ["agent"], None, "never", trouble.append, masking.mask_lines if masking else None)
     recorder.start()
     recorder.add(IdentifyAgent("agent", None))
     recorder.add(BeginTranscript(SESSION, "/project", [], file_format.RECORDED))

@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from msgspec import structs
 
 from acp_proxy.protocol.framing import LineFramer
-from acp_proxy.redaction.masking import MaskedSpan, Masking, changed
-from acp_proxy.redaction.split_secrets import Spread
+from acp_proxy.redaction.masking import MaskedSpan, Masking, apply_changes
+from acp_proxy.redaction.split_secrets import SplitSecretFinder
 from acp_proxy.store import fork, open_session
 from acp_proxy.store.journal import Event, find_events
 from acp_proxy.store.sessions import ListedSession, Sessions
@@ -127,14 +127,14 @@ def mask_copy(
         redact_file(path, masking, dry=False)
         copy = Reading(path)
         try:
-            yield copy, _read_title(copy) if title is None else mask_title(title, masking.lines)
+            yield copy, _read_title(copy) if title is None else mask_title(title, masking.mask_lines)
         finally:
             copy.close()
 
 
 def mask_bytes(data: bytes, masking: Masking) -> bytes:
     """A whole transcript with secrets masked."""
-    return changed(data, _find_changes(lambda size, at: data[at : at + size], masking))
+    return apply_changes(data, _find_changes(lambda size, at: data[at : at + size], masking))
 
 
 def _read_title(reading: Reading) -> str | None:
@@ -150,13 +150,13 @@ def _read_title(reading: Reading) -> str | None:
 
 
 def _find_changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterator[MaskedSpan]:
-    spread, at = Spread(masking), 0
+    spread, at = SplitSecretFinder(masking), 0
     for line in _read_lines(read):
         if not at:
             file_format.decode_header(line)  # raises NewerFormat: it is unknown which values a later version needs
-        changes = _spare_events(line, masking.changes(line))
+        changes = _spare_events(line, masking.find_changes(line))
         yield from (replace(change, at=at + change.at) for change in changes)
-        yield from spread.add(changed(line, changes), at)
+        yield from spread.add(apply_changes(line, changes), at)
         at += len(line)
     yield from spread.end()
 
@@ -172,7 +172,7 @@ def _spare_events(line: bytes, changes: list[MaskedSpan]) -> list[MaskedSpan]:
 
     if not changes or not (before := events(line)):
         return changes
-    return [change for change in changes if events(changed(line, [change])) == before]
+    return [change for change in changes if events(apply_changes(line, [change])) == before]
 
 
 def _read_lines(read: Callable[[int, int], bytes]) -> Iterator[bytes]:
