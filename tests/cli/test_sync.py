@@ -17,7 +17,7 @@ from acp_proxy.store.store import Store
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.sync import push
 from acp_proxy.tools.sync.membership import Busy, JoinedStore
-from acp_proxy.tools.sync.object_store import key_in, logs_of
+from acp_proxy.tools.sync.object_store import open_logs, read_key
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from tests.stored import store_session
@@ -201,13 +201,13 @@ def test_with_a_new_key_nothing_is_lost_or_doubled_and_the_old_place_is_empty(
     joined(laptop, desktop, url)
     store_session(desktop.store, "u", ("There", []))
     desktop.sync("now")
-    old = key_in(str(laptop.key))
-    [machine, _] = logs_of(url, old).machines()
+    old = read_key(str(laptop.key))
+    [machine, _] = open_logs(url, old).list_machines()
     told = laptop.sync("rekey", "--empty", "--yes")
     assert told.exit_code == 0
     new = laptop.key.with_name("sync-2.key")
     assert f"acp-proxy sync join {url} --key-file {new}" in told.stdout
-    assert logs_of(url, old).get(machine, 1) is None
+    assert open_logs(url, old).get(machine, 1) is None
     desktop.key = desktop.key.with_name("sync-2.key")
     desktop.key.write_bytes(new.read_bytes())
     desktop.key.chmod(0o600)
@@ -232,7 +232,7 @@ def test_a_machine_can_join_before_there_is_a_session(desktop: User, url: str, t
 def test_a_process_with_the_old_key_does_nothing_after_a_rekey(laptop: User, url: str) -> None:
     assert laptop.begin("init", url, "--yes").exit_code == 0
     store = JoinedStore(laptop.store.root)
-    old = logs_of(url, key_in(store.settings().key_file))
+    old = open_logs(url, read_key(store.read_settings().key_file))
     assert laptop.sync("rekey", "--yes").exit_code == 0
     with pytest.raises(Busy):
         store.synchronize(old)

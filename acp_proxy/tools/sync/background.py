@@ -84,13 +84,13 @@ def _is_over(root: Path, begun: Callable[[], None]) -> bool:
     """Do a round. ``begun``: called when another process may begin to wait. False: another attempt may help."""
     from acp_proxy.tools.sync.interfaces import Unavailable
     from acp_proxy.tools.sync.membership import JoinedStore, NotJoined  # heavier than what waits
-    from acp_proxy.tools.sync.object_store import key_in, logs_of
+    from acp_proxy.tools.sync.object_store import open_logs, read_key
 
     joined = JoinedStore(root)
     try:
-        settings = joined.settings()
+        settings = joined.read_settings()
         if not settings.manual:
-            logs = logs_of(settings.url, key_in(settings.key_file))
+            logs = open_logs(settings.url, read_key(settings.key_file))
             joined.synchronize(logs, patience=None, begun=begun)
     except NotJoined:  # since it was started
         return True

@@ -7,11 +7,11 @@ from contextlib import suppress
 _IN_MEMORY = 8 * 1024 * 1024
 
 
-class Spool:
+class FetchCache:
     """Keeps data until it is closed. What finds no room is not kept: it can be fetched again."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, int], bytes] = {}
+        self._in_memory: dict[tuple[str, int], bytes] = {}
         self._size = 0
         self._file: io.FileIO | None = None
         self._places: dict[tuple[str, int], tuple[int, int]] = {}
@@ -20,7 +20,7 @@ class Spool:
         """Keep the data of a record."""
         if self._size + len(data) <= _IN_MEMORY:
             self._size += len(data)
-            self._kept[machine, number] = data
+            self._in_memory[machine, number] = data
             return
         with suppress(OSError):
             if self._file is None:
@@ -36,10 +36,10 @@ class Spool:
                 self._file.seek(place[0])
                 data = self._file.read(place[1])
                 return data if len(data) == place[1] else None
-        return self._kept.get((machine, number))
+        return self._in_memory.get((machine, number))
 
     def close(self) -> None:
         """Forget everything."""
         if self._file is not None:
             self._file.close()
-        self._file, self._places, self._kept, self._size = None, {}, {}, 0
+        self._file, self._places, self._in_memory, self._size = None, {}, {}, 0

@@ -21,7 +21,7 @@ from acp_proxy.store.sessions import ListedSession, Sessions, called, is_windows
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync.interfaces import Unavailable
 from acp_proxy.tools.sync.membership import JoinedStore, Membership, SyncStatus
-from acp_proxy.tools.sync.object_store import key_in, logs_of, need
+from acp_proxy.tools.sync.object_store import open_logs, read_key, require_packages
 from acp_proxy.views import formatting, sanitize
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def now(deletes: DeletesOption = False, store: StoreOption = "") -> None:
     """
     with explained():
         joined = JoinedStore(store_of(store, change=True).root)
-        settings = joined.settings()
-        synchronized(joined, logs_of(settings.url, key_in(settings.key_file)), deletes=deletes)
+        settings = joined.read_settings()
+        synchronized(joined, open_logs(settings.url, read_key(settings.key_file)), deletes=deletes)
 
 
 def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
@@ -83,8 +83,8 @@ def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
     """
     with explained():
         joined = JoinedStore(store_of(store).root)
-        settings = joined.settings()
-        standing = joined.standing()
+        settings = joined.read_settings()
+        standing = joined.read_status()
     if as_json:
         machines = [
             {"name": name, "records": read, "trouble": trouble or None} for name, read, trouble in standing.machines
@@ -138,7 +138,7 @@ def map_directory(
             raise UsageError(f"{theirs} is not an absolute path. Write it as the other machine shows it")
         joined = JoinedStore(store_of(store, change=True).root)
         place = os.path.abspath(os.path.expanduser(ours))
-        joined.place(theirs, place)
+        joined.map_directory(theirs, place)
     typer.echo("From now on, sessions of that directory are shown in this one.")
     if not os.path.isdir(place):
         typer.echo(sanitize.line(f"Note: there is no directory {place} on this machine yet."), err=True)
@@ -151,7 +151,7 @@ def leave(yes: YesOption = False, store: StoreOption = "") -> None:
     """
     with explained():
         joined = JoinedStore(store_of(store, change=True).root)
-        settings = joined.settings()
+        settings = joined.read_settings()
         if not yes:
             agreed(f"Stop sharing with {settings.url}?")
         joined.leave()
@@ -162,7 +162,7 @@ def synchronized(joined: JoinedStore, logs: "SealedLogs", *, deletes: bool = Fal
     """Do one round, and say what it did. Raises AcpProxyError, OSError."""
     counts = joined.synchronize(logs, deletes=deletes, forgets=forgets)
     typer.echo(f"{counted(counts.received, 'record')} received, {counts.sent} sent.")
-    for line in _advice(joined.standing()):
+    for line in _advice(joined.read_status()):
         typer.echo(sanitize.line(line), err=True)
 
 
@@ -223,21 +223,21 @@ def rekey(
     """
     with explained():
         joined = JoinedStore(store_of(store, change=True).root)
-        old = joined.settings()
+        old = joined.read_settings()
         from acp_proxy.tools.sync.encryption import HistoryKey
 
         new, key = url or old.url, HistoryKey.new()
         path = Path(key_file).expanduser().absolute() if key_file else _beside(Path(old.key_file))
         if path.exists():
             raise UsageError(f"{path} exists. Name another file with --key-file")
-        logs_of(new, key).check(secrets.token_hex(8))
+        open_logs(new, key).check(secrets.token_hex(8))
         if not yes:
             agreed(f"Share all sessions anew at {new}, with a new key?")
         last_round(joined, old)
         key.write(path)
         moved(joined, replace(old, url=new, key_file=str(path)), key)
         if empty:
-            logs_of(old.url, key_in(old.key_file)).empty()
+            open_logs(old.url, read_key(old.key_file)).empty()
     for line in _advice_after_rekey(old, new, path, is_empty=empty):
         typer.echo(sanitize.line(line))
 
@@ -252,17 +252,17 @@ def forget_machine(name: MachineArgument, store: StoreOption = "") -> None:
     """
     with explained():
         joined = JoinedStore(store_of(store, change=True).root)
-        settings = joined.settings()
-        logs = logs_of(settings.url, key_in(settings.key_file))
+        settings = joined.read_settings()
+        logs = open_logs(settings.url, read_key(settings.key_file))
         joined.synchronize(logs)  # to read its log to the end, and to know its name
-        synchronized(joined, logs, forgets=joined.machine(name))
+        synchronized(joined, logs, forgets=joined.find_machine(name))
     typer.echo(sanitize.line(f"{name} is forgotten, on the other machines with their next sync. Its sessions stay."))
 
 
 def last_round(joined: JoinedStore, old: Membership) -> None:
     """Exchange what is new with a place that is left; it may be out of reach already."""
     try:
-        joined.synchronize(logs_of(old.url, key_in(old.key_file)))
+        joined.synchronize(open_logs(old.url, read_key(old.key_file)))
     except (AcpProxyError, OSError) as problem:
         why = (
             f"The old place is out of reach, and what others have sent there since the last sync comes later: {problem}"
@@ -273,7 +273,7 @@ def last_round(joined: JoinedStore, old: Membership) -> None:
 def moved(joined: JoinedStore, settings: Membership, key: "HistoryKey") -> None:
     """Move to the place in these settings, and share everything there. Raises AcpProxyError, OSError."""
     joined.change(replace(settings, history=key.history))
-    synchronized(joined, logs_of(settings.url, key))
+    synchronized(joined, open_logs(settings.url, key))
 
 
 def _beside(path: Path) -> Path:
@@ -295,7 +295,7 @@ def _advice_after_rekey(old: Membership, new: str, path: Path, *, is_empty: bool
 
 def _folder(old: Membership) -> str:
     """The directory or prefix of a history."""
-    return f"{old.url.rstrip('/')}/{old.history or key_in(old.key_file).history}"
+    return f"{old.url.rstrip('/')}/{old.history or read_key(old.key_file).history}"
 
 
 # --- ``acp-proxy sync init`` and ``join``: make this store part of a history.
@@ -352,7 +352,7 @@ def init(
         joined = JoinedStore(opened.root)
         if joined.is_joined:
             raise UsageError(_IS_JOINED)
-        need()
+        require_packages()
         from acp_proxy.tools.sync.encryption import HistoryKey
 
         path, key = _key_place(key_file, opened), HistoryKey.new()
@@ -361,7 +361,7 @@ def init(
                 f"{path} exists: it is the key of a history. To take part in that: acp-proxy sync join {url}. "
                 "For a new history, name another file with --key-file"
             )
-        logs_of(url, key).check(secrets.token_hex(8))
+        open_logs(url, key).check(secrets.token_hex(8))
         settings = replace(_settings(opened, url, path, agent, cwd), manual=manual)
         _show(opened, joined, settings, redact=redact, yes=yes)
         key.write(path)
@@ -393,12 +393,12 @@ def join(
     with explained():
         opened = store_of(store, make=True, change=True)
         joined = JoinedStore(opened.root)
-        need()
+        require_packages()
         from acp_proxy.tools.sync.encryption import HistoryKey
 
         path = _key_place(key_file, opened)
         key = HistoryKey.read(path)
-        if not logs_of(url, key).machines():
+        if not open_logs(url, key).list_machines():
             raise UsageError(f"there is no history with this key at {url}. Check the URL, and that {path} is its key")
         if joined.is_joined:
             _move(joined, url, path, key, yes=yes)
@@ -409,7 +409,7 @@ def join(
 
 
 def _move(joined: JoinedStore, url: str, path: Path, key: "HistoryKey", *, yes: bool) -> None:
-    old = joined.settings()
+    old = joined.read_settings()
     if old.history == key.history:
         raise UsageError(_IS_JOINED)
     if not yes:
@@ -438,7 +438,7 @@ def _settings(opened: Sessions, url: str, path: Path, agent: str, cwd: str) -> M
 
 def _show(opened: Sessions, joined: JoinedStore, settings: Membership, *, redact: bool, yes: bool) -> None:
     """Show what would leave this machine, and ask. Raises OSError."""
-    leaving = joined.leaving(settings)
+    leaving = joined.list_leaving(settings)
     rows = [row for row in opened.list_newest() if (row.agent, row.name) in leaving]
     masking = Masking()
     found = _secrets(opened, rows, masking, dry=True)
@@ -474,6 +474,6 @@ def _joined(joined: JoinedStore, settings: Membership, key: "HistoryKey", name: 
     machine = name or socket.gethostname().partition(".")[0] or "machine"
     joined.join(replace(settings, history=key.history), machine, begins=begins)
     try:
-        synchronized(joined, logs_of(settings.url, key))
+        synchronized(joined, open_logs(settings.url, key))
     except Unavailable as problem:
         raise AcpProxyError(f"{problem}. This machine has joined all the same. Later: acp-proxy sync now") from problem

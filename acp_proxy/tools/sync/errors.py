@@ -23,8 +23,8 @@ _SAID = re.compile(r"<Code>([^<]+)</Code>\s*(?:<Message>([^<]+)</Message>)?")
 
 def explain(text: str, scheme: str) -> str:
     """``text``: the engine's. ``scheme``: of the place's URL."""
-    said = _SAID.search(text)
-    told = unescape(f"{said[2] or said[1]}").strip().rstrip(".") if said is not None else ""
+    found = _SAID.search(text)
+    reason = unescape(f"{found[2] or found[1]}").strip().rstrip(".") if found is not None else ""
     names = _CREDENTIALS.get(scheme, "the credentials in the environment")
     if "BadScheme" in text:
         return f"plain HTTP is not allowed. Use https, or set {_PLAIN.get(scheme, 'AWS_ALLOW_HTTP')}=true"
@@ -37,8 +37,8 @@ def explain(text: str, scheme: str) -> str:
     if _NO_BUCKET.search(text):
         return "there is no such bucket. Create it, or check the URL"
     if _REFUSED.search(text):
-        return f"the credentials were refused{f' ({told})' if told else ''}. Check {names}"
+        return f"the credentials were refused{f' ({reason})' if reason else ''}. Check {names}"
     if "error sending request" in text:
         why = "its host name is unknown" if "dns error" in text else "it does not answer"
         return f"{why}. Check the network{f', {_ENDPOINTS[scheme]}' if scheme in _ENDPOINTS else ''}"
-    return told or text.partition("\n")[0].strip()
+    return reason or text.partition("\n")[0].strip()

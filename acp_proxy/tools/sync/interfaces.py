@@ -26,7 +26,7 @@ class Logs(Protocol):
 
     history: str
 
-    def machines(self) -> list[str]:
+    def list_machines(self) -> list[str]:
         """The ids of all machines that have a log."""
 
     def get(self, machine: str, number: int) -> bytes | None:
@@ -46,16 +46,16 @@ class SyncSessions(Protocol):
     def list_agents(self) -> list[str]:
         """The agents' folders."""
 
-    def files(self) -> Iterable[SeenFile]:
+    def list_files(self) -> Iterable[SeenFile]:
         """All sessions, soft-deleted ones included."""
 
     def look(self, agent: str, name: str) -> tuple[str, Header] | None:
         """The uid and the header of a session; None if there is none, or no readable header."""
 
-    def moves(self, agent: str, since: int) -> tuple[list[Move], int]:
+    def list_moves(self, agent: str, since: int) -> tuple[list[Move], int]:
         """What was deleted and renamed since an earlier call, in order; and what to pass the next time."""
 
-    def labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
+    def read_labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
         """The user's titles by name, and the names that are archived."""
 
     def is_hidden(self, name: str) -> bool:
@@ -64,7 +64,7 @@ class SyncSessions(Protocol):
     def is_open(self, agent: str, name: str) -> bool:
         """Whether somebody has it open to append."""
 
-    def size(self, agent: str, name: str) -> int:
+    def measure(self, agent: str, name: str) -> int:
         """The size of its entries; 0 if it is gone."""
 
     def read(self, agent: str, name: str, at: int, size: int) -> bytes:
@@ -78,7 +78,7 @@ class SyncSessions(Protocol):
         """Add to a session of this size. If it is open or has changed, return False; the next load tries again.
         ``elsewhere``: what of it was recorded on other machines."""
 
-    def withdraw(self) -> None:
+    def forget_extensions(self) -> None:
         """Forget what ``extend`` left to the next load of each session."""
 
     def mask(self, agent: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
@@ -96,5 +96,5 @@ class SyncSessions(Protocol):
     def set_archived(self, agent: str, name: str, is_archived: bool) -> None:
         """Archive or unarchive a session."""
 
-    def title_of(self, agent: str, name: str) -> str:
+    def find_title(self, agent: str, name: str) -> str:
         """The title that a list shows."""

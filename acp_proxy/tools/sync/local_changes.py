@@ -6,10 +6,10 @@ A file that is missing without a delete is not a delete: it will be fetched agai
 from collections.abc import Mapping
 from dataclasses import replace
 
-from acp_proxy.tools.sync.context import Desk
+from acp_proxy.tools.sync.context import SyncContext
 from acp_proxy.tools.sync.interfaces import Move, SeenFile
 from acp_proxy.tools.sync.records import ARCHIVED, HIDDEN, TITLE
-from acp_proxy.tools.sync.state_db import Shown
+from acp_proxy.tools.sync.state_db import LocalSession
 
 _BURY_DAYS = 60
 """Since a soft delete, until its words are removed from the shared place: twice as long as it can be undone, because a
@@ -18,57 +18,57 @@ Labels = tuple[Mapping[str, str], frozenset[str]]
 """The user's titles by name, and the names that are archived."""
 
 
-def gather(desk: Desk) -> None:
+def gather(context: SyncContext) -> None:
     """Bring what is remembered up to date with the files. Raises OSError."""
-    deletes(desk)
-    _bury_expired(desk)
-    _files(desk)
-    told: dict[str, Labels] = {}
-    for line in desk.kept.lines():
+    find_deletes(context)
+    _delete_expired(context)
+    _find_files(context)
+    given: dict[str, Labels] = {}
+    for line in context.state.list_lines():
         if line.name and line.tip != line.tree:
-            if line.agent not in told:
-                told[line.agent] = desk.sessions.labels(line.agent)
-            labels(desk, line, told[line.agent])
+            if line.agent not in given:
+                given[line.agent] = context.sessions.read_labels(line.agent)
+            publish_labels(context, line, given[line.agent])
 
 
-def _bury_expired(desk: Desk) -> None:
+def _delete_expired(context: SyncContext) -> None:
     """Delete for good, everywhere, what was soft-deleted on this machine and removed here long ago."""
-    latest = (desk.now() - _BURY_DAYS * 24 * 60 * 60) * 1000
-    for line in desk.kept.lines():
+    latest = (context.now() - _BURY_DAYS * 24 * 60 * 60) * 1000
+    for line in context.state.list_lines():
         if line.is_pruned and line.is_hidden:
-            known = desk.kept.labels(line.tree).get(HIDDEN, {})
-            anchor = desk.kept.tree(line.tree).nearest(line.tip, known)
+            known = context.state.read_labels(line.tree).get(HIDDEN, {})
+            anchor = context.state.read_tree(line.tree).find_nearest(line.tip, known)
             label = known[anchor] if anchor is not None else None
-            if label is not None and label.value is True and label.by == desk.machine and label.stamp <= latest:
-                desk.bury(line)
+            if label is not None and label.value is True and label.by == context.machine and label.stamp <= latest:
+                context.delete_everywhere(line)
 
 
-def labels(desk: Desk, line: Shown, told: Labels | None = None) -> None:
+def publish_labels(context: SyncContext, line: LocalSession, given: Labels | None = None) -> None:
     """Publish what the user changed of a session's title, and whether it is archived or soft-deleted.
 
-    ``told``: the labels of all the agent's sessions, if they are known.
+    ``given``: the labels of all the agent's sessions, if they are known.
     """
-    titles, archived = told or desk.sessions.labels(line.agent)
+    titles, archived = given or context.sessions.read_labels(line.agent)
     now: dict[str, str | bool | None] = {
         TITLE: titles.get(line.name),
         ARCHIVED: line.name in archived,
-        HIDDEN: desk.sessions.is_hidden(line.name),
+        HIDDEN: context.sessions.is_hidden(line.name),
     }
     before = {TITLE: line.title, ARCHIVED: line.is_archived, HIDDEN: line.is_hidden}
     if now == before and not line.is_hidden:
         return
-    tree, known = desk.kept.tree(line.tree), desk.kept.labels(line.tree)
-    if line.is_hidden and tree.nearest(line.tip, known.get(HIDDEN, {})) is None:
+    tree, known = context.state.read_tree(line.tree), context.state.read_labels(line.tree)
+    if line.is_hidden and tree.find_nearest(line.tip, known.get(HIDDEN, {})) is None:
         before[HIDDEN] = False  # it was said in the shared place before this one
     if now == before:
         return
     for field, value in now.items():
-        anchor = tree.nearest(line.tip, known.get(field, {}))
+        anchor = tree.find_nearest(line.tip, known.get(field, {}))
         is_said = anchor is not None and known[field][anchor].value == value
-        if value != before[field] and not is_said and not desk.label(tree, line, field, value):
+        if value != before[field] and not is_said and not context.publish_label(tree, line, field, value):
             now[field] = before[field]  # seen again when more of the session is published
     title = now[TITLE]
-    desk.kept.put_line(
+    context.state.put_line(
         replace(
             line,
             title=title if isinstance(title, str) else None,
@@ -76,69 +76,75 @@ def labels(desk: Desk, line: Shown, told: Labels | None = None) -> None:
             is_hidden=bool(now[HIDDEN]),
         )
     )
-    desk.kept.touch(line.tree)
+    context.state.mark_unsettled(line.tree)
 
 
-def deletes(desk: Desk) -> None:
+def find_deletes(context: SyncContext) -> None:
     """See which sessions were deleted, for good or softly, or restored. Raises OSError."""
-    for agent in desk.sessions.list_agents():
-        moves, at = desk.sessions.moves(agent, desk.kept.number(f"journal {agent}"))
+    for agent in context.sessions.list_agents():
+        moves, at = context.sessions.list_moves(agent, context.state.get_number(f"journal {agent}"))
         for move in moves:
-            for line in _meant(desk, agent, move):
-                _moved(desk, line, move)
-        desk.kept.set(**{f"journal {agent}": at})
+            for line in _find_moved(context, agent, move):
+                _note_move(context, line, move)
+        context.state.set(**{f"journal {agent}": at})
 
 
-def _meant(desk: Desk, agent: str, move: Move) -> list[Shown]:
+def _find_moved(context: SyncContext, agent: str, move: Move) -> list[LocalSession]:
     """The session that was deleted or renamed. A delete for good takes soft-deleted ones with the same id along."""
-    named = desk.kept.named_after(agent, move.name)
-    line = desk.kept.line(move.uid) if move.uid else next((each for each in named if each.name == move.name), None)
-    also = [each for each in named if each.name != move.name and desk.sessions.look(agent, each.name) is None]
+    named = context.state.find_named_after(agent, move.name)
+    line = (
+        context.state.find_line(move.uid)
+        if move.uid
+        else next((each for each in named if each.name == move.name), None)
+    )
+    also = [each for each in named if each.name != move.name and context.sessions.look(agent, each.name) is None]
     return [*([line] if line is not None else ()), *(also if not move.to else ())]
 
 
-def _moved(desk: Desk, line: Shown, move: Move) -> None:
+def _note_move(context: SyncContext, line: LocalSession, move: Move) -> None:
     if move.is_here:
-        if desk.sessions.is_hidden(move.name) and not line.is_hidden:  # soft-deleted and removed since the last round
-            desk.label(desk.kept.tree(line.tree), line, HIDDEN, True)
+        if (
+            context.sessions.is_hidden(move.name) and not line.is_hidden
+        ):  # soft-deleted and removed since the last round
+            context.publish_label(context.state.read_tree(line.tree), line, HIDDEN, True)
             line = replace(line, is_hidden=True)
-        desk.kept.put_line(replace(line, name="", is_pruned=True, has_news=False))
+        context.state.put_line(replace(line, name="", is_pruned=True, has_news=False))
     elif move.to:
-        desk.kept.put_line(replace(line, name=move.to, stamp="", has_news=True))
+        context.state.put_line(replace(line, name=move.to, stamp="", has_news=True))
     else:
-        desk.bury(line)
+        context.delete_everywhere(line)
 
 
-def _files(desk: Desk) -> None:
-    found = {(file.agent, file.name): file for file in desk.sessions.files()}
-    before = [line for line in desk.kept.lines() if line.name]
+def _find_files(context: SyncContext) -> None:
+    found = {(file.agent, file.name): file for file in context.sessions.list_files()}
+    before = [line for line in context.state.list_lines() if line.name]
     stamps = {(line.agent, line.name): line.stamp for line in before}
     for place, file in found.items():
         if stamps.get(place) != file.stamp:
-            _look(desk, file, found)
+            _note_file(context, file, found)
     for line in before:
         if (line.agent, line.name) not in found:
-            now = desk.kept.line(line.uid)
+            now = context.state.find_line(line.uid)
             if now is not None and (now.agent, now.name) not in found:
-                desk.kept.put_line(replace(now, name="", stamp=""))
+                context.state.put_line(replace(now, name="", stamp=""))
 
 
-def _look(desk: Desk, file: SeenFile, found: dict[tuple[str, str], SeenFile]) -> None:
-    looked = desk.sessions.look(file.agent, file.name)
+def _note_file(context: SyncContext, file: SeenFile, found: dict[tuple[str, str], SeenFile]) -> None:
+    looked = context.sessions.look(file.agent, file.name)
     if looked is None:
         return
     uid, header = looked
-    there = desk.kept.named(file.agent, file.name)
+    there = context.state.find_named(file.agent, file.name)
     if there is not None and not header.uid and there.uid != uid:  # its header was masked, which changes its hash
         uid = there.uid
     if there is not None and there.uid != uid:
-        desk.kept.put_line(replace(there, name="", stamp=""))
-    line = desk.kept.line(uid)
-    if line is not None and line.is_pruned and desk.sessions.is_hidden(file.name):
+        context.state.put_line(replace(there, name="", stamp=""))
+    line = context.state.find_line(uid)
+    if line is not None and line.is_pruned and context.sessions.is_hidden(file.name):
         return
     if line is None:
         tree = header.branch_of or uid  # a branch is known if this machine left, and takes part again
-        desk.kept.put_line(Shown(uid, tree, tree, file.agent, file.name, file.stamp))
+        context.state.put_line(LocalSession(uid, tree, tree, file.agent, file.name, file.stamp))
     elif (line.agent, line.name) == (file.agent, file.name) or (line.agent, line.name) not in found:
         place = replace(line, agent=file.agent, name=file.name, stamp=file.stamp)
-        desk.kept.put_line(replace(place, has_news=True, is_pruned=False, trouble=""))
+        context.state.put_line(replace(place, has_news=True, is_pruned=False, trouble=""))

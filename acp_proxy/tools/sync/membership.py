@@ -17,14 +17,14 @@ from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.run.start_sync import FOLDER, LOCK, SETTINGS, forget_trouble, read_trouble, write_trouble
 from acp_proxy.tools.sync import records
-from acp_proxy.tools.sync.context import Counts, Desk
+from acp_proxy.tools.sync.context import Counts, SyncContext
 from acp_proxy.tools.sync.interfaces import Logs, Unavailable
-from acp_proxy.tools.sync.push import held
+from acp_proxy.tools.sync.push import count_waiting_deletes
 from acp_proxy.tools.sync.rejoin import move
 from acp_proxy.tools.sync.rounds import forget, synchronize
 from acp_proxy.tools.sync.segment_cut import LARGEST, has_prompt
-from acp_proxy.tools.sync.state_db import Remembered
-from acp_proxy.tools.sync.store_access import Shared, is_windows_path, locked, new_uid, open_private
+from acp_proxy.tools.sync.state_db import SyncState
+from acp_proxy.tools.sync.store_access import SharedStore, is_windows_path, locked, new_uid, open_private
 from acp_proxy.transcript.file_format import Header
 
 _STATE = "state.sqlite3"
@@ -91,7 +91,7 @@ class JoinedStore:
     def is_joined(self) -> bool:
         return self.settings_file.exists()
 
-    def settings(self) -> Membership:
+    def read_settings(self) -> Membership:
         """Raises NotJoined."""
         try:
             value = json.loads(self.settings_file.read_text("utf-8"))
@@ -113,11 +113,11 @@ class JoinedStore:
         if self.is_joined:
             raise AcpProxyError("this store is synchronized already. To stop that: acp-proxy sync leave")
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        with self._remembered() as kept:
-            kept.set(machine=new_uid(), name=machine)
+        with self._open_state() as state:
+            state.set(machine=new_uid(), name=machine)
             if begins:  # a record that says nothing: others find the history, also if there is no session yet
-                kept.post("blank", records.encode(records.Blank("", "", ""), machine))
-            kept.commit()
+                state.add_to_outbox("blank", records.encode(records.BlankRecord("", "", ""), machine))
+            state.commit()
         self.change(settings)
 
     def change(self, settings: Membership) -> None:
@@ -128,15 +128,15 @@ class JoinedStore:
             json.dump(asdict(settings), file, indent=2)
         new.replace(self.settings_file)
 
-    def place(self, theirs: str, ours: str) -> None:
+    def map_directory(self, theirs: str, ours: str) -> None:
         """Show the sessions of another machine's directory as those of one here."""
-        settings = self.settings()
+        settings = self.read_settings()
         self.change(replace(settings, places=settings.places | {theirs: ours}))
 
     def leave(self) -> None:
         """Forget everything about the history. Sessions and the shared place stay as they are. Raises OSError, Busy."""
-        self.settings()
-        with self._alone():
+        self.read_settings()
+        with self._lock_rounds():
             for name in (SETTINGS, _STATE, f"{_STATE}-journal"):
                 (self._folder / name).unlink(missing_ok=True)
             forget_trouble(self._folder)
@@ -156,31 +156,33 @@ class JoinedStore:
         ``deletes``: publish even many deletes. ``forgets``: the id of a machine to forget. ``patience``: seconds
         to wait for another process's round; None: as long as it takes. ``begun``: called when that is over.
         """
-        self.settings()
-        with self._alone(patience), self._remembered() as kept:
-            settings = self.settings()
+        self.read_settings()
+        with self._lock_rounds(patience), self._open_state() as state:
+            settings = self.read_settings()
             if settings.history not in ("", logs.history):
                 raise Busy("this store has moved to another shared place. Try again")
-            if kept.text("history") not in ("", logs.history):
-                move(kept, new_uid())
+            if state.get_text("history") not in ("", logs.history):
+                move(state, new_uid())
                 deletes = True  # those of the place before
-            kept.set(history=logs.history)
+            state.set(history=logs.history)
             begun()
             os.utime(self._folder / LOCK)
-            desk = Desk(logs, Shared(self._root, bin_days=config_file.bin_days()), kept, time.time, new_uid)
-            desk.home = os.path.expanduser("~")
-            desk.localized = lambda header, home: localized(header, home, settings)
-            desk.shares = lambda agent, header: is_shared(agent, header, settings)
+            context = SyncContext(
+                logs, SharedStore(self._root, bin_days=config_file.bin_days()), state, time.time, new_uid
+            )
+            context.home = os.path.expanduser("~")
+            context.localize = lambda header, home: localize(header, home, settings)
+            context.shares = lambda agent, header: is_shared(agent, header, settings)
             try:
-                return self._round(desk, forgets, deletes=deletes)
+                return self._do_round(context, forgets, deletes=deletes)
             except (AcpProxyError, OSError) as problem:
                 write_trouble(self._folder, str(problem))
                 raise
 
-    def machine(self, name: str) -> str:
+    def find_machine(self, name: str) -> str:
         """The id of another machine. ``name``: its name, or the beginning of its id. Raises UsageError."""
-        with self._remembered(only_reads=True) as kept:
-            own, others = kept.text("name"), kept.machines()
+        with self._open_state(only_reads=True) as state:
+            own, others = state.get_text("name"), state.list_machines()
         named = [other for other in others if other[2] == name]
         found = named or [other for other in others if name and other[0].startswith(name)]
         if len(found) == 1:
@@ -193,21 +195,21 @@ class JoinedStore:
         known = ", ".join(called or id[:_SHOWN] for id, _, called, _ in others) or "none"
         raise UsageError(f"no other machine is called {name}. Known are: {known}")
 
-    def _round(self, desk: Desk, forgets: str, *, deletes: bool) -> Counts:
+    def _do_round(self, context: SyncContext, forgets: str, *, deletes: bool) -> Counts:
         try:
-            counts = forget(desk, forgets) if forgets else synchronize(desk, deletes=deletes)
+            counts = forget(context, forgets) if forgets else synchronize(context, deletes=deletes)
         except sqlite3.Error as problem:
             raise Unavailable(f"{self._folder / _STATE} cannot be used: {problem}") from problem
-        received = desk.kept.number("received") + counts.received
-        desk.kept.set(received=received, waiting=counts.waiting)
-        desk.kept.commit()
+        received = context.state.get_number("received") + counts.received
+        context.state.set(received=received, waiting=counts.waiting)
+        context.state.commit()
         forget_trouble(self._folder)
         return counts
 
-    def leaving(self, settings: Membership) -> set[tuple[str, str]]:
+    def list_leaving(self, settings: Membership) -> set[tuple[str, str]]:
         """The sessions that would leave this machine with these settings: their agents and names. Raises OSError."""
-        shared, found = Shared(self._root), set()
-        for file in shared.files():
+        shared, found = SharedStore(self._root), set()
+        for file in shared.list_files():
             looked = None if shared.is_hidden(file.name) else shared.look(file.agent, file.name)
             if looked is None or not is_shared(file.agent, looked[1], settings):
                 continue
@@ -215,26 +217,28 @@ class JoinedStore:
                 found.add((file.agent, file.name))
         return found
 
-    def standing(self) -> SyncStatus:
+    def read_status(self) -> SyncStatus:
         """Raises NotJoined, Unavailable."""
-        self.settings()
-        with self._remembered(only_reads=True) as kept:
-            machines = [(name or machine[:_SHOWN], read, trouble) for machine, read, name, trouble in kept.machines()]
-            troubled = [(line.agent, line.name, line.trouble) for line in kept.lines() if line.trouble]
+        self.read_settings()
+        with self._open_state(only_reads=True) as state:
+            machines = [
+                (name or machine[:_SHOWN], read, trouble) for machine, read, name, trouble in state.list_machines()
+            ]
+            troubled = [(line.agent, line.name, line.trouble) for line in state.list_lines() if line.trouble]
             return SyncStatus(
-                kept.text("name"),
-                kept.number("last"),
-                kept.number("sent"),
-                kept.number("received"),
-                held(kept),
-                kept.number("waiting"),
+                state.get_text("name"),
+                state.get_number("last"),
+                state.get_number("sent"),
+                state.get_number("received"),
+                count_waiting_deletes(state),
+                state.get_number("waiting"),
                 machines,
                 troubled,
                 read_trouble(self._folder),
             )
 
     @contextmanager
-    def _alone(self, patience: float | None = _PATIENCE) -> Iterator[None]:
+    def _lock_rounds(self, patience: float | None = _PATIENCE) -> Iterator[None]:
         """Wait until no other process does a round. Raises Busy."""
         fd = open_private(self._folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
@@ -252,29 +256,29 @@ class JoinedStore:
             os.close(fd)
 
     @contextmanager
-    def _remembered(self, *, only_reads: bool = False) -> Iterator[Remembered]:
+    def _open_state(self, *, only_reads: bool = False) -> Iterator[SyncState]:
         path = self._folder / _STATE
         with suppress(FileExistsError):
             os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         try:
-            kept = Remembered(str(path), only_reads=only_reads)
+            state = SyncState(str(path), only_reads=only_reads)
         except sqlite3.Error as problem:
             raise Unavailable(f"{path} cannot be used: {problem}. Run: acp-proxy sync leave") from problem
         try:
-            yield kept
+            yield state
         finally:
-            kept.close()
+            state.close()
 
 
-def localized(header: Header, home: str, settings: Membership) -> Header:
+def localize(header: Header, home: str, settings: Membership) -> Header:
     """The header of another machine's session, with its directory as it is here. ``home``: its user's."""
     if header.cwd is None:
         return header
     for theirs, ours in sorted(settings.places.items(), key=lambda place: -len(place[0])):
-        if (rest := _below(header.cwd, theirs)) is not None:
-            return structs.replace(header, cwd=_inside(ours, rest))
-    rest = _below(header.cwd, home) if home else None
-    return header if rest is None else structs.replace(header, cwd=_inside(os.path.expanduser("~"), rest))
+        if (rest := _find_below(header.cwd, theirs)) is not None:
+            return structs.replace(header, cwd=_join_inside(ours, rest))
+    rest = _find_below(header.cwd, home) if home else None
+    return header if rest is None else structs.replace(header, cwd=_join_inside(os.path.expanduser("~"), rest))
 
 
 def is_shared(agent: str, header: Header, settings: Membership) -> bool:
@@ -282,23 +286,23 @@ def is_shared(agent: str, header: Header, settings: Membership) -> bool:
     is_agent = not settings.agents or agent in settings.agents
     cwd = header.cwd or ""
     return is_agent and (
-        not settings.directories or any(_below(cwd, each) is not None for each in settings.directories)
+        not settings.directories or any(_find_below(cwd, each) is not None for each in settings.directories)
     )
 
 
-def _below(cwd: str, directory: str) -> str | None:
+def _find_below(cwd: str, directory: str) -> str | None:
     """What follows the directory in a path, with slashes; empty if it is the directory, None if it is not in it."""
-    cwd, directory = _slashed(cwd), _slashed(directory).rstrip("/")
+    cwd, directory = _use_slashes(cwd), _use_slashes(directory).rstrip("/")
     before, rest = cwd[: len(directory)], cwd[len(directory) :]
     is_same = before.lower() == directory.lower() if is_windows_path(cwd) else before == directory
     return rest.strip("/") if is_same and rest[:1] in ("", "/") else None
 
 
-def _slashed(path: str) -> str:
+def _use_slashes(path: str) -> str:
     return path.replace("\\", "/") if is_windows_path(path) else path
 
 
-def _inside(directory: str, rest: str) -> str:
+def _join_inside(directory: str, rest: str) -> str:
     """The directory that ``rest`` names in another one."""
     if not rest:
         return directory

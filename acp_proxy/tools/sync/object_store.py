@@ -42,7 +42,7 @@ class SealedLogs:
 
     def __init__(self, url: str, key: HistoryKey) -> None:
         """Raises UsageError."""
-        self._url = _understood(url)
+        self._url = _parse_url(url)
         self._key = key
         self.history = key.history
         self.requests = 0
@@ -50,17 +50,17 @@ class SealedLogs:
     @cached_property
     def _store(self) -> "LocalStore":
         if self._url.scheme == "file":
-            return LocalStore(_folder(self._url))
+            return LocalStore(_find_folder(self._url))
         return from_url(self._url.geturl(), retry_config=_RETRY)  # type: ignore[return-value]
 
-    def machines(self) -> list[str]:
+    def list_machines(self) -> list[str]:
         found = self._ask(lambda: obstore.list_with_delimiter(self._store, prefix=self._key.history))
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
 
     def get(self, machine: str, number: int) -> bytes | None:
         def get() -> bytes | None:
             try:
-                return bytes(obstore.get(self._store, self._path(machine, number)).bytes())
+                return bytes(obstore.get(self._store, self._name_object(machine, number)).bytes())
             except (NotFoundError, FileNotFoundError):
                 return None
 
@@ -72,7 +72,7 @@ class SealedLogs:
 
         def create() -> bool:
             try:
-                obstore.put(self._store, self._path(machine, number), sealed, mode="create")
+                obstore.put(self._store, self._name_object(machine, number), sealed, mode="create")
             except (AlreadyExistsError, FileExistsError):
                 return False
             return True
@@ -81,13 +81,13 @@ class SealedLogs:
 
     def replace(self, machine: str, number: int, data: bytes) -> None:
         sealed = self._key.seal(machine, number, data)
-        self._ask(lambda: obstore.put(self._store, self._path(machine, number), sealed, mode="overwrite"))
+        self._ask(lambda: obstore.put(self._store, self._name_object(machine, number), sealed, mode="overwrite"))
 
     def check(self, probe: str) -> None:
         """Test that a record is written only once. Makes the directory of a new place. Raises Unavailable."""
         if self._url.scheme == "file":
-            with _engine("file"):
-                os.makedirs(_folder(self._url), exist_ok=True)
+            with _convert_errors("file"):
+                os.makedirs(_find_folder(self._url), exist_ok=True)
         path = f"{self._key.history}-{probe}"
 
         def create() -> bool:
@@ -108,20 +108,20 @@ class SealedLogs:
 
     def empty(self) -> None:
         """Delete everything. Raises Unavailable."""
-        with _engine(self._url.scheme):
+        with _convert_errors(self._url.scheme):
             paths = [each["path"] for found in obstore.list(self._store, prefix=self._key.history) for each in found]
             obstore.delete(self._store, paths)
 
-    def _path(self, machine: str, number: int) -> str:
+    def _name_object(self, machine: str, number: int) -> str:
         return f"{self._key.history}/{machine}/{number:0{_DIGITS}}"
 
     def _ask(self, act: Callable[[], _Result]) -> _Result:
         self.requests += 1
-        with _engine(self._url.scheme):
+        with _convert_errors(self._url.scheme):
             return act()
 
 
-def _understood(url: str) -> SplitResult:
+def _parse_url(url: str) -> SplitResult:
     """Raises UsageError."""
     parts = urlsplit(url)
     is_place = parts.scheme in _SCHEMES and bool(parts.netloc)
@@ -136,7 +136,7 @@ def _understood(url: str) -> SplitResult:
     return parts
 
 
-def _folder(url: SplitResult) -> str:
+def _find_folder(url: SplitResult) -> str:
     """The folder that a file URL names, on Windows with a drive or on another machine."""
     if sys.platform == "win32":
         from urllib.request import url2pathname  # loads much
@@ -146,7 +146,7 @@ def _folder(url: SplitResult) -> str:
 
 
 @contextmanager
-def _engine(scheme: str) -> Iterator[None]:
+def _convert_errors(scheme: str) -> Iterator[None]:
     try:
         yield
     except (BaseError, OSError, NotImplementedError) as problem:
@@ -156,7 +156,7 @@ def _engine(scheme: str) -> Iterator[None]:
 # --- Opens the shared place, with the packages that only sync needs.
 
 
-def need() -> None:
+def require_packages() -> None:
     """Raises AcpProxyError if the packages are not installed."""
     missing = [name for name in ("nacl", "obstore") if find_spec(name) is None]
     if missing:
@@ -166,16 +166,16 @@ def need() -> None:
         )
 
 
-def logs_of(url: str, key: "HistoryKey") -> "SealedLogs":
+def open_logs(url: str, key: "HistoryKey") -> "SealedLogs":
     """The logs at a URL. Raises AcpProxyError."""
-    need()
+    require_packages()
 
     return SealedLogs(url, key)
 
 
-def key_in(path: str) -> "HistoryKey":
+def read_key(path: str) -> "HistoryKey":
     """The key in a file. Raises AcpProxyError."""
-    need()
+    require_packages()
     from acp_proxy.tools.sync.encryption import HistoryKey
 
     return HistoryKey.read(Path(path))

@@ -9,12 +9,12 @@ from dataclasses import replace
 from msgspec import structs
 
 from acp_proxy.tools.sync import local_changes, records
-from acp_proxy.tools.sync.context import Desk, digest
+from acp_proxy.tools.sync.context import SyncContext, hash_data
 from acp_proxy.tools.sync.interfaces import BadRecord, Unavailable
-from acp_proxy.tools.sync.records import Blank, Label, NotARecord, SegmentRecord
-from acp_proxy.tools.sync.segment_cut import LARGE, LARGEST, end_of_turns, has_prompt
+from acp_proxy.tools.sync.records import BlankRecord, InvalidRecord, Label, SegmentRecord
+from acp_proxy.tools.sync.segment_cut import LARGE, LARGEST, find_end_of_turns, has_prompt
 from acp_proxy.tools.sync.session_tree import Node
-from acp_proxy.tools.sync.state_db import Remembered, Shown
+from acp_proxy.tools.sync.state_db import LocalSession, SyncState
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
 
@@ -22,175 +22,177 @@ MANY_DELETES = 100
 """More deletes than this are published only after the user has confirmed them."""
 
 
-class Cloned(Exception):
+class MachineCopied(Exception):
     """Another machine wrote to this machine's log. It has a new id now; begin again with reading."""
 
 
-def push(desk: Desk, *, deletes: bool) -> None:
+def push(context: SyncContext, *, deletes: bool) -> None:
     """Publish everything. ``deletes``: even many. Raises Unavailable, OSError, Cloned."""
-    _write(desk)
-    _outbox(desk, deletes=deletes)
-    for line in desk.kept.lines():
-        if line.has_news and line.name and not line.trouble and line.uid not in desk.held:
-            while _segment(desk, line.uid):
+    _write(context)
+    _write_outbox(context, deletes=deletes)
+    for line in context.state.list_lines():
+        if line.has_news and line.name and not line.trouble and line.uid not in context.waiting_files:
+            while _publish_segment(context, line.uid):
                 pass
-    _outbox(desk, deletes=deletes)  # the titles of sessions that were new
-    _rewrite(desk)
+    _write_outbox(context, deletes=deletes)  # the titles of sessions that were new
+    _rewrite(context)
 
 
-def held(kept: Remembered) -> int:
+def count_waiting_deletes(state: SyncState) -> int:
     """How many deletes wait for a confirmation."""
-    count = sum(kind == "dead" for _, kind, _ in kept.outbox())
+    count = sum(kind == "dead" for _, kind, _ in state.list_outbox())
     return count if count > MANY_DELETES else 0
 
 
-def _outbox(desk: Desk, *, deletes: bool) -> None:
-    waits = held(desk.kept) if not deletes else 0
-    for place, kind, data in desk.kept.outbox():
+def _write_outbox(context: SyncContext, *, deletes: bool) -> None:
+    waits = count_waiting_deletes(context.state) if not deletes else 0
+    for place, kind, data in context.state.list_outbox():
         if kind == "dead" and waits:
             continue
-        desk.kept.set(pending=data)
-        desk.kept.posted(place)
-        desk.kept.commit()
-        _write(desk)
+        context.state.set(pending=data)
+        context.state.remove_from_outbox(place)
+        context.state.commit()
+        _write(context)
 
 
-def _segment(desk: Desk, uid: str) -> bool:
+def _publish_segment(context: SyncContext, uid: str) -> bool:
     """Publish the next segment of a session. Returns whether there may be another."""
-    kept = desk.kept
-    line = kept.line(uid)
+    state = context.state
+    line = state.find_line(uid)
     if line is None or not line.name or line.trouble:
         return False
-    path = kept.tree(line.tree).path(line.tip)
-    looked = desk.sessions.look(line.agent, line.name)
+    path = state.read_tree(line.tree).find_path(line.tip)
+    looked = context.sessions.look(line.agent, line.name)
     if path is None or looked is None:
         return False
     header = looked[1]
-    was_deleted = desk.sessions.is_hidden(line.name) and not line.is_hidden  # softly, before it was ever published
-    if line.tip == line.tree and (was_deleted or not desk.shares(line.agent, header)):
-        _no_news(desk, line, is_damaged=False)
+    was_deleted = context.sessions.is_hidden(line.name) and not line.is_hidden  # softly, before it was ever published
+    if line.tip == line.tree and (was_deleted or not context.shares(line.agent, header)):
+        _put_no_news(context, line, is_damaged=False)
         return False
     at = sum(node.length for node in path)
-    left = max(desk.sessions.size(line.agent, line.name) - at, 0)
+    left = max(context.sessions.measure(line.agent, line.name) - at, 0)
     data, end, is_open = b"", 0, False
     for most in (2 * LARGE, LARGEST):
-        data = desk.sessions.read(line.agent, line.name, at, min(left, most))
-        is_open = desk.sessions.is_open(line.agent, line.name)  # after it was read: else somebody could prompt now
-        end = end_of_turns(data, header, is_whole=not is_open and len(data) == left)
+        data = context.sessions.read(line.agent, line.name, at, min(left, most))
+        is_open = context.sessions.is_open(line.agent, line.name)  # after it was read: else somebody could prompt now
+        end = find_end_of_turns(data, header, is_whole=not is_open and len(data) == left)
         if end or len(data) < most:
             break
     else:
-        kept.put_line(replace(line, trouble="too large", has_news=False))
+        state.put_line(replace(line, trouble="too large", has_news=False))
         return False
-    if not end or (line.tip == line.tree and not (has_prompt(data, header) or _is_begun(desk, line, header, left))):
-        _no_news(desk, line, is_damaged=bool(data) and not is_open and not end)
+    if not end or (line.tip == line.tree and not (has_prompt(data, header) or _is_begun(context, line, header, left))):
+        _put_no_news(context, line, is_damaged=bool(data) and not is_open and not end)
         return False
     data = data[:end]
-    said = SegmentRecord(
+    record = SegmentRecord(
         line.tree, line.tip, line.agent, structs.replace(header, uid=line.tree, elsewhere=[], branch_of=""), data
     )
-    kept.set(pending=records.encode(said, kept.text("name"), home=desk.home), **{"pending line": uid})
-    kept.commit()
-    _write(desk)
+    state.set(pending=records.encode(record, state.get_text("name"), home=context.home), **{"pending line": uid})
+    state.commit()
+    _write(context)
     return end < left
 
 
-def _is_begun(desk: Desk, line: Shown, header: Header, size: int) -> bool:
+def _is_begun(context: SyncContext, line: LocalSession, header: Header, size: int) -> bool:
     """Whether the user said something in the session here: it may be an imported one."""
-    return has_prompt(desk.sessions.read(line.agent, line.name, 0, min(size, LARGEST)), header)
+    return has_prompt(context.sessions.read(line.agent, line.name, 0, min(size, LARGEST)), header)
 
 
-def _no_news(desk: Desk, line: Shown, *, is_damaged: bool) -> None:
-    is_open = desk.sessions.is_open(line.agent, line.name)
+def _put_no_news(context: SyncContext, line: LocalSession, *, is_damaged: bool) -> None:
+    is_open = context.sessions.is_open(line.agent, line.name)
     trouble = "damaged" if is_damaged else ""
-    desk.kept.put_line(replace(line, has_news=is_open, trouble=trouble))
+    context.state.put_line(replace(line, has_news=is_open, trouble=trouble))
 
 
-def _write(desk: Desk) -> None:
-    data = desk.kept.pending()
+def _write(context: SyncContext) -> None:
+    data = context.state.get_pending()
     if data is None:
         return
-    number = desk.kept.number("sent") + 1
-    if not desk.logs.create(desk.machine, number, data):
-        there = desk.logs.get(desk.machine, number)
+    number = context.state.get_number("sent") + 1
+    if not context.logs.create(context.machine, number, data):
+        there = context.logs.get(context.machine, number)
         if there is None:
             raise Unavailable("the shared place does not show what was written to it. Try again later")
         if there != data:
-            take_new_id(desk)
-            raise Cloned
-    book(desk)
+            take_new_id(context)
+            raise MachineCopied
+    confirm_written(context)
 
 
-def book(desk: Desk) -> None:
+def confirm_written(context: SyncContext) -> None:
     """The pending record is written: remember that."""
-    kept = desk.kept
-    data = kept.pending()
+    state = context.state
+    data = state.get_pending()
     assert data is not None
-    said, _, id = records.decode(data)
-    machine, number = desk.machine, kept.number("sent") + 1
-    if isinstance(said, SegmentRecord):
-        tree = kept.tree(said.tree)
-        kept.note_record(machine, number, said.tree, id)
-        if not kept.has_node(id):
-            node = Node(id, said.parent, machine, number, len(said.data), 0, digest(said.data))
-            kept.put_node(said.tree, node)
+    record, _, id = records.decode(data)
+    machine, number = context.machine, state.get_number("sent") + 1
+    if isinstance(record, SegmentRecord):
+        tree = state.read_tree(record.tree)
+        state.note_record(machine, number, record.tree, id)
+        if not state.has_node(id):
+            node = Node(id, record.parent, machine, number, len(record.data), 0, hash_data(record.data))
+            state.put_node(record.tree, node)
         elif (known := tree.nodes.get(id)) is not None and known.is_blank:  # a copy's turns, deleted before ours came
-            kept.rewrite(said.tree, id)
-        kept.headed(said.tree, said.agent, file_format.encode_header(said.header))
-        line = kept.line(kept.text("pending line"))
-        if line is not None and line.tip == said.parent:
-            line = kept.put_line(replace(line, tip=id))
+            state.rewrite(record.tree, id)
+        state.put_head(record.tree, record.agent, file_format.encode_header(record.header))
+        line = state.find_line(state.get_text("pending line"))
+        if line is not None and line.tip == record.parent:
+            line = state.put_line(replace(line, tip=id))
             if line.name:
-                local_changes.labels(desk, line)
-        if tree.is_dead(said.parent):
-            kept.touch(said.tree)
-    elif isinstance(said, Label):
-        kept.note_record(machine, number, said.tree)
-    kept.set(pending=None, sent=number, **{"pending line": None})
-    kept.commit()
-    desk.counts.sent += 1
+                local_changes.publish_labels(context, line)
+        if tree.is_dead(record.parent):
+            state.mark_unsettled(record.tree)
+    elif isinstance(record, Label):
+        state.note_record(machine, number, record.tree)
+    state.set(pending=None, sent=number, **{"pending line": None})
+    state.commit()
+    context.counts.sent += 1
 
 
-def take_new_id(desk: Desk, *, is_copied: bool = True) -> None:
+def take_new_id(context: SyncContext, *, is_copied: bool = True) -> None:
     """Go on as another machine, and read the old log as a foreign one first. ``is_copied``: it has more than this
     machine has written."""
-    kept, old = desk.kept, desk.machine
-    sent = kept.number("sent")
-    data = kept.pending()
-    if data is not None and not kept.text("pending line"):
-        said = records.decode(data)[0]
-        kept.post("dead" if isinstance(said, records.Dead) else "title", data)
-    kept.read_until(old, sent, kept.text("name"))
+    state, old = context.state, context.machine
+    sent = state.get_number("sent")
+    data = state.get_pending()
+    if data is not None and not state.get_text("pending line"):
+        record = records.decode(data)[0]
+        state.add_to_outbox("dead" if isinstance(record, records.Death) else "title", data)
+    state.read_until(old, sent, state.get_text("name"))
     must = f"{old} {sent + 1}" if is_copied else None
-    kept.set(machine=desk.random(), sent=0, pending=None, **{"pending line": None, "must read": must})
-    kept.commit()
+    state.set(machine=context.random(), sent=0, pending=None, **{"pending line": None, "must read": must})
+    state.commit()
 
 
-def _rewrite(desk: Desk) -> None:
+def _rewrite(context: SyncContext) -> None:
     """Blank the records of what was deleted, mask what was redacted. Every machine does that, as one may be lost.
 
     What only this machine knows to be deleted stays: that delete waits for a confirmation.
     """
-    kept = desk.kept
-    unsaid = {records.decode(data)[0].tree for _, kind, data in kept.outbox() if kind == "dead"}
-    for machine, number in kept.rewriting():
+    state = context.state
+    unpublished = {records.decode(data)[0].tree for _, kind, data in state.list_outbox() if kind == "dead"}
+    for machine, number in state.list_rewrites():
         try:
-            data = desk.logs.get(machine, number)
-            said, name, id = records.decode(data) if data is not None else (None, "", "")
-        except (BadRecord, NotARecord):
-            said, name, id, data = None, "", "", None
-        if said is not None and said.tree in unsaid:
+            data = context.logs.get(machine, number)
+            record, name, id = records.decode(data) if data is not None else (None, "", "")
+        except (BadRecord, InvalidRecord):
+            record, name, id, data = None, "", "", None
+        if record is not None and record.tree in unpublished:
             continue
-        if said is not None:
-            tree = kept.tree(said.tree)
-            new: records.Record = said
-            if isinstance(said, SegmentRecord):
-                new = replace(said, data=records.masked(said.data, kept.masks(id)))
+        if record is not None:
+            tree = state.read_tree(record.tree)
+            new: records.Record = record
+            if isinstance(record, SegmentRecord):
+                new = replace(record, data=records.apply_masks(record.data, state.read_masks(id)))
                 if tree.is_dead(id if id in tree.nodes else tree.uid):
-                    new = Blank(said.tree, id, said.parent)
-            elif isinstance(said, Label) and tree.is_dead(tree.uid):
-                new = Blank(said.tree, "", "")
-            if new != said:
-                desk.logs.replace(machine, number, records.encode(new, name, id, home=records.home_of(data or b"")))
-        kept.rewritten(machine, number)
-        kept.commit()
+                    new = BlankRecord(record.tree, id, record.parent)
+            elif isinstance(record, Label) and tree.is_dead(tree.uid):
+                new = BlankRecord(record.tree, "", "")
+            if new != record:
+                context.logs.replace(
+                    machine, number, records.encode(new, name, id, home=records.read_home(data or b""))
+                )
+        state.remove_rewrite(machine, number)
+        state.commit()

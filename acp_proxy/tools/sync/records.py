@@ -1,7 +1,7 @@
 """The records of a machine's log, and their bytes. Pure.
 
 A record is one line of JSON, then data. A session's history is a tree of segments: ``parent`` is the segment before, or
-the session's uid (``tree``) for a first one. Reading raises only ``NotARecord``.
+the session's uid (``tree``) for a first one. Reading raises only ``InvalidRecord``.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _MOST = 2**53
 """Larger numbers are not exact in JSON."""
 
 
-class NotARecord(ValueError):
+class InvalidRecord(ValueError):
     """These bytes are not a record of a known kind."""
 
 
@@ -39,9 +39,9 @@ class SegmentRecord:
     @property
     def id(self) -> str:
         """Made from the content, so that a copy of a machine that publishes the same turns says nothing new."""
-        told = hashlib.sha256(f"{self.tree}\n{self.parent}\n".encode())
-        told.update(self.data)
-        return told.hexdigest()[:32]
+        hasher = hashlib.sha256(f"{self.tree}\n{self.parent}\n".encode())
+        hasher.update(self.data)
+        return hasher.hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Dead:
+class Death:
     """Everything from the segment ``root`` on is deleted for good; the whole session if that is its uid.
 
     ``beside``: segments of the session that the author knew, and that stay.
@@ -100,7 +100,7 @@ class LogEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Blank:
+class BlankRecord:
     """What is left of a segment or a label whose session was deleted. ``id``: the segment's; empty for a label."""
 
     tree: str
@@ -108,34 +108,34 @@ class Blank:
     parent: str
 
 
-Record = SegmentRecord | Label | Dead | Mask | Blank | LogEnd
+Record = SegmentRecord | Label | Death | Mask | BlankRecord | LogEnd
 
 
-def encode(said: Record, machine: str, id: str = "", *, home: str = "") -> bytes:
+def encode(record: Record, machine: str, id: str = "", *, home: str = "") -> bytes:
     """The bytes of a record. ``machine``: the name of the machine that writes it. ``id``: of a segment whose data was
     masked since. ``home``: its user's home directory."""
-    head: dict[str, object] = {"machine": machine, "tree": said.tree}
+    head: dict[str, object] = {"machine": machine, "tree": record.tree}
     if home:
         head["home"] = home
     data = b""
-    match said:
+    match record:
         case SegmentRecord():
-            header = file_format.encode_header(said.header).decode()
-            head |= {"kind": "segment", "id": id or said.id, "parent": said.parent, "agent": said.agent}
+            header = file_format.encode_header(record.header).decode()
+            head |= {"kind": "segment", "id": id or record.id, "parent": record.parent, "agent": record.agent}
             head["header"] = header
-            data = said.data
+            data = record.data
         case Label():
-            head |= {"kind": "title", "anchor": said.anchor, "field": said.field, "value": said.value}
-            head |= {"stamp": said.stamp, "by": said.by}
-        case Dead():
-            head |= {"kind": "dead", "root": said.root, "beside": list(said.beside)}
+            head |= {"kind": "title", "anchor": record.anchor, "field": record.field, "value": record.value}
+            head |= {"stamp": record.stamp, "by": record.by}
+        case Death():
+            head |= {"kind": "dead", "root": record.root, "beside": list(record.beside)}
         case Mask():
-            spans = [[at, new.decode("latin-1")] for at, new in said.spans]
-            head |= {"kind": "mask", "segment": said.segment, "spans": spans}
-        case Blank():
-            head |= {"kind": "blank", "id": said.id, "parent": said.parent}
+            spans = [[at, new.decode("latin-1")] for at, new in record.spans]
+            head |= {"kind": "mask", "segment": record.segment, "spans": spans}
+        case BlankRecord():
+            head |= {"kind": "blank", "id": record.id, "parent": record.parent}
         case LogEnd():
-            head |= {"kind": "ended", "log": said.machine, "number": said.number}
+            head |= {"kind": "ended", "log": record.machine, "number": record.number}
     return jsonrpc.dump(head) + b"\n" + data
 
 
@@ -145,44 +145,51 @@ def decode(data: bytes) -> tuple[Record, str, str]:
     try:
         head = jsonrpc.parse(line)
     except (ValueError, RecursionError) as problem:
-        raise NotARecord from problem
+        raise InvalidRecord from problem
     if not newline or not isinstance(head, dict):
-        raise NotARecord
-    machine, id = _text(head, "machine"), ""
-    kind = _text(head, "kind")
-    tree = _text(head, "tree")
-    said: Record
+        raise InvalidRecord
+    machine, id = _get_text(head, "machine"), ""
+    kind = _get_text(head, "kind")
+    tree = _get_text(head, "tree")
+    record: Record
     if kind == "segment":
-        id = _text(head, "id")
-        header = _header(_text(head, "header").encode())
-        said = SegmentRecord(tree, _text(head, "parent"), _text(head, "agent"), header, rest)
-        _check(said)
+        id = _get_text(head, "id")
+        header = _decode_header(_get_text(head, "header").encode())
+        record = SegmentRecord(tree, _get_text(head, "parent"), _get_text(head, "agent"), header, rest)
+        _check(record)
     elif kind == "title":
-        said = Label(
-            tree, _text(head, "anchor"), _text(head, "field"), _value(head), _number(head, "stamp"), _text(head, "by")
+        record = Label(
+            tree,
+            _get_text(head, "anchor"),
+            _get_text(head, "field"),
+            _get_value(head),
+            _get_number(head, "stamp"),
+            _get_text(head, "by"),
         )
-        if said.field not in _FIELDS or isinstance(said.value, str) != (said.field == TITLE and said.value is not None):
-            raise NotARecord
+        if record.field not in _FIELDS or isinstance(record.value, str) != (
+            record.field == TITLE and record.value is not None
+        ):
+            raise InvalidRecord
     elif kind == "dead":
-        said = Dead(tree, _text(head, "root"), tuple(acp.strings(head, "beside")))
+        record = Death(tree, _get_text(head, "root"), tuple(acp.strings(head, "beside")))
     elif kind == "mask":
-        said = Mask(tree, _text(head, "segment"), _spans(head.get("spans")))
+        record = Mask(tree, _get_text(head, "segment"), _decode_spans(head.get("spans")))
     elif kind == "blank":
-        said = Blank(tree, _text(head, "id"), _text(head, "parent"))
-        id = said.id
+        record = BlankRecord(tree, _get_text(head, "id"), _get_text(head, "parent"))
+        id = record.id
     elif kind == "ended":
-        said = LogEnd(_text(head, "log"), _number(head, "number"))
+        record = LogEnd(_get_text(head, "log"), _get_number(head, "number"))
     else:
-        raise NotARecord
-    return said, machine, id
+        raise InvalidRecord
+    return record, machine, id
 
 
-def home_of(data: bytes) -> str:
+def read_home(data: bytes) -> str:
     """The home directory that a record names; empty if it names none."""
     return acp.text(jsonrpc.look(data.partition(b"\n")[0]), "home") or ""
 
 
-def masked(data: bytes, masks: list[Mask]) -> bytes:
+def apply_masks(data: bytes, masks: list[Mask]) -> bytes:
     """A segment's data with these masks, which must always come in the same order."""
     out = bytearray(data)
     for mask in masks:
@@ -192,7 +199,7 @@ def masked(data: bytes, masks: list[Mask]) -> bytes:
     return bytes(out)
 
 
-def spans_of(before: bytes, after: bytes) -> tuple[tuple[int, bytes], ...] | None:
+def find_spans(before: bytes, after: bytes) -> tuple[tuple[int, bytes], ...] | None:
     """Where two texts of one length differ; None if more than values was changed: another length, or other lines."""
     ours, theirs = before.split(b"\n"), after.split(b"\n")
     if [len(line) for line in ours] != [len(line) for line in theirs]:
@@ -206,52 +213,52 @@ def spans_of(before: bytes, after: bytes) -> tuple[tuple[int, bytes], ...] | Non
     return tuple(spans)
 
 
-def _check(said: SegmentRecord) -> None:
+def _check(record: SegmentRecord) -> None:
     """Every line must be an entry of the session. Raises NotARecord."""
-    if said.data and not said.data.endswith(b"\n"):
-        raise NotARecord
-    ids = {said.header.session, *said.header.forked_from}
-    for line in said.data.split(b"\n")[:-1]:
-        entry = file_format.decode_entry(line, said.header.version)
+    if record.data and not record.data.endswith(b"\n"):
+        raise InvalidRecord
+    ids = {record.header.session, *record.header.forked_from}
+    for line in record.data.split(b"\n")[:-1]:
+        entry = file_format.decode_entry(line, record.header.version)
         if entry is None and not (line == b"" or line.isspace()):
-            raise NotARecord
+            raise InvalidRecord
         named = acp.session_id(acp.member(entry.value, "params")) if entry is not None else None
         if named is not None and named not in ids:
-            raise NotARecord
+            raise InvalidRecord
 
 
-def _header(line: bytes) -> Header:
+def _decode_header(line: bytes) -> Header:
     try:
         header = file_format.decode_header(line.rstrip(b"\n"))
     except NewerFormat as problem:
-        raise NotARecord from problem
+        raise InvalidRecord from problem
     if header is None:
-        raise NotARecord
+        raise InvalidRecord
     return header
 
 
-def _text(head: dict[str, object], key: str) -> str:
+def _get_text(head: dict[str, object], key: str) -> str:
     value = head.get(key)
     if not isinstance(value, str):
-        raise NotARecord
+        raise InvalidRecord
     return value
 
 
-def _value(head: dict[str, object]) -> str | bool | None:
+def _get_value(head: dict[str, object]) -> str | bool | None:
     value = head.get("value")
     if value is not None and not isinstance(value, str | bool):
-        raise NotARecord
+        raise InvalidRecord
     return value
 
 
-def _number(head: dict[str, object], key: str) -> int:
+def _get_number(head: dict[str, object], key: str) -> int:
     value = head.get(key)
     if type(value) is not int or not 0 <= value < _MOST:
-        raise NotARecord
+        raise InvalidRecord
     return value
 
 
-def _spans(value: object) -> tuple[tuple[int, bytes], ...]:
+def _decode_spans(value: object) -> tuple[tuple[int, bytes], ...]:
     spans = []
     for each in value if isinstance(value, list) else []:
         match each:
@@ -259,7 +266,7 @@ def _spans(value: object) -> tuple[tuple[int, bytes], ...]:
                 try:
                     spans.append((at, new.encode("latin-1")))
                 except UnicodeEncodeError as problem:
-                    raise NotARecord from problem
+                    raise InvalidRecord from problem
             case _:
-                raise NotARecord
+                raise InvalidRecord
     return tuple(spans)

@@ -5,18 +5,18 @@ the old place to its end when they move, so that one that moves later knows what
 """
 
 from acp_proxy.tools.sync import records
-from acp_proxy.tools.sync.records import Dead
-from acp_proxy.tools.sync.state_db import Remembered
+from acp_proxy.tools.sync.records import Death
+from acp_proxy.tools.sync.state_db import SyncState
 
 
-def move(kept: Remembered, machine: str) -> None:
+def move(state: SyncState, machine: str) -> None:
     """``machine``: the new id of this one."""
-    name = kept.text("name")
-    for place, _, _ in kept.outbox():
-        kept.posted(place)  # what counts of it is posted below
-    for dead in kept.buried():
-        kept.post("dead", records.encode(Dead(dead, dead), name))
-    for label in kept.whole_labels():
-        kept.post("title", records.encode(label, name))
-    kept.begin_anew(machine)
-    kept.commit()
+    name = state.get_text("name")
+    for place, _, _ in state.list_outbox():
+        state.remove_from_outbox(place)  # what counts of it is posted below
+    for dead in state.list_deleted_trees():
+        state.add_to_outbox("dead", records.encode(Death(dead, dead), name))
+    for label in state.list_session_labels():
+        state.add_to_outbox("title", records.encode(label, name))
+    state.begin_anew(machine)
+    state.commit()

@@ -12,14 +12,14 @@ LARGEST = 256 * 1024 * 1024
 """Bytes of the largest segment."""
 
 
-def end_of_turns(data: bytes, header: Header, *, is_whole: bool) -> int:
+def find_end_of_turns(data: bytes, header: Header, *, is_whole: bool) -> int:
     """How many of these bytes are whole turns, of about ``LARGE`` bytes at most.
 
     ``is_whole``: nothing follows them, and nobody may answer a prompt any more. A line without its newline, or a
     damaged one, ends the search.
     """
     summary, at, end = Summary.begun(header), 0, 0
-    for line in data.splitlines(keepends=True) if b"\r" not in data else _lines(data):
+    for line in data.splitlines(keepends=True) if b"\r" not in data else _split_lines(data):
         entry = file_format.decode_entry(line, header.version)
         if not line.endswith(b"\n") or (entry is None and not line.isspace()):
             break
@@ -37,12 +37,12 @@ def has_prompt(data: bytes, header: Header) -> bool:
     """Whether the user said something in this part of a session."""
     if acp.PROMPT.encode() not in data:
         return False
-    entries = (file_format.decode_entry(line, header.version) for line in _lines(data))
+    entries = (file_format.decode_entry(line, header.version) for line in _split_lines(data))
     return any(
         entry is not None and entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
         for entry in entries
     )
 
 
-def _lines(data: bytes) -> list[bytes]:
+def _split_lines(data: bytes) -> list[bytes]:
     return [line + b"\n" for line in data.split(b"\n")[:-1]] + [rest for rest in data.split(b"\n")[-1:] if rest]

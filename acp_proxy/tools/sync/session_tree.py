@@ -41,7 +41,7 @@ class Tree:
     deaths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     waiting: Mapping[str, Node] = field(default_factory=dict)
 
-    def path(self, id: str) -> list[Node] | None:
+    def find_path(self, id: str) -> list[Node] | None:
         """The segments from the first to this one; None if one of them is unknown."""
         found: list[Node] = []
         seen: set[str] = set()
@@ -56,36 +56,36 @@ class Tree:
 
     def is_dead(self, id: str) -> bool:
         """Whether what ends with this segment is deleted. ``id``: a segment, or the session's uid."""
-        return not self._roots.isdisjoint(self._ids(id))
+        return not self._roots.isdisjoint(self._list_ids(id))
 
-    def children(self, id: str) -> list[Node]:
+    def list_children(self, id: str) -> list[Node]:
         """The segments that follow this one, in an order that is the same on every machine."""
         return sorted((node for node in self.nodes.values() if node.parent == id), key=lambda node: node.id)
 
-    def leaves(self) -> list[str]:
+    def list_leaves(self) -> list[str]:
         """The last segments of all lines that can be shown, in an order that is the same on every machine."""
         parents = {node.parent for node in self.nodes.values()}
         found = []
         for id in sorted(self.nodes):
-            path = self.path(id) if id not in parents else None
+            path = self.find_path(id) if id not in parents else None
             if path is not None and not any(node.is_blank for node in path) and not self.is_dead(id):
                 found.append(id)
         return found
 
-    def anchor(self, tip: str, others: Iterable[str]) -> str | None:
+    def find_anchor(self, tip: str, others: Iterable[str]) -> str | None:
         """The first segment on the way to ``tip`` that is on the way to none of the others; None: there is none.
 
         If there are no others, the session's uid.
         """
-        shared = {id for other in others for id in self._ids(other)}
-        return next((id for id in self._ids(tip) if id not in shared), None)
+        shared = {id for other in others for id in self._list_ids(other)}
+        return next((id for id in self._list_ids(tip) if id not in shared), None)
 
-    def nearest(self, tip: str, anchors: Collection[str]) -> str | None:
+    def find_nearest(self, tip: str, anchors: Collection[str]) -> str | None:
         """The last of the anchors on the way to ``tip``: its label is the one that counts. None: there is none."""
-        return next((id for id in reversed(self._ids(tip)) if id in anchors), None)
+        return next((id for id in reversed(self._list_ids(tip)) if id in anchors), None)
 
-    def _ids(self, tip: str) -> list[str]:
-        return [self.uid, *(node.id for node in self.path(tip) or ())]
+    def _list_ids(self, tip: str) -> list[str]:
+        return [self.uid, *(node.id for node in self.find_path(tip) or ())]
 
     @property
     def _roots(self) -> set[str]:

@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS unsettled (tree TEXT PRIMARY KEY) WITHOUT ROWID;
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class LocalSession:
     """A session here: the line of a tree that its file shows.
 
     ``uid``: the file's own, which differs from the tree's in a fork. ``tip``: the last segment in the file, or the
@@ -63,7 +63,7 @@ class Shown:
     trouble: str = ""
 
 
-class Remembered:
+class SyncState:
     """The database. Only one process changes it at a time."""
 
     def __init__(self, path: str, *, only_reads: bool = False) -> None:
@@ -86,14 +86,14 @@ class Remembered:
 
     # --- facts
 
-    def text(self, name: str, default: str = "") -> str:
+    def get_text(self, name: str, default: str = "") -> str:
         found = self.database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return str(found[0]) if found is not None else default
 
-    def number(self, name: str) -> int:
-        return int(self.text(name, "0"))
+    def get_number(self, name: str) -> int:
+        return int(self.get_text(name, "0"))
 
-    def pending(self) -> bytes | None:
+    def get_pending(self) -> bytes | None:
         """The record that is being written to this machine's log."""
         found = self.database.execute("SELECT value FROM facts WHERE name = 'pending'").fetchone()
         return found[0] if found is not None else None
@@ -108,11 +108,11 @@ class Remembered:
 
     # --- logs
 
-    def logs(self) -> dict[str, int]:
+    def read_logs(self) -> dict[str, int]:
         """The number of the last record that was read, by machine."""
         return dict(self.database.execute("SELECT machine, read FROM logs"))
 
-    def machines(self) -> list[tuple[str, int, str, str]]:
+    def list_machines(self) -> list[tuple[str, int, str, str]]:
         """Each foreign machine whose log goes on: its id, how many records were read, its name, and the trouble with
         its log."""
         ended = "SELECT machine FROM ends"
@@ -120,13 +120,13 @@ class Remembered:
             f"SELECT machine, read, name, trouble FROM logs WHERE machine NOT IN ({ended}) ORDER BY name"
         ).fetchall()
 
-    def ends(self) -> dict[str, int]:
+    def read_ends(self) -> dict[str, int]:
         """The last numbers of logs that have ended, by machine."""
         return dict(self.database.execute("SELECT machine, number FROM ends"))
 
     def put_end(self, machine: str, number: int) -> None:
         """Keep the end of a log, if it is the largest number that was said."""
-        most = max(number, self.ends().get(machine, 0))
+        most = max(number, self.read_ends().get(machine, 0))
         self.database.execute("REPLACE INTO ends VALUES (?, ?)", (machine, most))
 
     def read_until(self, machine: str, number: int, name: str = "") -> None:
@@ -134,16 +134,16 @@ class Remembered:
         name = name or (found[0] if found is not None else "")
         self.database.execute("REPLACE INTO logs VALUES (?, ?, ?, '')", (machine, number, name))
 
-    def in_trouble(self, machine: str, trouble: str) -> None:
+    def set_trouble(self, machine: str, trouble: str) -> None:
         self.database.execute("UPDATE logs SET trouble = ? WHERE machine = ?", (trouble, machine))
 
-    def name_of(self, machine: str) -> str:
+    def find_name(self, machine: str) -> str:
         found = self.database.execute("SELECT name FROM logs WHERE machine = ?", (machine,)).fetchone()
         return found[0] if found is not None else ""
 
     # --- trees
 
-    def tree(self, uid: str) -> Tree:
+    def read_tree(self, uid: str) -> Tree:
         rows = self.database.execute(
             "SELECT id, parent, machine, number, size, skip, digest, is_blank FROM nodes WHERE tree = ?", (uid,)
         )
@@ -162,16 +162,16 @@ class Remembered:
     def has_node(self, id: str) -> bool:
         return self.database.execute("SELECT 1 FROM nodes WHERE id = ?", (id,)).fetchone() is not None
 
-    def headed(self, uid: str, agent: str, header: bytes) -> None:
+    def put_head(self, uid: str, agent: str, header: bytes) -> None:
         """Keep a tree's agent and header, unless they are known."""
         self.database.execute("INSERT OR IGNORE INTO trees VALUES (?, ?, ?)", (uid, agent, header))
 
-    def head(self, uid: str) -> tuple[str, bytes] | None:
+    def find_head(self, uid: str) -> tuple[str, bytes] | None:
         """A tree's agent and header."""
         row = self.database.execute("SELECT agent, header FROM trees WHERE uid = ?", (uid,)).fetchone()
         return (row[0], row[1]) if row is not None else None
 
-    def bury(self, tree: str, root: str, beside: tuple[str, ...]) -> bool:
+    def put_death(self, tree: str, root: str, beside: tuple[str, ...]) -> bool:
         """Keep a death; False if it is known."""
         done = self.database.execute("INSERT OR IGNORE INTO deaths VALUES (?, ?, ?)", (tree, root, " ".join(beside)))
         return done.rowcount > 0
@@ -188,21 +188,21 @@ class Remembered:
             f"INSERT OR IGNORE INTO rewriting SELECT machine, number FROM records WHERE tree = ?{only}", given
         )
 
-    def unsettled(self) -> list[str]:
+    def list_unsettled(self) -> list[str]:
         """The trees of which something was read that the files do not show yet, and those with news in their files."""
         more = "SELECT tree FROM lines WHERE (has_news OR name = '') AND NOT is_pruned"
         found = self.database.execute(f"SELECT tree FROM unsettled UNION {more} ORDER BY 1")
         return [tree for (tree,) in found]
 
-    def touch(self, tree: str) -> None:
+    def mark_unsettled(self, tree: str) -> None:
         self.database.execute("INSERT OR IGNORE INTO unsettled VALUES (?)", (tree,))
 
-    def settled(self, tree: str) -> None:
+    def mark_settled(self, tree: str) -> None:
         self.database.execute("DELETE FROM unsettled WHERE tree = ?", (tree,))
 
     # --- labels and masks
 
-    def labels(self, tree: str) -> dict[str, dict[str, Label]]:
+    def read_labels(self, tree: str) -> dict[str, dict[str, Label]]:
         """The labels that count, by field and anchor."""
         found: dict[str, dict[str, Label]] = {}
         rows = self.database.execute("SELECT anchor, field, value, stamp, machine FROM labels WHERE tree = ?", (tree,))
@@ -226,36 +226,36 @@ class Remembered:
             values = mask.id, part, mask.tree, mask.segment, at, new
             self.database.execute("INSERT OR IGNORE INTO masks VALUES (?, ?, ?, ?, ?, ?)", values)
 
-    def masks(self, segment: str) -> list[Mask]:
+    def read_masks(self, segment: str) -> list[Mask]:
         """The masks of a segment, in an order that is the same on every machine."""
         rows = self.database.execute("SELECT tree, at, new FROM masks WHERE segment = ? ORDER BY id, part", (segment,))
         return [Mask(tree, segment, ((at, new),)) for tree, at, new in rows]
 
     # --- lines
 
-    def lines(self, tree: str = "") -> list[Shown]:
+    def list_lines(self, tree: str = "") -> list[LocalSession]:
         """The sessions here, or those of one tree."""
         where, given = ("WHERE tree = ?", (tree,)) if tree else ("", ())
         rows = self.database.execute(f"SELECT * FROM lines {where} ORDER BY uid", given)
-        return [_shown(row) for row in rows]
+        return [_decode_session(row) for row in rows]
 
-    def line(self, uid: str) -> Shown | None:
+    def find_line(self, uid: str) -> LocalSession | None:
         row = self.database.execute("SELECT * FROM lines WHERE uid = ?", (uid,)).fetchone()
-        return _shown(row) if row is not None else None
+        return _decode_session(row) if row is not None else None
 
-    def named(self, agent: str, name: str) -> Shown | None:
+    def find_named(self, agent: str, name: str) -> LocalSession | None:
         row = self.database.execute("SELECT * FROM lines WHERE agent = ? AND name = ?", (agent, name)).fetchone()
-        return _shown(row) if row is not None else None
+        return _decode_session(row) if row is not None else None
 
-    def named_after(self, agent: str, name: str) -> list[Shown]:
+    def find_named_after(self, agent: str, name: str) -> list[LocalSession]:
         """The session with this name, and those with this name and something after a ``~``."""
         rows = self.database.execute(
             "SELECT * FROM lines WHERE agent = ? AND (name = ? OR (name > ? AND name < ?))",
             (agent, name, f"{name}~", f"{name}~~"),
         )
-        return [_shown(row) for row in rows]
+        return [_decode_session(row) for row in rows]
 
-    def put_line(self, line: Shown) -> Shown:
+    def put_line(self, line: LocalSession) -> LocalSession:
         values = (
             *(line.uid, line.tree, line.tip, line.agent, line.name, line.stamp, line.title, line.is_archived),
             *(line.is_hidden, line.is_pruned, line.has_news, line.trouble),
@@ -263,7 +263,7 @@ class Remembered:
         self.database.execute("REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return line
 
-    def unseen(self, tree: str) -> None:
+    def mark_changed(self, tree: str) -> None:
         """The files of a tree must be compared with its segments again."""
         self.database.execute("UPDATE lines SET has_news = 1 WHERE tree = ?", (tree,))
 
@@ -272,14 +272,14 @@ class Remembered:
 
     # --- another shared place
 
-    def buried(self) -> list[str]:
+    def list_deleted_trees(self) -> list[str]:
         """The trees that were deleted as a whole."""
         return [tree for (tree,) in self.database.execute("SELECT tree FROM deaths WHERE root = tree ORDER BY tree")]
 
-    def whole_labels(self) -> list[Label]:
+    def list_session_labels(self) -> list[Label]:
         """The labels that count for whole sessions."""
         trees = self.database.execute("SELECT DISTINCT tree FROM labels WHERE anchor = tree ORDER BY tree").fetchall()
-        return [found[tree] for (tree,) in trees for found in self.labels(tree).values() if tree in found]
+        return [found[tree] for (tree,) in trees for found in self.read_labels(tree).values() if tree in found]
 
     def begin_anew(self, machine: str) -> None:
         """Forget all segments and logs, but neither the sessions here nor what is to be written."""
@@ -293,24 +293,24 @@ class Remembered:
 
     # --- what is to be written
 
-    def post(self, kind: str, record: bytes) -> None:
+    def add_to_outbox(self, kind: str, record: bytes) -> None:
         """A record for this machine's log."""
         self.database.execute("INSERT INTO outbox (kind, record) VALUES (?, ?)", (kind, record))
 
-    def outbox(self) -> list[tuple[int, str, bytes]]:
+    def list_outbox(self) -> list[tuple[int, str, bytes]]:
         return self.database.execute("SELECT place, kind, record FROM outbox ORDER BY place").fetchall()
 
-    def posted(self, place: int) -> None:
+    def remove_from_outbox(self, place: int) -> None:
         self.database.execute("DELETE FROM outbox WHERE place = ?", (place,))
 
-    def rewriting(self) -> Iterator[tuple[str, int]]:
+    def list_rewrites(self) -> Iterator[tuple[str, int]]:
         yield from self.database.execute("SELECT machine, number FROM rewriting").fetchall()
 
-    def rewritten(self, machine: str, number: int) -> None:
+    def remove_rewrite(self, machine: str, number: int) -> None:
         self.database.execute("DELETE FROM rewriting WHERE machine = ? AND number = ?", (machine, number))
 
 
-def _shown(row: tuple[Any, ...]) -> Shown:
+def _decode_session(row: tuple[Any, ...]) -> LocalSession:
     uid, tree, tip, agent, name, stamp, title, *flags, trouble = row
     is_archived, is_hidden, is_pruned, has_news = map(bool, flags)
-    return Shown(uid, tree, tip, agent, name, stamp, title, is_archived, is_hidden, is_pruned, has_news, trouble)
+    return LocalSession(uid, tree, tip, agent, name, stamp, title, is_archived, is_hidden, is_pruned, has_news, trouble)

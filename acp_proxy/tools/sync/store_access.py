@@ -23,7 +23,7 @@ from acp_proxy.transcript.private_files import lock, open_private, read_at
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.summary import Summary
 
-__all__ = ["Move", "Part", "SeenFile", "Shared", "Summary", "is_windows_path", "locked", "new_uid", "open_private"]
+__all__ = ["Move", "Part", "SeenFile", "SharedStore", "Summary", "is_windows_path", "locked", "new_uid", "open_private"]
 
 new_uid, locked = file_names.new_uid, lock
 _UNTITLED = "Untitled"
@@ -51,14 +51,14 @@ class Move:
     uid: str = ""
 
 
-class Shared(StoreBase):
+class SharedStore(StoreBase):
     """A store whose sessions other machines have, too. Raises OSError."""
 
-    def files(self) -> Iterator[SeenFile]:
+    def list_files(self) -> Iterator[SeenFile]:
         """All sessions, soft-deleted ones included."""
         for agent in self.list_agents():
             for name in (*self.layout.list_names(agent), *self.layout.list_deleted_names(agent)):
-                if (stamp := self._stamp(self.layout.either_transcript(agent, name))) is not None:
+                if (stamp := self._read_stamp(self.layout.either_transcript(agent, name))) is not None:
                     yield SeenFile(agent, name, stamp)
 
     def look(self, agent: str, name: str) -> tuple[str, Header] | None:
@@ -69,7 +69,7 @@ class Shared(StoreBase):
         except (OSError, NewerFormat):
             return None
 
-    def moves(self, agent: str, since: int) -> tuple[list[Move], int]:
+    def list_moves(self, agent: str, since: int) -> tuple[list[Move], int]:
         """What was deleted and renamed since an earlier call, in order; and what to pass the next time."""
         try:
             fd = open_private(self.layout.transcript(agent, "state"), os.O_RDONLY)
@@ -85,10 +85,10 @@ class Shared(StoreBase):
         whole = data.rfind(b"\n") + 1
         found = []
         for line in data[:whole].split(b"\n"):
-            found += [move for piece in journal.find_events(line) if (move := _move(piece.value)) is not None]
+            found += [move for piece in journal.find_events(line) if (move := _decode_move(piece.value)) is not None]
         return found, since + whole
 
-    def labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
+    def read_labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
         """The user's titles by name, and the names that are archived."""
         state = self.read_state(agent)
         return state.titles, frozenset(state.archived)
@@ -102,7 +102,7 @@ class Shared(StoreBase):
         with store_delete.lock_unused(self.layout.either_transcript(agent, name)) as is_unused:
             return not is_unused
 
-    def size(self, agent: str, name: str) -> int:
+    def measure(self, agent: str, name: str) -> int:
         """The size of its entries; 0 if it is gone."""
         try:
             with closing(Reading(self.layout.either_transcript(agent, name))) as reading:
@@ -134,7 +134,7 @@ class Shared(StoreBase):
         remote_turns.keep_for_later(self.layout, agent, name, size, data, looked[0], elsewhere)
         return False
 
-    def withdraw(self) -> None:
+    def forget_extensions(self) -> None:
         """Forget what ``extend`` left to the next load of each session."""
         remote_turns.remove_kept_turns(self.layout)
 
@@ -186,12 +186,12 @@ class Shared(StoreBase):
         if (looked := self.look(agent, name)) is not None:
             store_delete.set_archived(self.layout, agent, looked[1].session, name, is_archived)
 
-    def title_of(self, agent: str, name: str) -> str:
+    def find_title(self, agent: str, name: str) -> str:
         """The title that a list shows."""
         with closing(Reading(self.layout.either_transcript(agent, name))) as reading:
             return self.read_state(agent).titles.get(name) or soft_deleted.summarize(reading).title or _UNTITLED
 
-    def _stamp(self, path: Path) -> str | None:
+    def _read_stamp(self, path: Path) -> str | None:
         for form in (path, file_names.compressed(path)):
             with suppress(FileNotFoundError):
                 found = os.stat(form)
@@ -199,7 +199,7 @@ class Shared(StoreBase):
         return None
 
 
-def _move(event: journal.Event) -> Move | None:
+def _decode_move(event: journal.Event) -> Move | None:
     if event.kind == journal.DELETED:
         name = file_names.file_name(event.session)
         return Move(name, event.transcript or "", event.is_here, event.uid or "")

@@ -22,8 +22,8 @@ from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.membership import JoinedStore
 from acp_proxy.tools.sync.object_store import SealedLogs
-from acp_proxy.tools.sync.state_db import Remembered
-from acp_proxy.tools.sync.store_access import Shared
+from acp_proxy.tools.sync.state_db import SyncState
+from acp_proxy.tools.sync.store_access import SharedStore
 from tests.store.writing import ROOT, SECONDS
 from tests.stored import Both, store_session
 from tests.tools.sync.homes import Home
@@ -32,9 +32,9 @@ SECRET = "ghp_" + "a1B2" * 9
 DELETED = "Is deleted there"
 WRITES: list[tuple[Any, str]] = [
     *((SealedLogs, name) for name in ("create", "replace")),
-    *((Shared, name) for name in ("create", "extend", "mask", "delete", "hide", "set_title", "set_archived")),
+    *((SharedStore, name) for name in ("create", "extend", "mask", "delete", "hide", "set_title", "set_archived")),
 ]
-COMMIT: list[tuple[Any, str]] = [(Remembered, "commit")]
+COMMIT: list[tuple[Any, str]] = [(SyncState, "commit")]
 STEPS = 300
 _PROCESSES: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "fork")
 _KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
@@ -115,7 +115,7 @@ def _end(folder: Path, url: str, key: HistoryKey, after: str) -> End:
     for home in (one, two, one, two):
         home.sync()
     found, records = b"", 0
-    for machine in one.logs.machines():
+    for machine in one.logs.list_machines():
         number = 1
         while (data := one.logs.get(machine, number)) is not None:
             found, number, records = found + data, number + 1, records + 1

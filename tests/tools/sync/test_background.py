@@ -77,7 +77,7 @@ def laptop(tmp_path: Path) -> Laptop:
 def test_it_does_a_round_at_once_if_there_was_none_and_then_one_in_a_minute(laptop: Laptop) -> None:
     laptop.exchange()
     laptop.exchange()
-    assert laptop.joined.standing().sent == 1
+    assert laptop.joined.read_status().sent == 1
     assert laptop.pauses[0] == 0
     assert 0 < laptop.pauses[1] <= 60
 
@@ -93,7 +93,7 @@ def test_while_one_waits_others_end_at_once(laptop: Laptop) -> None:
     fd = laptop.locked(WAITING)
     laptop.exchange()
     os.close(fd)
-    assert (laptop.pauses, laptop.joined.standing().sent) == ([], 0)
+    assert (laptop.pauses, laptop.joined.read_status().sent) == ([], 0)
 
 
 def test_it_waits_for_the_round_of_another_process(laptop: Laptop) -> None:
@@ -102,10 +102,10 @@ def test_it_waits_for_the_round_of_another_process(laptop: Laptop) -> None:
     waiting = threading.Thread(target=laptop.exchange, args=(asleep.set,))
     waiting.start()
     assert asleep.wait(TIMEOUT)
-    assert laptop.joined.standing().sent == 0  # which can be asked at any time
+    assert laptop.joined.read_status().sent == 0  # which can be asked at any time
     os.close(fd)
     waiting.join(TIMEOUT)
-    assert laptop.joined.standing().sent == 1
+    assert laptop.joined.read_status().sent == 1
 
 
 def test_a_place_that_does_not_answer_is_tried_again_and_again(laptop: Laptop) -> None:
@@ -117,20 +117,20 @@ def test_a_place_that_does_not_answer_is_tried_again_and_again(laptop: Laptop) -
 
     laptop.exchange(comes_back)
     assert laptop.pauses == [0, 60, 120, 300]
-    assert (laptop.joined.standing().sent, laptop.joined.standing().trouble) == (1, "")
+    assert (laptop.joined.read_status().sent, laptop.joined.read_status().trouble) == (1, "")
 
 
 def test_what_went_wrong_is_told_once_until_the_next_success(laptop: Laptop) -> None:
     laptop.key.rename(laptop.key.with_suffix(".away"))
     for _ in range(2):
         laptop.exchange()
-        assert str(laptop.key) in laptop.joined.standing().trouble
+        assert str(laptop.key) in laptop.joined.read_status().trouble
     [told] = laptop.run()
     assert told.startswith("sync failed: ")
     assert "acp-proxy sync status" in told
     laptop.exchange()
     assert laptop.run() == []
-    assert str(laptop.key) in laptop.joined.standing().trouble
+    assert str(laptop.key) in laptop.joined.read_status().trouble
     laptop.key.with_suffix(".away").rename(laptop.key)
     laptop.exchange()
     assert read_trouble(laptop.folder) == ""
@@ -144,8 +144,8 @@ def test_a_store_that_is_synchronized_by_hand_is_left_alone(laptop: Laptop) -> N
     settings.write_text(settings.read_text().replace('"manual": false', '"manual": true'))
     laptop.key.unlink()
     laptop.exchange()
-    assert laptop.joined.standing().trouble == ""
-    assert laptop.joined.standing().sent == 0
+    assert laptop.joined.read_status().trouble == ""
+    assert laptop.joined.read_status().sent == 0
     (laptop.folder / WAITING).unlink()
     start_exchange(laptop.root, pytest.fail)
     assert not (laptop.folder / WAITING).exists()  # it did not even look whether a process waits
@@ -157,7 +157,7 @@ def test_it_goes_on_when_an_editor_ends_all_that_it_started(laptop: Laptop) -> N
     assert editor.stdout.readline() == b"started\n"
     os.killpg(editor.pid, signal.SIGKILL) if sys.platform != "win32" else editor.kill()
     editor.communicate(timeout=TIMEOUT)
-    until(lambda: laptop.joined.standing().sent)
+    until(lambda: laptop.joined.read_status().sent)
 
 
 def test_a_store_that_is_not_synchronized_is_left_as_it_is(tmp_path: Path) -> None:

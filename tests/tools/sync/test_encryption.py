@@ -12,7 +12,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.tools.sync import encryption, records
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.interfaces import BadRecord
-from acp_proxy.tools.sync.records import Dead, Label, Mask, NotARecord, SegmentRecord
+from acp_proxy.tools.sync.records import Death, InvalidRecord, Label, Mask, SegmentRecord
 from tests.store import talk
 from tests.strategies import values
 
@@ -27,9 +27,9 @@ SEGMENT = SegmentRecord(talk.UID, talk.UID, "agent", HEADER, talk.prompt("Hello"
 SAID = [
     SEGMENT,
     Label(talk.UID, talk.UID, records.TITLE, "Hello", 1, "m"),
-    Dead(talk.UID, "root", ("beside",)),
+    Death(talk.UID, "root", ("beside",)),
     Mask(talk.UID, "segment", ((3, b"\xff***"),)),
-    records.Blank(talk.UID, "id", "parent"),
+    records.BlankRecord(talk.UID, "id", "parent"),
     records.LogEnd("m", 3),
 ]
 
@@ -80,13 +80,13 @@ def test_data_after_the_end_or_a_cut_frame_is_refused(monkeypatch: pytest.Monkey
 )
 def test_every_line_must_be_an_entry_of_the_session(data: bytes) -> None:
     said = SegmentRecord(talk.UID, talk.UID, "agent", HEADER, data)
-    with pytest.raises(NotARecord):
+    with pytest.raises(InvalidRecord):
         records.decode(records.encode(said, "m"))
 
 
 @given(st.binary())
 def test_any_other_bytes_are_not_a_record(data: bytes) -> None:
-    with pytest.raises(NotARecord):
+    with pytest.raises(InvalidRecord):
         records.decode(data)
 
 
@@ -116,7 +116,7 @@ def test_any_json_is_a_record_or_none(value: dict[str, object], kind: str) -> No
 
     try:
         records.decode(jsonrpc.dump(value | {"kind": kind}) + b"\n")
-    except NotARecord:
+    except InvalidRecord:
         return
 
 

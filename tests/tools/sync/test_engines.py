@@ -19,7 +19,7 @@ def test_of_eight_machines_that_write_the_same_record_one_wins(place: str) -> No
 
     def write(writer: int) -> list[bool]:
         logs = SealedLogs(place, key)
-        logs.machines()
+        logs.list_machines()
         won = []
         for number in range(1, 6):
             begin.wait()
@@ -40,7 +40,13 @@ def test_a_machine_that_is_killed_after_any_write_loses_and_doubles_nothing(plac
     (tmp_path / "stores").mkdir()
     ends = list(killed(tmp_path / "stores", place, shared, commits=bool(servers.PROGRAM)))
     writes = {end.after for end in ends}
-    assert writes >= {"SealedLogs.create", "Shared.create", "Shared.extend", "Shared.mask", "Shared.delete"}
+    assert writes >= {
+        "SealedLogs.create",
+        "SharedStore.create",
+        "SharedStore.extend",
+        "SharedStore.mask",
+        "SharedStore.delete",
+    }
     whole = ends[-1]
     assert (
         sorted(whole.one.values())

@@ -5,62 +5,62 @@ from typing import Any
 import pytest
 
 from acp_proxy.tools.sync import apply, local_changes, pull, push
-from acp_proxy.tools.sync.context import Desk, Gone
+from acp_proxy.tools.sync.context import DataDeleted, SyncContext
 from acp_proxy.tools.sync.interfaces import Move, Unavailable
-from acp_proxy.tools.sync.state_db import Remembered, Shown
+from acp_proxy.tools.sync.state_db import LocalSession, SyncState
 from tests.tools.sync.plays import Step, play
 from tests.tools.sync.world import MemorySessions
 
 Patch = tuple[object, str, Any]
 
 
-def _write_blindly(desk: Desk) -> None:
-    data = desk.kept.pending()
+def _write_blindly(context: SyncContext) -> None:
+    data = context.state.get_pending()
     if data is not None:
-        desk.logs.create(desk.machine, desk.kept.number("sent") + 1, data)
-        push.book(desk)
+        context.logs.create(context.machine, context.state.get_number("sent") + 1, data)
+        push.confirm_written(context)
 
 
-def _by_name(desk: Desk, agent: str, move: Move) -> list[Shown]:
-    line = desk.kept.named(agent, move.name)
+def _by_name(context: SyncContext, agent: str, move: Move) -> list[LocalSession]:
+    line = context.state.find_named(agent, move.name)
     return [line] if line is not None else []
 
 
-def _missing_is_deleted(desk: Desk) -> None:
-    there = {(file.agent, file.name) for file in desk.sessions.files()}
-    for line in desk.kept.lines():
+def _missing_is_deleted(context: SyncContext) -> None:
+    there = {(file.agent, file.name) for file in context.sessions.list_files()}
+    for line in context.state.list_lines():
         if line.name and (line.agent, line.name) not in there:
-            desk.bury(line)
-    _FILES(desk)
+            context.delete_everywhere(line)
+    _FILES(context)
 
 
-def _words_must_be_there(desk: Desk, uid: str) -> bool:
+def _words_must_be_there(context: SyncContext, uid: str) -> bool:
     try:
-        return apply._settle(desk, uid)
-    except Gone as gone:
+        return apply._settle(context, uid)
+    except DataDeleted as gone:
         raise Unavailable("a part of a session is gone") from gone
 
 
-_FILES = local_changes._files
+_FILES = local_changes._find_files
 MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
     "a title's stamp is the clock's time": (
-        [(Desk, "stamp", lambda desk: int(desk.now() * 1000))],
+        [(SyncContext, "make_stamp", lambda context: int(context.now() * 1000))],
         [("clock", 3, 1, -1e5), ("change", 2, 5, "rename"), ("all", 3, 3, None), ("change", 3, 2, "rename")],
     ),
     "turns that a file has already are not recognized": (
-        [(apply, "_adopt", lambda desk, tree, line: False)],
+        [(apply, "_adopt_segments", lambda context, tree, line: False)],
         [("new", 3, 5, "2"), ("clone", 3, 4, None), ("talk", 1, 5, "prompt")],
     ),
     "a record in the place of another counts as written": (
-        [(pull, "_own", lambda desk: None), (push, "_write", _write_blindly)],
+        [(pull, "_check_own_log", lambda context: None), (push, "_write", _write_blindly)],
         [("talk", 0, 0, "prompt"), ("clone", 0, 0, None), ("talk", 0, 0, "prompt"), ("talk", 2, 0, "prompt")],
     ),
     "a missing file is a delete": (
-        [(local_changes, "_files", _missing_is_deleted)],
+        [(local_changes, "_find_files", _missing_is_deleted)],
         [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("all", 0, 0, None), ("change", 0, 0, "lose")],
     ),
     "a delete means the name, although the id was given again": (
-        [(local_changes, "_meant", _by_name)],
+        [(local_changes, "_find_moved", _by_name)],
         [
             ("talk", 1, 3, "prompt"),
             ("sync", 1, 3, None),
@@ -70,27 +70,27 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
         ],
     ),
     "the words of a deleted session stay in the shared place": (
-        [(push, "_rewrite", lambda desk: None)],
+        [(push, "_rewrite", lambda context: None)],
         [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("change", 0, 0, "delete")],
     ),
     "a redaction stays on its machine": (
-        [(apply, "_verified", lambda desk, tree, line: line)],
+        [(apply, "_verify", lambda context, tree, line: line)],
         [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("all", 0, 0, None), ("change", 0, 0, "redact")],
     ),
     "a forgotten machine that comes back does not say where its log ends": (
-        [(pull, "_ends", lambda desk: None)],
+        [(pull, "_publish_ends", lambda context: None)],
         [("talk", 2, 3, "prompt"), ("all", 3, 5, None), ("new", 2, 2, "2"), ("forget", 1, 0, None)],
     ),
     "a delete does not come along to another shared place": (
-        [(Remembered, "buried", lambda kept: [])],
+        [(SyncState, "list_deleted_trees", lambda state: [])],
         [("talk", 1, 1, "prompt"), ("move", 1, 1, None), ("change", 0, 5, "delete")],
     ),
     "a title does not come along to another shared place": (
-        [(Remembered, "whole_labels", lambda kept: [])],
+        [(SyncState, "list_session_labels", lambda state: [])],
         [("move", 2, 0, None), ("change", 3, 4, "rename")],
     ),
     "a redaction that comes later than the words is not remembered": (
-        [(pull, "_masked", lambda desk, mask: None)],
+        [(pull, "_apply_mask", lambda context, mask: None)],
         [
             ("talk", 1, 2, "prompt"),
             ("meanwhile", 3, 2, (18, "delete")),
@@ -99,7 +99,7 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
         ],
     ),
     "words that were deleted after they were first read are waited for": (
-        [(apply, "_settled", _words_must_be_there)],
+        [(apply, "_settle_anew", _words_must_be_there)],
         [
             ("talk", 0, 2, "prompt"),
             ("change", 1, 4, "rename"),
@@ -126,15 +126,15 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
         ],
     ),
     "a segment ends within a turn": (
-        [(push, "end_of_turns", lambda data, header, is_whole: len(data))],
+        [(push, "find_end_of_turns", lambda data, header, is_whole: len(data))],
         [("talk", 1, 1, "ask"), ("all", 2, 2, None), ("all", 3, 4, None), ("talk", 0, 2, "prompt")],
     ),
     "a title's stamp does not follow those that were seen": (
-        [(Desk, "saw", lambda desk, stamp: None)],
+        [(SyncContext, "note_stamp", lambda context, stamp: None)],
         [("clock", 3, 1, -1e5), ("change", 2, 5, "rename"), ("all", 3, 3, None), ("change", 3, 2, "rename")],
     ),
     "a dead session is dead only where it was deleted": (
-        [(apply, "_bury", lambda desk, tree: None)],
+        [(apply, "_delete_dead", lambda context, tree: None)],
         [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("change", 0, 0, "delete")],
     ),
 }

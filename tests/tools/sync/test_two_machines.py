@@ -127,13 +127,13 @@ def test_titles_archives_and_deletes_follow(homes: tuple[Home, Home]) -> None:
     one, two = homes
     store_session(one.store, "a", ("A", []))
     store_session(one.store, "b", ("B", []))
-    store_session(one.store, "c", ("Gone", []))
+    store_session(one.store, "c", ("DataDeleted", []))
     for home in homes:
         home.sync()
     rows = {row.title: row for row in two.store.list_newest()}
     two.store.rename(rows["A"], "Better")
     two.store.set_archived(rows["B"], True)
-    two.store.delete_listed(rows["Gone"])
+    two.store.delete_listed(rows["DataDeleted"])
     two.sync()
     one.sync()
     assert {(row.title, row.is_archived) for row in one.store.list_newest()} == {("Better", False), ("B", True)}
@@ -151,7 +151,7 @@ def test_many_deletes_leave_the_words_where_they_are_until_confirmed(
     for row in list(one.store.list_newest()):
         one.store.delete_listed(row)
     one.sync()
-    assert one.joined.standing().deletes == 2
+    assert one.joined.read_status().deletes == 2
     two.sync()
     assert two.prompts() == {"A": ["A"], "B": ["B"]}
     one.joined.synchronize(one.logs, deletes=True)
@@ -265,11 +265,11 @@ def test_a_session_may_be_longer_than_the_longest_part(
         monkeypatch.setattr(module, name, most)
     for home in homes:
         home.sync()
-    assert one.joined.standing().sent > 3
+    assert one.joined.read_status().sent > 3
     assert two.prompts() == {"Hello 0": [f"Hello {number}" for number in range(9)]}
     one.say("Hello 0", "x" * size)
     one.sync()
-    assert [why for _, _, why in one.joined.standing().troubled] == ["too large"]
+    assert [why for _, _, why in one.joined.read_status().troubled] == ["too large"]
 
 
 def test_a_redaction_follows_and_the_secret_leaves_the_shared_place(homes: tuple[Home, Home]) -> None:
@@ -298,7 +298,7 @@ def test_an_open_session_waits_until_it_is_closed(homes: tuple[Home, Home]) -> N
     transcript = Transcript(path)
     one.sync()
     assert one.prompts() == {"Hello": ["Hello"]}
-    assert one.joined.standing().waiting == 1
+    assert one.joined.read_status().waiting == 1
     transcript.close()
     one.sync()
     assert one.prompts() == {"Hello": ["Hello", "There"]}
@@ -382,7 +382,7 @@ def test_a_join_fetches_each_record_once_however_much_that_is(
 def _opened(home: Home) -> bytes:
     """Everything in the shared place, in clear."""
     found = b""
-    for machine in home.logs.machines():
+    for machine in home.logs.list_machines():
         number = 1
         while (data := home.logs.get(machine, number)) is not None:
             found, number = found + data, number + 1
@@ -437,7 +437,7 @@ def test_a_machine_that_leaves_and_takes_part_again_doubles_no_branch(homes: tup
         home.sync()
     branches = [["Hello", "from one"], ["Hello", "from two"]]
     assert [sorted(home.prompts().values()) for home in homes] == [branches, branches]
-    settings = one.joined.settings()
+    settings = one.joined.read_settings()
     one.joined.leave()
     one.joined.join(settings, "laptop")
     for home in (one, two, one, two):

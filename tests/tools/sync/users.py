@@ -58,7 +58,7 @@ class Users:
 
     def close(self) -> None:
         for machine in self.machines:
-            machine.kept.close()
+            machine.state.close()
 
     # --- what a user does; ``pick`` chooses a session
 
@@ -115,7 +115,7 @@ class Users:
         machine.sessions.load(name)
 
     def tree_of(self, machine: Machine, file: MemoryFile) -> str:
-        line = machine.kept.line(file.header.uid)
+        line = machine.state.find_line(file.header.uid)
         return line.tree if line is not None else file.header.uid
 
     def rename(self, machine: Machine, name: str) -> None:
@@ -146,12 +146,12 @@ class Users:
             if other != name and self.tree_of(machine, each) == tree
             for word in words(each)
         }
-        line = machine.kept.line(file.header.uid)
-        is_known = line is not None and line.name == name and machine.kept.tree(tree).nodes
+        line = machine.state.find_line(file.header.uid)
+        is_known = line is not None and line.name == name and machine.state.read_tree(tree).nodes
         if (
             is_known and tree not in self.pruned
         ):  # else it is on this machine alone, or a crash came right after it was fetched
-            path = machine.kept.tree(tree).path(line.tip) if line is not None else None
+            path = machine.state.read_tree(tree).find_path(line.tip) if line is not None else None
             published = file.data[: sum(node.length for node in path or ())]
             self.gone |= set(_words(published)) - others
         self.forgiving.add(tree)
@@ -160,7 +160,7 @@ class Users:
 
     def prune(self, machine: Machine, name: str) -> None:
         file = machine.sessions.found[name]
-        if machine.kept.line(file.header.uid) is None or file.is_open or not self._is_published(machine, file):
+        if machine.state.find_line(file.header.uid) is None or file.is_open or not self._is_published(machine, file):
             return  # what was never published is gone everywhere
         if not self.are_together:
             return  # those that have moved may not have it
@@ -183,7 +183,7 @@ class Users:
         file = machine.sessions.found[name]
         if any(each.name.startswith("copy") for each in self.machines) or not self.are_together:
             return
-        if self.have_moved and any(each.kept.number("sent") == 0 for each in self.machines):
+        if self.have_moved and any(each.state.get_number("sent") == 0 for each in self.machines):
             return
         secrets = _SECRET.findall(file.data)
         if secrets and not file.is_open and self._is_published(machine, file):
@@ -193,19 +193,19 @@ class Users:
 
     def _is_moving_fork(self, machine: Machine, file: MemoryFile) -> bool:
         """While machines move, what is done to one of several lines is not known in the new place."""
-        return not self.are_together and len(machine.kept.lines(self.tree_of(machine, file))) > 1
+        return not self.are_together and len(machine.state.list_lines(self.tree_of(machine, file))) > 1
 
     def _is_published(self, machine: Machine, file: MemoryFile) -> bool:
-        line = machine.kept.line(file.header.uid)
+        line = machine.state.find_line(file.header.uid)
         if line is None or line.title != file.title or line.stamp != file.stamp or line.has_news:
             return False
-        path = machine.kept.tree(line.tree).path(line.tip)
+        path = machine.state.read_tree(line.tree).find_path(line.tip)
         return bool(path) and sum(node.length for node in path or ()) == len(file.data)
 
     def clone(self, machine: Machine) -> Machine:
         """A copy of a whole machine, such as a container's image."""
         for file in machine.sessions.found.values():
-            line = machine.kept.line(file.header.uid)
+            line = machine.state.find_line(file.header.uid)
             if line is None or line.title != file.title:  # both will publish it, each at its own time
                 self.doubtful.add(self.tree_of(machine, file))
         copy = self.add(f"copy of {machine.name} {len(self.machines)}")
@@ -215,8 +215,8 @@ class Users:
 
     def forget(self, machine: Machine, other: Machine) -> None:
         """The user believes that another machine is lost. It may come back."""
-        id = other.kept.text("machine")
-        if machine.sync() is not None and id in machine.kept.logs():
+        id = other.state.get_text("machine")
+        if machine.sync() is not None and id in machine.state.read_logs():
             machine.sync(forgets=id)
 
     def move(self, machine: Machine) -> None:
@@ -272,14 +272,14 @@ class Users:
 
     def check(self) -> None:
         """What must be true after ``meet``."""
-        shown = {machine.name: self._shown(machine) for machine in self.machines}
+        shown = {machine.name: self._decode_session(machine) for machine in self.machines}
         for machine in self.machines:
             self._check_files(machine)
         self._check_words(shown)
         self._check_same(shown)
         self._check_gone()
 
-    def _shown(self, machine: Machine) -> dict[tuple[bytes, ...], MemoryFile]:
+    def _decode_session(self, machine: Machine) -> dict[tuple[bytes, ...], MemoryFile]:
         found: dict[tuple[bytes, ...], MemoryFile] = {}
         for name, file in machine.sessions.found.items():
             told = tuple(words(file))
@@ -294,7 +294,7 @@ class Users:
             assert len(set(told)) == len(told), f"{machine.name} has words twice: {told}"
             for at, word in enumerate(told):
                 assert self.before[word] == tuple(told[:at]), f"{machine.name}: {word!r} follows {told[:at]}"
-        for one, other in itertools.permutations(self._shown(machine), 2):
+        for one, other in itertools.permutations(self._decode_session(machine), 2):
             assert other[: len(one)] != one, f"{machine.name} shows the beginning {one} of {other} alone"
 
     def _check_words(self, shown: dict[str, dict[tuple[bytes, ...], MemoryFile]]) -> None:
@@ -306,7 +306,7 @@ class Users:
                     assert word in here, f"{machine.name} has lost {word!r}"
 
     def _pruned_trees(self, machine: Machine) -> set[str]:
-        return {line.tree for line in machine.kept.lines() if line.is_pruned}
+        return {line.tree for line in machine.state.list_lines() if line.is_pruned}
 
     def _check_same(self, shown: dict[str, dict[tuple[bytes, ...], MemoryFile]]) -> None:
         pruned = set().union(*map(self._pruned_trees, self.machines))
@@ -318,7 +318,7 @@ class Users:
                     if tree in pruned or not told:
                         continue
                     assert told in shown[other.name], f"{one.name} shows {told}, {other.name} does not"
-                    self._check_title(one, file, shown[other.name][told], is_alone=len(one.kept.lines(tree)) == 1)
+                    self._check_title(one, file, shown[other.name][told], is_alone=len(one.state.list_lines(tree)) == 1)
 
     def _check_title(self, machine: Machine, file: MemoryFile, other: MemoryFile, *, is_alone: bool) -> None:
         tree = self.tree_of(machine, file)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from acp_proxy.store.remote_turns import _naming
-from acp_proxy.tools.sync.context import Counts, Desk
+from acp_proxy.tools.sync.context import Counts, SyncContext
 from acp_proxy.tools.sync.interfaces import Move, Part, SeenFile, Unavailable
 from acp_proxy.tools.sync.rejoin import move
 from acp_proxy.tools.sync.rounds import forget, synchronize
-from acp_proxy.tools.sync.state_db import Remembered
+from acp_proxy.tools.sync.state_db import SyncState
 from acp_proxy.transcript.file_format import Header
 from tests.store import talk
 
@@ -82,7 +82,7 @@ class MemoryLogs:
     seen: Mapping[str, Mapping[int, bytes]] | None = None
     history: str = ""
 
-    def machines(self) -> list[str]:
+    def list_machines(self) -> list[str]:
         own = {self.own()} & self.place.records.keys()
         return self._do(lambda: sorted({*(self.place.records if self.seen is None else self.seen), *own}))  # type: ignore[return-value]
 
@@ -138,17 +138,17 @@ class MemorySessions:
     def list_agents(self) -> list[str]:
         return [AGENT]
 
-    def files(self) -> Iterable[SeenFile]:
+    def list_files(self) -> Iterable[SeenFile]:
         return [SeenFile(AGENT, name, file.stamp) for name, file in self.found.items()]
 
     def look(self, agent: str, name: str) -> tuple[str, Header] | None:
         file = self.found.get(name)
         return (file.header.uid, file.header) if file is not None else None
 
-    def moves(self, agent: str, since: int) -> tuple[list[Move], int]:
+    def list_moves(self, agent: str, since: int) -> tuple[list[Move], int]:
         return self.events[since:], len(self.events)
 
-    def labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
+    def read_labels(self, agent: str) -> tuple[Mapping[str, str], frozenset[str]]:
         titles = {name: file.title for name, file in self.found.items() if file.title is not None}
         return titles, frozenset(name for name, file in self.found.items() if file.is_archived)
 
@@ -158,7 +158,7 @@ class MemorySessions:
     def is_open(self, agent: str, name: str) -> bool:
         return name in self.found and (self.found[name].is_open or self.found[name].is_held)
 
-    def size(self, agent: str, name: str) -> int:
+    def measure(self, agent: str, name: str) -> int:
         return len(self.found[name].data) if name in self.found else 0
 
     def read(self, agent: str, name: str, at: int, size: int) -> bytes:
@@ -182,7 +182,7 @@ class MemorySessions:
 
     def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
         def extend() -> bool:
-            if self.size(agent, name) != size or self.is_open(agent, name):
+            if self.measure(agent, name) != size or self.is_open(agent, name):
                 if name in self.found:
                     self.turns[name] = self.found[name].header.uid, size, data
                 return False
@@ -193,7 +193,7 @@ class MemorySessions:
 
         return bool(self.faults.step(extend, remote=False))
 
-    def withdraw(self) -> None:
+    def forget_extensions(self) -> None:
         self.turns.clear()
 
     def load(self, name: str) -> None:
@@ -247,7 +247,7 @@ class MemorySessions:
         file = MemoryFile(Header("", None, "", ""), b"")
         self.faults.step(lambda: setattr(self.found.get(name, file), "is_archived", is_archived), remote=False)
 
-    def title_of(self, agent: str, name: str) -> str:
+    def find_title(self, agent: str, name: str) -> str:
         return self._file(name).title or "first words"
 
     def _set(self, name: str, data: bytes) -> None:
@@ -263,9 +263,9 @@ class Machine:
         self.skew = 0.0
         self.faults = Faults()
         self.sessions = MemorySessions(self.faults)
-        self.kept = Remembered(":memory:")
-        self.kept.set(machine=random(), name=name)
-        self.kept.commit()
+        self.state = SyncState(":memory:")
+        self.state.set(machine=random(), name=name)
+        self.state.commit()
         self.is_apart = False
         self.seen: Mapping[str, Mapping[int, bytes]] | None = None
 
@@ -276,36 +276,36 @@ class Machine:
     def sync(self, faults: Faults | None = None, *, forgets: str = "") -> Counts | None:
         """One round; None if it did not come to its end. ``forgets``: the id of a machine that the user forgets."""
         self.sessions.faults = faults or Faults()
-        own = lambda: self.kept.text("machine")  # noqa: E731 it may change
+        own = lambda: self.state.get_text("machine")  # noqa: E731 it may change
         logs = MemoryLogs(self.place, self.sessions.faults, own, self.is_apart, self.seen)
-        desk = Desk(logs, self.sessions, self.kept, lambda: self.clock() + self.skew, self.random)
+        context = SyncContext(logs, self.sessions, self.state, lambda: self.clock() + self.skew, self.random)
         try:
-            return forget(desk, forgets) if forgets else synchronize(desk)
+            return forget(context, forgets) if forgets else synchronize(context)
         except (Crash, Unavailable, OSError):
-            self.kept.database.execute("ROLLBACK")
-            self.kept.database.execute("BEGIN IMMEDIATE")
+            self.state.database.execute("ROLLBACK")
+            self.state.database.execute("BEGIN IMMEDIATE")
             return None
 
     def move(self, place: MemoryPlace) -> None:
         """Begin anew in another shared place."""
-        move(self.kept, self.random())
+        move(self.state, self.random())
         self.place = place
 
     def snapshot(self) -> tuple[MemorySessions, bytes]:
         """A backup of the whole machine."""
-        self.kept.commit()
-        self.kept.database.execute("COMMIT")
-        data = self.kept.database.serialize()
-        self.kept.database.execute("BEGIN IMMEDIATE")
+        self.state.commit()
+        self.state.database.execute("COMMIT")
+        data = self.state.database.serialize()
+        self.state.database.execute("BEGIN IMMEDIATE")
         return copy.deepcopy(self.sessions), data
 
     def restore(self, backup: tuple[MemorySessions, bytes]) -> None:
         self.sessions = copy.deepcopy(backup[0])
-        self.kept.close()
-        self.kept = Remembered(":memory:")
-        self.kept.database.execute("COMMIT")
-        self.kept.database.deserialize(backup[1])
-        self.kept.database.execute("BEGIN IMMEDIATE")
+        self.state.close()
+        self.state = SyncState(":memory:")
+        self.state.database.execute("COMMIT")
+        self.state.database.deserialize(backup[1])
+        self.state.database.execute("BEGIN IMMEDIATE")
 
 
 def turn(word: str, secret: str, session: str) -> bytes:
