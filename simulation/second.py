@@ -67,7 +67,7 @@ class SecondAgent(Agent):
 
     def _translate_answer(self, message: Message) -> Iterator[Message]:
         id, result = message.get("id"), message.get("result")
-        found = next(((s, each) for s, all in self._prompts.items() for each in all if each.id == id), None)
+        found = next(((s, each) for s, prompts in self._prompts.items() for each in prompts if each.id == id), None)
         if found is not None and "method" not in message:
             session, prompt = found
             if result is None:
@@ -159,7 +159,7 @@ class SecondLink(Link):
 
     def _answer(self, message: Message) -> Iterator[Message]:
         id = message.get("id")
-        session = next((session for session, all in self._prompts.items() if id in all), None)
+        session = next((session for session, prompts in self._prompts.items() if id in prompts), None)
         if session is None or "method" in message:
             yield message
         elif "error" in message:

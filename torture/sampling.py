@@ -24,7 +24,7 @@ def judged(quiet: Sample, end: Sample, talking: list[Sample], more: dict[str, in
     samples = [quiet, *talking, end]
     slope, _ = linear_regression([each.at for each in samples], [each.memory for each in samples])
     grown = {"at rest": end.memory - quiet.memory, "while talking": slope * (samples[-1].at - samples[0].at)}
-    trouble = [f"memory grew by {megabytes(bytes)} {when}" for when, bytes in grown.items() if bytes > GROWTH]
+    trouble = [f"memory grew by {megabytes(size)} {when}" for when, size in grown.items() if size > GROWTH]
     for what, beyond in more.items():
         first, last = getattr(quiet, what), getattr(end, what)
         most = max(getattr(each, what) for each in samples)

@@ -148,7 +148,7 @@ def read_offer(result: object) -> Offer:
         has_sessions=has_sessions,
         store=acp.text(acp.member(acp.member(capabilities, "_meta"), _MARK), "store"),
         starts_servers=form.starts_servers(sessions),
-        accepted_content=frozenset(type for type, name in _TAKEN.items() if acp.offers(prompts, name)),
+        accepted_content=frozenset(kind for kind, name in _TAKEN.items() if acp.offers(prompts, name)),
     )
 
 

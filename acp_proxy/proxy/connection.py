@@ -260,14 +260,14 @@ class Connection:
                 line = self._aliases.to_client(line, jsonrpc.read_message(line))
             effects += self._held_entries.hold_unnamed(self._handle_agent_line(line, jsonrpc.read_message(line)))
             self.pass_through.forget()
-            if effects and isinstance(next := effects[-1], DecideLater):
-                return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, *lines[at:]])]
+            if effects and isinstance(later := effects[-1], DecideLater):
+                return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[at:]])]
         return effects
 
     def _handle_agent_line(self, line: bytes, message: Message) -> list[Effect]:
         effects = self._release_held(message) if self._handovers.is_holding else []
-        if effects and isinstance(next := effects[-1], DecideLater):
-            return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, line])]
+        if effects and isinstance(later := effects[-1], DecideLater):
+            return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, line])]
         return [*effects, *self._decide_agent_message(line, message)]
 
     def _release_held(self, message: Message) -> list[Effect]:
@@ -287,8 +287,8 @@ class Connection:
             message = jsonrpc.read_message(line)
             if isinstance(message, Notification):
                 effects += self._handle_known_update(acp.session_id(message.params), line, message)
-            if effects and isinstance(next := effects[-1], DecideLater):
-                return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, *lines[at:]])]
+            if effects and isinstance(later := effects[-1], DecideLater):
+                return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[at:]])]
         return effects
 
     def _decide_agent_message(self, line: bytes, message: Message) -> list[Effect]:

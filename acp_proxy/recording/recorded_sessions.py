@@ -139,7 +139,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         if gap is not None and gap.since < at and (fresh or recorded is not None):
             del self.gaps[begin.session]
 
-        def open(recorded: RecordedSession) -> None:
+        def open_again(recorded: RecordedSession) -> None:
             is_late = begin.origin == file_format.PARTIAL and begin.parent is None
             if is_late and begin.session in self._store.read_deleted(recorded.agent):
                 recorded.is_deleted = True  # what comes late is not recorded before its next prompt
@@ -147,7 +147,7 @@ class RecordedSessions(dict[str, RecordedSession]):
                 transcript = self.open_transcript(recorded)
                 recorded.is_imported_already = begin.origin == file_format.IMPORTED and not transcript.is_begun
 
-        self.attempt(begin.session, at, open)
+        self.attempt(begin.session, at, open_again)
 
     def is_imported_already(self, session: str, *, ends: bool = False) -> bool:
         """Whether a line belongs to an import that another process has made. ``ends``: the import ends here."""

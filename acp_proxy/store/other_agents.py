@@ -84,9 +84,9 @@ def add_other_agents(
     def found(index: Index) -> list[ListedSession]:
         return list(rows.of(index, others, cwd, before, PAGE + 1))
 
-    all = sorted([*own.rows, *ask(found, *others)], key=_position, reverse=True)
-    is_last = len(all) <= PAGE and own.next is None
-    return Page(all[:PAGE], None if is_last else store_index.encode_cursor(binding, *_position(all[:PAGE][-1])))
+    merged = sorted([*own.rows, *ask(found, *others)], key=_position, reverse=True)
+    is_last = len(merged) <= PAGE and own.next is None
+    return Page(merged[:PAGE], None if is_last else store_index.encode_cursor(binding, *_position(merged[:PAGE][-1])))
 
 
 class OtherAgentsRows:

@@ -132,19 +132,19 @@ class Short:
 
 def _closed(text: bytes) -> bytes:
     """Completes the beginning of a JSON text, cut after its last complete member."""
-    open: list[bytes] = []
+    brackets: list[bytes] = []
     end = 0
     for step in _STEPS.finditer(text):
         sign = step[0]
         if sign == b'"':  # the unfinished string
             break
         if sign in _CLOSING:
-            open.append(_CLOSING[sign])
-        elif sign in (b"]", b"}") and open:
-            open.pop()
+            brackets.append(_CLOSING[sign])
+        elif sign in (b"]", b"}") and brackets:
+            brackets.pop()
         if len(sign) == 1:
             end = step.start() if sign == b"," else step.end()
-    return text[:end] + b"".join(reversed(open))
+    return text[:end] + b"".join(reversed(brackets))
 
 
 def long_line(begun: list[bytes], read: Read, at: int, size: int) -> tuple[bytes | None, int, bool]:

@@ -268,14 +268,14 @@ class Reading:
         known, framer, at, end = AlikeChunksFinder(), LineFramer(), start, start
         while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
             at += len(data)
-            lines, next = framer.feed(data), 0
-            while next < len(lines):
-                if (stream := known.find(lines, next)) is not None:
-                    next, number, end = next + stream.count, number + stream.count, end + stream.size
+            lines, index = framer.feed(data), 0
+            while index < len(lines):
+                if (stream := known.find(lines, index)) is not None:
+                    index, number, end = index + stream.count, number + stream.count, end + stream.size
                     yield AlikeLines(number - 1, end, stream)
                     continue
-                line = lines[next]
-                next, number, end = next + 1, number + 1, end + len(line)
+                line = lines[index]
+                index, number, end = index + 1, number + 1, end + len(line)
                 found = list(self._read_line(number - 1, end, line))
                 known.last = line, found[0].entry if len(found) == 1 else None
                 yield from found

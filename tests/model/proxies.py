@@ -115,8 +115,8 @@ class Proxied:
             if self.agent.backlog:
                 self.agent.flush()
                 self._agent_says()
-            elif open := self._open():
-                self._wait_for_more(open)
+            elif prompts := self._open():
+                self._wait_for_more(prompts)
             elif not (seen and self._opens):
                 self._opens = False
                 return  # nothing but what a replay holds back can still be on its way
@@ -185,10 +185,10 @@ class Proxied:
         self._wait(lambda: id in self.answers, "an answer to _sync")
         self.recorder.flush()  # updates are recorded a moment after they have passed
 
-    def _wait_for_more(self, open: set[Any]) -> None:
+    def _wait_for_more(self, prompts: set[Any]) -> None:
         """Wait until one of these is answered, or the proxy asks the agent something on its own."""
         there = len(self.answers)
-        self._wait(lambda: bool(self._inbox) or len(self.answers) > there, f"an answer to {self._named(open)}")
+        self._wait(lambda: bool(self._inbox) or len(self.answers) > there, f"an answer to {self._named(prompts)}")
 
     def _open(self) -> set[Any]:
         return {id for id in self._asked if id not in self.answers and not self.agent.holds(id)}

@@ -160,15 +160,15 @@ def test_threads_can_prepare_one_directory_at_once(tmp_path: Path) -> None:
     refused: list[BaseException] = []
     start = threading.Barrier(8)
 
-    def prepare(round: int) -> None:
+    def prepare(number: int) -> None:
         try:
             start.wait(20)
-            private_files.prepare(tmp_path / str(round) / "a" / "b" / "c" / "d")
+            private_files.prepare(tmp_path / str(number) / "a" / "b" / "c" / "d")
         except BaseException as problem:  # noqa: BLE001 - handed to the test
             refused.append(problem)
 
-    for round in range(25):
-        threads = [threading.Thread(target=prepare, args=(round,)) for _ in range(8)]
+    for number in range(25):
+        threads = [threading.Thread(target=prepare, args=(number,)) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -150,7 +150,7 @@ class Crowd:
     def gone(self, since: float) -> set[str]:
         """Sessions that were deleted before and not prompted again."""
         with self.lock:
-            ended = {session for session, all in self.deletes.items() if all and max(end for _, end in all) < since}
+            ended = {session for session, ends in self.deletes.items() if ends and max(end for _, end in ends) < since}
             return ended - {self.other}
 
     def deleting(self, session: str, work: Callable[[], Any]) -> Any:

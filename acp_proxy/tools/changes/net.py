@@ -199,7 +199,7 @@ def _go_forward(steps: list[TracedEdit]) -> None:
                 elif not edit.old:
                     step.before = ABSENT
             case "part":
-                step.before, step.after = before, _replace_part(before, edit.old, edit.new, all=edit.replaces_all)
+                step.before, step.after = before, _replace_part(before, edit.old, edit.new, every=edit.replaces_all)
             case "delete":
                 step.before, step.after = before or (FileText(edit.old) if edit.old is not None else None), ABSENT
             case "move":
@@ -232,12 +232,12 @@ def _go_back(steps: list[TracedEdit], find_now: FindNow) -> None:
             known[step.source] = step.before, step.uses_now
 
 
-def _replace_part(whole: FileText | None, old: str | None, new: str | None, *, all: bool = False) -> FileText | None:
+def _replace_part(whole: FileText | None, old: str | None, new: str | None, *, every: bool = False) -> FileText | None:
     """The text with a part replaced that is in it exactly once; None if it is not."""
     if whole is None or whole.text is None or not old:
         return None
     count = whole.text.count(old)
-    if not count or (count > 1 and not all):
+    if not count or (count > 1 and not every):
         return None
     return FileText(whole.text.replace(old, new or ""))
 

@@ -30,8 +30,8 @@ def spelled_out(words: list[str]) -> list[str]:
 
 def behind_run(words: list[str]) -> list[str] | None:
     """The words behind ``run``, if this command starts an agent through acp-proxy."""
-    for at, (word, next) in enumerate(pairwise(words)):
-        if next == "run" and _is_proxy(word):
+    for at, (word, after) in enumerate(pairwise(words)):
+        if after == "run" and _is_proxy(word):
             return words[at + 2 :]
     return None
 

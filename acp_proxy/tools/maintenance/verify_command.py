@@ -116,8 +116,8 @@ def _print_finding(store: Sessions, finding: "Finding") -> None:
         kinds = ", ".join(stretch.kinds)
         typer.echo(f"  line {stretch.line}, byte {stretch.offset}, {stretch.length} bytes: {kinds}")
         last = _format_neighbour(stretch.last, "the beginning")
-        next = _format_neighbour(stretch.next, "the end")
-        typer.echo(sanitize.line(f"  between {last} and {next}"))
+        after = _format_neighbour(stretch.next, "the end")
+        typer.echo(sanitize.line(f"  between {last} and {after}"))
 
 
 def _format_neighbour(entry: "Neighbour | None", otherwise: str) -> str:

@@ -154,11 +154,11 @@ def name_command(settings: Settings, entry: Span, words: Sequence[str]) -> list[
 
     Source: CustomAgentServerSettings of zed-industries/zed, crates/settings_content.
     """
-    type = settings.members(entry)["type"]
-    separator = settings.separator(type.start)
+    kind = settings.members(entry)["type"]
+    separator = settings.separator(kind.start)
     args = f"[{', '.join(map(quote, words[1:]))}]"
     more = f',{separator}"command": {quote(words[0])},{separator}"args": {args}'
-    return [Edit(*type.value, quote("custom")), Edit(type.value[1], type.value[1], more)]
+    return [Edit(*kind.value, quote("custom")), Edit(kind.value[1], kind.value[1], more)]
 
 
 def unname_command(settings: Settings, entry: Span) -> list[Edit]:

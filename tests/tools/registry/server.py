@@ -43,7 +43,7 @@ def served() -> Iterator[Server]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *args: Any) -> None:
             pass
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -119,7 +119,7 @@ class _Door(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Doorman
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *args: object) -> None:
         pass
 
     def _pass(self) -> None:
@@ -162,7 +162,7 @@ class _Overwriting(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["Content-Length"]))
         self._answer(403)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *args: object) -> None:
         pass
 
     def _answer(self, status: int, *headers: tuple[str, str]) -> None:
