@@ -16,7 +16,7 @@ from acp_proxy.errors import NoStore, NoSuchSession
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.store.sessions import ListedSession, Sessions, called, default_root
 from acp_proxy.views import conversation
-from acp_proxy.views.conversation import Said, ToolCall
+from acp_proxy.views.conversation import SpokenMessage, ToolCall
 
 _STORE = "ACP_PROXY_STORE"
 
@@ -61,7 +61,7 @@ class Session:
     def turns(self) -> Iterator[Turn]:
         """Oldest first, read one by one. Raises OSError."""
         with closing(self._archive.open_listed(self._listed)) as reading:
-            yield from map(_turn, conversation.turns(reading, self.id))
+            yield from map(_turn, conversation.read_turns(reading, self.id))
 
     def entries(self) -> Iterator[dict[str, object]]:
         """The transcript's lines behind its header, as docs/transcript-format.md has them. Raises OSError.
@@ -118,8 +118,8 @@ def _turn(turn: conversation.ConversationTurn) -> Turn:
 
 def _said(turn: conversation.ConversationTurn, speaker: conversation.Speaker) -> str:
     """Its messages, a blank line between them."""
-    messages = [item.blocks for item in turn.items if isinstance(item, Said) and item.speaker == speaker]
-    return "\n\n".join("".join(map(conversation.words, blocks)) for blocks in messages)
+    messages = [item.blocks for item in turn.items if isinstance(item, SpokenMessage) and item.speaker == speaker]
+    return "\n\n".join("".join(map(conversation.read_words, blocks)) for blocks in messages)
 
 
 def _moment(stamp: str) -> datetime | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from acp_proxy.protocol import acp
 from acp_proxy.views import formatting
-from acp_proxy.views.conversation import Item, Said, Subagent, ToolCall
+from acp_proxy.views.conversation import Item, SpokenMessage, Subagent, ToolCall
 
 _ENDING = re.compile(r"\.[a-z0-9]{1,8}")  # it becomes part of a file name, so it must be harmless
 _COMMON = {"image/webp": ".webp", "audio/wav": ".wav", "audio/ogg": ".ogg", "image/avif": ".avif"}
@@ -50,7 +50,7 @@ def attachments(item: Item) -> Iterator[Attachment]:
 
 def blocks(item: Item) -> list[object]:
     """The content blocks of a message, a tool call or a subagent."""
-    if isinstance(item, Said):
+    if isinstance(item, SpokenMessage):
         return list(item.blocks)
     if isinstance(item, Subagent):
         return [block for each in item.items for block in blocks(each)]

@@ -2,8 +2,8 @@
 
 It is made from the replay of ``session/load`` (compact, without a limit), so it contains what an editor shows: texts
 are joined, and a tool call is one item with the last value of each field. It adds what only the transcript knows: how a
-turn ended, and where something is missing. ``turns`` holds one turn in memory; ``parts`` holds about 4 MiB of a turn,
-so in a longer turn a call may come again with its changes.
+turn ended, and where something is missing. ``read_turns`` holds one turn in memory; ``read_parts`` holds about 4 MiB of
+a turn, so in a longer turn a call may come again with its changes.
 
 A turn begins with each prompt. Before the first prompt (in what an agent replayed of an earlier conversation), a turn
 begins with a user message that follows anything but a plan.
@@ -29,7 +29,7 @@ _SPEAKERS: dict[Role, Speaker] = {Role.USER: "user", Role.AGENT: "agent", Role.T
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SpokenMessage:
     """A message. ``blocks``: the protocol's content blocks. ``id``: its ``messageId``, if it has one."""
 
     speaker: Speaker
@@ -67,7 +67,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class OtherUpdate:
     """An update of any other kind. ``update``: all of its members."""
 
     update: Mapping[str, object]
@@ -82,11 +82,11 @@ class Subagent:
     items: list["Item"]
 
 
-Item = Said | ToolCall | Plan | Note | Other | Subagent
+Item = SpokenMessage | ToolCall | Plan | Note | OtherUpdate | Subagent
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class TurnBegin:
     """A turn begins.
 
     ``number``: from 1. ``at``: the time, as text (``2026-11-20T09:15:02.123Z``). ``prompted``: a prompt began it.
@@ -100,7 +100,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class TurnEnd:
     """A turn ends.
 
     ``stop``: the protocol's stop reason, if known. ``error``: the error's text, if it failed. ``at``: the time of the
@@ -112,12 +112,12 @@ class Ended:
     at: str = ""
 
 
-Part = Begun | Item | Ended
+Part = TurnBegin | Item | TurnEnd
 
 
 @dataclass(slots=True)
 class ConversationTurn:
-    """A whole turn: ``number``, ``at`` and ``model`` as in ``Begun``, the others as in ``Ended``."""
+    """A whole turn: ``number``, ``at`` and ``model`` as in ``TurnBegin``, the others as in ``TurnEnd``."""
 
     number: int
     at: str
@@ -136,43 +136,43 @@ OpenChild = Callable[[str], AbstractContextManager[Reading | None]]
 _DEPTH = 8
 """How deep subagents of subagents are read."""
 _PAGE = 4 * 1024 * 1024
-"""The bytes of a turn that ``parts`` reads at once: far more than most turns have."""
+"""The bytes of a turn that ``read_parts`` reads at once: far more than most turns have."""
 
 
-def _no_child(session: str) -> AbstractContextManager[None]:
+def _open_no_child(session: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def turns(reading: Reading, session: str, child: OpenChild = _no_child) -> Iterator[ConversationTurn]:
+def read_turns(reading: Reading, session: str, child: OpenChild = _open_no_child) -> Iterator[ConversationTurn]:
     """The turns of a transcript, oldest first. ``session``: the session's id. Raises OSError.
 
     ``child``: opens the transcripts of subagents, which are then part of the conversation.
     """
     turn = ConversationTurn(0, "")
-    for part in _Parts(session, reading.also, child=child).read(read_as_v1(reading.read_alike())):
+    for part in _PartReader(session, reading.also, child=child).read(read_as_v1(reading.read_alike())):
         match part:
-            case Begun():
+            case TurnBegin():
                 turn = ConversationTurn(part.number, part.at, model=part.model)
-            case Ended():
+            case TurnEnd():
                 turn.stop, turn.error, turn.ended = part.stop, part.error, part.at
                 yield turn
             case _:
                 _add(turn.items, part)
 
 
-def parts(reading: Reading, session: str, child: OpenChild = _no_child) -> Iterator[Part]:
-    """The turns in parts: ``Begun``, items, ``Ended``. A message may come in several parts. Raises OSError.
+def read_parts(reading: Reading, session: str, child: OpenChild = _open_no_child) -> Iterator[Part]:
+    """The turns in parts: ``TurnBegin``, items, ``TurnEnd``. A message may come in several parts. Raises OSError.
 
-    ``child``: as for ``turns``.
+    ``child``: as for ``read_turns``.
     """
-    return _Parts(session, reading.also, _PAGE, child).read(read_as_v1(reading.read_alike()))
+    return _PartReader(session, reading.also, _PAGE, child).read(read_as_v1(reading.read_alike()))
 
 
-def numbered(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
-    """Each line with the number of its turn; 0: no turn has begun. The turns are those of ``parts``."""
+def number_turns(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
+    """Each line with the number of its turn; 0: no turn has begun. The turns are those of ``read_parts``."""
     number, is_prompted, only_user = 0, False, True
     for line in lines:
-        kind = _kind(line.entry)
+        kind = _find_kind(line.entry)
         if line.entry is not None and _is_prompt(line.entry):
             number, is_prompted = number + 1, True
         elif kind is not None and not is_prompted and update_kinds.is_conversation(kind):
@@ -183,7 +183,7 @@ def numbered(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
         yield number, line
 
 
-class _Parts:
+class _PartReader:
     """Turns the lines of a replay, and notes and answers in the transcript, into parts."""
 
     def __init__(
@@ -191,7 +191,7 @@ class _Parts:
         session: str,
         also: frozenset[str],
         page: int = 0,
-        child: OpenChild = _no_child,
+        child: OpenChild = _open_no_child,
         known: set[str] | None = None,
         depth: int = 0,
     ) -> None:
@@ -199,7 +199,7 @@ class _Parts:
         self._child = child
         self._known = known if known is not None else {session}
         self._depth = depth
-        self._telling = Replayer(
+        self._replayer = Replayer(
             session, run="", tool_limit=0, also=also, page=page, kinds=update_kinds.OPTIONAL, at_once=True
         )
         self._count = 0
@@ -219,7 +219,7 @@ class _Parts:
         at = ""
         for line in lines:
             if isinstance(line, AlikeLines):
-                yield from self._take(self._telling.add_chunks(line.number, line.chunks), at)
+                yield from self._take(self._replayer.add_chunks(line.number, line.chunks), at)
                 continue
             entry = line.entry
             if entry is None:
@@ -227,7 +227,7 @@ class _Parts:
             at = entry.at
             if not self._since and _is_update(entry):
                 self._since = at
-            told = self._telling.add(line.number, entry)
+            told = self._replayer.add(line.number, entry)
             yield from self._take(told, self._since or at)
             if told:
                 self._since = ""
@@ -237,38 +237,38 @@ class _Parts:
             if entry.note is not None:
                 self._note(entry.note, at)
             elif _is_prompt(entry):
-                yield from self._ended()
+                yield from self._end_turn()
                 self._prompted = entry.run, acp.member(entry.value, "id")
-                yield self._begun(at)
+                yield self._begin_turn(at)
             elif entry.of == acp.PROMPT and self._prompted == (entry.run, acp.member(entry.value, "id")):
-                self._answered(entry.value, at)
-        yield from self._take(self._telling.end(live=True), self._since or at)
-        yield from self._ended()
+                self._end_prompt(entry.value, at)
+        yield from self._take(self._replayer.end(live=True), self._since or at)
+        yield from self._end_turn()
 
-    def _begun(self, at: str) -> Begun:
+    def _begin_turn(self, at: str) -> TurnBegin:
         self._count += 1
         self._is_open = self._only_user = True
-        return Begun(self._count, at, self._prompted is not None, self._model)
+        return TurnBegin(self._count, at, self._prompted is not None, self._model)
 
-    def _ended(self) -> Iterator[Part]:
+    def _end_turn(self) -> Iterator[Part]:
         if self._is_open:
             yield from self._notes
-            yield Ended(self._stop, self._error, self._answered_at)
+            yield TurnEnd(self._stop, self._error, self._answered_at)
             self._is_open, self._notes, self._stop, self._error, self._answered_at = False, [], None, None, ""
 
     def _take(self, told: list[bytes], at: str) -> Iterator[Part]:
-        for item in _items(told):
-            is_users = isinstance(item, Said) and item.speaker == "user"
+        for item in _read_items(told):
+            is_users = isinstance(item, SpokenMessage) and item.speaker == "user"
             if self._prompted is None and is_users and not self._only_user:
-                yield from self._ended()
+                yield from self._end_turn()
             if not self._is_open:
-                yield self._begun(at)
+                yield self._begin_turn(at)
             self._only_user &= is_users or isinstance(item, Plan)
             yield item
-            if isinstance(item, Other) and acp.update_kind(item.update) == update_kinds.SUBAGENT:
-                yield from self._subagent(item.update)
+            if isinstance(item, OtherUpdate) and acp.update_kind(item.update) == update_kinds.SUBAGENT:
+                yield from self._read_subagent(item.update)
 
-    def _subagent(self, update: Mapping[str, object]) -> Iterator[Subagent]:
+    def _read_subagent(self, update: Mapping[str, object]) -> Iterator[Subagent]:
         """The subagent that an update names for the first time."""
         id = acp.session_id(update)
         if id is None or id in self._known or self._depth == _DEPTH:
@@ -278,9 +278,9 @@ class _Parts:
         with self._child(id) as reading:
             if reading is None:
                 return
-            inside = _Parts(id, reading.also, 0, self._child, self._known, self._depth + 1)
-            told = (part for part in inside.read(reading.read_alike()) if not isinstance(part, Begun | Ended))
-            for item in _with_messages(told, id):
+            inside = _PartReader(id, reading.also, 0, self._child, self._known, self._depth + 1)
+            told = (part for part in inside.read(reading.read_alike()) if not isinstance(part, TurnBegin | TurnEnd))
+            for item in _add_messages(told, id):
                 _add(items, item)
         yield Subagent(id, acp.text(update, "title") or id, items)
 
@@ -293,14 +293,14 @@ class _Parts:
         elif kind == NoteType.HANDOVER:
             self._notes.append(Note(NoteType.HANDOVER, acp.text(note, "to") or ""))
 
-    def _answered(self, answer: object, at: str) -> None:
+    def _end_prompt(self, answer: object, at: str) -> None:
         error, self._answered_at = acp.member(answer, "error"), at
         self._stop = acp.text(acp.member(answer, "result"), "stopReason")
         if error is not None:
             self._error = acp.text(error, "message") or "the prompt failed"
 
 
-def words(block: Mapping[str, object]) -> str:
+def read_words(block: Mapping[str, object]) -> str:
     """The text of a content block, or a description in brackets."""
     kind = acp.text(block, "type")
     if kind == "text":
@@ -320,7 +320,7 @@ def _is_prompt(entry: Entry) -> bool:
     return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
 
 
-def _kind(entry: Entry | None) -> str | None:
+def _find_kind(entry: Entry | None) -> str | None:
     """The kind of an agent's update; None for anything else."""
     if entry is None or entry.peer is not Peer.AGENT or acp.text(entry.value, "method") != acp.UPDATE:
         return None
@@ -330,19 +330,23 @@ def _kind(entry: Entry | None) -> str | None:
 def _add(items: list[Item], item: Item) -> None:
     """Append an item; adjacent parts of one message are joined."""
     last = items[-1] if items else None
-    if isinstance(item, Said) and isinstance(last, Said) and (last.speaker, last.id) == (item.speaker, item.id):
+    if (
+        isinstance(item, SpokenMessage)
+        and isinstance(last, SpokenMessage)
+        and (last.speaker, last.id) == (item.speaker, item.id)
+    ):
         last.blocks.extend(item.blocks)
     else:
         items.append(item)
 
 
-def _with_messages(items: Iterable[Item], session: str) -> Iterator[Item]:
+def _add_messages(items: Iterable[Item], session: str) -> Iterator[Item]:
     """The items of a subagent. Messages from other sessions are the user's, and those to others the agent's."""
     sent: dict[str, bool] = {}
     told: set[str] = set()
     for item in items:
-        kind = acp.update_kind(item.update) if isinstance(item, Other) else None
-        if not isinstance(item, Other) or kind not in (
+        kind = acp.update_kind(item.update) if isinstance(item, OtherUpdate) else None
+        if not isinstance(item, OtherUpdate) or kind not in (
             update_kinds.SESSION_MESSAGE,
             update_kinds.SESSION_MESSAGE_CHUNK,
         ):
@@ -357,43 +361,45 @@ def _with_messages(items: Iterable[Item], session: str) -> Iterator[Item]:
             kind == update_kinds.SESSION_MESSAGE_CHUNK or id not in told
         ):  # a whole message may repeat its chunks
             told.add(id)
-            yield Said("agent" if sent.get(id) else "user", said, id)
+            yield SpokenMessage("agent" if sent.get(id) else "user", said, id)
 
 
-def _items(told: Iterable[bytes]) -> Iterator[Item]:
+def _read_items(told: Iterable[bytes]) -> Iterator[Item]:
     """The items in lines of updates. Adjacent updates of one call are joined."""
     calls: list[ToolCall] = []
     for line in chain.from_iterable(map(framing.cut, told)):
         update = acp.member(acp.member(jsonrpc.parse(line), "params"), "update")
         if not isinstance(update, Mapping):
             continue
-        item = _item(update)
+        item = _read_item(update)
         goes_on = isinstance(item, ToolCall) and not item.is_new and bool(calls) and calls[0].id == item.id
         if not goes_on:
-            yield from _whole(calls)
+            yield from _join_calls(calls)
             calls = []
         if isinstance(item, ToolCall):
             calls.append(item)
         else:
             yield item
-    yield from _whole(calls)
+    yield from _join_calls(calls)
 
 
-def _whole(calls: list[ToolCall]) -> Iterator[ToolCall]:
+def _join_calls(calls: list[ToolCall]) -> Iterator[ToolCall]:
     if calls:
         yield replace(calls[0], fields=merged(call.fields for call in calls))
 
 
-def _item(update: Mapping[str, object]) -> Item:
+def _read_item(update: Mapping[str, object]) -> Item:
     kind = acp.update_kind(update)
     role = update_kinds.find_v1_role(kind)
     if role in _SPEAKERS:
         block = acp.member(update, "content")
-        return Said(_SPEAKERS[role], [block] if isinstance(block, Mapping) else [], acp.text(update, "messageId"))
+        return SpokenMessage(
+            _SPEAKERS[role], [block] if isinstance(block, Mapping) else [], acp.text(update, "messageId")
+        )
     if role is Role.CALL:
         fields = {name: value for name, value in update.items() if name not in ("sessionUpdate", "toolCallId")}
         return ToolCall(acp.text(update, "toolCallId") or "", fields, kind == update_kinds.TOOL_CALL)
     entries = acp.member(update, "entries")
     if kind == update_kinds.PLAN and isinstance(entries, list):
         return Plan(entries)
-    return Other(update)
+    return OtherUpdate(update)

@@ -7,7 +7,17 @@ from typing import Literal
 from acp_proxy.protocol import acp
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.titles import cleaned
-from acp_proxy.views.conversation import REWOUND, ConversationTurn, Ended, Item, Note, Said, Subagent, ToolCall, words
+from acp_proxy.views.conversation import (
+    REWOUND,
+    ConversationTurn,
+    Item,
+    Note,
+    SpokenMessage,
+    Subagent,
+    ToolCall,
+    TurnEnd,
+    read_words,
+)
 from acp_proxy.views.formatting import unmarked
 from acp_proxy.views.sanitize import one_line, plain
 
@@ -88,7 +98,7 @@ def named(turns: Iterable[ConversationTurn]) -> Iterator[ConversationTurn]:
         yield turn
 
 
-def ending(turn: ConversationTurn | Ended) -> str | None:
+def ending(turn: ConversationTurn | TurnEnd) -> str | None:
     """Why a turn ended, if it did not end normally."""
     if turn.error is not None:
         return f"The turn failed: {one_line(turn.error)}"
@@ -105,9 +115,9 @@ def note(item: Note) -> str:
 
 def first_line(turn: ConversationTurn) -> str:
     """The topic of a turn: the first line of the user's prompt."""
-    said = next((item for item in turn.items if isinstance(item, Said) and item.speaker == "user"), None)
+    said = next((item for item in turn.items if isinstance(item, SpokenMessage) and item.speaker == "user"), None)
     for block in said.blocks if said is not None else ():
-        for line in words(block)[: _LINE_LENGTH * 100].split("\n"):
+        for line in read_words(block)[: _LINE_LENGTH * 100].split("\n"):
             if found := unmarked(cleaned(line, _LINE_LENGTH) or ""):
                 return found
     return f"Turn {turn.number}"
@@ -131,4 +141,4 @@ def texts_and_others(blocks: Iterable[Mapping[str, object]]) -> Iterator[str | M
 def _is_wanted(item: Item, choices: Choices) -> bool:
     if isinstance(item, ToolCall):
         return choices.tools != "none"
-    return choices.thoughts or not (isinstance(item, Said) and item.speaker == "thought")
+    return choices.thoughts or not (isinstance(item, SpokenMessage) and item.speaker == "thought")

@@ -11,7 +11,19 @@ from itertools import islice
 from acp_proxy.protocol import acp
 from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.attachments import attached, described
-from acp_proxy.views.conversation import Begun, Ended, Item, Note, Other, Part, Plan, Said, Speaker, Subagent, ToolCall
+from acp_proxy.views.conversation import (
+    Item,
+    Note,
+    OtherUpdate,
+    Part,
+    Plan,
+    Speaker,
+    SpokenMessage,
+    Subagent,
+    ToolCall,
+    TurnBegin,
+    TurnEnd,
+)
 
 _DIFF_ROWS = 80  # about a screen or two; a new file may have thousands
 _TITLE_LENGTH = 500
@@ -39,7 +51,7 @@ class SpokenText:
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class AttachmentLine:
     """An attachment. ``speaker``: who shows it, if known. ``goes_on``: the same speaker or tool call continues."""
 
     speaker: Speaker | None
@@ -48,7 +60,7 @@ class Thing:
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class CallHeading:
     """A tool call. ``goes_on``: it appeared before, and this is its change."""
 
     title: str
@@ -74,7 +86,7 @@ class CallText:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class PlanSteps:
     """A plan: status and content of each entry."""
 
     steps: list[tuple[str, str]]
@@ -90,28 +102,28 @@ class Remark:
 
 NAMES: dict[Speaker, str] = {"user": "User", "agent": "Agent", "thought": "Thought"}
 
-Passage = Heading | SpokenText | Thing | Tool | ShownDiff | CallText | Steps | Remark
+Passage = Heading | SpokenText | AttachmentLine | CallHeading | ShownDiff | CallText | PlanSteps | Remark
 
 
-def passages(parts: Iterable[Part], *, full: bool = False) -> Iterator[Passage]:
+def make_passages(parts: Iterable[Part], *, full: bool = False) -> Iterator[Passage]:
     """``full``: with all content of tool calls, and with unknown kinds of updates."""
-    return _Showing(full).passages(parts)
+    return _PassageBuilder(full).build(parts)
 
 
 def is_adjacent(before: Passage | None, passage: Passage) -> bool:
     """Whether a passage follows the previous one without an empty line."""
     match passage:
-        case SpokenText() | Thing():
+        case SpokenText() | AttachmentLine():
             return passage.goes_on
-        case Tool():
-            return isinstance(before, Tool)
+        case CallHeading():
+            return isinstance(before, CallHeading)
         case ShownDiff() | CallText():
             return True
         case _:
             return False
 
 
-class _Showing:
+class _PassageBuilder:
     def __init__(self, full: bool) -> None:
         self._full = full
         self._turn = 0
@@ -122,97 +134,97 @@ class _Showing:
         self._size = 0
         self._titles: dict[str, str] = {}
 
-    def passages(self, parts: Iterable[Part]) -> Iterator[Passage]:
+    def build(self, parts: Iterable[Part]) -> Iterator[Passage]:
         for part in parts:
-            if not isinstance(part, Said):
-                yield from self._spoken()
+            if not isinstance(part, SpokenMessage):
+                yield from self._end_message()
                 self._speaker = None
-            if isinstance(part, Begun):
+            if isinstance(part, TurnBegin):
                 self._turn, self._is_prompted = part.number, part.prompted
                 yield Heading(part.number, part.at)
-            elif isinstance(part, Ended):
-                yield from self._ended(part)
-            elif isinstance(part, Said):
-                yield from self._said(part)
+            elif isinstance(part, TurnEnd):
+                yield from self._end_turn(part)
+            elif isinstance(part, SpokenMessage):
+                yield from self._add_message(part)
             else:
-                yield from self._item(part)
-        yield from self._spoken()
+                yield from self._add_item(part)
+        yield from self._end_message()
 
-    def _item(self, item: Item) -> Iterator[Passage]:
+    def _add_item(self, item: Item) -> Iterator[Passage]:
         match item:
             case ToolCall():
                 yield from self._call(item)
             case Plan():
-                yield Steps([(acp.text(e, "status") or "", acp.text(e, "content") or "") for e in item.entries])
+                yield PlanSteps([(acp.text(e, "status") or "", acp.text(e, "content") or "") for e in item.entries])
             case Note():
                 yield Remark(False, document.note(item))
             case Subagent():
-                inside = _Showing(self._full)
+                inside = _PassageBuilder(self._full)
                 inside._turn = self._turn
                 yield Remark(False, f"The subagent {item.title[:_TITLE_LENGTH]} begins.")
-                yield from inside.passages(item.items)
+                yield from inside.build(item.items)
                 yield Remark(False, f"The subagent {item.title[:_TITLE_LENGTH]} ends.")
-            case Other() if self._full:
-                yield Thing(None, acp.update_kind(item.update) or "an update of no kind", False)
-                yield CallText("", _json(item.update))
+            case OtherUpdate() if self._full:
+                yield AttachmentLine(None, acp.update_kind(item.update) or "an update of no kind", False)
+                yield CallText("", _format_json(item.update))
 
-    def _said(self, said: Said) -> Iterator[Passage]:
-        if (speaker := (said.speaker, said.id)) != self._speaker:
-            yield from self._spoken()
+    def _add_message(self, message: SpokenMessage) -> Iterator[Passage]:
+        if (speaker := (message.speaker, message.id)) != self._speaker:
+            yield from self._end_message()
             self._speaker, self._goes_on = speaker, False
-        for block in said.blocks:
+        for block in message.blocks:
             if acp.text(block, "type") == "text":
-                yield from self._speak(acp.text(block, "text") or "")
+                yield from self._add_text(acp.text(block, "text") or "")
             else:
-                yield from self._spoken()
-                yield Thing(said.speaker, self._thing(block), self._goes_on)
+                yield from self._end_message()
+                yield AttachmentLine(message.speaker, self._describe_attachment(block), self._goes_on)
                 self._goes_on = True
                 if self._full and (text := acp.text(acp.member(block, "resource"), "text")) is not None:
                     yield CallText("", text)
 
-    def _speak(self, text: str) -> Iterator[Passage]:
+    def _add_text(self, text: str) -> Iterator[Passage]:
         """A message comes in pieces, but attachments of a user have their own lines."""
         if self._size > _MESSAGE:
-            yield from self._spoken()
+            yield from self._end_message()
         is_users = self._speaker is not None and self._speaker[0] == "user"
         if is_users and self._texts and not (text[:1].isspace() or self._texts[-1][-1:].isspace()):
             self._texts.append("\n")
         self._texts.append(text)
         self._size += len(text)
 
-    def _spoken(self) -> Iterator[Passage]:
+    def _end_message(self) -> Iterator[Passage]:
         if self._speaker is not None and self._texts:
             yield SpokenText(self._speaker[0], "".join(self._texts), self._goes_on)
             self._texts, self._size, self._goes_on = [], 0, True
 
-    def _thing(self, block: Mapping[str, object]) -> str:
+    def _describe_attachment(self, block: Mapping[str, object]) -> str:
         how = f"; to save it: --turn {self._turn} --extract DIR" if attached(block) is not None else ""
         return f"{described(block)}{how}"
 
     def _call(self, call: ToolCall) -> Iterator[Passage]:
         title = acp.text(call.fields, "title") or self._titles.get(call.id) or acp.text(call.fields, "name") or call.id
         self._titles[call.id] = title[:_TITLE_LENGTH]
-        yield Tool(title[:_TITLE_LENGTH], acp.text(call.fields, "status"), not call.is_new)
+        yield CallHeading(title[:_TITLE_LENGTH], acp.text(call.fields, "status"), not call.is_new)
         if self._full:
-            yield from (Thing(None, f"at {place}", True) for place in tool_calls.paths(call))
+            yield from (AttachmentLine(None, f"at {place}", True) for place in tool_calls.paths(call))
             if (given := call.fields.get("rawInput")) is not None:
-                yield CallText("input", _json(given))
+                yield CallText("input", _format_json(given))
         content = call.fields.get("content")
         for item in content if isinstance(content, list) else []:
-            yield from self._content(item)
+            yield from self._add_content(item)
         if self._full and (got := call.fields.get("rawOutput")) is not None:
-            yield CallText("output", _json(got))
+            yield CallText("output", _format_json(got))
         if not self._full and (reason := tool_calls.reason(call)) is not None:
-            yield CallText("", _end(reason))
+            yield CallText("", _shorten_to_end(reason))
 
-    def _content(self, item: object) -> Iterator[Passage]:
+    def _add_content(self, item: object) -> Iterator[Passage]:
         block = acp.member(item, "content")
         if acp.text(item, "type") == "diff":
             yield self._change(item)
         elif isinstance(block, Mapping) and acp.text(block, "type") != "text":
-            yield Thing(None, self._thing(block), True)
+            yield AttachmentLine(None, self._describe_attachment(block), True)
         elif self._full:
-            yield CallText("", text if (text := acp.text(block, "text")) is not None else _json(item))
+            yield CallText("", text if (text := acp.text(block, "text")) is not None else _format_json(item))
 
     def _change(self, item: object) -> ShownDiff:
         old, new = acp.text(item, "oldText"), acp.text(item, "newText") or ""
@@ -220,7 +232,7 @@ class _Showing:
         shown = list(islice(rows, None if self._full else _DIFF_ROWS))
         return ShownDiff(acp.text(item, "path") or "", shown, sum(1 for _ in rows))
 
-    def _ended(self, ended: Ended) -> Iterator[Passage]:
+    def _end_turn(self, ended: TurnEnd) -> Iterator[Passage]:
         if ended.error is not None:
             yield Remark(True, ended.error)
         elif ended.stop is None and self._is_prompted:
@@ -229,7 +241,7 @@ class _Showing:
             yield Remark(False, text)
 
 
-def _end(text: str) -> str:
+def _shorten_to_end(text: str) -> str:
     """The last lines of a text: they tell how it ended."""
     lines = text.rsplit("\n", _REASON_LINES)
     shown = "\n".join(lines[-_REASON_LINES:])
@@ -238,5 +250,5 @@ def _end(text: str) -> str:
     return f"(only its end: --full shows all)\n{shown[-_REASON_LENGTH:]}"
 
 
-def _json(value: object) -> str:
+def _format_json(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 from acp_proxy.views.passages import (
     NAMES,
+    AttachmentLine,
+    CallHeading,
     CallText,
     Heading,
     Passage,
+    PlanSteps,
     Remark,
     ShownDiff,
     SpokenText,
-    Steps,
-    Thing,
-    Tool,
     is_adjacent,
 )
 from acp_proxy.views.sanitize import line, output, printable
@@ -27,33 +27,33 @@ class PassagePrinter:
     def __init__(self) -> None:
         self._last: Passage | None = None
 
-    def told(self, passage: Passage) -> Iterator[str]:
+    def print(self, passage: Passage) -> Iterator[str]:
         gap = "" if is_adjacent(self._last, passage) else "\n"
         self._last = passage
-        yield f"{gap}{_text(passage)}\n"
+        yield f"{gap}{_format(passage)}\n"
 
 
-def _text(passage: Passage) -> str:
+def _format(passage: Passage) -> str:
     match passage:
         case Heading():
             return f"--- Turn {passage.number}, {line(passage.at)} ---"
         case SpokenText():
-            body = _indented(passage.text, 2)
+            body = _indent(passage.text, 2)
             return body if passage.goes_on else f"{NAMES[passage.speaker]}:\n{body}"
-        case Thing():
+        case AttachmentLine():
             body = f"  [{line(passage.text)}]"
             return body if passage.goes_on or passage.speaker is None else f"{NAMES[passage.speaker]}:\n{body}"
-        case Tool():
+        case CallHeading():
             status = f" [{line(passage.status)}]" if passage.status else ""
             return f"{'Tool, later' if passage.goes_on else 'Tool'}: {line(passage.title)}{status}"
         case ShownDiff():
             rows = [row.text if row.kind == "@" else row.kind + row.text for row in passage.rows]
             more = [f"... {passage.left_out} more rows: --full"] if passage.left_out else []
-            return _indented("\n".join([line(passage.path), *(line(row) for row in rows), *more]), 2)
+            return _indent("\n".join([line(passage.path), *(line(row) for row in rows), *more]), 2)
         case CallText():
-            body = _indented(output(passage.text), 4)
+            body = _indent(output(passage.text), 4)
             return f"  {passage.name}:\n{body}" if passage.name else body
-        case Steps():
+        case PlanSteps():
             return "\n".join(
                 ["Plan:", *(f"  [{_DONE.get(status, ' ')}] {line(text)}" for status, text in passage.steps)]
             )
@@ -61,6 +61,6 @@ def _text(passage: Passage) -> str:
             return f"{'Error' if passage.is_error else 'Note'}: {line(passage.text)}"
 
 
-def _indented(text: str, by: int) -> str:
+def _indent(text: str, by: int) -> str:
     space = " " * by
     return "\n".join(f"{space}{each}".rstrip() for each in printable(text).strip("\n").split("\n"))

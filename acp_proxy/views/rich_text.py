@@ -21,15 +21,15 @@ from rich.theme import Theme
 from acp_proxy.views import formatting
 from acp_proxy.views.passages import (
     NAMES,
+    AttachmentLine,
+    CallHeading,
     CallText,
     Heading,
     Passage,
+    PlanSteps,
     Remark,
     ShownDiff,
     SpokenText,
-    Steps,
-    Thing,
-    Tool,
     is_adjacent,
 )
 from acp_proxy.views.sanitize import line, output, printable
@@ -51,7 +51,7 @@ _SPEAKERS = {"user": "bold green", "agent": "bold blue", "thought": "dim italic"
 _ROWS = {"@": "cyan", "+": "green", "-": "red"}
 
 
-class Dressed:
+class RichPrinter:
     def __init__(self, width: int, *, colours: bool) -> None:
         self._console = Console(
             file=io.StringIO(),
@@ -66,15 +66,15 @@ class Dressed:
         )
         self._last: Passage | None = None
 
-    def told(self, passage: Passage) -> Iterator[str]:
+    def print(self, passage: Passage) -> Iterator[str]:
         """Render piece by piece: rendering takes time."""
         if not is_adjacent(self._last, passage):
             yield "\n"
         self._last = passage
-        for one in _dressed(passage):
-            yield self.rendered(one)
+        for one in _render(passage):
+            yield self.render(one)
 
-    def rendered(self, one: RenderableType) -> str:
+    def render(self, one: RenderableType) -> str:
         """What the terminal shows, without anything that controls it."""
         with self._console.capture() as captured:
             self._console.print(_Printable(one), soft_wrap=isinstance(one, _Unwrapped))
@@ -97,27 +97,27 @@ class _Printable:
                 yield Segment(printable(segment.text), segment.style)
 
 
-def _dressed(passage: Passage) -> Iterator[RenderableType]:
+def _render(passage: Passage) -> Iterator[RenderableType]:
     match passage:
         case Heading():
             yield Text(f"Turn {passage.number} · {formatting.local(passage.at)}", "bold reverse")
         case SpokenText():
             if not passage.goes_on:
                 yield Text(NAMES[passage.speaker], _SPEAKERS[passage.speaker])
-            yield from _words(passage)
-        case Thing():
+            yield from _render_message(passage)
+        case AttachmentLine():
             if not passage.goes_on and passage.speaker is not None:
                 yield Text(NAMES[passage.speaker], _SPEAKERS[passage.speaker])
             yield Padding(Text(f"[{line(passage.text)}]", "magenta"), (0, 0, 0, 2))
-        case Tool():
-            yield _tool(passage)
+        case CallHeading():
+            yield _render_heading(passage)
         case ShownDiff():
-            yield Padding(_change(passage), (0, 0, 0, 2))
+            yield Padding(_render_diff(passage), (0, 0, 0, 2))
         case CallText():
             if passage.name:
                 yield Text(f"  {passage.name}", "dim italic")
             yield _Unwrapped(indent(output(passage.text).strip("\n"), "    "), "dim")
-        case Steps():
+        case PlanSteps():
             yield Text("Plan", "bold")
             for status, text in passage.steps:
                 yield Text.assemble("  ", mark(status), " ", (line(text), "dim" if status == "completed" else ""))
@@ -126,7 +126,7 @@ def _dressed(passage: Passage) -> Iterator[RenderableType]:
             yield Text(f"Error: {text}", "bold red") if passage.is_error else Text(text, "yellow")
 
 
-def _tool(tool: Tool) -> Text:
+def _render_heading(tool: CallHeading) -> Text:
     """One line of any length: the end of the title is cut first."""
     sign, style = mark(tool.status)
     text = Text(no_wrap=True, overflow="ellipsis").append(f"{sign} ", style)
@@ -137,7 +137,7 @@ def _tool(tool: Tool) -> Text:
     return text.append(line(tool.title))
 
 
-def _change(change: ShownDiff) -> Text:
+def _render_diff(change: ShownDiff) -> Text:
     text = Text().append(line(change.path), "bold")
     for row in change.rows:
         text.append("\n" + line(row.text if row.kind == "@" else row.kind + row.text), _ROWS.get(row.kind, "none"))
@@ -153,7 +153,7 @@ def _is_too_wide(table: "Table", console: Console, options: ConsoleOptions) -> b
     return console.measure(table, options=options.update(width=_UNLIMITED)).maximum > options.max_width
 
 
-def _rows(table: "Table") -> Iterator[Text]:
+def _render_rows(table: "Table") -> Iterator[Text]:
     """Each cell on its own lines, behind the heading of its column."""
     for cells in zip(*([*column.cells] for column in table.columns), strict=True):
         yield Text()
@@ -162,17 +162,17 @@ def _rows(table: "Table") -> Iterator[Text]:
                 yield Text.assemble(column.header, ": ", cell)
 
 
-def _words(words: SpokenText) -> Iterator[RenderableType]:
+def _render_message(words: SpokenText) -> Iterator[RenderableType]:
     text = printable(words.text).strip("\n")
     style = "dim italic" if words.speaker == "thought" else "none"
-    for piece in pieces(text, _PIECE):
+    for piece in split_markdown(text, _PIECE):
         if len(piece) > _LONGEST:
             yield _Unwrapped(indent(piece, "  "), style)
         else:
-            yield Padding(Text(piece) if words.speaker == "user" else _prose()(piece, style), (0, 0, 0, 2))
+            yield Padding(Text(piece) if words.speaker == "user" else _load_markdown()(piece, style), (0, 0, 0, 2))
 
 
-def pieces(text: str, length: int) -> Iterator[str]:
+def split_markdown(text: str, length: int) -> Iterator[str]:
     """Split at empty lines outside code blocks, if needed, into pieces of about this length."""
     if len(text) <= length:
         yield text
@@ -192,7 +192,7 @@ def pieces(text: str, length: int) -> Iterator[str]:
 
 
 @cache
-def _prose() -> "type[Markdown]":
+def _load_markdown() -> "type[Markdown]":
     """Rich's Markdown, imported late: it is slower to import than everything else here."""
     from markdown_it import MarkdownIt
     from rich.markdown import Heading as RichHeading
@@ -201,21 +201,21 @@ def _prose() -> "type[Markdown]":
 
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
 
-    class AtTheLeft(RichHeading):
+    class LeftHeading(RichHeading):
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             self.text.justify = "left"
             yield self.text
 
-    class Unshortened(TableElement):
+    class FoldedTable(TableElement):
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             for table in super().__rich_console__(console, options):
                 if isinstance(table, Table):
                     for column in table.columns:
                         column.overflow = "fold"  # a word that is too long continues on the next line
-                    yield from _rows(table) if _is_too_wide(table, console, options) else [table]
+                    yield from _render_rows(table) if _is_too_wide(table, console, options) else [table]
 
     class Prose(Markdown):
-        elements: ClassVar = {**Markdown.elements, "heading_open": AtTheLeft, "table_open": Unshortened}
+        elements: ClassVar = {**Markdown.elements, "heading_open": LeftHeading, "table_open": FoldedTable}
 
         def __init__(self, text: str, style: str) -> None:
             super().__init__("", code_theme="ansi_dark", style=style, hyperlinks=False)

@@ -39,11 +39,11 @@ class StreamedText:
     is_prose: bool = False
 
 
-class Streaming:
+class StreamPrinter:
     def __init__(self, width: int | None) -> None:
         """``width``: of lines that may be rewritten; None: any."""
         self._width = width
-        self._retelling = V2AsV1(at_once=True)
+        self._v2_as_v1 = V2AsV1(at_once=True)
         self._turn = 0
         self._block: Block | None = None  # the current message; the next one begins on a new line
         self._is_open = False  # the last line may continue
@@ -53,132 +53,134 @@ class Streaming:
         self._is_quiet = False  # this turn has only user messages so far
         self._asked: dict[tuple[str, str], Mapping[str, str]] = {}
 
-    def back_to(self, turn: int) -> None:
+    def rewind_to(self, turn: int) -> None:
         """The next prompt begins this turn, which was shown before."""
         self._turn = turn - 1
         self._calls.clear()
 
     def take(self, entry: Entry) -> list[StreamedText]:
-        if entry.protocol == V1 and self._retelling.is_idle:
-            return list(self._pieces(entry))
-        return [piece for told in self._retelling.add(entry) for piece in self._pieces(told)]
+        if entry.protocol == V1 and self._v2_as_v1.is_idle:
+            return list(self._print_entry(entry))
+        return [piece for as_v1 in self._v2_as_v1.add(entry) for piece in self._print_entry(as_v1)]
 
     def end(self) -> list[StreamedText]:
         """The current message ends."""
         was_open, self._is_open = self._is_open, False
         return [StreamedText("\n")] if was_open else []
 
-    def _pieces(self, entry: Entry) -> Iterator[StreamedText]:
+    def _print_entry(self, entry: Entry) -> Iterator[StreamedText]:
         value, method = entry.value, acp.text(entry.value, "method")
         params = acp.member(value, "params")
         if entry.note is not None:
-            yield from self._note(entry.note)
+            yield from self._print_note(entry.note)
         elif entry.peer is Peer.CLIENT and method == acp.PROMPT:
-            yield from self._prompt(entry.at, acp.member(params, "prompt"))
+            yield from self._print_prompt(entry.at, acp.member(params, "prompt"))
         elif entry.peer is Peer.CLIENT and method == acp.STEERING:
-            yield from self._said(("steering", entry.at), f"> {_text(acp.member(params, 'prompt'))}", USER)
+            yield from self._print_message(("steering", entry.at), f"> {_text(acp.member(params, 'prompt'))}", USER)
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
-            yield from self._update(acp.member(params, "update"))
+            yield from self._print_update(acp.member(params, "update"))
         elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
-            yield from self._ask(entry, params)
+            yield from self._print_question(entry, params)
         elif entry.peer is Peer.CLIENT and entry.of == acp.REQUEST_PERMISSION:
-            yield from self._decided(entry)
+            yield from self._print_decision(entry)
         elif entry.peer is Peer.CLIENT and method == acp.CANCEL:
-            yield from self._line("cancelled by the user", QUIET)
+            yield from self._print_line("cancelled by the user", QUIET)
         elif entry.of == acp.PROMPT:
-            yield from self._answer(value)
+            yield from self._print_answer(value)
         elif entry.of in acp.REWINDS and rewinds.is_rewind(entry):
-            yield from self._line(_REWOUND, QUIET)
+            yield from self._print_line(_REWOUND, QUIET)
 
-    def _prompt(self, at: str, blocks: object) -> Iterator[StreamedText]:
+    def _print_prompt(self, at: str, blocks: object) -> Iterator[StreamedText]:
         self._turn += 1
         text = _text(blocks)
         self._echo = "".join(text.split())
         self._is_quiet = True
         self._plan = {}
-        yield from self._line(f"Turn {self._turn} · {formatting.local(at)}", TURN, ("prompt",), apart=True)
-        yield from self._said(("prompt",), f"> {text}", USER)
+        yield from self._print_line(f"Turn {self._turn} · {formatting.local(at)}", TURN, ("prompt",), apart=True)
+        yield from self._print_message(("prompt",), f"> {text}", USER)
 
-    def _update(self, update: object) -> Iterator[StreamedText]:
+    def _print_update(self, update: object) -> Iterator[StreamedText]:
         kind, content = acp.update_kind(update), acp.member(update, "content")
         role = update_kinds.find_v1_role(kind)
         self._is_quiet &= role is Role.USER or not update_kinds.is_conversation(kind)
         if role in _STYLES:
-            words = conversation.words(content) if isinstance(content, dict) else ""
+            words = conversation.read_words(content) if isinstance(content, dict) else ""
             if role is Role.USER and self._is_echo(words):
                 return
-            yield from self._said((role.name, acp.text(update, "messageId")), words, _STYLES[role])
+            yield from self._print_message((role.name, acp.text(update, "messageId")), words, _STYLES[role])
         elif role is Role.CALL:
-            yield from self._call(update)
+            yield from self._print_call(update)
         elif kind == update_kinds.PLAN:
-            yield from self._planned(acp.member(update, "entries"))
+            yield from self._print_plan(acp.member(update, "entries"))
         elif kind == update_kinds.CURRENT_MODE:
-            yield from self._line(f"mode: {acp.text(update, 'currentModeId')}", QUIET)
+            yield from self._print_line(f"mode: {acp.text(update, 'currentModeId')}", QUIET)
         elif kind == update_kinds.HISTORY_TRUNCATED:
-            yield from self._line(_REWOUND, QUIET)
+            yield from self._print_line(_REWOUND, QUIET)
 
-    def _call(self, update: object) -> Iterator[StreamedText]:
+    def _print_call(self, update: object) -> Iterator[StreamedText]:
         id = acp.text(update, "toolCallId")
         if id is None:
             return
         known = self._calls.get(id)
-        told = {name: acp.text(update, name) or (known or {}).get(name) for name in ("title", "status")}
-        if told == known:
+        changed = {name: acp.text(update, name) or (known or {}).get(name) for name in ("title", "status")}
+        if changed == known:
             return
-        self._calls[id] = told
+        self._calls[id] = changed
         again = self._is_open and self._block == ("call", id)
         if not again:
             yield from self._begin(("call", id), apart=not self._is_at("call", "asked"))
-        sign, look = mark(told["status"])
-        said = "" if told["status"] in (None, "completed") else f"{sanitize.line(told['status'])}: "
-        yield StreamedText(self._fitted(f"{sign} {said}{sanitize.line(told['title'] or id)}"), look, again)
+        sign, look = mark(changed["status"])
+        state = "" if changed["status"] in (None, "completed") else f"{sanitize.line(changed['status'])}: "
+        yield StreamedText(self._fit(f"{sign} {state}{sanitize.line(changed['title'] or id)}"), look, again)
         self._is_open = True
 
-    def _fitted(self, text: str) -> str:
+    def _fit(self, text: str) -> str:
         """Cut the end of the title first. The last column stays free: terminals differ after it."""
         if self._width is None or cell_len(text) < self._width:
             return text
         return set_cell_size(text, max(self._width - 2, 0)).rstrip() + "…"
 
-    def _planned(self, entries: object) -> Iterator[StreamedText]:
+    def _print_plan(self, entries: object) -> Iterator[StreamedText]:
         steps = {acp.text(one, "content") or "": acp.text(one, "status") or "" for one in _items(entries)}
         for content, status in steps.items():
             if self._plan.get(content) != status:
-                yield from self._line(f"{mark(status)[0]} {content}", QUIET, ("plan",), apart=not self._is_at("plan"))
+                yield from self._print_line(
+                    f"{mark(status)[0]} {content}", QUIET, ("plan",), apart=not self._is_at("plan")
+                )
         self._plan = steps
 
-    def _ask(self, entry: Entry, params: object) -> Iterator[StreamedText]:
+    def _print_question(self, entry: Entry, params: object) -> Iterator[StreamedText]:
         options = _items(acp.member(params, "options"))
         names = {acp.text(option, "optionId") or "": acp.text(option, "name") or "" for option in options}
         self._asked[_key(entry)] = names
-        yield from self._call(acp.member(params, "toolCall"))
-        yield from self._line(f"? {' / '.join(names.values())}", QUIET, ("asked",))
+        yield from self._print_call(acp.member(params, "toolCall"))
+        yield from self._print_line(f"? {' / '.join(names.values())}", QUIET, ("asked",))
 
-    def _decided(self, entry: Entry) -> Iterator[StreamedText]:
+    def _print_decision(self, entry: Entry) -> Iterator[StreamedText]:
         outcome = acp.member(acp.member(entry.value, "result"), "outcome")
         option = acp.text(outcome, "optionId")
         chosen = self._asked.get(_key(entry), {}).get(option or "", option or acp.text(outcome, "outcome") or "refused")
-        yield from self._line(f"→ {chosen}", QUIET, ("asked",))
+        yield from self._print_line(f"→ {chosen}", QUIET, ("asked",))
 
-    def _answer(self, value: object) -> Iterator[StreamedText]:
+    def _print_answer(self, value: object) -> Iterator[StreamedText]:
         error, stop = acp.member(value, "error"), acp.text(acp.member(value, "result"), "stopReason")
         if error is not None:
-            yield from self._line(f"the prompt failed: {acp.text(error, 'message')}", BAD)
+            yield from self._print_line(f"the prompt failed: {acp.text(error, 'message')}", BAD)
         elif stop not in ("end_turn", None):
-            yield from self._line(f"stopped: {stop}", QUIET)
+            yield from self._print_line(f"stopped: {stop}", QUIET)
 
-    def _note(self, note: Mapping[str, object]) -> Iterator[StreamedText]:
+    def _print_note(self, note: Mapping[str, object]) -> Iterator[StreamedText]:
         match note.get("type"):
             case NoteType.FAILED:
-                yield from self._line(f"the prompt failed: {acp.text(note, 'message')}", BAD)
+                yield from self._print_line(f"the prompt failed: {acp.text(note, 'message')}", BAD)
             case NoteType.GAP:
-                yield from self._line(f"something is missing here ({acp.text(note, 'reason')})", BAD)
+                yield from self._print_line(f"something is missing here ({acp.text(note, 'reason')})", BAD)
 
     def _is_echo(self, words: str) -> bool:
         """Whether an agent repeats the user's words, in the same form or, before anything else, in another."""
-        said = "".join(words.split())
-        if self._echo.startswith(said):
-            self._echo = self._echo.removeprefix(said)
+        letters = "".join(words.split())
+        if self._echo.startswith(letters):
+            self._echo = self._echo.removeprefix(letters)
             return True
         is_echo = self._is_quiet and bool(self._echo)
         self._echo = self._echo if not is_echo else ""
@@ -186,7 +188,7 @@ class Streaming:
 
     # Writing.
 
-    def _said(self, block: Block, words: str, look: str) -> Iterator[StreamedText]:
+    def _print_message(self, block: Block, words: str, look: str) -> Iterator[StreamedText]:
         if not words:
             return
         if self._block != block:
@@ -195,7 +197,9 @@ class Streaming:
         yield StreamedText(sanitize.printable(words), look, is_prose=is_prose)
         self._is_open = not words.endswith("\n")
 
-    def _line(self, text: str, look: str, block: Block = ("line",), *, apart: bool = False) -> Iterator[StreamedText]:
+    def _print_line(
+        self, text: str, look: str, block: Block = ("line",), *, apart: bool = False
+    ) -> Iterator[StreamedText]:
         yield from self._begin(block, apart=apart)
         yield StreamedText(sanitize.line(text) + "\n", look)
         self._is_open = False
@@ -211,7 +215,7 @@ class Streaming:
 
 
 def _text(blocks: object) -> str:
-    return "\n".join(conversation.words(block) for block in _items(blocks) if isinstance(block, dict))
+    return "\n".join(conversation.read_words(block) for block in _items(blocks) if isinstance(block, dict))
 
 
 def _items(value: object) -> list[object]:

@@ -1,7 +1,7 @@
 """A conversation with parts of every kind."""
 
 from acp_proxy.transcript.file_format import NoteType
-from acp_proxy.views.conversation import Begun, Ended, Note, Other, Part, Plan, Said, ToolCall
+from acp_proxy.views.conversation import Note, OtherUpdate, Part, Plan, SpokenMessage, ToolCall, TurnBegin, TurnEnd
 
 AT = "2026-11-20T09:15:02.123Z"
 PROSE = """\
@@ -26,9 +26,9 @@ LONG = "grep -rn 'login' src | sort | uniq -c | sort -rn | head -20 && a long co
 
 def everything() -> list[Part]:
     return [
-        Begun(1, AT, prompted=True),
-        Said("user", [{"type": "text", "text": "Fix [x](y)\nplease"}, IMAGE]),
-        Said("thought", [{"type": "text", "text": "**Hm**, a thought."}]),
+        TurnBegin(1, AT, prompted=True),
+        SpokenMessage("user", [{"type": "text", "text": "Fix [x](y)\nplease"}, IMAGE]),
+        SpokenMessage("thought", [{"type": "text", "text": "**Hm**, a thought."}]),
         Plan(
             [
                 {"content": "look", "status": "completed"},
@@ -45,17 +45,17 @@ def everything() -> list[Part]:
             {"title": "Edit", "status": "completed", "content": [DIFF, {"type": "content", "content": IMAGE}]},
             True,
         ),
-        Said("agent", [{"type": "text", "text": PROSE}], "m1"),
-        Said("agent", [{"type": "text", "text": "\n\nmore"}], "m1"),
-        Other({"sessionUpdate": "compaction_update", "before": 10}),
-        Ended("end_turn", None),
-        Begun(2, AT, prompted=True),
+        SpokenMessage("agent", [{"type": "text", "text": PROSE}], "m1"),
+        SpokenMessage("agent", [{"type": "text", "text": "\n\nmore"}], "m1"),
+        OtherUpdate({"sessionUpdate": "compaction_update", "before": 10}),
+        TurnEnd("end_turn", None),
+        TurnBegin(2, AT, prompted=True),
         ToolCall("1", {"status": "failed", "rawOutput": "no"}, False),
         Note(NoteType.GAP, "ENOSPC"),
         Note(NoteType.HANDOVER, "new-1"),
-        Ended("max_tokens", None),
-        Begun(3, AT, prompted=True),
-        Ended(None, "Authentication required"),
-        Begun(4, AT, prompted=True),
-        Ended(None, None),
+        TurnEnd("max_tokens", None),
+        TurnBegin(3, AT, prompted=True),
+        TurnEnd(None, "Authentication required"),
+        TurnBegin(4, AT, prompted=True),
+        TurnEnd(None, None),
     ]

@@ -5,7 +5,7 @@ import pytest
 
 from acp_proxy.views import attachments
 from acp_proxy.views.attachments import Attachment
-from acp_proxy.views.conversation import Plan, Said, ToolCall
+from acp_proxy.views.conversation import Plan, SpokenMessage, ToolCall
 
 DATA = base64.b64encode(b"\x89PNG1234").decode()
 IMAGE = {"type": "image", "data": DATA, "mimeType": "image/png"}
@@ -14,7 +14,7 @@ IMAGE = {"type": "image", "data": DATA, "mimeType": "image/png"}
 def test_messages_and_tool_calls_have_attachments() -> None:
     blob = {"type": "resource", "resource": {"uri": "file:///a.pdf", "blob": DATA, "mimeType": "application/pdf"}}
     text = {"type": "text", "text": "x"}
-    said = Said("user", [text, IMAGE, blob, {"type": "audio", "data": DATA}])
+    said = SpokenMessage("user", [text, IMAGE, blob, {"type": "audio", "data": DATA}])
     assert [(one.kind, one.mime) for one in attachments.attachments(said)] == [
         ("image", "image/png"),
         ("resource", "application/pdf"),

@@ -14,7 +14,7 @@ from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.views import conversation
-from acp_proxy.views.conversation import Begun, ConversationTurn, Note, Other, Plan, Said, ToolCall
+from acp_proxy.views.conversation import ConversationTurn, Note, OtherUpdate, Plan, SpokenMessage, ToolCall, TurnBegin
 from tests.stored import EPOCH, chunk, message, store_session
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -30,14 +30,14 @@ def told(tmp_path: Path, *turns: tuple[str, list[dict[str, Any]]], **options: An
 def read(store: Store) -> list[ConversationTurn]:
     reading = store.read(store.list_agents()[0], "s")
     try:
-        return list(conversation.turns(reading, "s"))
+        return list(conversation.read_turns(reading, "s"))
     finally:
         reading.close()
 
 
 def said(item: conversation.Item) -> tuple[str, str]:
-    assert isinstance(item, Said)
-    return item.speaker, "".join(map(conversation.words, item.blocks))
+    assert isinstance(item, SpokenMessage)
+    return item.speaker, "".join(map(conversation.read_words, item.blocks))
 
 
 def tool(id: str, name: str = "tool_call", /, **fields: Any) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def test_a_turn_has_each_message_once_and_in_order(tmp_path: Path) -> None:
         ),
     )
     assert (turn.number, turn.at, turn.stop, turn.error) == (1, STAMP, "end_turn", None)
-    assert [said(item) for item in turn.items if isinstance(item, Said)] == [
+    assert [said(item) for item in turn.items if isinstance(item, SpokenMessage)] == [
         ("user", "Fix the login"),
         ("thought", "hm"),
         ("agent", "Looking."),
@@ -117,7 +117,7 @@ def test_an_imported_conversation_is_divided_into_turns(tmp_path: Path) -> None:
         file.write(message(STAMP, Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": prompt}))
     turns = read(store)
     with closing(store.read(store.list_agents()[0], "s")) as reading:
-        assert [number for number, _ in conversation.numbered(reading.lines())] == [1, 1, 2, 2, 3]
+        assert [number for number, _ in conversation.number_turns(reading.lines())] == [1, 1, 2, 2, 3]
     assert [turn.number for turn in turns] == [1, 2, 3]
     assert [[said(item) for item in turn.items] for turn in turns] == [
         [("user", "one"), ("agent", "1")],
@@ -134,8 +134,8 @@ def test_lines_have_the_turns_of_the_conversation(path: Path) -> None:
         return
     with closing(reading):
         header = reading.header or reading.remade_header()
-        begun = list(conversation.turns(reading, header.session)) if header is not None else []
-        numbers = dict.fromkeys(number for number, _ in conversation.numbered(reading.lines()))
+        begun = list(conversation.read_turns(reading, header.session)) if header is not None else []
+        numbers = dict.fromkeys(number for number, _ in conversation.number_turns(reading.lines()))
         assert [number for number in numbers if number] == [turn.number for turn in begun]
 
 
@@ -164,7 +164,9 @@ def test_the_output_of_the_agents_own_terminals_is_content_of_the_call(tmp_path:
 def test_updates_of_optional_kinds_are_included(tmp_path: Path) -> None:
     compacted = {"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"}
     [turn] = told(tmp_path, ("go", [compacted, chunk("ok")]))
-    assert turn.items[1] == Other({"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"})
+    assert turn.items[1] == OtherUpdate(
+        {"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"}
+    )
 
 
 def test_two_prompts_sent_at_once_have_a_turn_each(tmp_path: Path) -> None:
@@ -188,7 +190,7 @@ def test_plans_and_unknown_updates_are_kept_whole(tmp_path: Path) -> None:
 
 
 def _plain(item: conversation.Item) -> object:
-    assert isinstance(item, Plan | Other)
+    assert isinstance(item, Plan | OtherUpdate)
     return item.entries if isinstance(item, Plan) else dict(item.update)
 
 
@@ -205,7 +207,7 @@ def test_words_name_content_that_is_not_text() -> None:
         {"type": "resource", "resource": {"uri": "file:///b.py", "text": "x"}},
         {"type": "audio"},
     ]
-    assert list(map(conversation.words, blocks)) == [
+    assert list(map(conversation.read_words, blocks)) == [
         "see",
         "[image: image/png]",
         "[resource_link: a.py]",
@@ -229,9 +231,9 @@ def test_a_long_turn_is_read_in_pieces_of_a_few_megabytes(tmp_path: Path) -> Non
     later = [tool("0", "tool_call_update", status="completed")]
     store_session(store, "s", ("go", [*calls, *later, chunk("Done.")]))
     reading = store.read(store.list_agents()[0], "s")
-    size, parts = reading.size, conversation.parts(reading, "s")
-    assert next(parts) == Begun(1, STAMP, True)
-    assert isinstance(next(parts), Said)
+    size, parts = reading.size, conversation.read_parts(reading, "s")
+    assert next(parts) == TurnBegin(1, STAMP, True)
+    assert isinstance(next(parts), SpokenMessage)
     assert isinstance(next(parts), ToolCall)
     tracemalloc.start()
     rest = [(part.id, part.is_new, part.fields.get("status")) for part in parts if isinstance(part, ToolCall)]
@@ -246,11 +248,11 @@ def test_pieces_and_whole_turns_have_the_same_messages(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     streamed = [chunk("word " * 2000) for _ in range(1000)]
     store_session(store, "s", ("one", [*streamed, tool("1", title="Build"), chunk("ok")]), ("two", streamed[:2]))
-    whole = [said(item) for turn in read(store) for item in turn.items if isinstance(item, Said)]
+    whole = [said(item) for turn in read(store) for item in turn.items if isinstance(item, SpokenMessage)]
     reading = store.read(store.list_agents()[0], "s")
     pieces: list[tuple[str, str]] = []
-    for part in conversation.parts(reading, "s"):
-        if isinstance(part, Said):
+    for part in conversation.read_parts(reading, "s"):
+        if isinstance(part, SpokenMessage):
             speaker, words = said(part)
             if pieces and speaker == pieces[-1][0]:
                 words = pieces.pop()[1] + words

@@ -1,7 +1,7 @@
 """A conversation as plain text."""
 
-from acp_proxy.views.conversation import Begun, Ended, Part, Said, Speaker, ToolCall
-from acp_proxy.views.passages import passages
+from acp_proxy.views.conversation import Part, Speaker, SpokenMessage, ToolCall, TurnBegin, TurnEnd
+from acp_proxy.views.passages import make_passages
 from acp_proxy.views.plain_text import PassagePrinter
 from tests.views.parts import AT, everything
 
@@ -74,7 +74,7 @@ Note: This turn has no end: it is still running, or its process ended.
 
 def told(parts: list[Part], *, full: bool = False) -> str:
     look = PassagePrinter()
-    return "".join(text for passage in passages(parts, full=full) for text in look.told(passage))
+    return "".join(text for passage in make_passages(parts, full=full) for text in look.print(passage))
 
 
 def test_a_conversation_is_in_order_with_its_markdown_unchanged() -> None:
@@ -103,7 +103,7 @@ def test_only_full_shows_a_long_change_to_its_end() -> None:
 
 
 def said(speaker: Speaker, *texts: str, id: str = "m") -> list[Part]:
-    return [Said(speaker, [{"type": "text", "text": text}], id) for text in texts]
+    return [SpokenMessage(speaker, [{"type": "text", "text": text}], id) for text in texts]
 
 
 def test_the_chunks_of_a_message_are_one_message() -> None:
@@ -114,13 +114,13 @@ def test_the_chunks_of_a_message_are_one_message() -> None:
 
 def test_attachments_have_lines_of_their_own() -> None:
     assert told(said("user", "<context>", "look at ", "it")) == "\nUser:\n  <context>\n  look at it\n"
-    link: list[Part] = [Said("user", [{"type": "resource_link", "name": "a.py"}], "m")]
+    link: list[Part] = [SpokenMessage("user", [{"type": "resource_link", "name": "a.py"}], "m")]
     assert told(said("user", "see") + link + said("user", "now")) == "\nUser:\n  see\n  [link: a.py]\n  now\n"
 
 
 def test_a_message_cannot_imitate_another_speaker() -> None:
-    said = Said("agent", [{"type": "text", "text": "a\n\nUser:\n  b\rError: c\u2028Note: d"}])
-    lines = told([Begun(1, AT, prompted=True), said]).splitlines()
+    said = SpokenMessage("agent", [{"type": "text", "text": "a\n\nUser:\n  b\rError: c\u2028Note: d"}])
+    lines = told([TurnBegin(1, AT, prompted=True), said]).splitlines()
     assert [line for line in lines if line and not line.startswith(" ")] == [f"--- Turn 1, {AT} ---", "Agent:"]
 
 
@@ -134,5 +134,5 @@ def test_tool_calls_with_odd_fields_are_shown() -> None:
         "rawOutput": [],
     }
     for full in (False, True):
-        assert told([ToolCall("id", odd, True), Ended(None, None)], full=full).startswith("\nTool: id\n")
+        assert told([ToolCall("id", odd, True), TurnEnd(None, None)], full=full).startswith("\nTool: id\n")
     assert told([ToolCall("1", {"content": "text"}, True), ToolCall("", {}, False)]) == "\nTool: 1\nTool, later: \n"

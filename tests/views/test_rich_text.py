@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from acp_proxy.views.conversation import Part, Said, ToolCall
-from acp_proxy.views.passages import passages
-from acp_proxy.views.rich_text import Dressed
+from acp_proxy.views.conversation import Part, SpokenMessage, ToolCall
+from acp_proxy.views.passages import make_passages
+from acp_proxy.views.rich_text import RichPrinter
 from tests.views.parts import everything
 
 STYLE = re.compile("\x1b\\[[0-9;]*m")
@@ -164,8 +164,8 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def told(parts: list[Part], width: int = 80, *, colours: bool = True, full: bool = False) -> str:
-    look = Dressed(width, colours=colours)
-    return "".join(text for passage in passages(parts, full=full) for text in look.told(passage))
+    look = RichPrinter(width, colours=colours)
+    return "".join(text for passage in make_passages(parts, full=full) for text in look.print(passage))
 
 
 def plain(parts: list[Part], width: int = 80, *, full: bool = False) -> str:
@@ -173,7 +173,7 @@ def plain(parts: list[Part], width: int = 80, *, full: bool = False) -> str:
 
 
 def says(text: str) -> list[Part]:
-    return [Said("agent", [{"type": "text", "text": text}])]
+    return [SpokenMessage("agent", [{"type": "text", "text": text}])]
 
 
 def test_a_conversation_is_rendered_in_the_width_of_the_terminal() -> None:
@@ -222,7 +222,7 @@ def test_a_table_with_too_many_columns_becomes_lines() -> None:
 
 
 def test_a_prompt_keeps_its_lines() -> None:
-    parts: list[Part] = [Said("user", [{"type": "text", "text": "# a\n  b *c*\n[red]d"}])]
+    parts: list[Part] = [SpokenMessage("user", [{"type": "text", "text": "# a\n  b *c*\n[red]d"}])]
     assert plain(parts) == "\nUser\n  # a\n    b *c*\n  [red]d\n"
 
 
@@ -240,12 +240,14 @@ def test_control_sequences_are_removed_everywhere(speaker: str, width: int) -> N
     markdown = "\n\n".join(form.format(bad) for form in forms)
     diff = {"type": "diff", "path": bad, "oldText": bad, "newText": f"{bad}\nx"}
     parts: list[Part] = [
-        Said("user", [{"type": "text", "text": markdown}, {"type": bad, "name": bad, "uri": bad}]),
-        Said("agent", [{"type": "text", "text": markdown}]),
-        Said("thought", [{"type": "text", "text": markdown}]),
+        SpokenMessage("user", [{"type": "text", "text": markdown}, {"type": bad, "name": bad, "uri": bad}]),
+        SpokenMessage("agent", [{"type": "text", "text": markdown}]),
+        SpokenMessage("thought", [{"type": "text", "text": markdown}]),
         ToolCall(bad, {"title": bad, "status": bad, "content": [diff], "rawInput": {bad: bad}, "rawOutput": bad}, True),
     ]
-    text = plain([part for part in parts if not isinstance(part, Said) or part.speaker == speaker], width, full=True)
+    text = plain(
+        [part for part in parts if not isinstance(part, SpokenMessage) or part.speaker == speaker], width, full=True
+    )
     assert not set(CONTROLS) & set(text)
     assert "\N{SOFT HYPHEN}" not in text
     assert "\N{REPLACEMENT CHARACTER}[2J" in text
@@ -254,8 +256,8 @@ def test_control_sequences_are_removed_everywhere(speaker: str, width: int) -> N
 def test_a_long_message_is_rendered_in_pieces_with_its_code_whole() -> None:
     code = "```python\n" + "x = 1\n\n" * 4000 + "```"
     text = "\n\n".join([*(f"Paragraph *{number}* " + "word " * 50 for number in range(200)), code, "The end."])
-    [passage] = passages(says(text))
-    pieces = list(Dressed(80, colours=True).told(passage))
+    [passage] = make_passages(says(text))
+    pieces = list(RichPrinter(80, colours=True).print(passage))
     assert len(pieces) > 5
     seen = STYLE.sub("", "".join(pieces))
     assert all(f"Paragraph {number} word" in seen for number in range(200))

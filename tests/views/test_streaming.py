@@ -4,7 +4,7 @@ from typing import Any
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.views import formatting
-from acp_proxy.views.streaming import PLAIN, QUIET, USER, StreamedText, Streaming
+from acp_proxy.views.streaming import PLAIN, QUIET, USER, StreamedText, StreamPrinter
 from tests.store import talk
 from tests.tools.mock_agent.recording import CANCELLED, asked, decided
 
@@ -12,7 +12,7 @@ STEERING = "\x1b[2J\x07\x9b31m\u202e\r\x00\x7f"
 
 
 def pieces(*lines: bytes, width: int | None = None) -> list[StreamedText]:
-    streaming = Streaming(width)
+    streaming = StreamPrinter(width)
     return [piece for line in lines for piece in streaming.take(talk.entry(line))] + streaming.end()
 
 
@@ -144,8 +144,8 @@ def test_control_sequences_are_removed_everywhere() -> None:
 
 def test_a_repeated_turn_has_its_number_and_all_calls() -> None:
     lines = [talk.prompt("go"), call("completed", title="Edit")]
-    streaming = Streaming(None)
+    streaming = StreamPrinter(None)
     first = [piece for line in lines for piece in streaming.take(talk.entry(line))] + streaming.end()
-    streaming.back_to(1)
+    streaming.rewind_to(1)
     again = [piece for line in lines for piece in streaming.take(talk.entry(line))] + streaming.end()
     assert text(again).strip() == text(first).strip()

@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from acp_proxy.views.conversation import ConversationTurn, Item, Note, Other, Plan, Said, Speaker, ToolCall
+from acp_proxy.views.conversation import (
+    ConversationTurn,
+    Item,
+    Note,
+    OtherUpdate,
+    Plan,
+    Speaker,
+    SpokenMessage,
+    ToolCall,
+)
 from acp_proxy.views.document import Head
 
 AT = "2026-11-20T09:15:02.123Z"
@@ -37,8 +46,10 @@ EVIL = [
 """Texts that try to break out of a page."""
 
 
-def said(speaker: Speaker, *blocks: str | dict[str, Any]) -> Said:
-    return Said(speaker, [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks])
+def said(speaker: Speaker, *blocks: str | dict[str, Any]) -> SpokenMessage:
+    return SpokenMessage(
+        speaker, [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks]
+    )
 
 
 def turn(*items: Item, number: int = 1, stop: str | None = "end_turn", error: str | None = None) -> ConversationTurn:
@@ -87,6 +98,6 @@ def everywhere(evil: str) -> tuple[Head, list[ConversationTurn]]:
         Plan([{"content": evil, "status": evil, "priority": evil}, evil]),
         Note("gap", evil),
         Note(evil, evil),
-        Other({"sessionUpdate": evil, evil: evil}),
+        OtherUpdate({"sessionUpdate": evil, evil: evil}),
     ]
     return head, [ConversationTurn(1, evil, items, evil, evil), turn(said("user", evil), number=2, stop=evil)]

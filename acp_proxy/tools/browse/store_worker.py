@@ -79,15 +79,15 @@ class Library:
 
     def preview(self, row: ListedSession, width: int, height: int) -> list[str]:
         """The first lines of a conversation. Raises AcpProxyError, OSError."""
-        from acp_proxy.views.conversation import parts
-        from acp_proxy.views.passages import passages
-        from acp_proxy.views.rich_text import Dressed
+        from acp_proxy.views.conversation import read_parts
+        from acp_proxy.views.passages import make_passages
+        from acp_proxy.views.rich_text import RichPrinter
 
         lines: list[str] = []
-        dressed = Dressed(width, colours=screen().colours)
+        printer = RichPrinter(width, colours=screen().colours)
         with closing(self._store.open_listed(row)) as reading:
-            for passage in passages(parts(reading, row.session)):
-                lines += "".join(dressed.told(passage)).split("\n")[:-1]
+            for passage in make_passages(read_parts(reading, row.session)):
+                lines += "".join(printer.print(passage)).split("\n")[:-1]
                 if len(lines) > height:
                     break
         return lines[1:]

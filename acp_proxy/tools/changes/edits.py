@@ -20,7 +20,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.transcript.v2_as_v1 import read_as_v1
-from acp_proxy.views.conversation import numbered
+from acp_proxy.views.conversation import number_turns
 from acp_proxy.views.tool_calls import COMPLETED, FAILED, read_command
 
 Form = Literal["whole", "part", "delete", "move"]
@@ -96,7 +96,7 @@ def read_edits(reading: Reading, child: OpenChild | None = None) -> SessionEdits
 def _read_into(reader: "EditReader", reading: Reading, child: OpenChild | None, known: set[str], turn: int = 0) -> None:
     """``turn``: the turn of the parent to which everything belongs; 0: count turns here."""
     lines = (line for line in read_as_v1(reading.read_alike()) if isinstance(line, Line))  # the others are only words
-    for number, line in numbered(lines):
+    for number, line in number_turns(lines):
         if line.entry is None:
             continue
         subagent = reader.add(

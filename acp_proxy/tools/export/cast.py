@@ -13,9 +13,9 @@ from rich.style import Style
 from acp_proxy.protocol import acp, timestamps, update_kinds
 from acp_proxy.tools.export.hide_home import Homes
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.views.conversation import words
+from acp_proxy.views.conversation import read_words
 from acp_proxy.views.document import Head
-from acp_proxy.views.streaming import StreamedText, Streaming
+from acp_proxy.views.streaming import StreamedText, StreamPrinter
 
 _COLUMNS, _LINES = 80, 24
 _MOST_SECONDS = 2  # of a pause, as in replay
@@ -27,7 +27,7 @@ def recording(head: Head, entries: Iterable[Entry], homes: Homes) -> Iterator[st
     header |= {"title": head.heading, "env": {"TERM": "xterm-256color"}}
     begun = timestamps.seconds(head.created)
     yield json.dumps(header if begun is None else header | {"timestamp": int(begun)}) + "\n"
-    streaming, first, passed = Streaming(_COLUMNS), "", 0.0
+    streaming, first, passed = StreamPrinter(_COLUMNS), "", 0.0
     for entry in _without_homes(entries, homes):
         if data := "".join(map(_output, streaming.take(entry))):
             first = first or entry.at
@@ -74,7 +74,7 @@ def _chunk(entry: Entry) -> tuple[str, str | None] | None:
 
 def _words(entry: Entry) -> str:
     content = acp.member(acp.member(acp.member(entry.value, "params"), "update"), "content")
-    return words(content) if isinstance(content, dict) else ""
+    return read_words(content) if isinstance(content, dict) else ""
 
 
 def _with(entry: Entry, value: object, note: dict[str, object] | None) -> Entry:

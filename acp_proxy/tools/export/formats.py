@@ -10,7 +10,7 @@ from acp_proxy.errors import NoSuchTurn
 from acp_proxy.store.sessions import Reading
 from acp_proxy.tools.export.hide_home import Homes
 from acp_proxy.views import document
-from acp_proxy.views.conversation import ConversationTurn, OpenChild, turns
+from acp_proxy.views.conversation import ConversationTurn, OpenChild, read_turns
 from acp_proxy.views.document import Choices, Head
 
 
@@ -18,7 +18,7 @@ def choose_turns(choices: Choices, reading: Reading, session: str) -> Choices:
     """The choices with turns that the conversation has, counted from its beginning. Raises NoSuchTurn."""
     if (choices.first, choices.last) == (1, None):
         return choices
-    count = max((turn.number for turn in turns(reading, session)), default=0)
+    count = max((turn.number for turn in read_turns(reading, session)), default=0)
     if choices.first < 0:
         first = count + choices.first + 1
         choices = replace(choices, first=first, last=first)
@@ -33,7 +33,7 @@ def exported(
     """``homes``: the home directories to hide. ``child``: opens the transcripts of subagents. Raises OSError."""
 
     def told() -> Iterator[ConversationTurn]:
-        return homes.turns(document.selected(turns(reading, head.session, child), choices))
+        return homes.turns(document.selected(read_turns(reading, head.session, child), choices))
 
     head = homes.head(head)
 

@@ -12,7 +12,16 @@ from itertools import groupby, repeat
 from urllib.parse import quote
 
 from acp_proxy.protocol import acp
-from acp_proxy.views.conversation import ConversationTurn, Item, Note, Other, Plan, Said, Subagent, ToolCall
+from acp_proxy.views.conversation import (
+    ConversationTurn,
+    Item,
+    Note,
+    OtherUpdate,
+    Plan,
+    SpokenMessage,
+    Subagent,
+    ToolCall,
+)
 from acp_proxy.views.document import Head
 
 _OF_PATH = re.compile(r"(?:/var|/usr|/export)?/home/[^/]+|/Users/[^/]+|/root(?![^/])|[A-Za-z]:[\\/]Users[\\/][^\\/]+")
@@ -71,7 +80,7 @@ class Homes:
 
     def _item(self, item: Item) -> Item:
         match item:
-            case Said():
+            case SpokenMessage():
                 return replace(item, blocks=list(self._blocks(item.blocks)))
             case ToolCall():
                 return replace(item, fields=self._members(item.fields))
@@ -79,7 +88,7 @@ class Homes:
                 return replace(item, entries=[self._value(entry) for entry in item.entries])
             case Note():
                 return replace(item, text=self.hidden(item.text))
-            case Other():
+            case OtherUpdate():
                 return replace(item, update=self._members(item.update))
             case Subagent():
                 return replace(item, title=self.hidden(item.title), items=[self._item(each) for each in item.items])

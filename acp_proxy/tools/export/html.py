@@ -18,7 +18,16 @@ from acp_proxy.tools.export.highlighting import highlighted, highlighted_file
 from acp_proxy.tools.export.markdown_html import html_of, link, words_of
 from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.attachments import image_in
-from acp_proxy.views.conversation import ConversationTurn, Item, Note, Other, Plan, Said, Subagent, ToolCall
+from acp_proxy.views.conversation import (
+    ConversationTurn,
+    Item,
+    Note,
+    OtherUpdate,
+    Plan,
+    SpokenMessage,
+    Subagent,
+    ToolCall,
+)
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.formatting import lasted, money, size, unmarked
 from acp_proxy.views.sanitize import clock_time, day, json_text, one_line, plain, uri_of
@@ -133,7 +142,7 @@ class _Paper:
         return f'<time datetime="{escape(stamp)}">{told}</time>'
 
     def _item(self, item: Item) -> str:
-        if isinstance(item, Said):
+        if isinstance(item, SpokenMessage):
             return self._said(item)
         if isinstance(item, ToolCall):
             return self._call(item)
@@ -143,7 +152,7 @@ class _Paper:
             return _folded(f"Subagent: {one_line(item.title)}", "".join(map(self._item, item.items)))
         return _notice(document.note(item)) if isinstance(item, Note) else _other(item)
 
-    def _said(self, item: Said) -> str:
+    def _said(self, item: SpokenMessage) -> str:
         words = _blocks(item.blocks, breaks=item.speaker == "user")
         if item.speaker == "thought":
             return f'<details class="thought"><summary>Thought</summary><div class="said">{words}</div></details>\n'
@@ -250,7 +259,7 @@ def _notice(words: str) -> str:
     return f'<p class="notice" dir="auto">{escape(words)}</p>\n'
 
 
-def _other(item: Other) -> str:
+def _other(item: OtherUpdate) -> str:
     kind = one_line(acp.update_kind(item.update) or "update")
     return _folded(kind, highlighted(json_text(dict(item.update), indent=2), "json"))
 

@@ -5,7 +5,7 @@ It is printable ASCII, written turn by turn.
 
 from collections.abc import Iterable, Iterator
 
-from acp_proxy.views.conversation import ConversationTurn, Item, Note, Plan, Said, Subagent, ToolCall
+from acp_proxy.views.conversation import ConversationTurn, Item, Note, Plan, SpokenMessage, Subagent, ToolCall
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.sanitize import json_text
 
@@ -42,7 +42,7 @@ def _turn(turn: ConversationTurn, choices: Choices) -> dict[str, object]:
 
 
 def _item(item: Item, choices: Choices) -> dict[str, object]:
-    if isinstance(item, Said):
+    if isinstance(item, SpokenMessage):
         return {"type": item.speaker, "messageId": item.id, "content": [dict(block) for block in item.blocks]}
     if isinstance(item, ToolCall):
         whole = choices.tools == "full"

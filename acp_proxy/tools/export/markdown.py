@@ -16,7 +16,7 @@ from acp_proxy.protocol import acp
 from acp_proxy.tools.export.markdown_html import LIMIT
 from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.attachments import image_in
-from acp_proxy.views.conversation import ConversationTurn, Item, Note, Plan, Said, Subagent, ToolCall
+from acp_proxy.views.conversation import ConversationTurn, Item, Note, Plan, SpokenMessage, Subagent, ToolCall
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.formatting import size
 from acp_proxy.views.sanitize import clock_time, day, one_line, plain, shortened, uri_of
@@ -63,7 +63,7 @@ def _turn(turn: ConversationTurn, head: Head, choices: Choices) -> Iterator[str]
 
 
 def _item(item: Item, about: str, head: Head, choices: Choices) -> str:
-    if isinstance(item, Said):
+    if isinstance(item, SpokenMessage):
         words = _blocks(item.blocks)
         if words.strip() == about:
             return ""

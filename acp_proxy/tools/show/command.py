@@ -15,8 +15,8 @@ from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave
 from acp_proxy.store.sessions import ListedSession, Reading, Sessions
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.attachments import attachments
-from acp_proxy.views.conversation import Begun, Ended, OpenChild, Part, numbered, parts
-from acp_proxy.views.passages import Passage, passages
+from acp_proxy.views.conversation import OpenChild, Part, TurnBegin, TurnEnd, number_turns, read_parts
+from acp_proxy.views.passages import Passage, make_passages
 
 
 def show(
@@ -92,31 +92,31 @@ def print_conversation(
     with paged(target, stays=stays) as say:
         say(f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n")
         told = _look(target)
-        for passage in passages(shown, full=full):
+        for passage in make_passages(shown, full=full):
             for text in told(passage):
                 say(text)
 
 
 def _look(target: Screen) -> Callable[[Passage], Iterator[str]]:
     if target.is_dressed:
-        from acp_proxy.views.rich_text import Dressed
+        from acp_proxy.views.rich_text import RichPrinter
 
-        return Dressed(target.room, colours=target.colours).told
+        return RichPrinter(target.room, colours=target.colours).print
     from acp_proxy.views.plain_text import PassagePrinter
 
-    return PassagePrinter().told
+    return PassagePrinter().print
 
 
 def print_messages(reading: Reading, target: Screen, wanted: values.Turns) -> None:
     """Print each message of these turns as a line of JSON; without a choice, also what came before the first turn."""
     first, last = wanted
     if wanted != (1, None):
-        count = max((number for number, _ in numbered(reading.lines())), default=0)
+        count = max((number for number, _ in number_turns(reading.lines())), default=0)
         first, last = (count + first + 1,) * 2 if first < 0 else wanted
         if not 1 <= first <= min(count, count if last is None else last):
             raise _no_such_turn(count)
     with paged(target) as say:
-        for number, line in numbered(reading.lines()):
+        for number, line in number_turns(reading.lines()):
             if last is not None and number > last:
                 break
             if line.entry is not None and line.entry.value is not None and (number >= first or wanted == (1, None)):
@@ -136,9 +136,9 @@ def print_raw(reading: Reading, target: Screen) -> None:
 def extract_attachments(shown: Iterator[Part], folder: Path) -> None:
     saved = turn = number = 0
     for part in shown:
-        if isinstance(part, Begun):
+        if isinstance(part, TurnBegin):
             turn, number = part.number, 0
-        for found in attachments(part) if not isinstance(part, Begun | Ended) else ():
+        for found in attachments(part) if not isinstance(part, TurnBegin | TurnEnd) else ():
             number += 1
             path, data = folder / f"turn-{turn}-{number}{found.ending}", found.bytes()
             if data is None:
@@ -168,12 +168,12 @@ def of_turns(reading: Reading, session: str, wanted: values.Turns, child: OpenCh
     """The parts of these turns. Raises NoSuchTurn before the first part. ``child``: opens subagents' transcripts."""
     first, last = wanted
     if first < 0:
-        count = sum(isinstance(part, Begun) for part in parts(reading, session))
+        count = sum(isinstance(part, TurnBegin) for part in read_parts(reading, session))
         first = last = count + first + 1
-    found = _between(parts(reading, session, child), first, last)
+    found = _between(read_parts(reading, session, child), first, last)
     begun = next(found, None)
     if begun is None and wanted != (1, None):
-        count = sum(isinstance(part, Begun) for part in parts(reading, session))
+        count = sum(isinstance(part, TurnBegin) for part in read_parts(reading, session))
         raise _no_such_turn(count)
     return chain(() if begun is None else (begun,), found)
 
@@ -185,7 +185,7 @@ def _no_such_turn(count: int) -> NoSuchTurn:
 def _between(all_parts: Iterable[Part], first: int, last: int | None) -> Iterator[Part]:
     number = 0
     for part in all_parts:
-        number = part.number if isinstance(part, Begun) else number
+        number = part.number if isinstance(part, TurnBegin) else number
         if last is not None and number > last:
             return
         if number >= max(first, 1):

@@ -22,11 +22,11 @@ class Following:
     def __init__(self, store: Sessions, row: ListedSession, reading: Reading, wanted: tuple[int, int | None]) -> None:
         from rich.console import Console
 
-        from acp_proxy.views.streaming import Streaming
+        from acp_proxy.views.streaming import StreamPrinter
 
         self._console = Console(highlight=False)
         self._rewrites = self._console.is_terminal and not self._console.is_dumb_terminal
-        self._streaming = Streaming(screen().room if self._rewrites else None)
+        self._streaming = StreamPrinter(screen().room if self._rewrites else None)
         self._store = store
         self._row = row
         self._reading = reading

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from acp_proxy.views.conversation import Speaker
 from acp_proxy.views.passages import SpokenText
-from acp_proxy.views.rich_text import Dressed, pieces
+from acp_proxy.views.rich_text import RichPrinter, split_markdown
 from acp_proxy.views.streaming import QUIET, StreamedText
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
@@ -38,7 +38,7 @@ class LiveText:
         self._size = width, height
         self._width = width - 1  # the last column stays free: terminals differ after it
         self._height = height
-        self._dressed = Dressed(self._width, colours=self._colours)
+        self._printer = RichPrinter(self._width, colours=self._colours)
 
     def resize(self, width: int, height: int) -> None:
         """The terminal has this size now. It has wrapped what it shows; the current message is written again."""
@@ -90,7 +90,7 @@ class LiveText:
         _, before = self._message or ("", "")
         text = before + piece.text
         if len(before) // _PIECE != len(text) // _PIECE:  # not with each chunk: this reads the whole text
-            *finished, text = pieces(text, _PIECE)
+            *finished, text = split_markdown(text, _PIECE)
             for each in finished:
                 self._done += [*self._prose(piece.look, each), ""]
         if len(text) > _LONGEST:
@@ -122,14 +122,14 @@ class LiveText:
 
     def _prose(self, look: str, text: str) -> list[str]:
         speaker: Speaker = "thought" if look == QUIET else "agent"
-        rendered = "".join(self._dressed.told(SpokenText(speaker, text, goes_on=True))) if text.strip() else ""
+        rendered = "".join(self._printer.print(SpokenText(speaker, text, goes_on=True))) if text.strip() else ""
         lines = rendered.split("\n")
         while lines and not _STYLE.sub("", lines[-1]).strip():
             lines.pop()
         return lines
 
     def _rendered(self, text: Text) -> list[str]:
-        return self._dressed.rendered(text).removesuffix("\n").split("\n")
+        return self._printer.render(text).removesuffix("\n").split("\n")
 
 
 def _text(line: Iterable[StreamedText]) -> Text:

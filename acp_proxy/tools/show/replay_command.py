@@ -180,7 +180,7 @@ class _Show:
     """One playback. A position in the transcript is an offset and a line number."""
 
     def __init__(self, console: "Console", reading: Reading, keys: Keyboard, speed: float, max_pause: float) -> None:
-        from acp_proxy.views.streaming import Streaming
+        from acp_proxy.views.streaming import StreamPrinter
 
         self._console = console
         self._live: LiveText | None = None
@@ -189,7 +189,7 @@ class _Show:
             from acp_proxy.tools.show import live
 
             self._live = live.LiveText(target.room, console.height, colours=not console.no_color)
-        self._streaming = Streaming(target.room if self._live is not None else None)
+        self._streaming = StreamPrinter(target.room if self._live is not None else None)
         self._count = _count(reading) if self._live is not None else 0
         self._reading = reading
         self._keys = keys
@@ -245,7 +245,7 @@ class _Show:
         """The position of the previous turn, or of the first one."""
         self._at = max(self._at - 2, 0)
         self._write(self._streaming.end())
-        self._streaming.back_to(self._at + 1)
+        self._streaming.rewind_to(self._at + 1)
         return self._turns[self._at]
 
     def _lines(self, place: tuple[int, int]) -> Iterator[tuple[int, Line]]:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.tools.export.hide_home import Homes
-from acp_proxy.views.conversation import Said
+from acp_proxy.views.conversation import SpokenMessage
 from tests.views.turns import said, turn
 
 ADA = Homes("/home/ada/project", "/srv/people/bob")
@@ -51,7 +51,7 @@ def across(*texts: str) -> list[str]:
     """The texts of a message that came in these pieces."""
     [shown] = ADA.turns([turn(said("agent", *texts))])
     [message] = shown.items
-    assert isinstance(message, Said)
+    assert isinstance(message, SpokenMessage)
     return [str(block["text"]) for block in message.blocks]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from acp_proxy import __version__
 from acp_proxy.tools.export import html
 from acp_proxy.views import document
-from acp_proxy.views.conversation import ConversationTurn, Item, Note, Other, Plan, ToolCall
+from acp_proxy.views.conversation import ConversationTurn, Item, Note, OtherUpdate, Plan, ToolCall
 from acp_proxy.views.document import Choices, Head, Tools
 from tests.views.turns import EVIL, HEAD, call, diff, everywhere, said, text, turn
 
@@ -214,7 +214,7 @@ def test_plans_notes_and_unknown_updates_are_shown() -> None:
     told = body(
         Plan([{"content": "look", "status": "completed"}, {"content": "mend", "status": "in_progress"}, {}]),
         Note("gap", "ENOSPC"),
-        Other({"sessionUpdate": "compaction", "before": 10}),
+        OtherUpdate({"sessionUpdate": "compaction", "before": 10}),
     )
     assert "✓completed: look▸in progress: mend○pending:" in words(told)
     assert "Something is missing here: the recording was interrupted (ENOSPC)." in words(told)

@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 from acp_proxy.tools.export import json_document
-from acp_proxy.views.conversation import ConversationTurn, Note, Other, Plan
+from acp_proxy.views.conversation import ConversationTurn, Note, OtherUpdate, Plan
 from acp_proxy.views.document import Choices
 from tests.views.turns import HEAD, call, everywhere, said, text, turn
 
@@ -23,7 +23,7 @@ def test_a_document_has_the_session_and_its_turns() -> None:
             call("Edit", text("ok"), kind="edit"),
             Plan(steps),
             Note("gap", "ENOSPC"),
-            Other(update),
+            OtherUpdate(update),
             number=2,
             stop=None,
             error="no",

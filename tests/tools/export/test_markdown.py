@@ -8,7 +8,7 @@ from markdown_it.token import Token
 
 from acp_proxy.tools.export import markdown
 from acp_proxy.views import document
-from acp_proxy.views.conversation import Item, Note, Other, Plan
+from acp_proxy.views.conversation import Item, Note, OtherUpdate, Plan
 from acp_proxy.views.document import Choices, Head, Tools
 from tests.views.turns import HEAD, call, diff, everywhere, said, text, turn
 
@@ -100,7 +100,7 @@ def test_images_and_resources_are_named() -> None:
 
 
 def test_gaps_are_reported_and_unknown_updates_left_out() -> None:
-    told = written(said("agent", "x"), Note("gap", "ENOSPC"), Other({"sessionUpdate": "new"}))
+    told = written(said("agent", "x"), Note("gap", "ENOSPC"), OtherUpdate({"sessionUpdate": "new"}))
     assert told == "x\n\n> **Something is missing here: the recording was interrupted (ENOSPC).**"
 
 

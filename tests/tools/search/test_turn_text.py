@@ -176,7 +176,8 @@ def test_turns_are_the_shown_turns_with_all_their_words(
     path = write(tmp_path_factory.mktemp("turns"), *(_SAID[kind](f"w{at}w") for at, kind in enumerate(kinds)))
     reading = Reading(path)
     shown = [
-        (turn.number, set(re.findall(r"w\d+w", repr(turn.items)))) for turn in conversation.turns(reading, talk.SESSION)
+        (turn.number, set(re.findall(r"w\d+w", repr(turn.items))))
+        for turn in conversation.read_turns(reading, talk.SESSION)
     ]
     reading.close()
     found = {turn.number: set(re.findall(r"w\d+w", turn.text)) for turn in turns(path)[0]}
@@ -189,5 +190,5 @@ def test_plans_do_not_separate_messages(tmp_path: Path) -> None:
     told = [update(USER, **text("first")), plan, update(USER, **text("more")), plan, said("one")]
     path = write(tmp_path, *told, plan, update(USER, **text("second")))
     reading = Reading(path)
-    assert len(list(conversation.turns(reading, talk.SESSION))) == len(texts(path)) == 2
+    assert len(list(conversation.read_turns(reading, talk.SESSION))) == len(texts(path)) == 2
     reading.close()
