@@ -81,9 +81,9 @@ class Stalled(OSError):
 class Wakeup:
     """Wakes a thread that waits, or that will wait next.
 
-    Through a pipe: to release a lock, Python's interpreter stays taken, so the thread that was woken waits for it, then
-    the one that woke it waits, and so on. With locks, a turn takes half as long again. A write to a pipe leaves the
-    interpreter free.
+    Through a pipe: while a lock is released, Python's interpreter stays taken, so the thread that was woken waits for
+    it, then the one that woke it waits, and so on. With locks, a turn takes half as long again. A write to a pipe
+    leaves the interpreter free.
     """
 
     def __init__(self) -> None:
