@@ -54,14 +54,14 @@ def pages(browser: Browser) -> Iterator[tuple[Callable[[bool], Page], list[str]]
 
     @cache
     def page_with(scripts: bool) -> Page:
-        page = browser.new_context(java_script_enabled=scripts).new_page()
-        page.on("console", lambda message: seen.append(f"console: {message.text}"))
-        page.on("dialog", dismissed)
-        page.on("pageerror", lambda error: seen.append(f"error: {error}"))
-        page.on("popup", lambda popup: seen.append(f"popup: {popup.url}"))
-        page.on("download", lambda download: seen.append(f"download: {download.url}"))
-        page.on("request", lambda request: seen.append(f"request: {request.url}"))
-        return page
+        render_page = browser.new_context(java_script_enabled=scripts).new_page()
+        render_page.on("console", lambda message: seen.append(f"console: {message.text}"))
+        render_page.on("dialog", dismissed)
+        render_page.on("pageerror", lambda error: seen.append(f"error: {error}"))
+        render_page.on("popup", lambda popup: seen.append(f"popup: {popup.url}"))
+        render_page.on("download", lambda download: seen.append(f"download: {download.url}"))
+        render_page.on("request", lambda request: seen.append(f"request: {request.url}"))
+        return render_page
 
     yield page_with, seen
     for context in browser.contexts:
@@ -80,14 +80,14 @@ def watched(pages: tuple[Callable[[bool], Page], list[str]]) -> tuple[Open, list
         color_scheme: Literal["light", "dark"] = "light",
         java_script_enabled: bool = True,
     ) -> Page:
-        page = page_with(java_script_enabled)
-        page.goto("about:blank")
-        page.set_viewport_size(viewport)
-        page.emulate_media(color_scheme=color_scheme)
+        render_page = page_with(java_script_enabled)
+        render_page.goto("about:blank")
+        render_page.set_viewport_size(viewport)
+        render_page.emulate_media(color_scheme=color_scheme)
         seen.clear()
-        page.goto(path.as_uri())
+        render_page.goto(path.as_uri())
         assert seen.pop(0) == f"request: {path.as_uri()}"
-        return page
+        return render_page
 
     return open_page, seen
 
@@ -134,7 +134,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def written(path: Path, head: Head, turns: list[ConversationTurn]) -> Path:
     contents = [(turn.number, document.first_line(turn)) for turn in turns]
-    path.write_text("".join(html.page(head, contents, turns, Choices())), encoding="utf-8")
+    path.write_text("".join(html.render_page(head, contents, turns, Choices())), encoding="utf-8")
     return path
 
 
@@ -175,24 +175,24 @@ def test_nothing_is_wider_than_the_screen(
     request: pytest.FixtureRequest, watched: tuple[Open, list[str]], name: str, width: int
 ) -> None:
     open_page, seen = watched
-    page = open_page(request.getfixturevalue(name), viewport={"width": width, "height": 844})
-    page.evaluate(UNFOLD)
-    assert page.evaluate("document.documentElement.scrollWidth") == width
-    assert page.evaluate(OUTSIDE) == []
-    assert page.evaluate(SMALL) == []
+    render_page = open_page(request.getfixturevalue(name), viewport={"width": width, "height": 844})
+    render_page.evaluate(UNFOLD)
+    assert render_page.evaluate("document.documentElement.scrollWidth") == width
+    assert render_page.evaluate(OUTSIDE) == []
+    assert render_page.evaluate(SMALL) == []
     assert seen == []
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_code_and_tables_scroll(wide: Path, watched: tuple[Open, list[str]], width: int) -> None:
-    page = watched[0](wide, viewport={"width": width, "height": 844})
-    page.evaluate(UNFOLD)
+    render_page = watched[0](wide, viewport={"width": width, "height": 844})
+    render_page.evaluate(UNFOLD)
     scrolled = """() => ['.said pre', '.diff', '.wide'].map(name => {
         const one = document.querySelector(name);
         one.scrollLeft = 100;
         return one.scrollLeft;
     })"""
-    assert page.evaluate(scrolled) == [100, 100, 100]
+    assert render_page.evaluate(scrolled) == [100, 100, 100]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -200,17 +200,17 @@ def test_code_and_tables_scroll(wide: Path, watched: tuple[Open, list[str]], wid
 def test_every_text_has_enough_contrast(
     request: pytest.FixtureRequest, watched: tuple[Open, list[str]], name: str, scheme: str
 ) -> None:
-    page = watched[0](request.getfixturevalue(name), color_scheme=scheme)
-    page.evaluate(UNFOLD)
-    assert page.evaluate(FAINT) == []
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    render_page = watched[0](request.getfixturevalue(name), color_scheme=scheme)
+    render_page.evaluate(UNFOLD)
+    assert render_page.evaluate(FAINT) == []
+    background = render_page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (int(re.findall(r"\d+", background)[0]) > 128) == (scheme == "light")
 
 
 def test_a_wide_screen_shows_the_contents_beside_the_turns(exported: Path, watched: tuple[Open, list[str]]) -> None:
     for width, beside in ((1280, True), (390, False)):
-        page = watched[0](exported, viewport={"width": width, "height": 844})
-        contents, turns = page.locator(".contents").bounding_box(), page.locator("main").bounding_box()
+        render_page = watched[0](exported, viewport={"width": width, "height": 844})
+        contents, turns = render_page.locator(".contents").bounding_box(), render_page.locator("main").bounding_box()
         assert contents is not None
         assert turns is not None
         assert (contents["x"] + contents["width"] <= turns["x"]) == beside
@@ -218,25 +218,25 @@ def test_a_wide_screen_shows_the_contents_beside_the_turns(exported: Path, watch
 
 
 def test_the_page_works_without_javascript(exported: Path, watched: tuple[Open, list[str]]) -> None:
-    page = watched[0](exported, java_script_enabled=False)
-    output = page.get_by_text("59 passed")
+    render_page = watched[0](exported, java_script_enabled=False)
+    output = render_page.get_by_text("59 passed")
     assert not output.is_visible()
-    page.get_by_text("pytest -q", exact=True).first.click()
+    render_page.get_by_text("pytest -q", exact=True).first.click()
     assert output.is_visible()
-    assert page.get_by_text("+LIFETIME = timedelta(weeks=2)").is_visible()
-    page.get_by_text("Thought", exact=True).click()
-    assert page.get_by_text("at which clock both sides use").is_visible()
-    assert page.locator("img").evaluate("one => one.naturalWidth") > 0
+    assert render_page.get_by_text("+LIFETIME = timedelta(weeks=2)").is_visible()
+    render_page.get_by_text("Thought", exact=True).click()
+    assert render_page.get_by_text("at which clock both sides use").is_visible()
+    assert render_page.locator("img").evaluate("one => one.naturalWidth") > 0
 
 
 def test_the_contents_link_to_the_turns(exported: Path, watched: tuple[Open, list[str]]) -> None:
-    page = watched[0](exported, java_script_enabled=False)
-    links = page.locator(".contents a")
+    render_page = watched[0](exported, java_script_enabled=False)
+    links = render_page.locator(".contents a")
     assert links.count() == 3
     links.nth(2).click()
-    assert page.url.endswith("#turn-3")
-    box = page.locator("#turn-3").bounding_box()
-    size = page.viewport_size
+    assert render_page.url.endswith("#turn-3")
+    box = render_page.locator("#turn-3").bounding_box()
+    size = render_page.viewport_size
     assert box is not None
     assert size is not None
     assert 0 <= box["y"] < size["height"]
@@ -247,45 +247,45 @@ def test_the_contents_link_to_the_turns(exported: Path, watched: tuple[Open, lis
 def test_axe_finds_no_violation(formatted: Path, watched: tuple[Open, list[str]], width: int, scheme: str) -> None:
     if not AXE.exists():
         pytest.skip("axe-core is not installed; run: make test")
-    page = watched[0](formatted, viewport={"width": width, "height": 844}, color_scheme=scheme)
-    page.evaluate(UNFOLD)
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run()")
+    render_page = watched[0](formatted, viewport={"width": width, "height": 844}, color_scheme=scheme)
+    render_page.evaluate(UNFOLD)
+    render_page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = render_page.evaluate("axe.run()")
     assert {rule["id"] for rule in found["passes"]} >= {"color-contrast", "heading-order", "region"}
     assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found["violations"]] == []
 
 
 def test_arabic_runs_from_right_to_left(formatted: Path, watched: tuple[Open, list[str]]) -> None:
-    page = watched[0](formatted, viewport={"width": 390, "height": 844})
+    render_page = watched[0](formatted, viewport={"width": 390, "height": 844})
     directions = """() => [...document.querySelectorAll('#turn-2 .said > :not(.hidden), #turn-2 .what')].map(one =>
         getComputedStyle(one).direction)"""
-    *arabic, english, call = page.evaluate(directions)
+    *arabic, english, call = render_page.evaluate(directions)
     assert arabic == ["rtl"] * 6
     assert (english, call) == ("ltr", "rtl")
-    box, words = page.locator("#turn-2 .box").bounding_box(), page.locator("#turn-2 .task").bounding_box()
+    box, words = render_page.locator("#turn-2 .box").bounding_box(), render_page.locator("#turn-2 .task").bounding_box()
     assert box is not None
     assert words is not None
     assert box["x"] > words["x"] + words["width"] / 2
     lines = "getComputedStyle(document.querySelector('.task code')).direction"
-    assert page.evaluate(lines) == "ltr"
+    assert render_page.evaluate(lines) == "ltr"
 
 
 def test_long_cells_keep_a_readable_width_on_a_phone(formatted: Path, watched: tuple[Open, list[str]]) -> None:
-    page = watched[0](formatted, viewport={"width": 390, "height": 844})
-    head = page.get_by_role("columnheader", name="What it does well").bounding_box()
+    render_page = watched[0](formatted, viewport={"width": 390, "height": 844})
+    head = render_page.get_by_role("columnheader", name="What it does well").bounding_box()
     assert head is not None
     assert head["width"] >= 190
-    assert page.get_by_role("cell", name="2025-11-01").evaluate("one => one.getClientRects().length") == 1
+    assert render_page.get_by_role("cell", name="2025-11-01").evaluate("one => one.getClientRects().length") == 1
 
 
 def test_what_scrolls_can_be_reached_by_keyboard(formatted: Path, watched: tuple[Open, list[str]]) -> None:
-    page = watched[0](formatted, viewport={"width": 390, "height": 844})
-    page.evaluate(UNFOLD)
+    render_page = watched[0](formatted, viewport={"width": 390, "height": 844})
+    render_page.evaluate(UNFOLD)
     unreachable = """() => [...document.querySelectorAll('body *')].filter(one =>
         one.tabIndex < 0 && !one.querySelector('a') && one.scrollWidth > one.clientWidth + 1
         && getComputedStyle(one).overflowX === 'auto').length"""
-    assert page.evaluate(unreachable) == 0
-    assert page.evaluate("document.querySelector('.wide').tabIndex") == 0
+    assert render_page.evaluate(unreachable) == 0
+    assert render_page.evaluate("document.querySelector('.wide').tabIndex") == 0
 
 
 @pytest.fixture(scope="module")
@@ -308,16 +308,16 @@ FOREIGN = """() => [...document.querySelectorAll('*')].filter(one =>
 
 def test_a_hostile_transcript_runs_no_script(hostile: Path, watched: tuple[Open, list[str]]) -> None:
     open_page, seen = watched
-    page = open_page(hostile)
-    title = page.title()
-    assert page.evaluate(FOREIGN) == []
-    page.evaluate(UNFOLD)
-    page.evaluate(
+    render_page = open_page(hostile)
+    title = render_page.title()
+    assert render_page.evaluate(FOREIGN) == []
+    render_page.evaluate(UNFOLD)
+    render_page.evaluate(
         """() => document.querySelectorAll('body *').forEach(one =>
             ['mouseover', 'focus', 'error', 'load', 'toggle'].forEach(name => one.dispatchEvent(new Event(name))))"""
     )
-    page.wait_for_load_state("networkidle")
-    assert page.title() == title
+    render_page.wait_for_load_state("networkidle")
+    assert render_page.title() == title
     assert seen == []
 
 
@@ -338,17 +338,19 @@ def test_the_pages_policy_blocks_injected_markup(
             <p id="styled" style="position: fixed">x</p><a id="run" href="javascript:document.title = 'ran'">run</a>"""
         broken = tmp_path / "broken.html"
         broken.write_text(exported.read_text(encoding="utf-8").replace("<main>", f"<main>{markup}"), encoding="utf-8")
-        page = open_page(broken)
-        title = page.title()
-        page.locator("#run").click()
-        page.wait_for_load_state("networkidle")
-        assert page.title() == title != "ran"
-        assert page.locator("h1").is_visible()
-        assert page.locator("#styled").evaluate("one => getComputedStyle(one).position") == "static"
-        assert page.evaluate("document.baseURI") == broken.as_uri()
+        render_page = open_page(broken)
+        title = render_page.title()
+        render_page.locator("#run").click()
+        render_page.wait_for_load_state("networkidle")
+        assert render_page.title() == title != "ran"
+        assert render_page.locator("h1").is_visible()
+        assert render_page.locator("#styled").evaluate("one => getComputedStyle(one).position") == "static"
+        assert render_page.evaluate("document.baseURI") == broken.as_uri()
         assert len([told for told in seen if "Content Security Policy" in told]) >= 10
-        with page.expect_console_message(lambda message: "form-action" in message.text):
-            page.evaluate("document.querySelector('button').click()")  # the form is blocked, and the page is gone
+        with render_page.expect_console_message(lambda message: "form-action" in message.text):
+            render_page.evaluate(
+                "document.querySelector('button').click()"
+            )  # the form is blocked, and the page is gone
         assert _asked(listening) == b""
 
 

@@ -17,7 +17,7 @@ from acp_proxy.store import delete
 from acp_proxy.store.layout import Layout, remove_file
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.export import import_file
-from acp_proxy.tools.export.import_file import Source, Taken
+from acp_proxy.tools.export.import_file import ImportedFile, Source
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.reader import Reading
@@ -49,7 +49,7 @@ def look_up(store: Sessions, agent: str, session: str) -> KnownHere:
         return KnownHere(is_here=True)
 
 
-def write_adopted(store: Sessions, transcript: bytes) -> Taken:
+def write_adopted(store: Sessions, transcript: bytes) -> ImportedFile:
     """Keep an agent's replay as an imported transcript, which ends with an ``adopted`` note. It replaces one that
     ends so too. Raises NotImported, NewerFormat, OSError."""
     taken = _write(store.layout, transcript, store.layout.make_folder)
@@ -58,7 +58,7 @@ def write_adopted(store: Sessions, transcript: bytes) -> Taken:
     return taken
 
 
-def _write(layout: Layout, data: bytes, prepare: Callable[[Path], None]) -> Taken:
+def _write(layout: Layout, data: bytes, prepare: Callable[[Path], None]) -> ImportedFile:
     """Write a transcript that ends with an ``adopted`` note, in place of an earlier one that does, if there is one.
 
     ``data``: the transcript. ``prepare``: creates an agent's folder. Raises NotImported, NewerFormat, OSError.
@@ -66,12 +66,16 @@ def _write(layout: Layout, data: bytes, prepare: Callable[[Path], None]) -> Take
     with TemporaryFile(dir=layout.root, buffering=0) as file:  # removed even if we are killed
         private_files.write_at(file.fileno(), data, 0)
         source = Source(file)
-        header, prompts = import_file.examined(source)
-        agent, name = import_file.folder(header), file_names.file_name(header.session)
+        header, prompts = import_file.examine(source)
+        agent, name = import_file.choose_folder(header), file_names.file_name(header.session)
         into = layout.transcript(agent, name)
         prepare(into.parent)
         known = layout.journal(agent)
-        with private_files.alone_in(into.parent, wait=True), import_file.on_disk(into, source) as new, known.lock():
+        with (
+            private_files.alone_in(into.parent, wait=True),
+            import_file.store_on_disk(into, source) as new,
+            known.lock(),
+        ):
             if header.session in known.read_deleted():
                 raise NotImported("it was deleted here")
             is_new = not layout.exists(agent, name)
@@ -81,7 +85,7 @@ def _write(layout: Layout, data: bytes, prepare: Callable[[Path], None]) -> Take
             else:
                 _replace(into, new)
                 layout.mark(agent, name)  # again: a process that read the old file may have removed the mark
-    return Taken(agent, header.session, prompts, is_new)
+    return ImportedFile(agent, header.session, prompts, is_new)
 
 
 def _replace(into: Path, new: Path) -> None:

@@ -143,11 +143,11 @@ class Library:
 
 
 def _exported(store: Sessions, row: ListedSession, text: str) -> str:
-    from acp_proxy.tools.export.command import to_named_file
+    from acp_proxy.tools.export.command import export_to_named_file
 
     path = Path(text).expanduser()
     try:
-        to_named_file(store, row, path)
+        export_to_named_file(store, row, path)
     except AlreadyThere as problem:
         raise AcpProxyError(f"{path} already exists. Give another name.") from problem
     except UsageError as problem:
@@ -157,6 +157,6 @@ def _exported(store: Sessions, row: ListedSession, text: str) -> str:
 
 def suggested(row: ListedSession) -> str:
     """A file for an export of this session."""
-    from acp_proxy.tools.export.command import usual_name
+    from acp_proxy.tools.export.command import make_file_name
 
-    return f"{usual_name(row)}.md"
+    return f"{make_file_name(row)}.md"

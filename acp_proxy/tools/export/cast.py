@@ -11,7 +11,7 @@ from rich.color import ColorSystem
 from rich.style import Style
 
 from acp_proxy.protocol import acp, timestamps, update_kinds
-from acp_proxy.tools.export.hide_home import Homes
+from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.views.conversation import read_words
 from acp_proxy.views.document import Head
@@ -21,61 +21,61 @@ _COLUMNS, _LINES = 80, 24
 _MOST_SECONDS = 2  # of a pause, as in replay
 
 
-def recording(head: Head, entries: Iterable[Entry], homes: Homes) -> Iterator[str]:
-    """The lines of the file. ``head``, and with ``homes`` the entries, are shown without home directories."""
+def write_recording(head: Head, entries: Iterable[Entry], hider: HomeHider) -> Iterator[str]:
+    """The lines of the file. ``head``, and with ``hider`` the entries, are shown without home directories."""
     header: dict[str, object] = {"version": 2, "width": _COLUMNS, "height": _LINES, "idle_time_limit": _MOST_SECONDS}
     header |= {"title": head.heading, "env": {"TERM": "xterm-256color"}}
     begun = timestamps.seconds(head.created)
     yield json.dumps(header if begun is None else header | {"timestamp": int(begun)}) + "\n"
     streaming, first, passed = StreamPrinter(_COLUMNS), "", 0.0
-    for entry in _without_homes(entries, homes):
-        if data := "".join(map(_output, streaming.take(entry))):
+    for entry in _hide_homes(entries, hider):
+        if data := "".join(map(_write_output, streaming.take(entry))):
             first = first or entry.at
             passed = max(passed, timestamps.between(first, entry.at))
-            yield _event(passed, data)
-    if data := "".join(map(_output, streaming.end())):
-        yield _event(passed, data)
+            yield _write_event(passed, data)
+    if data := "".join(map(_write_output, streaming.end())):
+        yield _write_event(passed, data)
 
 
-def _event(seconds: float, data: str) -> str:
+def _write_event(seconds: float, data: str) -> str:
     return json.dumps([round(seconds, 3), "o", data]) + "\n"
 
 
-def _output(piece: StreamedText) -> str:
+def _write_output(piece: StreamedText) -> str:
     text = Style.parse(piece.look).render(piece.text, color_system=ColorSystem.STANDARD)
     return ("\r\x1b[2K" if piece.again else "") + text.replace("\n", "\r\n")
 
 
-def _without_homes(entries: Iterable[Entry], homes: Homes) -> Iterator[Entry]:
+def _hide_homes(entries: Iterable[Entry], hider: HomeHider) -> Iterator[Entry]:
     """The entries without home directories. A path across chunks of a message is hidden as in one text."""
-    for kind, near in groupby(entries, _chunk):
+    for kind, near in groupby(entries, _find_chunk):
         if kind is None:
             for entry in near:
-                note = entry.note if entry.note is None else homes.members(entry.note)
-                yield _with(entry, homes.value(entry.value), note)
+                note = entry.note if entry.note is None else hider.hide_in_members(entry.note)
+                yield _replace_value(entry, hider.hide_in_value(entry.value), note)
             continue
         alike = list(near)
-        texts = homes.adjacent([_words(entry) for entry in alike])
+        texts = hider.hide_in_adjacent([_read_words(entry) for entry in alike])
         for entry, text in zip(alike, texts, strict=True):
             update = acp.member(acp.member(entry.value, "params"), "update")
             told = {"sessionUpdate": kind[0], "messageId": kind[1], "content": {"type": "text", "text": text}}
             if acp.text(acp.member(update, "content"), "type") == "text":
-                yield _with(entry, {"method": acp.UPDATE, "params": {"update": told}}, None)
+                yield _replace_value(entry, {"method": acp.UPDATE, "params": {"update": told}}, None)
             else:
-                yield _with(entry, homes.value(entry.value), None)
+                yield _replace_value(entry, hider.hide_in_value(entry.value), None)
 
 
-def _chunk(entry: Entry) -> tuple[str, str | None] | None:
+def _find_chunk(entry: Entry) -> tuple[str, str | None] | None:
     """The kind and the id of the message that an entry is a chunk of; None if it is something else."""
     update = acp.member(acp.member(entry.value, "params"), "update")
     kind = acp.update_kind(update)
     return (kind, acp.text(update, "messageId")) if kind in update_kinds.CHUNKS and entry.peer is not None else None
 
 
-def _words(entry: Entry) -> str:
+def _read_words(entry: Entry) -> str:
     content = acp.member(acp.member(acp.member(entry.value, "params"), "update"), "content")
     return read_words(content) if isinstance(content, dict) else ""
 
 
-def _with(entry: Entry, value: object, note: dict[str, object] | None) -> Entry:
+def _replace_value(entry: Entry, value: object, note: dict[str, object] | None) -> Entry:
     return Entry(entry.at, entry.run, entry.peer, entry.of, None, value, note, entry.protocol)

@@ -26,7 +26,7 @@ from acp_proxy.views import sanitize
 if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.redaction.masking import Masking
     from acp_proxy.store.sessions import ListedSession, Reading
-    from acp_proxy.tools.export.hide_home import Homes
+    from acp_proxy.tools.export.hide_home import HomeHider
     from acp_proxy.views.conversation import OpenChild
     from acp_proxy.views.document import Choices, Head
 
@@ -130,9 +130,9 @@ def export(
         meant = _SUFFIXES.get(Path(output).suffix.lower())
         if form and meant and form != meant and not several and not _is_directory(output):
             raise UsageError(f"--format {form} does not fit {output}. Leave out --format, or end the name in .{form}.")
-        chosen_form = "html" if web else form or _form(output, is_directory=several or _is_directory(output))
-        choices = _choices(chosen_form, tools, thoughts, values.turns(turn))
-        masking = _masking(redact)
+        chosen_form = "html" if web else form or _choose_format(output, is_directory=several or _is_directory(output))
+        choices = _make_choices(chosen_form, tools, thoughts, values.turns(turn))
+        masking = _make_masking(redact)
     with explained(), ExitStack() as stack:
         opened = store_of(store)
         everything = filtered.list_newest(opened) if several and not sessions else ()
@@ -141,31 +141,31 @@ def export(
         source, into = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
         stack.callback(source.warn)
         if web:
-            _to_browser(source, rows[0])
+            _export_to_browser(source, rows[0])
         elif not output:
-            with source.opened(rows[0]) as (_, pieces):
+            with source.open_pieces(rows[0]) as (_, pieces):
                 output_files.to_stdout(pieces)
         elif several or _is_directory(output):
-            _to_directory(source, rows, into, force=force)
+            _export_to_directory(source, rows, into, force=force)
         else:
-            with source.opened(rows[0]) as (_, pieces):
+            with source.open_pieces(rows[0]) as (_, pieces):
                 output_files.to_file(into, pieces, force=force)
             typer.echo(sanitize.line(str(into)))
 
 
-def to_named_file(store: Sessions, row: "ListedSession", output: Path) -> None:
+def export_to_named_file(store: Sessions, row: "ListedSession", output: Path) -> None:
     """Write a session in the format of the file's suffix. Raises AcpProxyError, OSError."""
-    form = _form(str(output), is_directory=False)
-    with _Source(store, form, _choices(form, None, None, (1, None)), None).opened(row) as (_, pieces):
+    form = _choose_format(str(output), is_directory=False)
+    with _Source(store, form, _make_choices(form, None, None, (1, None)), None).open_pieces(row) as (_, pieces):
         output_files.to_file(output, pieces, force=False)
 
 
-def usual_name(row: "ListedSession") -> str:
+def make_file_name(row: "ListedSession") -> str:
     """The name of a session's file when several are exported, without the suffix."""
-    return _name(row.title or row.session, row)
+    return _make_name(row.title or row.session, row)
 
 
-def _form(output: str, *, is_directory: bool) -> _Format:
+def _choose_format(output: str, *, is_directory: bool) -> _Format:
     """The format that a file name means. Raises UsageError."""
     suffix = "" if is_directory else Path(output).suffix.lower()
     if suffix and suffix not in _SUFFIXES:
@@ -200,11 +200,11 @@ class _Source:
             )
 
     @contextmanager
-    def opened(self, row: "ListedSession") -> Iterator[tuple[str, Iterable[bytes]]]:
+    def open_pieces(self, row: "ListedSession") -> Iterator[tuple[str, Iterable[bytes]]]:
         """The title to show, and the content to write. Raises OSError, NewerFormat."""
-        from acp_proxy.tools.export.hide_home import Homes
+        from acp_proxy.tools.export.hide_home import HomeHider
 
-        homes = Homes(row.cwd, os.path.expanduser("~"))
+        hider = HomeHider(row.cwd, os.path.expanduser("~"))
         with ExitStack() as stack:
             reading, title = self.store.open_listed(row), row.title
             stack.callback(reading.close)
@@ -221,17 +221,20 @@ class _Source:
                     with mask_copy(self.store, row, found, self.masking) as (copy, _):
                         yield copy
 
-            yield homes.hidden(title or ""), self._pieces(self._head(row, title, reading), reading, homes, child)
+            yield (
+                hider.hide(title or ""),
+                self._make_pieces(self._make_head(row, title, reading), reading, hider, child),
+            )
 
-    def _pieces(self, head: "Head", reading: "Reading", homes: "Homes", child: "OpenChild") -> Iterable[bytes]:
+    def _make_pieces(self, head: "Head", reading: "Reading", hider: "HomeHider", child: "OpenChild") -> Iterable[bytes]:
         if self.form == _JSONL:
             return reading.bytes_from(0)
-        from acp_proxy.tools.export.formats import choose_turns, exported
+        from acp_proxy.tools.export.formats import choose_turns, export_turns
 
         choices = choose_turns(self.choices, reading, head.session)
-        return map(str.encode, self._looked(exported(self.form, head, reading, choices, homes, child)))
+        return map(str.encode, self._note_secrets(export_turns(self.form, head, reading, choices, hider, child)))
 
-    def _looked(self, pieces: Iterable[str]) -> Iterator[str]:
+    def _note_secrets(self, pieces: Iterable[str]) -> Iterator[str]:
         from acp_proxy.redaction.masking import Masking
 
         known = Masking()
@@ -240,7 +243,7 @@ class _Source:
             self.secrets.update(span.rule.name for span in known.find(text))
             yield piece
 
-    def _head(self, row: "ListedSession", title: str | None, reading: "Reading") -> "Head":
+    def _make_head(self, row: "ListedSession", title: str | None, reading: "Reading") -> "Head":
         from acp_proxy.views.document import Head
 
         header = reading.header or reading.remade_header()
@@ -259,7 +262,7 @@ class _Source:
         return replace(head, tokens=used.count_tokens(used.total), cost=used.total.cost)
 
 
-def _to_directory(source: _Source, rows: "list[ListedSession]", into: Path, *, force: bool) -> None:
+def _export_to_directory(source: _Source, rows: "list[ListedSession]", into: Path, *, force: bool) -> None:
     """Write each session to its own file. If one cannot be written, go on with the others."""
     if not rows:
         typer.echo("There is no session to export. To see all sessions: acp-proxy list", err=True)
@@ -268,8 +271,8 @@ def _to_directory(source: _Source, rows: "list[ListedSession]", into: Path, *, f
     written, failed = [], []
     for row in advancing(rows, "Exporting"):
         try:
-            with source.opened(row) as (title, pieces):
-                path = into / f"{_name(title or row.session, row)}.{source.form}"
+            with source.open_pieces(row) as (title, pieces):
+                path = into / f"{_make_name(title or row.session, row)}.{source.form}"
                 output_files.to_file(path, pieces, force=force)
             written.append(path)
         except (AcpProxyError, OSError) as problem:
@@ -283,20 +286,20 @@ def _to_directory(source: _Source, rows: "list[ListedSession]", into: Path, *, f
         raise typer.Exit(1)
 
 
-def _to_browser(source: _Source, row: "ListedSession") -> None:
+def _export_to_browser(source: _Source, row: "ListedSession") -> None:
     """The file stays: a browser reads it when it wants to. Raises AcpProxyError, OSError."""
     import tempfile
     import webbrowser
 
-    path = Path(tempfile.mkdtemp(prefix="acp-proxy-")) / f"{usual_name(row)}.html"
-    with source.opened(row) as (_, pieces):
+    path = Path(tempfile.mkdtemp(prefix="acp-proxy-")) / f"{make_file_name(row)}.html"
+    with source.open_pieces(row) as (_, pieces):
         output_files.to_file(path, pieces, force=False)
     if not webbrowser.open(path.as_uri()):
         raise AcpProxyError(f"no browser was found. Open the page yourself: {path}")
     typer.echo(sanitize.line(str(path)))
 
 
-def _name(title: str, row: "ListedSession") -> str:
+def _make_name(title: str, row: "ListedSession") -> str:
     """A file name made of the title's words, in any script, and different for every session."""
     shown = unicodedata.normalize("NFC", title[:_SLUG]).lower()
     words = "".join(one if unicodedata.category(one)[0] in _IN_WORDS else " " for one in shown).split()
@@ -304,7 +307,7 @@ def _name(title: str, row: "ListedSession") -> str:
     return "-".join([*words, unique] if words else ["session", unique])
 
 
-def _choices(form: _Format, tools: _Tools | None, thoughts: bool | None, turns: values.Turns) -> "Choices":
+def _make_choices(form: _Format, tools: _Tools | None, thoughts: bool | None, turns: values.Turns) -> "Choices":
     """Raises UsageError."""
     from acp_proxy.views.document import Choices
 
@@ -317,7 +320,7 @@ def _choices(form: _Format, tools: _Tools | None, thoughts: bool | None, turns: 
     return Choices(tools or usual, not is_markdown if thoughts is None else thoughts, *turns)
 
 
-def _masking(redact: str) -> "Masking | None":
+def _make_masking(redact: str) -> "Masking | None":
     """Raises UsageError."""
     patterns = options.patterns(redact)
     if patterns is None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from acp_proxy.errors import NoSuchTurn
 from acp_proxy.store.sessions import Reading
-from acp_proxy.tools.export.hide_home import Homes
+from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.views import document
 from acp_proxy.views.conversation import ConversationTurn, OpenChild, read_turns
 from acp_proxy.views.document import Choices, Head
@@ -27,32 +27,32 @@ def choose_turns(choices: Choices, reading: Reading, session: str) -> Choices:
     return choices
 
 
-def exported(
-    form: str, head: Head, reading: Reading, choices: Choices, homes: Homes, child: OpenChild
+def export_turns(
+    form: str, head: Head, reading: Reading, choices: Choices, hider: HomeHider, child: OpenChild
 ) -> Iterator[str]:
-    """``homes``: the home directories to hide. ``child``: opens the transcripts of subagents. Raises OSError."""
+    """``hider``: the home directories to hide. ``child``: opens the transcripts of subagents. Raises OSError."""
 
-    def told() -> Iterator[ConversationTurn]:
-        return homes.turns(document.selected(read_turns(reading, head.session, child), choices))
+    def read_hidden_turns() -> Iterator[ConversationTurn]:
+        return hider.hide_in_turns(document.selected(read_turns(reading, head.session, child), choices))
 
-    head = homes.head(head)
+    head = hider.hide_in_head(head)
 
     if form == "cast":
         from acp_proxy.tools.export import cast
 
-        return cast.recording(head, (line.entry for line in reading.lines() if line.entry is not None), homes)
+        return cast.write_recording(head, (line.entry for line in reading.lines() if line.entry is not None), hider)
     if form == "html":
-        from acp_proxy.tools.export.html import page
+        from acp_proxy.tools.export.html import render_page
 
         contents, models = [], dict[str, None]()
-        for turn in told():
+        for turn in read_hidden_turns():
             contents.append((turn.number, document.first_line(turn)))
             models |= {turn.model: None} if turn.model else {}
-        return page(replace(head, models=list(models)), contents, told(), choices)
+        return render_page(replace(head, models=list(models)), contents, read_hidden_turns(), choices)
     if form == "json":
         from acp_proxy.tools.export import json_document
 
-        return json_document.document(head, told(), choices)
+        return json_document.document(head, read_hidden_turns(), choices)
     from acp_proxy.tools.export import markdown
 
-    return markdown.document_of(head, told(), choices)
+    return markdown.write_document(head, read_hidden_turns(), choices)

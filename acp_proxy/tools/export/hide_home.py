@@ -38,87 +38,93 @@ _DATA = re.compile(r"[A-Za-z0-9+/]{1000,}={0,2}")
 _BEHIND = r"(?![\w-]|\.\w)"
 
 
-class Homes:
+class HomeHider:
     def __init__(self, cwd: str | None, own: str) -> None:
         """``cwd``: the session's directory. ``own``: the home directory of the user who exports."""
         begun = _OF_PATH.match(cwd or "")
         known = sorted({begun[0] if begun else "", own.rstrip("/\\")} - {""}, key=len, reverse=True)
-        long = [_spelled(home) for home in known if len(_parts(home)) > 1]
-        short = [_spelled(home) for home in known if len(_parts(home)) == 1]
+        long = [_spell(home) for home in known if len(_split_path(home)) > 1]
+        short = [_spell(home) for home in known if len(_split_path(home)) == 1]
         bounded = "|".join([*(f"{home}{_BEHIND}" for home in short), _USUAL])
         anywhere = "".join(f"(?<!/){home}{_BEHIND}|" for home in long)
         all_homes = "|".join([*(f"{home}{_BEHIND}" for home in long), bounded])
-        self._words = ["home", "sers", "SERS", *(_parts(home)[-1] for home in known)]
+        self._words = ["home", "sers", "SERS", *(_split_path(home)[-1] for home in known)]
         self._pattern = re.compile(rf"(file://[\w.-]{{0,255}})(?:{all_homes})|{anywhere}{_BEFORE}(?:{bounded})")
 
-    def hidden(self, text: str) -> str:
+    def hide(self, text: str) -> str:
         if not any(word in text for word in self._words) or _DATA.fullmatch(text):
             return text
-        return self._pattern.sub(_tilde, text)
+        return self._pattern.sub(_write_tilde, text)
 
-    def head(self, head: Head) -> Head:
-        title = self.hidden(head.title) if head.title is not None else None
-        cwd = self.hidden(head.cwd) if head.cwd is not None else None
-        return replace(head, title=title, cwd=cwd, agent=self._members(head.agent))
+    def hide_in_head(self, head: Head) -> Head:
+        title = self.hide(head.title) if head.title is not None else None
+        cwd = self.hide(head.cwd) if head.cwd is not None else None
+        return replace(head, title=title, cwd=cwd, agent=self._hide_in_members(head.agent))
 
-    def turns(self, turns: Iterable[ConversationTurn]) -> Iterator[ConversationTurn]:
+    def hide_in_turns(self, turns: Iterable[ConversationTurn]) -> Iterator[ConversationTurn]:
         for turn in turns:
-            error = self.hidden(turn.error) if turn.error is not None else None
-            yield replace(turn, items=[self._item(item) for item in turn.items], error=error)
+            error = self.hide(turn.error) if turn.error is not None else None
+            yield replace(turn, items=[self._hide_in_item(item) for item in turn.items], error=error)
 
-    def value(self, value: object) -> object:
+    def hide_in_value(self, value: object) -> object:
         """A JSON value with every text in it hidden."""
-        return self._value(value)
+        return self._hide_in_value(value)
 
-    def members(self, value: Mapping[str, object]) -> dict[str, object]:
+    def hide_in_members(self, value: Mapping[str, object]) -> dict[str, object]:
         """A JSON object with every text in it hidden."""
-        return self._members(value)
+        return self._hide_in_members(value)
 
-    def adjacent(self, texts: list[str]) -> list[str]:
+    def hide_in_adjacent(self, texts: list[str]) -> list[str]:
         """The parts of one text. A path across them is hidden in the part in which it begins."""
-        return self._pieces(texts) if texts else []
+        return self._hide_in_pieces(texts) if texts else []
 
-    def _item(self, item: Item) -> Item:
+    def _hide_in_item(self, item: Item) -> Item:
         match item:
             case SpokenMessage():
-                return replace(item, blocks=list(self._blocks(item.blocks)))
+                return replace(item, blocks=list(self._hide_in_blocks(item.blocks)))
             case ToolCall():
-                return replace(item, fields=self._members(item.fields))
+                return replace(item, fields=self._hide_in_members(item.fields))
             case Plan():
-                return replace(item, entries=[self._value(entry) for entry in item.entries])
+                return replace(item, entries=[self._hide_in_value(entry) for entry in item.entries])
             case Note():
-                return replace(item, text=self.hidden(item.text))
+                return replace(item, text=self.hide(item.text))
             case OtherUpdate():
-                return replace(item, update=self._members(item.update))
+                return replace(item, update=self._hide_in_members(item.update))
             case Subagent():
-                return replace(item, title=self.hidden(item.title), items=[self._item(each) for each in item.items])
+                return replace(
+                    item, title=self.hide(item.title), items=[self._hide_in_item(each) for each in item.items]
+                )
 
-    def _members(self, value: Mapping[str, object]) -> dict[str, object]:
-        return {self.hidden(name): self._value(member) for name, member in value.items()}
+    def _hide_in_members(self, value: Mapping[str, object]) -> dict[str, object]:
+        return {self.hide(name): self._hide_in_value(member) for name, member in value.items()}
 
-    def _value(self, value: object) -> object:
+    def _hide_in_value(self, value: object) -> object:
         if isinstance(value, str):
-            return self.hidden(value)
+            return self.hide(value)
         if isinstance(value, list):
-            return [self._value(item) for item in value]
-        return self._members(value) if isinstance(value, dict) else value
+            return [self._hide_in_value(item) for item in value]
+        return self._hide_in_members(value) if isinstance(value, dict) else value
 
-    def _blocks(self, blocks: Sequence[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
+    def _hide_in_blocks(self, blocks: Sequence[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
         """The blocks of a message. A path across adjacent texts is hidden in the text in which it begins."""
         for is_text, near in groupby(blocks, lambda block: acp.text(block, "type") == "text"):
             alike = list(near)
-            texts = self._pieces([acp.text(block, "text") or "" for block in alike]) if is_text else repeat(None)
+            texts = (
+                self._hide_in_pieces([acp.text(block, "text") or "" for block in alike]) if is_text else repeat(None)
+            )
             for block, text in zip(alike, texts, strict=False):
-                others = self._members({name: value for name, value in block.items() if text is None or name != "text"})
+                others = self._hide_in_members(
+                    {name: value for name, value in block.items() if text is None or name != "text"}
+                )
                 yield others if text is None else {**others, "text": text}
 
-    def _pieces(self, texts: list[str]) -> list[str]:
+    def _hide_in_pieces(self, texts: list[str]) -> list[str]:
         """The texts of adjacent blocks, hidden as one text."""
         if len(texts) == 1:
-            return [self.hidden(texts[0])]
+            return [self.hide(texts[0])]
         whole, start = "".join(texts), 0
         out: list[str] = []
-        found = deque((*match.span(), _tilde(match)) for match in self._pattern.finditer(whole))
+        found = deque((*match.span(), _write_tilde(match)) for match in self._pattern.finditer(whole))
         for text in texts:
             at, end = start, start + len(text)
             pieces: list[str] = []
@@ -134,17 +140,17 @@ class Homes:
         return out
 
 
-def _tilde(found: re.Match[str]) -> str:
+def _write_tilde(found: re.Match[str]) -> str:
     return f"{found[1]}/~" if found[1] is not None else "~"
 
 
-def _parts(home: str) -> list[str]:
+def _split_path(home: str) -> list[str]:
     return [part for part in re.split(r"[\\/]", home) if part]
 
 
-def _spelled(home: str) -> str:
+def _spell(home: str) -> str:
     """A pattern for a directory, also with other separators, or as part of an address."""
-    parts = _parts(home)
+    parts = _split_path(home)
     is_windows = parts[0][1:] == ":"
     names = [f"(?:{re.escape(part)}|{re.escape(quote(part))})" for part in (parts[1:] if is_windows else parts)]
     path = _SEPARATOR.join(names)

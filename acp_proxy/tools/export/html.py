@@ -46,45 +46,45 @@ _END = (
 )
 
 
-def page(
+def render_page(
     head: Head, lines: list[tuple[int, str]], turns: Iterable[ConversationTurn], choices: Choices
 ) -> Iterator[str]:
     """``lines``: the numbers and the topics of the turns."""
-    yield _beginning(head, has_contents=len(lines) > 1)
-    yield _head(head, len(lines))
+    yield _render_beginning(head, has_contents=len(lines) > 1)
+    yield _render_head(head, len(lines))
     if len(lines) > 1:
-        yield from _contents(lines)
+        yield from _render_contents(lines)
     yield "<main>\n"
-    paper = _Paper(head, choices)
+    paper = _TurnRenderer(head, choices)
     for turn in document.named(turns):
-        yield from paper.turn(turn)
+        yield from paper.render(turn)
     yield _END
 
 
 @cache
-def style() -> str:
+def read_style() -> str:
     return Path(__file__).with_name("html.css").read_text(encoding="utf-8")
 
 
-def policy() -> str:
-    digest = hashlib.sha256(style().encode()).digest()
+def make_policy() -> str:
+    digest = hashlib.sha256(read_style().encode()).digest()
     return _POLICY.format(hash=base64.b64encode(digest).decode())
 
 
-def _beginning(head: Head, *, has_contents: bool) -> str:
+def _render_beginning(head: Head, *, has_contents: bool) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy()}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{make_policy()}">\n'
         '<meta http-equiv="x-dns-prefetch-control" content="off">\n'
         '<meta name="referrer" content="no-referrer">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f'<title>{escape(head.heading)}</title>\n<link rel="icon" href="data:,">\n'
-        f'<style>{style()}</style>\n</head>\n<body>\n<div class="frame{" two" if has_contents else ""}">\n'
+        f'<style>{read_style()}</style>\n</head>\n<body>\n<div class="frame{" two" if has_contents else ""}">\n'
     )
 
 
-def _head(head: Head, count: int) -> str:
+def _render_head(head: Head, count: int) -> str:
     version = one_line(acp.text(head.agent, "version") or "")[:40]
     facts = {
         "Agent": f"{head.name} {version}".strip(),
@@ -101,14 +101,14 @@ def _head(head: Head, count: int) -> str:
     return f'<header class="head">\n<h1 dir="auto">{escape(head.heading)}</h1>\n<dl>{rows}</dl>\n</header>\n'
 
 
-def _contents(lines: list[tuple[int, str]]) -> Iterator[str]:
+def _render_contents(lines: list[tuple[int, str]]) -> Iterator[str]:
     yield '<nav class="contents" aria-label="Contents">\n<details open><summary>Contents</summary>\n<ol>\n'
     for number, line in lines:
         yield f'<li><a href="#turn-{number}"><span>{number}</span><bdi>{escape(line)}</bdi></a></li>\n'
     yield "</ol>\n</details>\n</nav>\n"
 
 
-class _Paper:
+class _TurnRenderer:
     """Renders the turns of one conversation."""
 
     def __init__(self, head: Head, choices: Choices) -> None:
@@ -118,54 +118,56 @@ class _Paper:
         self._day = day(head.created)
         self._tells_models = len(head.models) > 1
 
-    def turn(self, turn: ConversationTurn) -> Iterator[str]:
+    def render(self, turn: ConversationTurn) -> Iterator[str]:
         id = f"turn-{turn.number}"
         yield f'<section class="turn" id="{id}" aria-labelledby="{id}-head">\n<h2 id="{id}-head">'
-        yield f'<a href="#{id}">Turn {turn.number}</a>{self._facts(turn)}</h2>\n'
+        yield f'<a href="#{id}">Turn {turn.number}</a>{self._render_facts(turn)}</h2>\n'
         for item in turn.items:
-            yield self._item(item)
+            yield self._render_item(item)
         ending = document.ending(turn)
-        yield f"{_notice(ending) if ending else ''}</section>\n"
+        yield f"{_render_notice(ending) if ending else ''}</section>\n"
 
-    def _facts(self, turn: ConversationTurn) -> str:
+    def _render_facts(self, turn: ConversationTurn) -> str:
         """The turn's model, how long it took, and when it began."""
         model = one_line(turn.model) if turn.model and self._tells_models else ""
-        facts = [escape(model), lasted(turn.at, turn.ended), self._time(turn.at)]
+        facts = [escape(model), lasted(turn.at, turn.ended), self._render_time(turn.at)]
         told = " · ".join(filter(None, facts))
         return f" <span>{told}</span>" if told else ""
 
-    def _time(self, stamp: str) -> str:
+    def _render_time(self, stamp: str) -> str:
         if not day(stamp):
             return ""
         told = clock_time(stamp) if day(stamp) == self._day else f"{day(stamp)} {clock_time(stamp)}"
         self._day = day(stamp)
         return f'<time datetime="{escape(stamp)}">{told}</time>'
 
-    def _item(self, item: Item) -> str:
+    def _render_item(self, item: Item) -> str:
         if isinstance(item, SpokenMessage):
-            return self._said(item)
+            return self._render_message(item)
         if isinstance(item, ToolCall):
-            return self._call(item)
+            return self._render_call(item)
         if isinstance(item, Plan):
-            return _plan(item)
+            return _render_plan(item)
         if isinstance(item, Subagent):
-            return _folded(f"Subagent: {one_line(item.title)}", "".join(map(self._item, item.items)))
-        return _notice(document.note(item)) if isinstance(item, Note) else _other(item)
+            return _fold(f"Subagent: {one_line(item.title)}", "".join(map(self._render_item, item.items)))
+        return _render_notice(document.note(item)) if isinstance(item, Note) else _render_other(item)
 
-    def _said(self, item: SpokenMessage) -> str:
-        words = _blocks(item.blocks, breaks=item.speaker == "user")
+    def _render_message(self, item: SpokenMessage) -> str:
+        words = _render_blocks(item.blocks, breaks=item.speaker == "user")
         if item.speaker == "thought":
             return f'<details class="thought"><summary>Thought</summary><div class="said">{words}</div></details>\n'
         who = "User" if item.speaker == "user" else self._agent
         return f'<div class="said {item.speaker}"><p class="hidden">{who}:</p>\n{words}</div>\n'
 
-    def _call(self, call: ToolCall) -> str:
+    def _render_call(self, call: ToolCall) -> str:
         status = tool_calls.status(call)
         parts = tool_calls.parts(call)
         changes = [part for part in parts if isinstance(part, Diff)]
-        line = self._line(call, changes)
+        line = self._render_call_line(call, changes)
         body = (
-            "".join(self._part(part, tool_calls.title(call)) for part in parts) if self._choices.tools == "full" else ""
+            "".join(self._render_call_part(part, tool_calls.title(call)) for part in parts)
+            if self._choices.tools == "full"
+            else ""
         )
         if not body:
             return f'<div class="call {status or ""}"><div class="line">{line}</div></div>\n'
@@ -175,48 +177,48 @@ class _Paper:
             f'\n<div class="body">{body}</div></details>\n'
         )
 
-    def _line(self, call: ToolCall, changes: list[Diff]) -> str:
+    def _render_call_line(self, call: ToolCall, changes: list[Diff]) -> str:
         """A call in one line: its status, title, location, and size of the change."""
-        status, kind, title = tool_calls.status(call), tool_calls.kind(call), self._short(_title(call))
-        places = [place for place in map(self._short, tool_calls.paths(call)[:3]) if place.split(":")[0] not in title]
-        out = _mark(_MARKS.get(status, "…"), (status or "unknown").replace("_", " "), "mark")
+        status, kind, title = tool_calls.status(call), tool_calls.kind(call), self._shorten(_render_title(call))
+        places = [place for place in map(self._shorten, tool_calls.paths(call)[:3]) if place.split(":")[0] not in title]
+        out = _render_mark(_MARKS.get(status, "…"), (status or "unknown").replace("_", " "), "mark")
         if kind is not None and not title.lower().startswith(kind.replace("_", " ")):
             out += f'<span class="kind">{kind.replace("_", " ")}</span> '
         out += f'<span class="what" dir="auto">{escape(" ".join([title, *places]))}</span>'
-        return f"{out} {_counted(changes)}" if changes else out
+        return f"{out} {_count_rows(changes)}" if changes else out
 
-    def _part(self, part: tool_calls.Part, title: str) -> str:
+    def _render_call_part(self, part: tool_calls.Part, title: str) -> str:
         if isinstance(part, Diff):
-            path = self._short(part.path)
+            path = self._shorten(part.path)
             label = "" if path in title else f'<p class="label">{escape(path)}{" (new)" if part.is_new else ""}</p>\n'
-            return label + _diff(part)
+            return label + _render_diff(part)
         if isinstance(part, Raw):
             label = f'<p class="label">{part.name}</p>\n' if part.name == "input" else ""
             return label + highlighted(part.text, part.language)
-        return _blocks([part.block])
+        return _render_blocks([part.block])
 
-    def _short(self, text: str) -> str:
+    def _shorten(self, text: str) -> str:
         """Paths relative to the session's directory."""
         text = one_line(text)
         inside = f"{self._cwd.rstrip('/')}/" if self._cwd and self._cwd.rstrip("/") else None
         return text.replace(inside, "") if inside else text
 
 
-def _title(call: ToolCall) -> str:
+def _render_title(call: ToolCall) -> str:
     """Its title in words. A command keeps the marks of the shell."""
     title = tool_calls.title(call)
     is_words = tool_calls.kind(call) in _IN_WORDS or _CODE.fullmatch(title) is not None
     return unmarked(title) if is_words else title
 
 
-def _blocks(blocks: Iterable[Mapping[str, object]], *, breaks: bool = False) -> str:
+def _render_blocks(blocks: Iterable[Mapping[str, object]], *, breaks: bool = False) -> str:
     return "".join(
-        html_of(each, breaks=breaks) if isinstance(each, str) else _block(each)
+        html_of(each, breaks=breaks) if isinstance(each, str) else _render_block(each)
         for each in document.texts_and_others(blocks)
     )
 
 
-def _block(block: Mapping[str, object]) -> str:
+def _render_block(block: Mapping[str, object]) -> str:
     """A block that is not text: an image, a resource, or a placeholder."""
     kind, address = acp.text(block, "type"), one_line(uri_of(block))
     resource = acp.member(block, "resource")
@@ -226,7 +228,7 @@ def _block(block: Mapping[str, object]) -> str:
         return f'<img src="data:image/{image.kind};base64,{image.data}" alt="{alt}">\n'
     if kind == "resource" and (text := acp.text(resource, "text")) is not None:
         words = highlighted_file(plain(text), address)
-        return _folded(name, words)
+        return _fold(name, words)
     if kind == "resource_link":
         return f'<p class="thing" dir="auto">{link(address, name or "link")}</p>\n'
     data = acp.text(block, "data") or acp.text(resource, "blob") or ""
@@ -234,7 +236,7 @@ def _block(block: Mapping[str, object]) -> str:
     return f'<p class="thing" dir="auto">[{escape(one_line(kind or "content"))}: {escape(told)}]</p>\n'
 
 
-def _diff(change: Diff) -> str:
+def _render_diff(change: Diff) -> str:
     classes = {"+": "plus", "-": "minus", "@": "hunk", " ": ""}
     rows = "".join(
         f'<span class="{classes[row.kind]}">{"" if row.kind == "@" else row.kind}{escape(row.text)}\n</span>'
@@ -243,39 +245,39 @@ def _diff(change: Diff) -> str:
     return f'<pre class="diff" tabindex="0"><code>{rows or "<span>no change</span>"}</code></pre>\n'
 
 
-def _plan(plan: Plan) -> str:
+def _render_plan(plan: Plan) -> str:
     steps = ""
     for entry in plan.entries:
         status = acp.text(entry, "status") or "pending"
         told = status if status in ("completed", "in_progress") else "pending"
         steps += (
-            f'<li class="{told}">{_mark(_STEPS.get(told, "○"), told.replace("_", " "), "mark")}'
+            f'<li class="{told}">{_render_mark(_STEPS.get(told, "○"), told.replace("_", " "), "mark")}'
             f'<span dir="auto">{words_of(one_line(acp.text(entry, "content") or ""))}</span></li>'
         )
     return f'<div class="plan"><p>Plan</p><ul>{steps}</ul></div>\n'
 
 
-def _notice(words: str) -> str:
+def _render_notice(words: str) -> str:
     return f'<p class="notice" dir="auto">{escape(words)}</p>\n'
 
 
-def _other(item: OtherUpdate) -> str:
+def _render_other(item: OtherUpdate) -> str:
     kind = one_line(acp.update_kind(item.update) or "update")
-    return _folded(kind, highlighted(json_text(dict(item.update), indent=2), "json"))
+    return _fold(kind, highlighted(json_text(dict(item.update), indent=2), "json"))
 
 
-def _folded(name: str, body: str) -> str:
+def _fold(name: str, body: str) -> str:
     """``body`` is HTML."""
     line = f'<span class="what" dir="auto">{escape(name)}</span>'
     return f'<details class="call"><summary class="line">{line}</summary>\n<div class="body">{body}</div></details>\n'
 
 
-def _mark(sign: str, words: str, name: str) -> str:
+def _render_mark(sign: str, words: str, name: str) -> str:
     """A sign, with words for screen readers."""
     return f'<span class="{name}" aria-hidden="true">{sign}</span><span class="hidden">{words}: </span>'
 
 
-def _counted(changes: list[Diff]) -> str:
+def _count_rows(changes: list[Diff]) -> str:
     """The number of added and of removed lines."""
     counted = [diffs.counts(change.rows) for change in changes]
     added, removed = sum(plus for plus, _ in counted), sum(minus for _, minus in counted)

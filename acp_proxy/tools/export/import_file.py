@@ -50,7 +50,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ImportedFile:
     """An imported session.
 
     ``prompts``: its number of turns, as a list counts them. ``is_new``: False if the same transcript was already there.
@@ -85,7 +85,7 @@ class Source:
         return self._compressed is not None and self._compressed.is_damaged
 
 
-def import_transcript(store: Sessions, given: Path | IO[bytes], *, damaged: bool = False) -> Taken:
+def import_transcript(store: Sessions, given: Path | IO[bytes], *, damaged: bool = False) -> ImportedFile:
     """Import an exported transcript from a file or a stream.
 
     ``damaged``: accept it even if some of its lines cannot be read. Raises NotImported, NewerFormat, OSError.
@@ -99,7 +99,7 @@ def import_transcript(store: Sessions, given: Path | IO[bytes], *, damaged: bool
 
 def _take_in(
     layout: Layout, given: Path | IO[bytes], prepare: Callable[[Path], None], stamp: str, *, damaged: bool
-) -> Taken:
+) -> ImportedFile:
     """Import a transcript.
 
     ``given``: a path, or a stream. ``prepare``: creates an agent's folder. ``stamp``: the time of the import.
@@ -107,11 +107,11 @@ def _take_in(
 
     Raises NotImported, NewerFormat, OSError.
     """
-    with _opened(layout, given) as file:
+    with _open(layout, given) as file:
         source = Source(file)
-        header = _header(source)
-        prompts, names_ids = _checked(source, header, damaged=damaged)
-        agent, name = folder(header), file_name(header.session)
+        header = _read_header(source)
+        prompts, names_ids = _check_entries(source, header, damaged=damaged)
+        agent, name = choose_folder(header), file_name(header.session)
         into = layout.transcript(agent, name)
         prepare(into.parent)
         with private_files.alone_in(into.parent, wait=True):  # nobody removes the unfinished file, or compresses it
@@ -122,19 +122,19 @@ def _take_in(
                         delete.finish_delete(layout, agent, header.session)  # a crash may have interrupted the delete
             elif layout.exists(agent, name):
                 _compare(source, into, header)
-                return Taken(agent, header.session, prompts, is_new=False)
+                return ImportedFile(agent, header.session, prompts, is_new=False)
             _write(layout, agent, into, header, source, stamp, names_ids=names_ids)
-    return Taken(agent, header.session, prompts, is_new=True)
+    return ImportedFile(agent, header.session, prompts, is_new=True)
 
 
-def folder(header: Header) -> str:
+def choose_folder(header: Header) -> str:
     """The agent's folder: the one the session came from, if acp-proxy made that name; else named after the agent."""
     told = acp.text(header.agent, "id") or acp.text(header.agent, "name") or "agent"
     return told if is_ours(told) and ASIDE not in told and len(told) <= _LONGEST_NAME else file_name(told)
 
 
 @contextmanager
-def _opened(layout: Layout, given: Path | IO[bytes]) -> Iterator[IO[bytes]]:
+def _open(layout: Layout, given: Path | IO[bytes]) -> Iterator[IO[bytes]]:
     """Yields a file that can be read more than once: a stream is copied. Raises NotImported, NewerFormat, OSError."""
     with ExitStack() as stack:
         file = stack.enter_context(given.open("rb")) if isinstance(given, Path) else given
@@ -150,17 +150,17 @@ def _copy(stream: IO[bytes], into: IO[bytes]) -> None:
     while data := stream.read(_AT_ONCE):
         private_files.write_at(into.fileno(), data, at)
         if not at:
-            _header(Source(into))  # refuse early: another stream may never end
+            _read_header(Source(into))  # refuse early: another stream may never end
         at += len(data)
 
 
-def examined(source: Source) -> tuple[Header, int]:
+def examine(source: Source) -> tuple[Header, int]:
     """A transcript's header and its number of turns. Raises NotImported, NewerFormat."""
-    header = _header(source)
-    return header, _checked(source, header, damaged=False)[0]
+    header = _read_header(source)
+    return header, _check_entries(source, header, damaged=False)[0]
 
 
-def _header(source: Source) -> Header:
+def _read_header(source: Source) -> Header:
     """Raises NotImported, NewerFormat."""
     line, newline, _ = source.read(min(source.size, _LONGEST_HEADER), 0).partition(b"\n")
     header = file_format.decode_header(line)
@@ -172,7 +172,7 @@ def _header(source: Source) -> Header:
     return header
 
 
-def _checked(source: Source, header: Header, *, damaged: bool) -> tuple[int, bool]:
+def _check_entries(source: Source, header: Header, *, damaged: bool) -> tuple[int, bool]:
     """The number of turns, and whether notes may name other ids of the session. Raises NotImported if the compression
     is damaged, or a line unless ``damaged``: what is left in such lines may be notes."""
     summary, names_ids = Summary.begun(header), False
@@ -194,23 +194,23 @@ def _compare(source: Source, into: Path, header: Header) -> None:
     """Check that the existing transcript equals the source, or continues it. Raises NotImported, OSError."""
     here = Reading(into)
     try:
-        if not all(_same(source, here.bytes_from(0))):
+        if not all(_compare_lines(source, here.bytes_from(0))):
             raise NotImported(
                 f"session {header.session} already exists, with other content. "
-                f"To replace it, delete it first: acp-proxy delete {_typed(header.session)}"
+                f"To replace it, delete it first: acp-proxy delete {_quote_session(header.session)}"
             )
     finally:
         here.close()
 
 
-def _typed(session: str) -> str:
+def _quote_session(session: str) -> str:
     """The session as a command-line argument, whatever its id contains."""
     return shell_quote.quoted(
         session if shell_quote.is_typable(session) and not session.startswith("-") else file_name(session)
     )
 
 
-def _same(source: Source, here: Iterator[bytes]) -> Iterator[bool]:
+def _compare_lines(source: Source, here: Iterator[bytes]) -> Iterator[bool]:
     """Compares piece by piece; the source may end first."""
     at = 0
     for data in here:
@@ -229,7 +229,7 @@ def _write(
     known = layout.journal(agent)
     note = {"type": NoteType.CONTINUED, "agent": agent, "session": header.session}
     end = file_format.encode_note(stamp, _RUN, note) if names_ids else b""
-    with on_disk(into, source, end) as new, known.lock():
+    with store_on_disk(into, source, end) as new, known.lock():
         if header.session in known.read_deleted():
             known.append(journal.LIFTED, header.session, stamp)
         layout.mark(agent, into.stem)
@@ -237,7 +237,7 @@ def _write(
 
 
 @contextmanager
-def on_disk(into: Path, source: Source, end: bytes = b"") -> Iterator[Path]:
+def store_on_disk(into: Path, source: Source, end: bytes = b"") -> Iterator[Path]:
     """Yields a new file with the source's content, which can get the name ``into``; else it is removed afterwards.
     ``end``: a line that follows.
 

@@ -16,7 +16,7 @@ from acp_proxy.store import journal, remote_turns, soft_deleted
 from acp_proxy.store.remote_turns import Part
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.store.store import StoreBase
-from acp_proxy.tools.export.import_file import folder
+from acp_proxy.tools.export.import_file import choose_folder
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.private_files import lock, open_private, read_at
@@ -123,7 +123,7 @@ class SharedStore(StoreBase):
 
     def folder(self, agent: str) -> str:
         """The agent's folder here. A name that acp-proxy cannot have made is never used as one."""
-        return folder(Header("", None, "", "", agent={"id": agent}))
+        return choose_folder(Header("", None, "", "", agent={"id": agent}))
 
     def extend(self, agent: str, name: str, size: int, data: bytes, elsewhere: list[Part]) -> bool:
         """Add to a session of this size. If it is open or has changed, return False; the next load tries again.

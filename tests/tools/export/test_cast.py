@@ -8,8 +8,8 @@ from typing import Any
 import pyte
 import pytest
 
-from acp_proxy.tools.export.cast import recording
-from acp_proxy.tools.export.hide_home import Homes
+from acp_proxy.tools.export.cast import write_recording
+from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.views.document import Head
@@ -25,8 +25,8 @@ def recorded(*lines: bytes) -> tuple[dict[str, Any], list[list[Any]]]:
 
 
 def events(entries: list[Entry]) -> tuple[dict[str, Any], list[list[Any]]]:
-    homes = Homes("/home/ada/x", "/home/me")
-    first, *rest = map(json.loads, recording(homes.head(HEAD), entries, homes))
+    hider = HomeHider("/home/ada/x", "/home/me")
+    first, *rest = map(json.loads, write_recording(hider.hide_in_head(HEAD), entries, hider))
     return first, rest
 
 

@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.tools.export.hide_home import Homes
+from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.views.conversation import SpokenMessage
 from tests.views.turns import said, turn
 
-ADA = Homes("/home/ada/project", "/srv/people/bob")
+ADA = HomeHider("/home/ada/project", "/srv/people/bob")
 LINUX = "/home/eve/x"
 
 
@@ -24,7 +24,7 @@ LINUX = "/home/eve/x"
     ],
 )
 def test_a_home_directory_becomes_a_tilde(text: str, left: str) -> None:
-    assert ADA.hidden(text) == left
+    assert ADA.hide(text) == left
 
 
 @pytest.mark.parametrize(
@@ -37,19 +37,19 @@ def test_a_home_directory_becomes_a_tilde(text: str, left: str) -> None:
     ],
 )
 def test_other_paths_and_addresses_stay(text: str) -> None:
-    assert ADA.hidden(text) == text
+    assert ADA.hide(text) == text
 
 
 def test_the_directory_tells_which_home_is_the_users() -> None:
-    assert Homes("/root/work", "/").hidden("/root/x app/root/x /rooted") == "~/x app/root/x /rooted"
-    spaced = Homes("C:\\Users\\Ada Lovelace\\work", "")
-    assert spaced.hidden("C:\\Users\\Ada Lovelace\\x file:///c:/users/Ada%20Lovelace/y") == "~\\x file:///~/y"
-    assert Homes(None, "").hidden(LINUX) == "~/x"
+    assert HomeHider("/root/work", "/").hide("/root/x app/root/x /rooted") == "~/x app/root/x /rooted"
+    spaced = HomeHider("C:\\Users\\Ada Lovelace\\work", "")
+    assert spaced.hide("C:\\Users\\Ada Lovelace\\x file:///c:/users/Ada%20Lovelace/y") == "~\\x file:///~/y"
+    assert HomeHider(None, "").hide(LINUX) == "~/x"
 
 
 def across(*texts: str) -> list[str]:
     """The texts of a message that came in these pieces."""
-    [shown] = ADA.turns([turn(said("agent", *texts))])
+    [shown] = ADA.hide_in_turns([turn(said("agent", *texts))])
     [message] = shown.items
     assert isinstance(message, SpokenMessage)
     return [str(block["text"]) for block in message.blocks]
@@ -61,4 +61,4 @@ def test_a_path_across_pieces_of_a_message_is_hidden_once() -> None:
 
 @given(st.lists(st.text("/homeva x\\:", max_size=12) | st.sampled_from([LINUX, "/home/ada"]), max_size=6))
 def test_the_pieces_of_a_message_are_read_as_one_text(texts: list[str]) -> None:
-    assert "".join(across(*texts)) == ADA.hidden("".join(texts))
+    assert "".join(across(*texts)) == ADA.hide("".join(texts))

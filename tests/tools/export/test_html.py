@@ -49,14 +49,14 @@ ATTRIBUTES = frozenset(
 class Page(HTMLParser):
     """A page whose elements and attributes are all ours, and closed properly."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, render_page: str) -> None:
         super().__init__()
         self.stack: list[str] = []
         self.ids: list[str] = []
         self.links: list[str] = []
         self.images: list[str] = []
         self.text = ""
-        self.feed(page)
+        self.feed(render_page)
         self.close()
         assert self.stack == []
 
@@ -81,14 +81,14 @@ class Page(HTMLParser):
             self.text += data
 
 
-def page(*turns: ConversationTurn, head: Head = HEAD, tools: Tools = "full", thoughts: bool = True) -> str:
+def render_page(*turns: ConversationTurn, head: Head = HEAD, tools: Tools = "full", thoughts: bool = True) -> str:
     choices = Choices(tools, thoughts)
     contents = [(turn.number, document.first_line(turn)) for turn in turns]
-    return "".join(html.page(head, contents, document.selected(turns, choices), choices))
+    return "".join(html.render_page(head, contents, document.selected(turns, choices), choices))
 
 
 def body(*items: Item, tools: Tools = "full", thoughts: bool = True) -> str:
-    return page(turn(*items), tools=tools, thoughts=thoughts).partition("<main>")[2].partition("</main>")[0]
+    return render_page(turn(*items), tools=tools, thoughts=thoughts).partition("<main>")[2].partition("</main>")[0]
 
 
 def words(text: str) -> str:
@@ -96,7 +96,7 @@ def words(text: str) -> str:
 
 
 def test_the_page_allows_only_its_own_style_and_embedded_images() -> None:
-    found = page(turn(said("user", "hello")))
+    found = render_page(turn(said("user", "hello")))
     style = re.findall(r"<style>(.*?)</style>", found, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style[0].encode()).digest()).decode()
     assert len(style) == 1
@@ -110,29 +110,31 @@ def test_the_page_allows_only_its_own_style_and_embedded_images() -> None:
 
 
 def test_the_head_describes_the_session() -> None:
-    assert words(page(turn(said("user", "hello")))).startswith(
+    assert words(render_page(turn(said("user", "hello")))).startswith(
         "Fix the login Fix the login Agentmy-agent 1.2.0Directory/home/me/projectBegun2026-11-20 09:15 UTCTurns1"
     )
     nothing = Head("s", {}, None, None, "", "", "partial")
-    assert words(page(head=nothing)) == (
+    assert words(render_page(head=nothing)) == (
         f"Conversation Conversation AgentagentTurns0 Exported from its transcript by acp-proxy {__version__}."
     )
 
 
 def test_the_head_names_the_models_the_tokens_and_the_cost() -> None:
     known = replace(HEAD, models=["Small", "Large <1>"], tokens=12345, cost={"USD": 1.5})
-    told = words(page(turn(said("user", "hello")), head=known))
+    told = words(render_page(turn(said("user", "hello")), head=known))
     assert "Turns1ModelSmall, Large <1>Tokens12,345Cost1.50 USD" in told
 
 
 def test_a_turn_tells_how_long_it_took_and_its_model_if_there_were_several() -> None:
     one = replace(turn(said("user", "hello")), ended="2026-11-20T09:16:26.500Z", model="Small")
-    assert "Turn 1 1 min 24 s · 09:15 User:" in words(page(one, head=replace(HEAD, models=["Small"])))
-    assert "Turn 1 Small · 1 min 24 s · 09:15 User:" in words(page(one, head=replace(HEAD, models=["Small", "Large"])))
+    assert "Turn 1 1 min 24 s · 09:15 User:" in words(render_page(one, head=replace(HEAD, models=["Small"])))
+    assert "Turn 1 Small · 1 min 24 s · 09:15 User:" in words(
+        render_page(one, head=replace(HEAD, models=["Small", "Large"]))
+    )
 
 
 def test_titles_are_words_without_marks_of_markdown() -> None:
-    told = page(
+    told = render_page(
         turn(said("user", "## Fix **the** `login`")),
         turn(call("Read `a.py`", kind="read"), call("rm `cat b`", kind="execute"), number=2),
         head=replace(HEAD, title="Fix **the** `login`"),
@@ -146,12 +148,12 @@ def test_titles_are_words_without_marks_of_markdown() -> None:
 
 def test_the_contents_link_to_the_turns_by_their_prompts() -> None:
     turns = [turn(said("user", f"\nquestion <{number}>\nmore"), number=number) for number in (1, 2, 12)]
-    found = Page(page(*turns))
+    found = Page(render_page(*turns))
     assert found.links[:3] == ["#turn-1", "#turn-2", "#turn-12"]
     assert {"turn-1", "turn-2", "turn-12"} <= set(found.ids)
     assert len(found.ids) == len(set(found.ids))
     assert "2question <2>" in found.text
-    assert "Contents" not in Page(page(turns[0])).text
+    assert "Contents" not in Page(render_page(turns[0])).text
 
 
 def test_each_message_names_its_speaker() -> None:
@@ -222,14 +224,14 @@ def test_plans_notes_and_unknown_updates_are_shown() -> None:
 
 
 def test_a_failed_or_cancelled_turn_says_so() -> None:
-    assert "The turn failed: no &lt;login&gt;" in page(turn(error="no <login>", stop=None))
-    assert "The turn was cancelled." in page(turn(stop="cancelled"))
-    assert "notice" not in page(turn()).partition("<main>")[2]
+    assert "The turn failed: no &lt;login&gt;" in render_page(turn(error="no <login>", stop=None))
+    assert "The turn was cancelled." in render_page(turn(stop="cancelled"))
+    assert "notice" not in render_page(turn()).partition("<main>")[2]
 
 
 def test_a_later_update_of_a_call_is_shown_under_its_title() -> None:
     later = ToolCall("call-1", {"status": "failed"}, is_new=False)
-    told = page(turn(call("Build")), turn(later, number=2))
+    told = render_page(turn(call("Build")), turn(later, number=2))
     assert words(told).count("Build") == 2
     assert "call-1" not in told
 
@@ -238,7 +240,7 @@ def test_hostile_text_stays_text_everywhere() -> None:
     for evil in EVIL:
         for tools in ("full", "summary"):
             head, turns = everywhere(evil)
-            found = Page(page(*turns, head=head, tools=tools))
+            found = Page(render_page(*turns, head=head, tools=tools))
             assert all(re.match(r"#turn-\d+$|https?://|mailto:", link) for link in found.links)
             assert found.images == []
 
@@ -246,7 +248,7 @@ def test_hostile_text_stays_text_everywhere() -> None:
 @given(st.text(st.characters(codec=None) | st.sampled_from("<>\"'&`/="), max_size=40))
 def test_a_page_with_any_text_is_well_formed(evil: str) -> None:
     head, turns = everywhere(evil)
-    found = page(*turns, head=head)
+    found = render_page(*turns, head=head)
     Page(found)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", found)
     found.encode()
@@ -256,7 +258,7 @@ def test_a_page_with_any_text_is_well_formed(evil: str) -> None:
 
 
 def _schemes() -> list[dict[str, str]]:
-    light, dark = re.findall(r":root \{(.*?)\}", html.style(), re.DOTALL)[:2]
+    light, dark = re.findall(r":root \{(.*?)\}", html.read_style(), re.DOTALL)[:2]
     return [dict(re.findall(r"--([a-z]+): (#[0-9a-f]{6})", block)) for block in (light, dark)]
 
 

@@ -17,7 +17,7 @@ OURS = frozenset({"<details>", "<summary>", "</summary>", "<code>", "</code>", "
 
 def written(*items: Item, tools: Tools = "summary", thoughts: bool = False) -> str:
     choices = Choices(tools, thoughts)
-    text = "".join(markdown.document_of(HEAD, document.selected([turn(*items)], choices), choices))
+    text = "".join(markdown.write_document(HEAD, document.selected([turn(*items)], choices), choices))
     return text.partition("\n## ")[2].partition("\n")[2].strip("\n")
 
 
@@ -59,7 +59,7 @@ def test_a_conversation_is_written_as_a_document() -> None:
     second = turn(said("user", "Thanks"), said("agent", "Bye."), number=2, stop="cancelled")
     choices = Choices("summary", thoughts=False)
     turns = document.selected([first, second], choices)
-    assert "".join(markdown.document_of(HEAD, turns, choices)) == (
+    assert "".join(markdown.write_document(HEAD, turns, choices)) == (
         "# Fix the login\n\nmy-agent 1.2.0 · 2026-11-20 09:15 UTC · `/home/me/project`\n"
         "\n## 1. Fix it\n\n> Fix it\n>\n> please\n"
         "\n### Done\n\nSee `a.py`.\n"
@@ -71,7 +71,7 @@ def test_a_conversation_is_written_as_a_document() -> None:
 
 def test_unknown_facts_of_a_session_are_left_out() -> None:
     nothing = Head("s", {}, None, None, "", "", "partial")
-    assert "".join(markdown.document_of(nothing, [], Choices())) == "# Conversation\n\nagent\n"
+    assert "".join(markdown.write_document(nothing, [], Choices())) == "# Conversation\n\nagent\n"
 
 
 def test_a_full_tool_call_is_folded() -> None:
@@ -122,7 +122,7 @@ def test_gaps_are_reported_and_unknown_updates_left_out() -> None:
 )
 def test_markdown_of_a_message_is_closed_at_its_end(words: str, contained: str) -> None:
     assert written(said("agent", words)) == contained
-    check("".join(markdown.document_of(HEAD, [turn(said("agent", words))], Choices())))
+    check("".join(markdown.write_document(HEAD, [turn(said("agent", words))], Choices())))
 
 
 PIECES = ["<details>", "</details>", "<!--", "-->", "<b", ">", "`", "```", "~~~", "\n", "\n\n", "|", "|-|", "# ", "> "]
@@ -149,6 +149,6 @@ PIECES += [
 def test_no_text_breaks_the_structure_of_the_document(words: str) -> None:
     item = call(words, text(words), diff(words, words, f"{words}x"))
     for items in ([said("agent", words), call("x")], [said("user", words)], [said("thought", words), item]):
-        check("".join(markdown.document_of(HEAD, [turn(*items), turn(number=2)], Choices())))
+        check("".join(markdown.write_document(HEAD, [turn(*items), turn(number=2)], Choices())))
     head, turns = everywhere(words)
-    check("".join(markdown.document_of(head, turns, Choices())))
+    check("".join(markdown.write_document(head, turns, Choices())))
