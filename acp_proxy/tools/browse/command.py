@@ -19,12 +19,12 @@ _FIRST = 64  # sessions: more than a screen
 
 def _show(store: Sessions, wanted: SessionFilter, first: tuple[ListedSession, ...], *, archived: bool = False) -> None:
     """Browse until the user quits. ``first``: what the list shows at once."""
-    from acp_proxy.tools.browse.state import Browsing
+    from acp_proxy.tools.browse.state import BrowseState
     from acp_proxy.tools.browse.store_worker import Library
     from acp_proxy.tools.browse.terminal import BrowseTerminal
 
     library = Library(store.root, wanted)
-    with BrowseTerminal(library, Browsing(first, archived=archived, bin_days=library.bin_days)) as shown:
+    with BrowseTerminal(library, BrowseState(first, archived=archived, bin_days=library.bin_days)) as shown:
         while (row := shown.run()) is not None:
             shown.read(partial(_read, store, row))
 

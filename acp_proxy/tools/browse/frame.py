@@ -10,7 +10,7 @@ from datetime import datetime
 from rich.cells import cell_len, set_cell_size
 
 from acp_proxy.store.sessions import ListedSession, called
-from acp_proxy.tools.browse.state import Browsing, Question
+from acp_proxy.tools.browse.state import BrowseState, Question
 from acp_proxy.views import formatting
 from acp_proxy.views.sanitize import RUNNING, line
 from acp_proxy.views.session_table import AMBIGUOUS
@@ -77,7 +77,7 @@ class FrameLook:
         return max(self.height - _AROUND - self.listed, 0)
 
 
-def frame(state: Browsing, preview: Sequence[str], look: FrameLook) -> list[str]:
+def draw_frame(state: BrowseState, preview: Sequence[str], look: FrameLook) -> list[str]:
     """The lines of the screen, styled by escape sequences. ``preview``: printable lines, which may have styles."""
     if state.has_help:
         lines = [f"{_BOLD}{name:9}{_END}{_cut(text, max(look.width - 9, 0))}" for name, text in _HELP][
@@ -98,7 +98,7 @@ def frame(state: Browsing, preview: Sequence[str], look: FrameLook) -> list[str]
     return [*lines[: max(look.height - len(last), 0)], *last][-max(look.height, 1) :]
 
 
-def _filter(state: Browsing, look: FrameLook) -> str:
+def _filter(state: BrowseState, look: FrameLook) -> str:
     count = f"{len(state.shown)} of {len(state.rows)}{'' if state.is_complete else '+'}"
     count += f"{' archived' if state.archived else ''}{', searching' if state.is_searching else ''}"
     label = "Filter: "
@@ -126,7 +126,7 @@ def _row(row: ListedSession, look: FrameLook, *, is_chosen: bool) -> str:
     return f"{_SELECTED}{text}{_END}" if is_chosen else text
 
 
-def _between(state: Browsing, look: FrameLook) -> str:
+def _between(state: BrowseState, look: FrameLook) -> str:
     row = state.chosen
     if row is None:
         return ""
@@ -140,7 +140,7 @@ def _between(state: Browsing, look: FrameLook) -> str:
     return f"{_QUIET}{'─'.translate(look.forms) * 3} {_END}{text}{_QUIET} {rest}{_END}"
 
 
-def _last(state: Browsing, look: FrameLook) -> str:
+def _last(state: BrowseState, look: FrameLook) -> str:
     room = look.width - 1
     if state.asked == "delete" and state.chosen is not None:
         ending = _DELETE.format(formatting.days(state.bin_days)) if state.bin_days else _DELETE_FOR_GOOD
@@ -158,7 +158,7 @@ def _last(state: Browsing, look: FrameLook) -> str:
     return f"{_QUIET}{_cut(_GAP.join(keys), room)}{_END}"
 
 
-def _message(state: Browsing, look: FrameLook) -> list[str]:
+def _message(state: BrowseState, look: FrameLook) -> list[str]:
     """The message, wrapped: its end, which says what to do, is always shown."""
     from rich.console import Console  # imported late: the first screen has no message
     from rich.text import Text
@@ -168,7 +168,7 @@ def _message(state: Browsing, look: FrameLook) -> list[str]:
     return [f"{_BOLD}{text.plain.rstrip()}{_END}" for text in lines]
 
 
-def _nothing(state: Browsing) -> str:
+def _nothing(state: BrowseState) -> str:
     if not state.is_complete or state.is_searching:
         return ""
     if state.typed:

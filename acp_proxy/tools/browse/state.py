@@ -16,7 +16,7 @@ Act = Literal["read", "rename", "archive", "delete", "export", "copy", "switch",
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class Action:
     """Something to do with ``row``. ``text``: the new title, or the file to export to.
 
     ``is_soft``: the delete can be undone. ``switch``: show the other list, of archived sessions or of all others.
@@ -29,7 +29,7 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True)
-class SaidIn:
+class TextHit:
     """A session in which the words that the user typed were said, and the place."""
 
     row: ListedSession
@@ -37,11 +37,11 @@ class SaidIn:
 
 
 @dataclass(frozen=True)
-class Browsing:
+class BrowseState:
     """``rows``: the sessions, newest first; more follow unless ``is_complete``. ``archived``: these are archived ones.
 
-    ``typed``: the filter. ``said``: the sessions in which the words of ``searched``, an earlier filter, were said; more
-    follow unless ``is_all_said``.
+    ``typed``: the filter. ``hits``: the sessions in which the words of ``searched``, an earlier filter, were said; more
+    follow unless ``has_all_hits``.
     ``at``: the selected row of ``shown``; ``top``: the first visible one.
     ``asked``: the question on the last line; ``answer``: what was typed in reply. ``has_help``: the keys are explained.
     ``bin_days``: how long a delete can be undone; 0: it is permanent.
@@ -51,9 +51,9 @@ class Browsing:
     is_complete: bool = False
     archived: bool = False
     typed: str = ""
-    said: tuple[SaidIn, ...] = ()
+    hits: tuple[TextHit, ...] = ()
     searched: str = ""
-    is_all_said: bool = True
+    has_all_hits: bool = True
     at: int = 0
     top: int = 0
     asked: Question | None = None
@@ -69,8 +69,8 @@ class Browsing:
         if not words:
             return self.rows
         found = [row for row in self.rows if has_words(row, words)]
-        known = {key(row) for row in found}
-        return (*found, *(one.row for one in self._said_now if key(one.row) not in known))
+        known = {make_key(row) for row in found}
+        return (*found, *(one.row for one in self._current_hits if make_key(one.row) not in known))
 
     @property
     def chosen(self) -> ListedSession | None:
@@ -82,38 +82,38 @@ class Browsing:
         row = self.chosen
         if row is None or has_words(row, self.typed.casefold().split()):
             return ""
-        return next((one.place for one in self._said_now if key(one.row) == key(row)), "")
+        return next((one.place for one in self._current_hits if make_key(one.row) == make_key(row)), "")
 
     @property
     def is_searching(self) -> bool:
         """The words of the filter are still being searched."""
-        return bool(self.typed.strip()) and not (self.searched == self.typed and self.is_all_said)
+        return bool(self.typed.strip()) and not (self.searched == self.typed and self.has_all_hits)
 
     @property
-    def _said_now(self) -> tuple[SaidIn, ...]:
+    def _current_hits(self) -> tuple[TextHit, ...]:
         """Until the words of the filter are searched, those of its beginning."""
-        return self.said if self.searched and self.typed.startswith(self.searched) else ()
+        return self.hits if self.searched and self.typed.startswith(self.searched) else ()
 
 
-def key(row: ListedSession) -> tuple[str, str]:
+def make_key(row: ListedSession) -> tuple[str, str]:
     return row.agent, row.name
 
 
 def press(
-    state: Browsing, pressed: str, height: int, name_of: Callable[[ListedSession], str]
-) -> tuple[Browsing, Deed | None]:
+    state: BrowseState, pressed: str, height: int, name_of: Callable[[ListedSession], str]
+) -> tuple[BrowseState, Action | None]:
     """``pressed``: the name of a key, else typed or pasted text. ``height``: of the list. ``name_of``: a file name."""
     if state.has_help:
         return replace(state, has_help=False), None
     state = replace(state, message="")
     if state.asked is not None:
-        return _answered(state, pressed)
+        return _answer_question(state, pressed)
     if pressed == "f1":
         return replace(state, has_help=True), None
     if (row := state.chosen) is not None:
         match pressed:
             case "enter":
-                return state, Deed("read", row)
+                return state, Action("read", row)
             case "c-r":
                 return replace(state, asked="rename", answer=row.title or ""), None
             case "c-d" if row.is_running:
@@ -123,24 +123,24 @@ def press(
             case "c-e":
                 return replace(state, asked="export", answer=name_of(row)), None
             case "c-a":
-                return state, Deed("archive", row)
+                return state, Action("archive", row)
             case "c-y":
-                return state, Deed("copy", row)
+                return state, Action("copy", row)
     match pressed:
         case "c-c":
-            return state, Deed("quit")
+            return state, Action("quit")
         case "escape":
-            return (_filtered(state, ""), None) if state.typed else (state, Deed("quit"))
+            return (_filter_rows(state, ""), None) if state.typed else (state, Action("quit"))
         case "c-t":
-            return state, Deed("switch")
+            return state, Action("switch")
         case _ if pressed in _STEPS:
-            return _moved(
+            return _move(
                 state, state.at + _STEPS[pressed] * (height if pressed.startswith("page") else 1), height
             ), None
         case "home" | "end":
-            return _moved(state, 0 if pressed == "home" else len(state.shown) - 1, height), None
-    typed = edited(state.typed, pressed)
-    return (state if typed == state.typed else _filtered(state, typed)), None
+            return _move(state, 0 if pressed == "home" else len(state.shown) - 1, height), None
+    typed = edit(state.typed, pressed)
+    return (state if typed == state.typed else _filter_rows(state, typed)), None
 
 
 RUNS = "Its turn is running, so it was not deleted. Wait until it ends, or use: acp-proxy delete"
@@ -149,7 +149,7 @@ NO_NAME = "Not exported: the file needs a name. Press ^E again, and type one."
 _STEPS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -1, "pagedown": 1}
 
 
-def edited(text: str, pressed: str) -> str:
+def edit(text: str, pressed: str) -> str:
     """A line of text after a key. Keys that mean nothing in a line leave it as it is."""
     match pressed:
         case "backspace":
@@ -168,7 +168,7 @@ KEYS += tuple(f"c-{letter}" for letter in "acdenprtuwy")
 """The names of keys; all other keys are text."""
 
 
-def _answered(state: Browsing, pressed: str) -> tuple[Browsing, Deed | None]:
+def _answer_question(state: BrowseState, pressed: str) -> tuple[BrowseState, Action | None]:
     asked, row = state.asked, state.chosen
     closed = replace(state, asked=None, answer="")
     if asked is None or row is None or pressed in ("escape", "c-c"):
@@ -176,58 +176,61 @@ def _answered(state: Browsing, pressed: str) -> tuple[Browsing, Deed | None]:
     if asked == "delete":  # one key is enough: what it does can be undone, or has a key of its own
         match pressed.lower():
             case "y":
-                return closed, Deed("delete", row, is_soft=state.bin_days > 0)
+                return closed, Action("delete", row, is_soft=state.bin_days > 0)
             case "p" if state.bin_days:
-                return closed, Deed("delete", row)
+                return closed, Action("delete", row)
             case "n" | "enter":
                 return closed, None
         return replace(closed, message=NOT_DELETED), None
     if pressed != "enter":
-        return replace(state, answer=edited(state.answer, pressed)), None
+        return replace(state, answer=edit(state.answer, pressed)), None
     answer = state.answer.strip()
     match asked:
         case "export" if not answer:
             return replace(closed, message=NO_NAME), None
-    return closed, Deed(asked, row, answer)
+    return closed, Action(asked, row, answer)
 
 
-def _filtered(state: Browsing, typed: str) -> Browsing:
+def _filter_rows(state: BrowseState, typed: str) -> BrowseState:
     return replace(state, typed=typed, at=0, top=0)
 
 
-def _moved(state: Browsing, at: int, height: int) -> Browsing:
+def _move(state: BrowseState, at: int, height: int) -> BrowseState:
     at = max(min(at, len(state.shown) - 1), 0)
     return replace(state, at=at, top=min(max(state.top, at - height + 1, 0), at))
 
 
-def fitted(state: Browsing, height: int) -> Browsing:
+def fit(state: BrowseState, height: int) -> BrowseState:
     """The state with the selected row in view: the terminal's height, or the rows, have changed."""
-    return _moved(state, state.at, height)
+    return _move(state, state.at, height)
 
 
-def with_rows(state: Browsing, rows: Sequence[ListedSession]) -> Browsing:
+def replace_rows(state: BrowseState, rows: Sequence[ListedSession]) -> BrowseState:
     """The state with all rows, read again. The same session stays selected if it is still there."""
-    return _kept(state, replace(state, rows=tuple(rows), is_complete=True))
+    return _keep_choice(state, replace(state, rows=tuple(rows), is_complete=True))
 
 
-def without(state: Browsing, gone: ListedSession) -> Browsing:
+def remove_row(state: BrowseState, gone: ListedSession) -> BrowseState:
     """The state without a session that was deleted, or is in the other list now."""
-    rows = tuple(row for row in state.rows if key(row) != key(gone))
-    said = tuple(one for one in state.said if key(one.row) != key(gone))
-    return _kept(state, replace(state, rows=rows, said=said))
+    rows = tuple(row for row in state.rows if make_key(row) != make_key(gone))
+    hits = tuple(one for one in state.hits if make_key(one.row) != make_key(gone))
+    return _keep_choice(state, replace(state, rows=rows, hits=hits))
 
 
-def with_said(state: Browsing, searched: str, said: Sequence[SaidIn], *, is_all: bool = True) -> Browsing:
+def replace_hits(state: BrowseState, searched: str, hits: Sequence[TextHit], *, is_all: bool = True) -> BrowseState:
     """The state with the result of a search, unless the filter has changed."""
     if searched != state.typed:
         return state
-    return _kept(state, replace(state, said=tuple(said), searched=searched, is_all_said=is_all))
+    return _keep_choice(state, replace(state, hits=tuple(hits), searched=searched, has_all_hits=is_all))
 
 
-def _kept(before: Browsing, after: Browsing) -> Browsing:
+def _keep_choice(before: BrowseState, after: BrowseState) -> BrowseState:
     chosen = before.chosen
-    at = next((at for at, row in enumerate(after.shown) if chosen is not None and key(row) == key(chosen)), before.at)
+    at = next(
+        (at for at, row in enumerate(after.shown) if chosen is not None and make_key(row) == make_key(chosen)),
+        before.at,
+    )
     at = max(min(at, len(after.shown) - 1), 0)
     asked = after.asked if after.chosen is not None and chosen is not None and at < len(after.shown) else None
-    is_same = chosen is not None and bool(after.shown) and key(after.shown[at]) == key(chosen)
+    is_same = chosen is not None and bool(after.shown) and make_key(after.shown[at]) == make_key(chosen)
     return replace(after, at=at, top=min(after.top, at), asked=asked if is_same else None)

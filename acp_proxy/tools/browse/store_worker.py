@@ -11,7 +11,7 @@ from acp_proxy.cli.session_filter import SessionFilter
 from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError, AlreadyThere, NoSuchSession, Unreadable, UsageError
 from acp_proxy.store.sessions import ListedSession, Sessions
-from acp_proxy.tools.browse.state import RUNS, Deed, SaidIn, key
+from acp_proxy.tools.browse.state import RUNS, Action, TextHit, make_key
 from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import formatting
 
@@ -27,7 +27,7 @@ class Library:
         self.bin_days = config_file.bin_days()
         self._store = Sessions(root, make=False, bin_days=self.bin_days)
 
-    def again(self) -> "Library":
+    def reopen(self) -> "Library":
         """Another one, for another thread."""
         return Library(self._root, self._wanted)
 
@@ -35,9 +35,9 @@ class Library:
         """Raises Unreadable."""
         return list(self._wanted.list_newest(self._store, archived))
 
-    def said(
-        self, typed: str, archived: bool, tell: Callable[[list[SaidIn]], None], is_wanted: Callable[[], bool]
-    ) -> list[SaidIn]:
+    def search(
+        self, typed: str, archived: bool, tell: Callable[[list[TextHit]], None], is_wanted: Callable[[], bool]
+    ) -> list[TextHit]:
         """The sessions in which these words were said; the last word may be the beginning of one.
 
         ``tell`` gets the first ones early, and then more each time; if not ``is_wanted`` any more, the rest is left
@@ -50,14 +50,14 @@ class Library:
             asked = make_query([*typed.split()[:-1], typed.split()[-1].rstrip("*") + "*"])
         except UsageError:  # no letter or digit
             return []
-        found: dict[tuple[str, str], SaidIn] = {}
+        found: dict[tuple[str, str], TextHit] = {}
         next_time = _FIRST_FOUND
 
         def add(hit: Hit) -> bool:
             nonlocal next_time
             if hit.session.is_archived == archived:
                 place = "".join(f"turn {one.turn}: {one.text}" for one in hit.excerpts if one.turn)
-                found[key(hit.session)] = SaidIn(hit.session, place)
+                found[make_key(hit.session)] = TextHit(hit.session, place)
             if len(found) >= next_time:
                 next_time *= 2  # so that drawing does not take longer than searching
                 tell(list(found.values()))
@@ -92,26 +92,26 @@ class Library:
                     break
         return lines[1:]
 
-    def do(self, deed: Deed) -> str:
+    def do(self, action: Action) -> str:
         """Do what the user asked for. Returns a message. Raises AcpProxyError, OSError."""
-        row = self._now(deed.row)
-        if deed.act == "export":
-            return _exported(self._store, row, deed.text)
+        row = self._find_now(action.row)
+        if action.act == "export":
+            return _export(self._store, row, action.text)
         if self._store.only_read is not None:
             raise self._store.only_read
-        match deed.act:
+        match action.act:
             case "rename":
-                return self._rename(row, deed.text)
+                return self._rename(row, action.text)
             case "archive":
                 self._store.set_archived(row, not row.is_archived)
                 return "Unarchived." if row.is_archived else "Archived. ^T shows the archived sessions."
             case "delete" if row.is_running:
                 raise AcpProxyError(RUNS)
             case "delete":
-                return self._delete(row, soft=deed.is_soft)
+                return self._delete(row, soft=action.is_soft)
         return ""
 
-    def _now(self, row: ListedSession | None) -> ListedSession:
+    def _find_now(self, row: ListedSession | None) -> ListedSession:
         """The session as it is now: another process may have changed it. Raises NoSuchSession, Unreadable."""
         found = self._store.find_named(row.name) if row is not None else []
         now = next((one for one in found if row is not None and one.agent == row.agent), None)
@@ -142,7 +142,7 @@ class Library:
         return f"Deleted. To bring it back within {formatting.days(self.bin_days)}: {back}"
 
 
-def _exported(store: Sessions, row: ListedSession, text: str) -> str:
+def _export(store: Sessions, row: ListedSession, text: str) -> str:
     from acp_proxy.tools.export.command import export_to_named_file
 
     path = Path(text).expanduser()
@@ -155,7 +155,7 @@ def _exported(store: Sessions, row: ListedSession, text: str) -> str:
     return f"Exported to {os.path.abspath(path)}"
 
 
-def suggested(row: ListedSession) -> str:
+def suggest_name(row: ListedSession) -> str:
     """A file for an export of this session."""
     from acp_proxy.tools.export.command import make_file_name
 

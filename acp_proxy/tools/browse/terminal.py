@@ -21,9 +21,9 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.run.worker import Worker
 from acp_proxy.store.sessions import ListedSession
 from acp_proxy.tools.browse import state as browse_state
-from acp_proxy.tools.browse.frame import FrameLook, frame
-from acp_proxy.tools.browse.state import Browsing, Deed, SaidIn
-from acp_proxy.tools.browse.store_worker import Library, suggested
+from acp_proxy.tools.browse.frame import FrameLook, draw_frame
+from acp_proxy.tools.browse.state import Action, BrowseState, TextHit
+from acp_proxy.tools.browse.store_worker import Library, suggest_name
 from acp_proxy.tools.show.replay_command import Keyboard
 
 if TYPE_CHECKING:  # imported late: see above
@@ -37,13 +37,13 @@ _ESCAPE_SECONDS = 0.05
 """How long the bytes of a key may be apart, even over a slow connection."""
 
 T = TypeVar("T")
-Change = Callable[[Browsing], Browsing]
+Change = Callable[[BrowseState], BrowseState]
 Seen = tuple[tuple[str, str], str, int]
 """A preview: of which session, when that was last active, and how wide."""
 
 
 class BrowseTerminal:
-    def __init__(self, library: Library, state: Browsing) -> None:
+    def __init__(self, library: Library, state: BrowseState) -> None:
         self._library = library
         self._state = state
         self._changes: queue.SimpleQueue[Change] = queue.SimpleQueue()
@@ -51,7 +51,7 @@ class BrowseTerminal:
         self._wanted: Seen | None = None
         self._reader = Worker(lambda text: self._tell(partial(replace, message=text)))
         self._searcher = Worker(lambda text: self._tell(partial(replace, message=text)))
-        self._searching = library.again()
+        self._searching = library.reopen()
         self._application: Application[ListedSession | None] | None = None
         self._stack = ExitStack()
         self._has_begun = False
@@ -61,7 +61,7 @@ class BrowseTerminal:
         self._stack.enter_context(Keyboard(wanted=True))  # no echo until prompt_toolkit reads
         if os.name == "posix":
             size = os.get_terminal_size(sys.stdout.fileno())
-            lines = frame(self._state, [], self._look(size.columns, size.lines))
+            lines = draw_frame(self._state, [], self._look(size.columns, size.lines))
             sys.stdout.write(_WHOLE_SCREEN + _NO_CURSOR + _AT_THE_TOP + "\r\n".join(lines))
             sys.stdout.flush()
             self._is_drawn = True
@@ -122,8 +122,8 @@ class BrowseTerminal:
         look = self._look(size.columns, size.rows)
         while not self._changes.empty():
             self._state = self._changes.get()(self._state)
-        self._state = browse_state.fitted(self._state, look.listed)
-        return ANSI("\n".join(frame(self._state, self._preview(look), look)))
+        self._state = browse_state.fit(self._state, look.listed)
+        return ANSI("\n".join(draw_frame(self._state, self._preview(look), look)))
 
     def _look(self, width: int, height: int) -> FrameLook:
         return FrameLook(width, height, datetime.now().astimezone(), os.path.expanduser("~"), screen().forms)
@@ -132,7 +132,7 @@ class BrowseTerminal:
         row = self._state.chosen
         if row is None:
             return []
-        wanted = browse_state.key(row), row.updated, look.width
+        wanted = browse_state.make_key(row), row.updated, look.width
         if self._wanted != wanted and wanted not in self._previews:
             self._wanted = wanted
             self._reader.put(partial(self._read, wanted, row, look))
@@ -149,30 +149,30 @@ class BrowseTerminal:
         key = name if name in browse_state.KEYS else pressed.data
         if name not in browse_state.KEYS and name != "<bracketed-paste>" and not key.isprintable():
             return
-        self._state, deed = browse_state.press(before, key, look.listed, suggested)
+        self._state, action = browse_state.press(before, key, look.listed, suggest_name)
         if self._state.typed != before.typed and self._state.typed.strip():
             self._search()
-        if deed is not None:
-            self._do(deed, event)
+        if action is not None:
+            self._do(action, event)
 
-    def _do(self, deed: Deed, event: "KeyPressEvent") -> None:
-        match deed.act:
+    def _do(self, action: Action, event: "KeyPressEvent") -> None:
+        match action.act:
             case "quit":
                 event.app.exit(result=None)
             case "read":
-                event.app.exit(result=deed.row)
+                event.app.exit(result=action.row)
             case "switch":
-                self._state = Browsing(archived=not self._state.archived, bin_days=self._state.bin_days)
+                self._state = BrowseState(archived=not self._state.archived, bin_days=self._state.bin_days)
                 self._list()
             case "copy":
-                assert deed.row is not None
-                data = base64.b64encode(deed.row.session.encode("utf-8", "replace")).decode()
+                assert action.row is not None
+                data = base64.b64encode(action.row.session.encode("utf-8", "replace")).decode()
                 event.app.output.write_raw(f"\x1b]52;c;{data}\a")  # the terminal's own way, which works over ssh too
                 event.app.output.flush()
-                message = f"Copied, if your terminal allows that: {deed.row.session}"
+                message = f"Copied, if your terminal allows that: {action.row.session}"
                 self._state = replace(self._state, message=message)
             case _:
-                self._reader.put(partial(self._perform, deed))
+                self._reader.put(partial(self._perform, action))
                 self._list()
 
     # --- the store's work, each method on a worker's thread
@@ -183,7 +183,9 @@ class BrowseTerminal:
         def read() -> None:
             rows = self._got(lambda: self._library.rows(archived))
             if rows is not None:
-                self._tell(lambda state: browse_state.with_rows(state, rows) if state.archived == archived else state)
+                self._tell(
+                    lambda state: browse_state.replace_rows(state, rows) if state.archived == archived else state
+                )
 
         self._reader.put(read)
         if self._state.typed.strip():
@@ -195,13 +197,13 @@ class BrowseTerminal:
         def is_wanted() -> bool:  # else the user has typed on
             return (self._state.typed, self._state.archived) == (typed, archived)
 
-        def tell(said: list[SaidIn], *, is_all: bool = False) -> None:
-            self._tell(lambda state: browse_state.with_said(state, typed, said, is_all=is_all))
+        def tell(hits: list[TextHit], *, is_all: bool = False) -> None:
+            self._tell(lambda state: browse_state.replace_hits(state, typed, hits, is_all=is_all))
 
         def search() -> None:
             if is_wanted():
-                said = self._got(lambda: self._searching.said(typed, archived, tell, is_wanted))
-                tell(said or [], is_all=True)
+                hits = self._got(lambda: self._searching.search(typed, archived, tell, is_wanted))
+                tell(hits or [], is_all=True)
 
         self._searcher.put(search)
 
@@ -211,12 +213,12 @@ class BrowseTerminal:
             self._previews[wanted] = lines or []
             self._tell(lambda state: state)
 
-    def _perform(self, deed: Deed) -> None:
-        message = self._got(lambda: self._library.do(deed))
+    def _perform(self, action: Action) -> None:
+        message = self._got(lambda: self._library.do(action))
         if message is None:
             return
-        if deed.act in ("archive", "delete") and deed.row is not None:
-            self._tell(partial(browse_state.without, gone=deed.row))
+        if action.act in ("archive", "delete") and action.row is not None:
+            self._tell(partial(browse_state.remove_row, gone=action.row))
         self._tell(partial(replace, message=message))
 
     def _got(self, doing: Callable[[], T]) -> T | None:

@@ -15,9 +15,9 @@ from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.acp import InvalidParams
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Request, RequestId, Response
 from acp_proxy.tools.mock_agent.connection import Connection
-from acp_proxy.tools.mock_agent.matching import Match, Matching
-from acp_proxy.tools.mock_agent.prompt import Playing, PlayingSecond
-from acp_proxy.tools.mock_agent.requests import Capabilities, Methods, RequestRefused
+from acp_proxy.tools.mock_agent.matching import Match, TurnMatcher
+from acp_proxy.tools.mock_agent.prompt import PromptPlayer, PromptPlayerV2
+from acp_proxy.tools.mock_agent.requests import Capabilities, RequestHandlers, RequestRefused
 from acp_proxy.tools.mock_agent.sessions import PlayedSession, PlayedSessions
 
 _PARSE_ERROR = -32700
@@ -28,12 +28,12 @@ _GRACE = 2.0
 def run(sessions: Sequence[PlayedSession], *, match: Match, speed: float, capabilities: Capabilities) -> None:
     """Serve on stdin and stdout until the input ends or the reader leaves. Never returns: exits with status 0.
 
-    ``match``: how to choose the turn for a prompt. ``speed``: see ``Playing``. ``capabilities``: what to announce.
+    ``match``: how to choose the turn for a prompt. ``speed``: see ``PromptPlayer``. ``capabilities``: what to announce.
     """
 
     async def serve() -> None:
         found = PlayedSessions(sessions)
-        await MockAgent(Methods(found, capabilities), Matching(found.turns, match), speed).serve()
+        await MockAgent(RequestHandlers(found, capabilities), TurnMatcher(found.turns, match), speed).serve()
 
     try:
         anyio.run(serve)
@@ -45,18 +45,18 @@ def run(sessions: Sequence[PlayedSession], *, match: Match, speed: float, capabi
 class MockAgent:
     """The agent on one connection."""
 
-    def __init__(self, methods: Methods, matching: Matching, speed: float) -> None:
+    def __init__(self, handlers: RequestHandlers, matcher: TurnMatcher, speed: float) -> None:
         self._connection = Connection()
-        self._methods = methods
-        self._matching = matching
+        self._handlers = handlers
+        self._matcher = matcher
         self._speed = speed
-        self._playing: list[Playing] = []
+        self._playing: list[PromptPlayer] = []
         self._turns: dict[str, anyio.Lock] = {}
 
     async def serve(self) -> None:
         """Serve the input. Raises BrokenPipeError, in a group."""
         async with anyio.create_task_group() as tasks:
-            async for line in self._connection.lines():
+            async for line in self._connection.read_lines():
                 await self._take(jsonrpc.read_message(line), tasks)
             late = threading.Timer(_GRACE, os._exit, [0])
             late.daemon = True
@@ -65,9 +65,9 @@ class MockAgent:
     async def _take(self, message: Message, tasks: TaskGroup) -> None:
         match message:
             case Request():
-                await self._asked(message, tasks)
+                await self._handle_request(message, tasks)
             case Notification():
-                self._told(message)
+                self._handle_notification(message)
             case Response():
                 self._connection.take(message)
             case Batch(messages=messages) if messages:
@@ -78,7 +78,7 @@ class MockAgent:
             case _:
                 await self._refuse(RequestId("null"), jsonrpc.INVALID_REQUEST, "Invalid request")
 
-    def _told(self, message: Notification) -> None:
+    def _handle_notification(self, message: Notification) -> None:
         match message.method:
             case acp.CANCEL:
                 self._cancel(lambda playing: playing.session.id == acp.session_id(message.params))
@@ -86,17 +86,17 @@ class MockAgent:
                 id = jsonrpc.dump(acp.member(message.params, "requestId"))
                 self._cancel(lambda playing: playing.request.id.encode() == id)
 
-    def _cancel(self, chosen: Callable[[Playing], bool]) -> None:
+    def _cancel(self, chosen: Callable[[PromptPlayer], bool]) -> None:
         for playing in self._playing:
             if chosen(playing):
                 playing.scope.cancel()
 
-    async def _asked(self, request: Request, tasks: TaskGroup) -> None:
+    async def _handle_request(self, request: Request, tasks: TaskGroup) -> None:
         try:
             if request.method == acp.PROMPT:
-                self._prompted(request, tasks)
+                self._start_turn(request, tasks)
                 return
-            reply = self._methods.reply(request)
+            reply = self._handlers.reply(request)
         except RequestRefused as refusal:
             await self._refuse(request.id, refusal.code, str(refusal))
         except InvalidParams as problem:
@@ -108,21 +108,21 @@ class MockAgent:
                 b"".join([*reply.before, jsonrpc.result(request.id, reply.result), *reply.behind])
             )
 
-    def _prompted(self, request: Request, tasks: TaskGroup) -> None:
-        session = self._methods.prompted(request.params)
-        play = PlayingSecond if self._methods.is_second else Playing
+    def _start_turn(self, request: Request, tasks: TaskGroup) -> None:
+        session = self._handlers.find_prompted(request.params)
+        play = PromptPlayerV2 if self._handlers.is_second else PromptPlayer
         playing = play(self._connection, session, request, self._speed)
         self._playing.append(playing)
         tasks.start_soon(self._play, playing)
 
-    async def _play(self, playing: Playing) -> None:
+    async def _play(self, playing: PromptPlayer) -> None:
         try:
             async with self._turns.setdefault(playing.session.id, anyio.Lock()):
-                turn = self._matching.find(acp.member(playing.request.params, "prompt"), playing.session.id)
+                turn = self._matcher.find(acp.member(playing.request.params, "prompt"), playing.session.id)
                 if turn is not None:
                     await playing.play(turn)
                 else:
-                    await playing.say(self._matching.unknown())
+                    await playing.send_text(self._matcher.explain_no_match())
         finally:
             self._playing.remove(playing)
 

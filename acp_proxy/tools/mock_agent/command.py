@@ -44,7 +44,7 @@ def mock_agent(
         for file in files:
             with common.opened(file, store, agent) as (reading, header):
                 entries = (line.entry for line in reading.lines() if line.entry is not None)
-                found.append(sessions.recorded(header, entries))
+                found.append(sessions.read_session(header, entries))
             if len({session.id for session in found}) < len(found):
                 raise NoTranscript(f"{file}: this session was already given. Name each session once.")
     if is_attended():

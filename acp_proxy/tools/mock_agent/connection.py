@@ -33,7 +33,7 @@ class Connection:
         self._questions: dict[RequestId, _Question] = {}
         self._count = 0
 
-    async def lines(self) -> AsyncIterator[bytes]:
+    async def read_lines(self) -> AsyncIterator[bytes]:
         """The lines of the input, to its end."""
         framer = LineFramer()
         while data := await anyio.to_thread.run_sync(os.read, _STDIN, _READ_SIZE, abandon_on_cancel=True):
@@ -50,7 +50,7 @@ class Connection:
         async with self._writing:
             await anyio.to_thread.run_sync(_write_all, lines)
 
-    def question(self) -> RequestId:
+    def begin_question(self) -> RequestId:
         """The next id for a question. Ids are counted, so the same requests produce the same ids."""
         id = RequestId(str(self._count))
         self._count += 1
@@ -59,7 +59,7 @@ class Connection:
             self._settle(question, _GONE)
         return id
 
-    async def answer(self, id: RequestId) -> object:
+    async def await_answer(self, id: RequestId) -> object:
         """The result of a question; None for an error."""
         try:
             await self._questions[id].answered.wait()

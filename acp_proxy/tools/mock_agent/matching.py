@@ -24,7 +24,7 @@ _COMPARED = 2000  # characters: the comparison is quadratic, and prompts differ 
 _SHOWN, _SHOWN_WIDTH = 20, 100
 
 
-class Matching:
+class TurnMatcher:
     """The turns to play, and how often each session has played them."""
 
     def __init__(self, turns: Sequence[RecordedTurn], match: Match) -> None:
@@ -34,12 +34,12 @@ class Matching:
 
     @cached_property
     def _texts(self) -> list[str]:
-        return [text_of(turn.prompt) for turn in self._turns]
+        return [read_text(turn.prompt) for turn in self._turns]
 
     def find(self, prompt: object, session: str) -> RecordedTurn | None:
         """The turn to play now in this session; None if there is none."""
         own = sorted(range(len(self._turns)), key=lambda number: self._turns[number].session != session)
-        words = "" if self._match == "next" else self._known(text_of(prompt))
+        words = "" if self._match == "next" else self._known(read_text(prompt))
         if words is None:
             return None
         found = own if self._match == "next" else [number for number in own if self._texts[number] == words]
@@ -49,14 +49,14 @@ class Matching:
         self._played[session, words] += 1
         return self._turns[found[count % len(found)]]
 
-    def unknown(self) -> str:
+    def explain_no_match(self) -> str:
         """The answer to a prompt without a turn."""
         if not self._turns:
             return "There is nothing to play: these files contain no prompt. Start mock-agent with other files."
         if self._match == "next":
             return f"This session has played all {len(self._turns)} recorded turns. Start a new session."
         known = list(dict.fromkeys(self._texts))
-        shown = [f"- {_shortened(text)}" for text in known[:_SHOWN]]
+        shown = [f"- {_shorten(text)}" for text in known[:_SHOWN]]
         more = [f"- and {len(known) - _SHOWN} more"] if len(known) > _SHOWN else []
         return "\n".join(
             [f"No recorded prompt matches this one (--match {self._match}). Use one of these:", *shown, *more]
@@ -68,7 +68,7 @@ class Matching:
             return text
         if self._match == "exact":
             return None
-        words, alike = _compared(text), {_compared(known): known for known in reversed(self._texts)}
+        words, alike = _cut_compared(text), {_cut_compared(known): known for known in reversed(self._texts)}
         near = [
             known
             for known in reversed(alike)
@@ -78,7 +78,7 @@ class Matching:
         return alike[near[0]] if near else None
 
 
-def text_of(prompt: object) -> str:
+def read_text(prompt: object) -> str:
     """The text of a prompt's blocks, with white space folded; without text, the types of its blocks."""
     blocks = prompt if isinstance(prompt, list) else []
     texts = [acp.text(block, "text") or "" for block in blocks if acp.text(block, "type") == "text"]
@@ -89,9 +89,9 @@ def text_of(prompt: object) -> str:
     return " ".join(" ".join(texts).split())
 
 
-def _compared(text: str) -> str:
+def _cut_compared(text: str) -> str:
     return text[:_COMPARED].casefold()
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN_WIDTH else text[: _SHOWN_WIDTH - 1] + "…"

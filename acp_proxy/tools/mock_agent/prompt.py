@@ -13,13 +13,13 @@ from acp_proxy.replay.v2 import V1AsV2, prefix_ids
 from acp_proxy.tools.mock_agent.connection import Connection
 from acp_proxy.tools.mock_agent.sessions import RUN, PlayedSession
 from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Keep, RecordedTurn, Send
-from acp_proxy.tools.mock_agent.turn_player import Course, Verdict, retold
+from acp_proxy.tools.mock_agent.turn_player import TurnLines, Verdict, replace_line
 from acp_proxy.transcript.file_format import V1, Entry
 
 _BATCH = 64 * 1024  # bytes; a cancel takes effect between batches
 
 
-class Playing:
+class PromptPlayer:
     """The answer to one prompt."""
 
     def __init__(self, connection: Connection, session: PlayedSession, request: Request, speed: float) -> None:
@@ -30,7 +30,7 @@ class Playing:
         """Cancels the turn."""
         self._connection = connection
         self._speed = speed
-        self._course = Course(session.id)
+        self._turn_lines = TurnLines(session.id)
         self._out: list[tuple[bytes, Entry]] = []
         self._asked: dict[int, tuple[Ask, RequestId]] = {}
         self._answered = False
@@ -40,13 +40,13 @@ class Playing:
         self._begin(turn.at)
         with self.scope:
             for step in turn.steps:
-                await self._step(step)
+                await self._play_step(step)
             await self._flush()
         if not self._answered:
             self._out.clear()
             await self._answer(jsonrpc.result(self.request.id, {"stopReason": "cancelled"}), turn.at)
 
-    async def say(self, text: str) -> None:
+    async def send_text(self, text: str) -> None:
         """Answer with this text."""
         at = self.session.summary.last or ""
         self._begin(at)
@@ -54,48 +54,48 @@ class Playing:
         self._send(jsonrpc.notification(acp.UPDATE, {"sessionId": self.session.id, "update": update}), at)
         await self._answer(jsonrpc.result(self.request.id, {"stopReason": "end_turn"}), at)
 
-    async def _step(self, step: Send | Keep | Ask | Await | Answer) -> None:
+    async def _play_step(self, step: Send | Keep | Ask | Await | Answer) -> None:
         match step:
             case Send():
                 await self._pause(step.wait)
-                self._retell(step.entry, self._course.line(step))
+                self._play_entry(step.entry, self._turn_lines.encode_line(step))
             case Keep():
                 self._out.append((b"", step.entry))
             case Ask():
                 await self._pause(step.wait)
                 self._ask(step)
             case Await():
-                await self._hear(step)
+                await self._await_answer(step)
             case Answer():
                 await self._pause(step.wait)
                 at = step.entry.at if step.entry is not None else self.session.summary.last or ""
-                await self._answer(self._ending(step), at)
+                await self._answer(self._encode_ending(step), at)
         if sum(len(line) for line, _ in self._out) > _BATCH:
             await self._flush()
 
     def _ask(self, step: Ask) -> None:
-        id = self._connection.question()
-        line = self._question(step, id)
+        id = self._connection.begin_question()
+        line = self._encode_question(step, id)
         if line is not None:
             self._asked[step.number] = step, id
-            self._out.append((line, retold(step.entry, line)))
+            self._out.append((line, replace_line(step.entry, line)))
 
-    def _question(self, step: Ask, id: RequestId) -> bytes | None:
-        return self._course.question(step, id)
+    def _encode_question(self, step: Ask, id: RequestId) -> bytes | None:
+        return self._turn_lines.encode_question(step, id)
 
-    def _ending(self, step: Answer) -> bytes:
-        return self._course.answer(step, self.request.id)
+    def _encode_ending(self, step: Answer) -> bytes:
+        return self._turn_lines.encode_answer(step, self.request.id)
 
-    async def _hear(self, step: Await) -> None:
+    async def _await_answer(self, step: Await) -> None:
         asked = self._asked.pop(step.number, None)
         if asked is None:
             return
         await self._flush()
-        verdict = self._course.answered(asked[0], step, await self._connection.answer(asked[1]))
+        verdict = self._turn_lines.judge_answer(asked[0], step, await self._connection.await_answer(asked[1]))
         if verdict is Verdict.CANCELLED:
             self.scope.cancel()
             await anyio.lowlevel.checkpoint()
-        elif verdict is Verdict.REFUSED and (line := self._course.failed(asked[0])) is not None:
+        elif verdict is Verdict.REFUSED and (line := self._turn_lines.fail_call(asked[0])) is not None:
             self._send(line, asked[0].entry.at)
 
     # Sending.
@@ -104,13 +104,13 @@ class Playing:
         raw = self.request.raw
         self.session.take(Entry(at, RUN, Peer.CLIENT, None, raw, jsonrpc.look(raw)))
 
-    def _retell(self, entry: Entry, line: bytes | None) -> None:
+    def _play_entry(self, entry: Entry, line: bytes | None) -> None:
         if line is not None:
-            self._out.append((line, retold(entry, line)))
+            self._out.append((line, replace_line(entry, line)))
 
     def _send(self, line: bytes, at: str, of: str | None = None) -> None:
         """Send a line of our own."""
-        self._out.append((line, retold(Entry(at, RUN, Peer.AGENT, of), line)))
+        self._out.append((line, replace_line(Entry(at, RUN, Peer.AGENT, of), line)))
 
     async def _answer(self, line: bytes, at: str) -> None:
         self._send(line, at, acp.PROMPT)
@@ -143,7 +143,7 @@ class Playing:
 V2 = versions.V2.version
 
 
-class PlayingSecond(Playing):
+class PromptPlayerV2(PromptPlayer):
     """The answer to one prompt, in version 2."""
 
     def __init__(self, connection: Connection, session: PlayedSession, request: Request, speed: float) -> None:
@@ -163,18 +163,18 @@ class PlayingSecond(Playing):
             self._update({"sessionUpdate": update_kinds.USER_MESSAGE, "messageId": self._name, "content": blocks}), at
         )
 
-    def _retell(self, entry: Entry, line: bytes | None) -> None:
+    def _play_entry(self, entry: Entry, line: bytes | None) -> None:
         if line is None or acp.update_kind(acp.update_of(line)) == update_kinds.CURRENT_MODE:
             return
         lines = [line] if entry.protocol == V2 else self._v1_as_v2.convert([line])
-        [said] = prefix_ids(lines, f"{self._name}-")
-        self._out.append((said, retold(replace(entry, protocol=V2), said)))
+        [found] = prefix_ids(lines, f"{self._name}-")
+        self._out.append((found, replace_line(replace(entry, protocol=V2), found)))
 
     def _send(self, line: bytes, at: str, of: str | None = None) -> None:
-        self._retell(Entry(at, RUN, Peer.AGENT, of), line)
+        self._play_entry(Entry(at, RUN, Peer.AGENT, of), line)
 
-    def _question(self, step: Ask, id: RequestId) -> bytes | None:
-        line = super()._question(step, id)
+    def _encode_question(self, step: Ask, id: RequestId) -> bytes | None:
+        line = super()._encode_question(step, id)
         if line is None:
             return None
         params = acp.member(jsonrpc.look(line), "params")
@@ -186,42 +186,42 @@ class PlayingSecond(Playing):
         if isinstance(call, dict):
             asked["subject"] = {
                 "type": "tool_call",
-                "toolCall": self._called(call, is_first=step.entry.protocol == V1),
+                "toolCall": self._describe_call(call, is_first=step.entry.protocol == V1),
             }
         return jsonrpc.request(id, acp.REQUEST_PERMISSION, asked)
 
-    def _called(self, call: dict[str, object], *, is_first: bool) -> object:
+    def _describe_call(self, call: dict[str, object], *, is_first: bool) -> object:
         line = self._update({"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, **call})
-        [said] = prefix_ids(V1AsV2(self.session.id).convert([line]) if is_first else [line], f"{self._name}-")
-        told = acp.update_of(said)
+        [found] = prefix_ids(V1AsV2(self.session.id).convert([line]) if is_first else [line], f"{self._name}-")
+        told = acp.update_of(found)
         return (
             {name: value for name, value in told.items() if name != "sessionUpdate"} if isinstance(told, dict) else {}
         )
 
-    def _ending(self, step: Answer) -> bytes:
+    def _encode_ending(self, step: Answer) -> bytes:
         if step.entry is not None and step.entry.protocol == V2 and step.entry.of is None:
-            return self._course.told(step.entry) or self._idle({})
-        return super()._ending(step)
+            return self._turn_lines.encode_entry(step.entry) or self._encode_idle({})
+        return super()._encode_ending(step)
 
     async def _answer(self, line: bytes, at: str) -> None:
-        said = jsonrpc.look(line)
-        if acp.text(said, "method") is None:
-            error, result = acp.member(said, "error"), acp.member(said, "result")
+        found = jsonrpc.look(line)
+        if acp.text(found, "method") is None:
+            error, result = acp.member(found, "error"), acp.member(found, "result")
             more = (
                 {"stopReason": acp.text(result, "stopReason")}
                 if error is None
                 else {"stopReason": "error", "error": error}
             )
-            line = self._idle({name: value for name, value in more.items() if value is not None})
+            line = self._encode_idle({name: value for name, value in more.items() if value is not None})
         self._put(line, at)
         await self._flush()
         self._answered = True
 
     def _put(self, line: bytes, at: str, of: str | None = None) -> None:
-        self._out.append((line, retold(Entry(at, RUN, Peer.AGENT, of, protocol=V2), line)))
+        self._out.append((line, replace_line(Entry(at, RUN, Peer.AGENT, of, protocol=V2), line)))
 
     def _update(self, update: dict[str, object]) -> bytes:
         return jsonrpc.notification(acp.UPDATE, {"sessionId": self.session.id, "update": update})
 
-    def _idle(self, more: dict[str, object]) -> bytes:
+    def _encode_idle(self, more: dict[str, object]) -> bytes:
         return self._update({"sessionUpdate": update_kinds.STATE, "state": "idle", **more})

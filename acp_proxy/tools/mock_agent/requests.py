@@ -12,7 +12,7 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.acp import InvalidParams
 from acp_proxy.protocol.jsonrpc import Request
 from acp_proxy.tools.mock_agent.sessions import PlayedSession, PlayedSessions
-from acp_proxy.tools.mock_agent.turn_player import Course, retold
+from acp_proxy.tools.mock_agent.turn_player import TurnLines, replace_line
 from acp_proxy.transcript.file_format import Entry
 
 Capabilities = Literal["resume-only", "none", "full"]
@@ -47,7 +47,7 @@ class Reply:
     behind: list[bytes] = field(default_factory=list)
 
 
-class Methods:
+class RequestHandlers:
     """Answers requests about ``sessions``; ``capabilities``: the optional methods on offer."""
 
     def __init__(self, sessions: PlayedSessions, capabilities: Capabilities) -> None:
@@ -58,7 +58,7 @@ class Methods:
         """Whether the client speaks version 2."""
         always: dict[str, Callable[[object], Reply]] = {
             acp.INITIALIZE: self._initialize,
-            acp.NEW: self._new,
+            acp.NEW: self._begin,
             acp.SET_MODE: self._set_mode,
             acp.SET_CONFIG_OPTION: self._set_config_option,
         }
@@ -67,15 +67,15 @@ class Methods:
 
     def reply(self, request: Request) -> Reply:
         """The answer to a request. Raises Refused, InvalidParams."""
-        meant = versions.V2.read_as_v1(request) if self.is_second else request
-        serve = self._all.get(meant.method) if isinstance(meant, Request) else None
+        as_v1 = versions.V2.read_as_v1(request) if self.is_second else request
+        serve = self._all.get(as_v1.method) if isinstance(as_v1, Request) else None
         if serve is None or (self.is_second and request.method == acp.LOAD):
             raise RequestRefused(METHOD_NOT_FOUND, f"Method not found: {request.method}")
         return serve(request.params)
 
-    def prompted(self, params: object) -> PlayedSession:
+    def find_prompted(self, params: object) -> PlayedSession:
         """The session of a prompt, which must be open. Raises Refused, InvalidParams."""
-        session = self._opened(params)
+        session = self._find_open(params)
         blocks = acp.member(params, "prompt")
         if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
             raise InvalidParams("prompt must be an array of blocks")
@@ -100,21 +100,21 @@ class Methods:
 
     def _initialize_second(self, about: object) -> Reply:
         self.is_second = True
-        self._sessions.speak_second()
+        self._sessions.use_v2()
         del self._all[acp.SET_MODE]
         self._all |= {acp.LIST: self._list, acp.LOAD: self._load, acp.RESUME: self._resume, acp.CLOSE: self._close}
         deletes: dict[str, object] = {"delete": {}} if acp.DELETE in self._offered else {}
         session = {"prompt": {name: {} for name in _ANY_PROMPT}, **deletes}
         return Reply({"protocolVersion": versions.V2.version, "info": about, "capabilities": {"session": session}})
 
-    def _new(self, params: object) -> Reply:
-        session = self._sessions.new(_directory(params), acp.strings(params, "additionalDirectories"))
-        course, behind = Course(session.id), []
+    def _begin(self, params: object) -> Reply:
+        session = self._sessions.begin(_require_directory(params), acp.strings(params, "additionalDirectories"))
+        course, behind = TurnLines(session.id), []
         for entry in self._sessions.announced:
-            if (line := course.told(entry)) is not None and not (self.is_second and _is_mode(entry)):
+            if (line := course.encode_entry(entry)) is not None and not (self.is_second and _is_mode(entry)):
                 behind.append(line)
-                session.take(retold(entry, line))
-        return Reply({"sessionId": session.id} | self._state(session), behind=behind)
+                session.take(replace_line(entry, line))
+        return Reply({"sessionId": session.id} | self._describe_state(session), behind=behind)
 
     def _list(self, params: object) -> Reply:
         cwd = acp.optional_text(params, "cwd")
@@ -122,26 +122,26 @@ class Methods:
             raise InvalidParams("cwd must be an absolute path")
         if acp.optional_text(params, "cursor") is not None:
             raise RequestRefused(jsonrpc.INVALID_PARAMS, "Invalid cursor")
-        return Reply({"sessions": self._sessions.listed(cwd)})
+        return Reply({"sessions": self._sessions.list_as_acp(cwd)})
 
     def _load(self, params: object) -> Reply:
         session = self._open(params)
-        before, behind = session.told_in_second() if self.is_second else session.told(self._kinds)
-        return Reply(self._state(session), before, behind)
+        before, behind = session.make_replay_v2() if self.is_second else session.make_replay(self._kinds)
+        return Reply(self._describe_state(session), before, behind)
 
     def _resume(self, params: object) -> Reply:
         session = self._open(params)
         idle = versions.V2.encode_idle(session.id) if self.is_second else None
-        behind = session.told_in_second()[1] if self.is_second else session.told()[1]
-        return Reply(self._state(session), [idle] if idle is not None else [], behind)
+        behind = session.make_replay_v2()[1] if self.is_second else session.make_replay()[1]
+        return Reply(self._describe_state(session), [idle] if idle is not None else [], behind)
 
     def _close(self, params: object) -> Reply:
-        self._opened(params).is_open = False
+        self._find_open(params).is_open = False
         return Reply({})
 
-    def _state(self, session: PlayedSession) -> dict[str, object]:
+    def _describe_state(self, session: PlayedSession) -> dict[str, object]:
         """What an answer says about modes, which version 2 does not have, and options."""
-        state = session.state.result()
+        state = session.state.describe()
         return {name: value for name, value in state.items() if not (self.is_second and name == "modes")}
 
     def _delete(self, params: object) -> Reply:
@@ -150,33 +150,33 @@ class Methods:
 
     def _set_mode(self, params: object) -> Reply:
         mode = acp.required_text(params, "modeId")
-        if not self._opened(params).state.set_mode(mode):
+        if not self._find_open(params).state.set_mode(mode):
             raise InvalidParams(f"no mode {mode!r} is recorded")
         return Reply({})
 
     def _set_config_option(self, params: object) -> Reply:
-        id, state = acp.required_text(params, "configId"), self._opened(params).state
+        id, state = acp.required_text(params, "configId"), self._find_open(params).state
         if not state.set_option(id, acp.member(params, "value")):
             raise InvalidParams(f"no option {id!r} with this value is recorded")
         return Reply({"configOptions": state.options})
 
     def _open(self, params: object) -> PlayedSession:
-        _directory(params)
-        session = self._known(params)
+        _require_directory(params)
+        session = self._find(params)
         session.is_open = True
         return session
 
-    def _opened(self, params: object) -> PlayedSession:
-        session = self._known(params)
+    def _find_open(self, params: object) -> PlayedSession:
+        session = self._find(params)
         if not session.is_open:
             raise RequestRefused(
                 jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session.id} (it has not been opened)"
             )
         return session
 
-    def _known(self, params: object) -> PlayedSession:
+    def _find(self, params: object) -> PlayedSession:
         id = acp.required_text(params, "sessionId")
-        session = self._sessions.known(id)
+        session = self._sessions.find(id)
         if session is None:
             raise RequestRefused(jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {id}")
         return session
@@ -186,7 +186,7 @@ def _is_mode(entry: Entry) -> bool:
     return acp.update_kind(acp.member(acp.member(entry.value, "params"), "update")) == update_kinds.CURRENT_MODE
 
 
-def _directory(params: object) -> str:
+def _require_directory(params: object) -> str:
     cwd = acp.required_text(params, "cwd")
     if not acp.is_absolute(cwd):
         raise InvalidParams("cwd must be an absolute path")

@@ -47,44 +47,44 @@ class PlayedSession:
         self.summary.add(entry)
         self.state.take(entry)
 
-    def info(self) -> dict[str, object]:
+    def describe(self) -> dict[str, object]:
         """The entry of a list."""
         found: dict[str, object] = {"title": self.summary.title, "updatedAt": self.summary.updated}
         known = {name: value for name, value in found.items() if value is not None}
         return {"sessionId": self.id, "cwd": self.summary.cwd or "/", **known}
 
-    def told(self, kinds: frozenset[str] = frozenset()) -> tuple[list[bytes], list[bytes]]:
+    def make_replay(self, kinds: frozenset[str] = frozenset()) -> tuple[list[bytes], list[bytes]]:
         """The replay for a load: the lines before the answer, and those after it.
 
         ``kinds``: the optional kinds of updates that the client supports.
         """
         telling = Replayer(self.id, run=RUN, also=frozenset(self.header.forked_from), kinds=kinds)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
-        return [*lines, *telling.end()], [*telling.states(), *self._named()]
+        return [*lines, *telling.end()], [*telling.states(), *self._encode_title()]
 
-    def told_in_second(self) -> tuple[list[bytes], list[bytes]]:
+    def make_replay_v2(self) -> tuple[list[bytes], list[bytes]]:
         """The same for a client of version 2."""
         also = frozenset(self.header.forked_from)
         first = Replayer(self.id, run=RUN, also=also, kinds=update_kinds.OPTIONAL)
         telling = V2ClientReplayer(self.id, first, V2Replayer(self.id, run=RUN, also=also))
         telling.handovers = count_handovers(self.entries)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
-        return [*lines, *telling.end(), versions.V2.encode_idle(self.id) or b""], self._named()
+        return [*lines, *telling.end(), versions.V2.encode_idle(self.id) or b""], self._encode_title()
 
-    def _named(self) -> list[bytes]:
+    def _encode_title(self) -> list[bytes]:
         if not (info := self.summary.info()):
             return []
         update = {"sessionUpdate": update_kinds.SESSION_INFO, **info}
         return [jsonrpc.notification(acp.UPDATE, {"sessionId": self.id, "update": update})]
 
 
-def recorded(header: Header, entries: Iterable[Entry]) -> PlayedSession:
+def read_session(header: Header, entries: Iterable[Entry]) -> PlayedSession:
     """The session of a transcript. Turns of version 2 are also read as turns of version 1, for clients of that."""
-    session, retelling = PlayedSession(header, Summary.begun(header)), V2AsV1(at_once=True)
+    session, as_v1 = PlayedSession(header, Summary.begun(header)), V2AsV1(at_once=True)
     for entry in entries:
         session.recorded.append(entry)
-        is_first = entry.protocol == file_format.V1 and retelling.is_idle
-        for told in [entry] if is_first else retelling.add(entry):
+        is_first = entry.protocol == file_format.V1 and as_v1.is_idle
+        for told in [entry] if is_first else as_v1.add(entry):
             session.take(told)
     return session
 
@@ -97,17 +97,19 @@ class PlayedSessions:
         self._recorded = frozenset(self._all)
         self._made = 0
         self.turns: list[RecordedTurn] = [turn for session in found for turn in cut(session.id, session.entries)]
-        self.announced: list[Entry] = [*_announced(found[0].entries)] if found else []
+        self.announced: list[Entry] = [*_select_announced(found[0].entries)] if found else []
         """The first updates of a new session, such as commands: those of the first transcript."""
-        self._state = next((state for session in found if (state := _begun(session.entries)).is_known), PlayedState())
+        self._state = next(
+            (state for session in found if (state := _read_state(session.entries)).is_known), PlayedState()
+        )
 
-    def speak_second(self) -> None:
+    def use_v2(self) -> None:
         """The client speaks version 2: play what was recorded in it as it came."""
         for session in self._all.values():
             session.entries = list(session.recorded)
         self.turns[:] = [turn for session in self._all.values() for turn in cut(session.id, session.entries)]
 
-    def new(self, cwd: str, directories: list[str]) -> PlayedSession:
+    def begin(self, cwd: str, directories: list[str]) -> PlayedSession:
         """A session with the modes and options of the first recorded session that had any."""
         self._made += 1
         while (id := f"{_NEW}{self._made}") in self._all:
@@ -116,7 +118,7 @@ class PlayedSessions:
         self._all[id] = PlayedSession(header, Summary.begun(header), self._state.copy(), is_open=True)
         return self._all[id]
 
-    def known(self, id: str) -> PlayedSession | None:
+    def find(self, id: str) -> PlayedSession | None:
         """The session with this id, or None."""
         return self._all.get(id)
 
@@ -124,15 +126,15 @@ class PlayedSessions:
         """Delete a session, if it exists."""
         self._all.pop(id, None)
 
-    def listed(self, cwd: str | None) -> list[dict[str, object]]:
+    def list_as_acp(self, cwd: str | None) -> list[dict[str, object]]:
         """The recorded and the prompted sessions, newest first; ``cwd``: only those of this directory."""
         shown = [each for each in self._all.values() if each.summary.prompts or each.id in self._recorded]
         shown.sort(key=lambda session: session.summary.updated or "", reverse=True)
-        rows = [session.info() for session in shown]
-        return [row for row in rows if cwd is None or _same(str(row["cwd"]), cwd)]
+        rows = [session.describe() for session in shown]
+        return [row for row in rows if cwd is None or _is_same(str(row["cwd"]), cwd)]
 
 
-def _announced(entries: Iterable[Entry]) -> Iterable[Entry]:
+def _select_announced(entries: Iterable[Entry]) -> Iterable[Entry]:
     for entry in entries:
         if is_prompt(entry):
             return
@@ -141,7 +143,7 @@ def _announced(entries: Iterable[Entry]) -> Iterable[Entry]:
             yield entry
 
 
-def _begun(entries: Iterable[Entry]) -> PlayedState:
+def _read_state(entries: Iterable[Entry]) -> PlayedState:
     """The modes and options of their first announcement."""
     state = PlayedState()
     for entry in entries:
@@ -150,5 +152,5 @@ def _begun(entries: Iterable[Entry]) -> PlayedState:
     return state
 
 
-def _same(one: str, other: str) -> bool:
+def _is_same(one: str, other: str) -> bool:
     return one.rstrip("/") == other.rstrip("/")

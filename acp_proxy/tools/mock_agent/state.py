@@ -30,7 +30,7 @@ class PlayedState:
         """The options, as the protocol has them."""
         return self._options or []
 
-    def result(self) -> dict[str, object]:
+    def describe(self) -> dict[str, object]:
         """What an answer says about modes and options."""
         both = {"modes": self._modes, "configOptions": self._options}
         return {name: value for name, value in both.items() if value is not None}
@@ -39,13 +39,13 @@ class PlayedState:
         """Read the next entry of the transcript."""
         params = acp.member(entry.value, "params")
         if entry.note is not None:
-            self._opened(entry.note)
+            self._take_note(entry.note)
         elif acp.text(entry.value, "method") == acp.UPDATE:
-            self._updated(acp.member(params, "update"))
+            self._take_update(acp.member(params, "update"))
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.SET_MODE:
-            self._asked[_key(entry)] = acp.text(params, "modeId") or ""
+            self._asked[_make_key(entry)] = acp.text(params, "modeId") or ""
         elif entry.of == acp.SET_MODE and acp.member(entry.value, "error") is None:
-            self.set_mode(self._asked.pop(_key(entry), ""))
+            self.set_mode(self._asked.pop(_make_key(entry), ""))
         elif entry.of == acp.SET_CONFIG_OPTION:
             self._take_options(acp.member(entry.value, "result"))
 
@@ -61,17 +61,17 @@ class PlayedState:
         """Set an option. Returns False if there is no such option, or it has no such value."""
         options = _items(self._options)
         found = next((option for option in options if acp.text(option, "id") == id), None)
-        if not isinstance(found, dict) or not _takes(found, value):
+        if not isinstance(found, dict) or not _is_valid(found, value):
             return False
         self._options = [{**found, "currentValue": value} if option is found else option for option in options]
         return True
 
-    def _opened(self, note: Mapping[str, object]) -> None:
+    def _take_note(self, note: Mapping[str, object]) -> None:
         if note.get("type") == NoteType.OPENED:
             fresh = PlayedState(note.get("modes"), note.get("configOptions"))
             self._modes, self._options = fresh._modes or self._modes, fresh._options or self._options
 
-    def _updated(self, update: object) -> None:
+    def _take_update(self, update: object) -> None:
         kind = acp.update_kind(update)
         if (
             kind == update_kinds.CURRENT_MODE
@@ -87,22 +87,22 @@ class PlayedState:
         self._options = options if isinstance(options, list) else self._options
 
 
-def _key(entry: Entry) -> tuple[str, bytes]:
+def _make_key(entry: Entry) -> tuple[str, bytes]:
     """Identifies a request within a transcript."""
     return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))
 
 
-def _takes(option: Mapping[str, object], value: object) -> bool:
+def _is_valid(option: Mapping[str, object], value: object) -> bool:
     """Whether an option accepts a value; unknown kinds accept any."""
     if option.get("type") == "boolean":
         return isinstance(value, bool)
-    return option.get("type") != "select" or value in _values(option.get("options"))
+    return option.get("type") != "select" or value in _list_values(option.get("options"))
 
 
-def _values(options: object) -> list[object]:
+def _list_values(options: object) -> list[object]:
     """The values of a selection, which may be in groups."""
     items = _items(options)
-    inner = [value for item in items for value in _values(acp.member(item, "options"))]
+    inner = [value for item in items for value in _list_values(acp.member(item, "options"))]
     return [*(acp.member(item, "value") for item in items if acp.text(item, "value") is not None), *inner]
 
 

@@ -86,16 +86,16 @@ def cut(session: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
     for entry in entries:
         if is_prompt(entry):
             found.append(_OpenTurn(entry))
-            open_turns[_key(entry)] = found[-1]
+            open_turns[_make_key(entry)] = found[-1]
         elif entry.of == acp.PROMPT and entry.peer is Peer.AGENT:
-            if not _accepts(entry) and (turn := open_turns.pop(_key(entry), None)) is not None:
+            if not _accepts(entry) and (turn := open_turns.pop(_make_key(entry), None)) is not None:
                 turn.end(entry)
         elif _is_idle(entry):
             for key in [key for key in open_turns if key[0] == entry.run]:
                 open_turns.pop(key).end(entry)
         elif found:
             found[-1].add(entry)
-    return [turn.whole(session) for turn in found]
+    return [turn.finish(session) for turn in found]
 
 
 def _accepts(entry: Entry) -> bool:
@@ -138,22 +138,22 @@ class _OpenTurn:
             update = acp.member(acp.member(value, "params"), "update")
             if entry.protocol == versions.V2.version and acp.update_kind(update) in _OWN:
                 return
-            self.steps.append(Send(self._waited(entry), entry, acp.text(update, "toolCallId")))
+            self.steps.append(Send(self._measure_pause(entry), entry, acp.text(update, "toolCallId")))
         elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
             self._ask(entry)
         elif entry.peer is Peer.CLIENT and entry.of == acp.REQUEST_PERMISSION:
-            self._waited(entry)  # playback does not repeat the user's pause
-            if (ask := self.asked.pop(_key(entry), None)) is not None:
+            self._measure_pause(entry)  # playback does not repeat the user's pause
+            if (ask := self.asked.pop(_make_key(entry), None)) is not None:
                 self.steps.append(Await(ask.number, acp.member(value, "result")))
         else:
-            self._waited(entry)
+            self._measure_pause(entry)
 
     def end(self, entry: Entry) -> None:
         if not self.ended:
             self.ended = True
-            self.steps.append(Answer(self._waited(entry), entry))
+            self.steps.append(Answer(self._measure_pause(entry), entry))
 
-    def whole(self, session: str) -> RecordedTurn:
+    def finish(self, session: str) -> RecordedTurn:
         unanswered = {ask.number for ask in self.asked.values()}
         steps: list[Step] = []
         for step in self.steps:
@@ -173,8 +173,8 @@ class _OpenTurn:
         kinds = {id: kind or "" for id, kind in options.items() if id is not None}
         about = params if entry.protocol == file_format.V1 else acp.member(params, "subject")
         call = acp.text(acp.member(about, "toolCall"), "toolCallId")
-        ask = Ask(self._waited(entry), entry, sum(isinstance(step, Ask) for step in self.steps), call, kinds)
-        self.asked[_key(entry)] = ask
+        ask = Ask(self._measure_pause(entry), entry, sum(isinstance(step, Ask) for step in self.steps), call, kinds)
+        self.asked[_make_key(entry)] = ask
         self.steps.append(ask)
 
     def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
@@ -182,9 +182,9 @@ class _OpenTurn:
             self.steps.append(Keep(entry))
         elif note.get("type") == NoteType.FAILED and not self.ended and entry.run == self.prompt.run:
             self.ended = True
-            self.steps.append(Answer(self._waited(entry), None, acp.text(note, "message") or NO_END))
+            self.steps.append(Answer(self._measure_pause(entry), None, acp.text(note, "message") or NO_END))
 
-    def _waited(self, entry: Entry) -> float:
+    def _measure_pause(self, entry: Entry) -> float:
         waited, self.last = timestamps.between(self.last, entry.at), entry.at
         return waited
 
@@ -193,6 +193,6 @@ def _items(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _key(entry: Entry) -> tuple[str, bytes]:
+def _make_key(entry: Entry) -> tuple[str, bytes]:
     """Identifies a request within a transcript."""
     return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))

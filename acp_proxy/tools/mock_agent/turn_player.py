@@ -30,34 +30,34 @@ class Verdict(enum.Enum):
     CANCELLED = enum.auto()
 
 
-class Course:
+class TurnLines:
     """One turn in one session."""
 
     def __init__(self, session: str) -> None:
         self._session = session
         self._refused: set[str | None] = set()
 
-    def line(self, step: Send) -> bytes | None:
+    def encode_line(self, step: Send) -> bytes | None:
         """The line of an update. None: its call was refused here, or the line cannot be sent."""
-        return None if step.call in self._refused else self.told(step.entry)
+        return None if step.call in self._refused else self.encode_entry(step.entry)
 
-    def question(self, step: Ask, id: RequestId) -> bytes | None:
+    def encode_question(self, step: Ask, id: RequestId) -> bytes | None:
         """The request under a new id. None: not asked, because its call was already refused."""
-        return _under(self.told(step.entry), id) if step.call not in self._refused else None
+        return _set_id(self.encode_entry(step.entry), id) if step.call not in self._refused else None
 
-    def answer(self, step: Answer, id: RequestId) -> bytes:
+    def encode_answer(self, step: Answer, id: RequestId) -> bytes:
         """The end of the turn: the answer to the request with this id."""
-        told = _under(step.entry.raw, id) if step.entry is not None else None
+        told = _set_id(step.entry.raw, id) if step.entry is not None else None
         return told + b"\n" if told is not None else jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, step.problem)
 
-    def answered(self, ask: Ask, recorded: Await, result: object) -> Verdict:
+    def judge_answer(self, ask: Ask, recorded: Await, result: object) -> Verdict:
         """What the client's answer changes. ``result``: the answer; None for an error. ``recorded``: the old one."""
-        verdict = _verdict(ask.kinds, _outcome(recorded.result), _outcome(result))
+        verdict = _judge(ask.kinds, _find_outcome(recorded.result), _find_outcome(result))
         if verdict is Verdict.REFUSED and ask.call is not None:
             self._refused.add(ask.call)
         return verdict
 
-    def failed(self, ask: Ask) -> bytes | None:
+    def fail_call(self, ask: Ask) -> bytes | None:
         """The update that marks a refused call as failed."""
         return (
             tool_calls.updated(self._session, ask.call, {"status": tool_calls.FAILED}, {})
@@ -65,7 +65,7 @@ class Course:
             else None
         )
 
-    def told(self, entry: Entry) -> bytes | None:
+    def encode_entry(self, entry: Entry) -> bytes | None:
         """A recorded line with this session's id; None if that is impossible."""
         if entry.raw is None or (id := acp.session_id(acp.member(entry.value, "params"))) is None:
             return None
@@ -75,34 +75,34 @@ class Course:
             return None
 
 
-def _under(raw: bytes | None, id: RequestId) -> bytes | None:
+def _set_id(raw: bytes | None, id: RequestId) -> bytes | None:
     try:
         return acp.with_id(raw, id) if raw is not None else None
     except (ValueError, KeyError):
         return None
 
 
-def retold(entry: Entry, line: bytes) -> Entry:
+def replace_line(entry: Entry, line: bytes) -> Entry:
     """The entry of such a line. It keeps its run, which identifies its terminals."""
     return replace(entry, raw=line.rstrip(b"\n"), value=jsonrpc.look(line))
 
 
-def _verdict(kinds: Mapping[str, str], recorded: str | None, given: str | None) -> Verdict:
+def _judge(kinds: Mapping[str, str], recorded: str | None, given: str | None) -> Verdict:
     if given is not None and given == recorded:
         return Verdict.AS_RECORDED
     if given == _CANCELLED:
         return Verdict.CANCELLED
-    if _allows(kinds, given) or not (recorded is None or _allows(kinds, recorded)):
+    if _is_allowing(kinds, given) or not (recorded is None or _is_allowing(kinds, recorded)):
         return Verdict.AS_RECORDED
     return Verdict.REFUSED
 
 
-def _outcome(result: object) -> str | None:
+def _find_outcome(result: object) -> str | None:
     """The chosen option (with a prefix that no other outcome has), or the other outcome."""
     outcome = acp.member(result, "outcome")
     kind, option = acp.text(outcome, "outcome"), acp.text(outcome, "optionId")
     return f"={option}" if kind == "selected" and option is not None else kind
 
 
-def _allows(kinds: Mapping[str, str], outcome: str | None) -> bool:
+def _is_allowing(kinds: Mapping[str, str], outcome: str | None) -> bool:
     return outcome is not None and kinds.get(outcome.removeprefix("="), "").startswith("allow")

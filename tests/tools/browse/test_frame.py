@@ -10,8 +10,8 @@ from rich.cells import cell_len
 
 from acp_proxy.cli.stdio import ascii_forms
 from acp_proxy.store.sessions import ListedSession
-from acp_proxy.tools.browse.frame import FrameLook, frame
-from acp_proxy.tools.browse.state import Browsing, SaidIn
+from acp_proxy.tools.browse.frame import FrameLook, draw_frame
+from acp_proxy.tools.browse.state import BrowseState, TextHit
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ROW = ListedSession(
@@ -22,15 +22,15 @@ LOOK = FrameLook(80, 24, NOW, "/home/me")
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def shown(state: Browsing, look: FrameLook = LOOK, preview: tuple[str, ...] = ()) -> list[str]:
-    lines = [STYLE.sub("", text) for text in frame(state, preview, look)]
+def shown(state: BrowseState, look: FrameLook = LOOK, preview: tuple[str, ...] = ()) -> list[str]:
+    lines = [STYLE.sub("", text) for text in draw_frame(state, preview, look)]
     assert len(lines) == look.height
     assert all(cell_len(text) <= look.width for text in lines)
     return lines
 
 
 def test_the_selected_session_is_marked_and_described() -> None:
-    lines = shown(Browsing((ROW, structs.replace(ROW, name="y")), is_complete=True), preview=("User", "  hello"))
+    lines = shown(BrowseState((ROW, structs.replace(ROW, name="y")), is_complete=True), preview=("User", "  hello"))
     assert lines[0].startswith("Filter: ")
     assert lines[0].endswith("2 of 2")
     assert lines[1].startswith("> Fix the login ")
@@ -45,44 +45,46 @@ def test_the_selected_session_is_marked_and_described() -> None:
 @pytest.mark.parametrize("asked", [None, "rename", "delete", "export"])
 def test_it_fits_the_terminal(width: int, height: int, asked: str | None) -> None:
     odd = structs.replace(ROW, title="標題" * 60 + "\x1b[2J\n", cwd="/a/" + "long/" * 50)
-    state = Browsing((odd,) * 40, typed="標" * 90, answer="a" * 300, asked=asked, message="m" * 300)  # type: ignore[arg-type]
+    state = BrowseState((odd,) * 40, typed="標" * 90, answer="a" * 300, asked=asked, message="m" * 300)  # type: ignore[arg-type]
     shown(replace(state, typed=""), FrameLook(width, height, NOW))
     shown(state, FrameLook(width, height, NOW))
 
 
 def test_a_tiny_terminal_has_no_lines_too_many() -> None:
     for width, height in ((20, 5), (1, 1), (0, 0)):
-        assert len(frame(Browsing((ROW,) * 40, typed="a"), ["x"] * 9, FrameLook(width, height, NOW))) == max(height, 1)
+        assert len(draw_frame(BrowseState((ROW,) * 40, typed="a"), ["x"] * 9, FrameLook(width, height, NOW))) == max(
+            height, 1
+        )
 
 
 def test_no_text_of_a_session_controls_the_terminal() -> None:
     bad = "\x1b[2J\x07\r\u202e"
-    state = Browsing((structs.replace(ROW, title=bad, cwd=bad, session=bad, agent=bad),), answer=bad, message=bad)
+    state = BrowseState((structs.replace(ROW, title=bad, cwd=bad, session=bad, agent=bad),), answer=bad, message=bad)
     for each in (state, replace(state, asked="rename"), replace(state, asked="delete")):
         assert not re.search("[\x00-\x1f\u202e]", "".join(shown(each)))
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "hits"),
     [
-        (Browsing(is_complete=True, archived=True), "No session is archived"),
-        (Browsing(is_complete=True), "No sessions"),
-        (Browsing(is_complete=True, typed="x", searched="x"), "Nothing matches"),
-        (Browsing(is_complete=True, typed="x"), ", searching"),
-        (Browsing((ROW,)), "1 of 1+"),
-        (Browsing((ROW,), archived=True), "^A unarchive"),
-        (Browsing((ROW,), message="Renamed."), "Renamed."),
-        (Browsing((structs.replace(ROW, is_running=True),)), "running"),
-        (Browsing((ROW,), asked="delete"), '"Fix the login" Delete it permanently? [y/n]'),
+        (BrowseState(is_complete=True, archived=True), "No session is archived"),
+        (BrowseState(is_complete=True), "No sessions"),
+        (BrowseState(is_complete=True, typed="x", searched="x"), "Nothing matches"),
+        (BrowseState(is_complete=True, typed="x"), ", searching"),
+        (BrowseState((ROW,)), "1 of 1+"),
+        (BrowseState((ROW,), archived=True), "^A unarchive"),
+        (BrowseState((ROW,), message="Renamed."), "Renamed."),
+        (BrowseState((structs.replace(ROW, is_running=True),)), "running"),
+        (BrowseState((ROW,), asked="delete"), '"Fix the login" Delete it permanently? [y/n]'),
         (
-            Browsing((ROW,), asked="delete", bin_days=30),
+            BrowseState((ROW,), asked="delete", bin_days=30),
             '" Delete? [y: 30 days to restore it, p: permanently, n]',
         ),
-        (Browsing((ROW,), typed="said", searched="said", said=(SaidIn(ROW, "turn 2: said"),)), "turn 2: said"),
+        (BrowseState((ROW,), typed="said", searched="said", hits=(TextHit(ROW, "turn 2: said"),)), "turn 2: said"),
     ],
 )
-def test_it_says_what_is_going_on(state: Browsing, said: str) -> None:
-    assert said in "\n".join(shown(state))
+def test_it_says_what_is_going_on(state: BrowseState, hits: str) -> None:
+    assert hits in "\n".join(shown(state))
 
 
 def test_marks_have_ascii_forms() -> None:
@@ -90,36 +92,36 @@ def test_marks_have_ascii_forms() -> None:
         encoding = "ascii"
 
     look = replace(LOOK, forms=ascii_forms(Ascii()))  # type: ignore[arg-type]
-    assert "".join(shown(Browsing((ROW, structs.replace(ROW, title="x" * 200))), look, ("─ …",))).isascii()
+    assert "".join(shown(BrowseState((ROW, structs.replace(ROW, title="x" * 200))), look, ("─ …",))).isascii()
 
 
 @pytest.mark.parametrize("archived", [False, True])
 def test_80_columns_show_the_most_important_keys(archived: bool) -> None:
-    keys = shown(Browsing((ROW,), archived=archived))[-1]
+    keys = shown(BrowseState((ROW,), archived=archived))[-1]
     tidy = "^A unarchive  ^D delete  ^T others" if archived else "^A archive  ^D delete  ^T archived"
     assert keys == f"Enter read  ^R rename  {tidy}  F1 keys  Esc quit"
 
 
 @pytest.mark.parametrize(("width", "keys"), [(40, "Enter read  F1 keys  Esc quit"), (20, "F1 keys  Esc quit")])
 def test_a_narrow_terminal_shows_how_to_see_all_keys(width: int, keys: str) -> None:
-    assert shown(Browsing((ROW,)), replace(LOOK, width=width))[-1] == keys
+    assert shown(BrowseState((ROW,)), replace(LOOK, width=width))[-1] == keys
 
 
 def test_every_key_is_explained() -> None:
-    text = "\n".join(shown(Browsing((ROW,), has_help=True)))
+    text = "\n".join(shown(BrowseState((ROW,), has_help=True)))
     for key in ("Enter ", "Esc ", *(f"Ctrl-{letter} " for letter in "RADEYTUC")):
         assert f"\n{key}" in text
-    shown(Browsing((ROW,), has_help=True), FrameLook(20, 5, NOW))
+    shown(BrowseState((ROW,), has_help=True), FrameLook(20, 5, NOW))
 
 
 def test_a_long_message_is_wrapped_and_ends_with_what_to_do() -> None:
-    lines = shown(Browsing((ROW,), message=f"The file {'a/' * 60} exists. Give another name."))
+    lines = shown(BrowseState((ROW,), message=f"The file {'a/' * 60} exists. Give another name."))
     assert lines[-1].endswith("Give another name.")
     assert "The file a/" in " ".join(lines[-4:])
 
 
 def test_the_answer_to_a_question_is_shown() -> None:
-    asked = Browsing((ROW,), asked="rename", answer="Mine")
+    asked = BrowseState((ROW,), asked="rename", answer="Mine")
     assert shown(asked)[-1] == "New title (empty: the agent's): Mine "
-    asked = Browsing((ROW,), asked="delete", bin_days=30)
+    asked = BrowseState((ROW,), asked="delete", bin_days=30)
     assert shown(asked, replace(LOOK, width=50))[-1] == '"Fix the login" Delete? [y/n, p: permanently]  '

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from acp_proxy.store.sessions import ListedSession
 from acp_proxy.tools.browse import state as browse_state
-from acp_proxy.tools.browse.state import Browsing, Deed, SaidIn
+from acp_proxy.tools.browse.state import Action, BrowseState, TextHit
 
 
 def row(name: str, title: str | None = None, cwd: str = "/project", running: bool = False) -> ListedSession:
@@ -15,18 +15,18 @@ def row(name: str, title: str | None = None, cwd: str = "/project", running: boo
 
 
 LOGIN, INDEX, DEPLOY = row("1", "Mend the login"), row("2", "Rebuild the index"), row("3", "Deploy", "/srv/login")
-STATE = Browsing((LOGIN, INDEX, DEPLOY), is_complete=True, bin_days=30)
-MANY = Browsing(tuple(row(str(number)) for number in range(30)), is_complete=True)
+STATE = BrowseState((LOGIN, INDEX, DEPLOY), is_complete=True, bin_days=30)
+MANY = BrowseState(tuple(row(str(number)) for number in range(30)), is_complete=True)
 
 
-def pressed(state: Browsing, *keys: str) -> tuple[Browsing, Deed | None]:
-    deed = None
+def pressed(state: BrowseState, *keys: str) -> tuple[BrowseState, Action | None]:
+    action = None
     for key in keys:
-        state, deed = browse_state.press(state, key, 10, lambda row: f"{row.name}.md")
-    return state, deed
+        state, action = browse_state.press(state, key, 10, lambda row: f"{row.name}.md")
+    return state, action
 
 
-def after(state: Browsing, *keys: str) -> Browsing:
+def after(state: BrowseState, *keys: str) -> BrowseState:
     return pressed(state, *keys)[0]
 
 
@@ -64,8 +64,8 @@ def test_keys_move_the_selection_and_the_view_follows(keys: tuple[str, ...], at:
     ],
 )
 def test_typing_edits_the_filter(keys: tuple[str, ...], typed: str) -> None:
-    state, deed = pressed(STATE, *keys)
-    assert (state.typed, deed) == (typed, None)
+    state, action = pressed(STATE, *keys)
+    assert (state.typed, action) == (typed, None)
 
 
 def test_the_filter_finds_words_of_titles_and_directories_in_any_case_and_order() -> None:
@@ -79,7 +79,9 @@ def test_the_filter_finds_words_of_titles_and_directories_in_any_case_and_order(
 def test_sessions_in_which_the_words_were_said_follow_with_their_place() -> None:
     state = after(STATE, "login")
     assert state.is_searching
-    found = browse_state.with_said(state, "login", [SaidIn(LOGIN, "turn 1: login"), SaidIn(INDEX, "turn 2: the login")])
+    found = browse_state.replace_hits(
+        state, "login", [TextHit(LOGIN, "turn 1: login"), TextHit(INDEX, "turn 2: the login")]
+    )
     assert not found.is_searching
     assert found.shown == (LOGIN, DEPLOY, INDEX)
     assert found.place == ""
@@ -89,37 +91,37 @@ def test_sessions_in_which_the_words_were_said_follow_with_their_place() -> None
 
 
 def test_the_first_results_are_shown_while_more_are_searched() -> None:
-    some = browse_state.with_said(after(STATE, "login"), "login", [], is_all=False)
+    some = browse_state.replace_hits(after(STATE, "login"), "login", [], is_all=False)
     assert some.is_searching
-    more = browse_state.with_said(some, "login", [SaidIn(INDEX, "turn 1: login")], is_all=False)
+    more = browse_state.replace_hits(some, "login", [TextHit(INDEX, "turn 1: login")], is_all=False)
     assert (more.is_searching, INDEX in more.shown) == (True, True)
-    assert not browse_state.with_said(more, "login", more.said).is_searching
+    assert not browse_state.replace_hits(more, "login", more.hits).is_searching
 
 
 def test_a_late_result_of_an_earlier_filter_is_dropped() -> None:
     state = after(STATE, "login", "s")
-    assert browse_state.with_said(state, "login", [SaidIn(INDEX, "")]) is state
+    assert browse_state.replace_hits(state, "login", [TextHit(INDEX, "")]) is state
 
 
 @pytest.mark.parametrize(
-    ("keys", "deed"),
+    ("keys", "action"),
     [
-        (("down", "enter"), Deed("read", INDEX)),
-        (("c-a",), Deed("archive", LOGIN)),
-        (("c-y",), Deed("copy", LOGIN)),
-        (("c-t",), Deed("switch")),
-        (("c-c",), Deed("quit")),
-        (("escape",), Deed("quit")),
-        (("x", "escape", "escape"), Deed("quit")),
-        (("c-r", "c-u", "Mine", "enter"), Deed("rename", LOGIN, "Mine")),
-        (("c-r", "c-u", "enter"), Deed("rename", LOGIN, "")),
+        (("down", "enter"), Action("read", INDEX)),
+        (("c-a",), Action("archive", LOGIN)),
+        (("c-y",), Action("copy", LOGIN)),
+        (("c-t",), Action("switch")),
+        (("c-c",), Action("quit")),
+        (("escape",), Action("quit")),
+        (("x", "escape", "escape"), Action("quit")),
+        (("c-r", "c-u", "Mine", "enter"), Action("rename", LOGIN, "Mine")),
+        (("c-r", "c-u", "enter"), Action("rename", LOGIN, "")),
         (("c-r", "backspace", "escape"), None),
-        (("c-e", "enter"), Deed("export", LOGIN, "1.md")),
+        (("c-e", "enter"), Action("export", LOGIN, "1.md")),
         (("c-e", "c-u", "enter"), None),
         (("c-d",), None),
-        (("c-d", "y"), Deed("delete", LOGIN, is_soft=True)),
-        (("c-d", "Y"), Deed("delete", LOGIN, is_soft=True)),
-        (("c-d", "p"), Deed("delete", LOGIN)),
+        (("c-d", "y"), Action("delete", LOGIN, is_soft=True)),
+        (("c-d", "Y"), Action("delete", LOGIN, is_soft=True)),
+        (("c-d", "p"), Action("delete", LOGIN)),
         (("c-d", "n"), None),
         (("c-d", "enter"), None),
         (("c-d", "yes, please"), None),
@@ -127,24 +129,24 @@ def test_a_late_result_of_an_earlier_filter_is_dropped() -> None:
         (("c-d", "escape"), None),
     ],
 )
-def test_keys_on_a_session(keys: tuple[str, ...], deed: Deed | None) -> None:
-    assert pressed(STATE, *keys)[1] == deed
+def test_keys_on_a_session(keys: tuple[str, ...], action: Action | None) -> None:
+    assert pressed(STATE, *keys)[1] == action
 
 
 @pytest.mark.parametrize("key", ["enter", "c-r", "c-d", "c-e", "c-a", "c-y"])
 def test_without_a_session_these_keys_do_nothing(key: str) -> None:
-    assert pressed(Browsing(), key) == (Browsing(), None)
+    assert pressed(BrowseState(), key) == (BrowseState(), None)
 
 
 def test_a_running_session_is_not_deleted() -> None:
-    state, deed = pressed(Browsing((row("1", running=True),)), "c-d", "y")
-    assert (state.asked, deed) == (None, None)
-    assert after(Browsing((row("1", running=True),)), "c-d").message == browse_state.RUNS
+    state, action = pressed(BrowseState((row("1", running=True),)), "c-d", "y")
+    assert (state.asked, action) == (None, None)
+    assert after(BrowseState((row("1", running=True),)), "c-d").message == browse_state.RUNS
 
 
 def test_without_a_bin_a_delete_is_permanent() -> None:
     state = replace(STATE, bin_days=0)
-    assert pressed(state, "c-d", "y")[1] == Deed("delete", LOGIN)
+    assert pressed(state, "c-d", "y")[1] == Action("delete", LOGIN)
     assert pressed(state, "c-d", "p")[1] is None
 
 
@@ -168,16 +170,16 @@ def test_a_message_stays_until_the_next_key() -> None:
 
 def test_the_same_session_stays_selected_when_the_rows_are_read_again() -> None:
     state = after(STATE, "down")
-    newer = browse_state.with_rows(state, [row("4"), structs.replace(LOGIN, title="other"), INDEX, DEPLOY])
+    newer = browse_state.replace_rows(state, [row("4"), structs.replace(LOGIN, title="other"), INDEX, DEPLOY])
     assert newer.chosen == INDEX
-    without = browse_state.without(state, INDEX)
-    assert (without.rows, without.chosen) == ((LOGIN, DEPLOY), DEPLOY)
-    assert browse_state.without(after(STATE, "end"), DEPLOY).chosen == INDEX
-    assert browse_state.without(Browsing((LOGIN,)), LOGIN).chosen is None
+    remove_row = browse_state.remove_row(state, INDEX)
+    assert (remove_row.rows, remove_row.chosen) == ((LOGIN, DEPLOY), DEPLOY)
+    assert browse_state.remove_row(after(STATE, "end"), DEPLOY).chosen == INDEX
+    assert browse_state.remove_row(BrowseState((LOGIN,)), LOGIN).chosen is None
 
 
 def test_a_question_about_a_session_that_is_gone_is_not_asked_any_more() -> None:
     state = after(STATE, "c-d")
-    assert browse_state.with_rows(state, [LOGIN, INDEX]).asked == "delete"
-    assert browse_state.with_rows(state, [INDEX, DEPLOY]).asked is None
-    assert browse_state.with_rows(state, []).asked is None
+    assert browse_state.replace_rows(state, [LOGIN, INDEX]).asked == "delete"
+    assert browse_state.replace_rows(state, [INDEX, DEPLOY]).asked is None
+    assert browse_state.replace_rows(state, []).asked is None

@@ -39,4 +39,4 @@ def entries(lines: Iterable[bytes]) -> list[Entry]:
 
 
 def session(*lines: bytes, id: str = talk.SESSION) -> PlayedSession:
-    return sessions.recorded(talk.header(id), entries(lines))
+    return sessions.read_session(talk.header(id), entries(lines))

@@ -2,7 +2,7 @@ from typing import get_args
 
 import pytest
 
-from acp_proxy.tools.mock_agent.matching import Match, Matching, text_of
+from acp_proxy.tools.mock_agent.matching import Match, TurnMatcher, read_text
 from acp_proxy.tools.mock_agent.steps import RecordedTurn
 
 
@@ -20,7 +20,7 @@ RECORDED = [turn("Fix the login"), turn("Now run the tests"), turn("Fix the logo
 def found(
     match: Match, *prompts: str, session: str = "new", turns: list[RecordedTurn] = RECORDED
 ) -> list[RecordedTurn | None]:
-    matching = Matching(turns, match)
+    matching = TurnMatcher(turns, match)
     return [matching.find(blocks(prompt), session) for prompt in prompts]
 
 
@@ -58,10 +58,10 @@ def test_nearest_matches_very_long_prompts_by_their_beginning() -> None:
 
 
 def test_next_plays_all_turns_in_order_in_each_session() -> None:
-    matching = Matching(RECORDED, "next")
+    matching = TurnMatcher(RECORDED, "next")
     assert [matching.find(blocks("x"), "a") for _ in range(4)] == [*RECORDED, None]
     assert matching.find(blocks("x"), "b") is RECORDED[0]
-    assert "all 3" in matching.unknown()
+    assert "all 3" in matching.explain_no_match()
 
 
 def test_a_sessions_own_turns_are_preferred() -> None:
@@ -77,16 +77,18 @@ def test_turns_with_the_same_prompt_are_played_in_rotation() -> None:
 
 
 def test_the_answer_to_an_unknown_prompt_lists_the_recorded_prompts() -> None:
-    said = Matching([turn("Fix the login"), *(turn(f"{number} " * 100) for number in range(30))], "exact").unknown()
+    said = TurnMatcher(
+        [turn("Fix the login"), *(turn(f"{number} " * 100) for number in range(30))], "exact"
+    ).explain_no_match()
     assert "--match exact" in said
     assert "\n- Fix the login\n" in said
     assert said.endswith("- and 11 more")
     assert max(map(len, said.split("\n"))) < 110
-    assert "contain no prompt" in Matching([], "nearest").unknown()
+    assert "contain no prompt" in TurnMatcher([], "nearest").explain_no_match()
 
 
 def test_a_prompt_without_text_is_matched_by_its_blocks() -> None:
     link = {"type": "resource_link", "name": "a.py", "uri": "file:///a.py"}
-    assert text_of([link, {"type": "image", "data": "AA=="}]) == "[a.py] [image]"
-    assert text_of([link, *blocks("See this", "file")]) == "See this file"
-    assert text_of("no blocks") == ""
+    assert read_text([link, {"type": "image", "data": "AA=="}]) == "[a.py] [image]"
+    assert read_text([link, *blocks("See this", "file")]) == "See this file"
+    assert read_text("no blocks") == ""

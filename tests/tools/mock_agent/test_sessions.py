@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Request, RequestId
-from acp_proxy.tools.mock_agent.requests import Methods
-from acp_proxy.tools.mock_agent.sessions import PlayedSessions, recorded
+from acp_proxy.tools.mock_agent.requests import RequestHandlers
+from acp_proxy.tools.mock_agent.sessions import PlayedSessions, read_session
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
 from tests.store import talk
@@ -18,14 +18,14 @@ COMMANDS = [{"name": "review", "description": "Review"}]
 
 
 def ids(sessions: PlayedSessions, cwd: str | None = None) -> list[Any]:
-    return [row["sessionId"] for row in sessions.listed(cwd)]
+    return [row["sessionId"] for row in sessions.list_as_acp(cwd)]
 
 
 def test_recorded_sessions_are_listed_newest_first_with_title_and_time() -> None:
     old = session(talk.prompt("Fix it", at=1), talk.answer(at=2), id="old")
     new = session(talk.prompt("Go on", at=5), talk.info(title="A title", at=6), talk.answer(at=7), id="new")
     never = session(talk.note("opened", cwd="/x"), talk.said("told by a load"), id="never prompted")
-    assert PlayedSessions([never, old, new]).listed(None) == [
+    assert PlayedSessions([never, old, new]).list_as_acp(None) == [
         {"sessionId": "new", "cwd": talk.CWD, "title": "A title", "updatedAt": talk.time(7)},
         {"sessionId": "old", "cwd": talk.CWD, "title": "Fix it", "updatedAt": talk.time(2)},
         {"sessionId": "never prompted", "cwd": "/x", "updatedAt": talk.time(0)},
@@ -40,16 +40,16 @@ def test_the_list_can_be_limited_to_a_directory() -> None:
 
 def test_a_new_session_has_an_unused_id_and_is_listed_after_its_first_prompt() -> None:
     sessions = PlayedSessions([session(talk.prompt("go"), talk.answer(), id="mock-session-1")])
-    new = sessions.new("/x", [])
+    new = sessions.begin("/x", [])
     assert new.id == "mock-session-2"
     assert ids(sessions) == ["mock-session-1"]
     new.take(talk.entry(talk.prompt("hi", at=3, session=new.id)))
-    assert sessions.listed("/x") == [{"sessionId": new.id, "cwd": "/x", "title": "hi", "updatedAt": talk.time(3)}]
+    assert sessions.list_as_acp("/x") == [{"sessionId": new.id, "cwd": "/x", "title": "hi", "updatedAt": talk.time(3)}]
 
 
 def test_optional_updates_are_sent_only_to_clients_that_support_them() -> None:
     compacted = talk.update("compaction_update", compactionId="c", status="completed")
-    methods = Methods(PlayedSessions([session(talk.prompt("go"), compacted, talk.answer())]), "full")
+    methods = RequestHandlers(PlayedSessions([session(talk.prompt("go"), compacted, talk.answer())]), "full")
     cases: list[tuple[dict[str, Any], int]] = [({}, 1), ({"session": {"compaction": {}}}, 2)]
     for capabilities, count in cases:
         params = {"protocolVersion": 1, "clientCapabilities": capabilities}
@@ -69,35 +69,35 @@ def test_a_new_session_begins_with_the_state_of_the_first_recorded_one() -> None
         talk.note("opened", modes=later),
     )
     sessions = PlayedSessions([first])
-    assert sessions.new("/x", []).state.result() == {"modes": MODES}
+    assert sessions.begin("/x", []).state.describe() == {"modes": MODES}
     assert [acp.update_kind(update_of(entry)) for entry in sessions.announced] == [update_kinds.AVAILABLE_COMMANDS]
-    assert first.state.result() == {"modes": later}
+    assert first.state.describe() == {"modes": later}
 
 
 def test_modes_come_from_the_first_session_that_has_any() -> None:
     other = session(talk.note("opened", modes=MODES), id="other")
-    assert PlayedSessions([session(talk.prompt("go")), other]).new("/x", []).state.result() == {"modes": MODES}
-    assert PlayedSessions([]).new("/x", []).state.result() == {}
+    assert PlayedSessions([session(talk.prompt("go")), other]).begin("/x", []).state.describe() == {"modes": MODES}
+    assert PlayedSessions([]).begin("/x", []).state.describe() == {}
 
 
 def test_the_turns_of_a_deleted_session_can_still_be_played() -> None:
     sessions = PlayedSessions([session(talk.prompt("go"), talk.answer())])
     sessions.delete(talk.SESSION)
     sessions.delete(talk.SESSION)
-    assert (ids(sessions), sessions.known(talk.SESSION), len(sessions.turns)) == ([], None, 1)
+    assert (ids(sessions), sessions.find(talk.SESSION), len(sessions.turns)) == ([], None, 1)
 
 
 def test_the_copied_part_of_a_fork_has_the_forks_id() -> None:
     header = Header("fork", "/x", file_format.RECORDED, talk.time(0), forked_from=[talk.SESSION])
-    fork = recorded(header, map(talk.entry, [talk.prompt("go"), talk.said("ok"), talk.answer()]))
-    lines, _ = fork.told()
+    fork = read_session(header, map(talk.entry, [talk.prompt("go"), talk.said("ok"), talk.answer()]))
+    lines, _ = fork.make_replay()
     assert [json.loads(line)["params"]["sessionId"] for line in lines] == ["fork", "fork"]
 
 
 def test_a_replay_ends_with_the_latest_state() -> None:
     told = session(
         talk.prompt("go"), talk.update(update_kinds.USAGE, used=1, size=2), talk.said("ok"), talk.answer()
-    ).told()
+    ).make_replay()
     before, behind = ([json.loads(line)["params"]["update"] for line in lines] for lines in told)
     assert [update["sessionUpdate"] for update in before] == [update_kinds.USER_CHUNK, update_kinds.AGENT_CHUNK]
     assert behind == [
@@ -108,12 +108,12 @@ def test_a_replay_ends_with_the_latest_state() -> None:
 
 @given(st.lists(any_entries, max_size=12))
 def test_any_transcript_makes_a_session(found: list[Entry | None]) -> None:
-    session = recorded(Header("s", None, file_format.RECORDED, ""), [entry for entry in found if entry is not None])
+    session = read_session(Header("s", None, file_format.RECORDED, ""), [entry for entry in found if entry is not None])
     sessions = PlayedSessions([session])
-    for line in [*session.told()[0], *session.told()[1]]:
+    for line in [*session.make_replay()[0], *session.make_replay()[1]]:
         assert json.loads(line)["params"]["sessionId"] == "s"
-    assert all(isinstance(row["cwd"], str) for row in sessions.listed(None))
-    assert sessions.new("/x", []).state.result().keys() <= {"modes", "configOptions"}
+    assert all(isinstance(row["cwd"], str) for row in sessions.list_as_acp(None))
+    assert sessions.begin("/x", []).state.describe().keys() <= {"modes", "configOptions"}
 
 
 def update_of(entry: Entry) -> object:

@@ -27,7 +27,7 @@ def taken(*lines: bytes) -> PlayedState:
 
 
 def mode(state: PlayedState) -> Any:
-    return acp.member(state.result()["modes"], "currentModeId")
+    return acp.member(state.describe()["modes"], "currentModeId")
 
 
 def set_mode(wanted: str, answer: dict[str, Any]) -> tuple[bytes, bytes]:
@@ -37,14 +37,14 @@ def set_mode(wanted: str, answer: dict[str, Any]) -> tuple[bytes, bytes]:
 
 def test_without_announced_modes_and_options_nothing_can_be_chosen() -> None:
     state = taken(talk.note("opened", method="session/new"))
-    assert (state.is_known, state.result()) == (False, {})
+    assert (state.is_known, state.describe()) == (False, {})
     assert not state.set_mode("ask")
     assert not state.set_option("model", "small")
 
 
 def test_the_last_announced_modes_and_options_count() -> None:
     state = taken(talk.note("opened", modes=MODES, configOptions=[SOUND]), talk.note("opened", configOptions=[MODEL]))
-    assert state.result() == {"modes": MODES, "configOptions": [MODEL]}
+    assert state.describe() == {"modes": MODES, "configOptions": [MODEL]}
 
 
 def test_the_mode_changes_by_an_update_or_a_successful_request() -> None:
@@ -78,4 +78,4 @@ def test_changing_a_copy_keeps_the_original() -> None:
     other = state.copy()
     other.set_mode("code")
     other.set_option("sound", True)
-    assert state.result() == {"modes": MODES, "configOptions": [SOUND]}
+    assert state.describe() == {"modes": MODES, "configOptions": [SOUND]}

@@ -5,7 +5,7 @@ import pytest
 
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Send, cut
-from acp_proxy.tools.mock_agent.turn_player import Course, Verdict
+from acp_proxy.tools.mock_agent.turn_player import TurnLines, Verdict
 from tests.store import talk
 from tests.tools.mock_agent.recording import CANCELLED, REFUSED, SELECTED, asked, call, decided, entries
 
@@ -21,24 +21,24 @@ def steps(recorded: Any = SELECTED) -> tuple[Send, Ask, Await, Send, Send, Answe
 def test_a_line_in_its_recorded_session_has_its_recorded_bytes() -> None:
     send, *_ = steps()
     assert send.entry.raw is not None
-    assert Course(talk.SESSION).line(send) == send.entry.raw + b"\n"
+    assert TurnLines(talk.SESSION).encode_line(send) == send.entry.raw + b"\n"
 
 
 def test_a_line_in_another_session_differs_only_in_the_session_id() -> None:
     send, *_ = steps()
     assert send.entry.raw is not None
     wanted = send.entry.raw.replace(json.dumps(talk.SESSION).encode(), b'"a \\"new\\" one"') + b"\n"
-    assert Course('a "new" one').line(send) == wanted
+    assert TurnLines('a "new" one').encode_line(send) == wanted
 
 
 def test_a_permission_has_our_id_and_the_answer_has_the_clients() -> None:
     _, ask, *_, answer = steps()
-    course = Course("new")
-    question = course.question(ask, RequestId("12"))
+    course = TurnLines("new")
+    question = course.encode_question(ask, RequestId("12"))
     assert question is not None
     assert json.loads(question)["id"] == 12
     assert json.loads(question)["params"]["sessionId"] == "new"
-    assert json.loads(course.answer(answer, RequestId('"x"'))) == {
+    assert json.loads(course.encode_answer(answer, RequestId('"x"'))) == {
         "id": "x",
         "result": {"stopReason": "end_turn"},
     }
@@ -66,18 +66,18 @@ def test_a_permission_has_our_id_and_the_answer_has_the_clients() -> None:
 )
 def test_the_verdict_on_an_answer_depends_on_the_recorded_one(recorded: Any, given: Any, verdict: Verdict) -> None:
     _, ask, awaited, *_ = steps()
-    assert Course("s").answered(ask, Await(awaited.number, recorded), given) is verdict
+    assert TurnLines("s").judge_answer(ask, Await(awaited.number, recorded), given) is verdict
 
 
 def test_only_the_failure_of_a_refused_call_is_sent() -> None:
     start, ask, awaited, done, said, _ = steps()
-    course = Course(talk.SESSION)
-    assert course.line(start) is not None
-    course.answered(ask, awaited, REFUSED)
-    failed = course.failed(ask)
+    course = TurnLines(talk.SESSION)
+    assert course.encode_line(start) is not None
+    course.judge_answer(ask, awaited, REFUSED)
+    failed = course.fail_call(ask)
     assert failed is not None
     update = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "failed"}
     assert json.loads(failed)["params"] == {"sessionId": talk.SESSION, "update": update}
-    assert course.line(done) is None
-    assert course.question(ask, RequestId("1")) is None
-    assert course.line(said) is not None
+    assert course.encode_line(done) is None
+    assert course.encode_question(ask, RequestId("1")) is None
+    assert course.encode_line(said) is not None
