@@ -43,10 +43,9 @@ def lacks_run(words: list[str]) -> bool:
 
 
 def own_program(words: list[str]) -> str:
-    """The file that must exist for these words to start acp-proxy: the program, or if that is a Python which is there,
-    the zipapp behind it."""
+    """The file that these words need to start acp-proxy: the program, or a zipapp behind it that is gone."""
     zipapps = [word for word in words[1:] if word.lower().endswith(".pyz") and _is_proxy(word)]
-    return zipapps[0] if zipapps and shutil.which(words[0]) is not None else words[0]
+    return next((word for word in zipapps if not os.path.isfile(word)), words[0])
 
 
 def may_exist(program: str, path: str | None) -> bool:

@@ -164,14 +164,15 @@ def test_large_settings_are_not_taken_for_invalid_ones(home: Path) -> None:
     assert only(linux(home)).problem == "File too large"
 
 
-def test_the_program_is_the_zipapp_unless_its_python_is_gone(home: Path) -> None:
-    zipapp = "/home/user/acp-proxy-linux-x86_64.pyz"
-    agents = {
-        "there": {"command": sys.executable, "args": [zipapp, "run", "agent"]},
-        "gone": {"command": "/gone/python3", "args": [zipapp, "run", "agent"]},
+def test_the_program_is_the_zipapp_if_that_is_gone(home: Path) -> None:
+    """A zipapp that is there need not be executable: its Python is the program."""
+    there, gone = write(home / "acp-proxy.pyz", ""), "/gone/acp-proxy-linux-x86_64.pyz"
+    commands = {
+        name: [sys.executable, zipapp, "run", "agent"] for name, zipapp in (("there", str(there)), ("gone", gone))
     }
+    agents = {name: {"command": words[0], "args": words[1:]} for name, words in commands.items()}
     write(home / ".config/zed/settings.json", json.dumps({"agent_servers": agents}))
-    assert [agent.program for agent in only(linux(home)).agents] == [zipapp, "/gone/python3"]
+    assert [agent.program for agent in only(linux(home)).agents] == [sys.executable, gone]
 
 
 def test_a_program_is_searched_for_the_plugin_and_for_the_proxy(home: Path) -> None:
