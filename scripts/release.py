@@ -30,7 +30,7 @@ RESOLUTIONS = {"lowest-direct": "the lowest versions", "highest": "the newest ve
 """How uv calls the versions of the dependencies, and how we do."""
 BUILD_PLACES = (("first", 0o022), ("second/somewhere-else", 0o077))
 """Where to build, and with which umask: neither may show in what is built."""
-DIST_INFO = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
+DIST_INFO = ("METADATA", "RECORD", "WHEEL", "entry_points.txt")
 ALWAYS_IN_SDIST = (".gitignore", "LICENSE", "PKG-INFO", "pyproject.toml")
 ADDRESSES = ("https://", "#")
 """What a link on a package index may begin with."""
@@ -100,9 +100,11 @@ def differences(found: Iterable[str], expected: Iterable[str]) -> list[str]:
     ]
 
 
-def in_wheel(tracked: Iterable[str], info: str) -> list[str]:
-    """The names of the files that belong into the wheel. ``tracked``: what git has; ``info``: its metadata's folder."""
-    return [*(name for name in tracked if name.startswith("acp_proxy/")), *(f"{info}/{name}" for name in DIST_INFO)]
+def in_wheel(tracked: Iterable[str], info: str, licenses: Iterable[str]) -> list[str]:
+    """The names of the files that belong into the wheel. ``tracked``: what git has; ``info``: its metadata's folder;
+    ``licenses``: as pyproject.toml has them."""
+    metadata = [*DIST_INFO, *(f"licenses/{name}" for name in licenses)]
+    return [*(name for name in tracked if name.startswith("acp_proxy/")), *(f"{info}/{name}" for name in metadata)]
 
 
 def in_sdist(tracked: Iterable[str], included: Iterable[str]) -> list[str]:
@@ -117,7 +119,8 @@ def check_contents(wheel: Path, sdist: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     info = "-".join(wheel.name.split("-")[:2]) + ".dist-info"
     with zipfile.ZipFile(wheel) as archive:
-        problems = [f"{wheel.name}: {each}" for each in differences(archive.namelist(), in_wheel(tracked, info))]
+        expected = in_wheel(tracked, info, project["project"]["license-files"])
+        problems = [f"{wheel.name}: {each}" for each in differences(archive.namelist(), expected)]
     included = project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
     with tarfile.open(sdist) as archive:
         names = [name.partition("/")[2] for name in archive.getnames()]

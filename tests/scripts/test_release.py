@@ -12,9 +12,10 @@ TRACKED = ["acp_proxy/__init__.py", "acp_proxy/views/page.css", "docs/store.md",
 
 
 def test_the_wheel_has_the_package_and_its_metadata_alone() -> None:
-    wanted = release.in_wheel(TRACKED, "acp_proxy-1.0.dist-info")
+    wanted = release.in_wheel(TRACKED, "acp_proxy-1.0.dist-info", ["LICENSE", "acp_proxy/views/license.txt"])
     assert [name for name in wanted if "dist-info" not in name] == TRACKED[:2]
     assert "acp_proxy-1.0.dist-info/licenses/LICENSE" in wanted
+    assert "acp_proxy-1.0.dist-info/licenses/acp_proxy/views/license.txt" in wanted
 
 
 def test_the_source_distribution_has_what_the_project_includes() -> None:
