@@ -15,7 +15,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test test-windows check coverage format docs pictures agents adopting editors bench bench-quick peers torture fuzz simulate golden model test-s3 release conductor clean real-agents browser
+.PHONY: demo test test-windows check coverage format docs pictures agents adopting editors bench bench-quick peers torture fuzz simulate golden test-s3 release conductor clean real-agents browser
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -91,10 +91,6 @@ simulate: $(VENV)
 # Writes anew what tests/golden expects, after a change that is meant to be seen
 golden: $(VENV)
 	@.venv/bin/python -m tests.golden
-
-# Holds random conversations to the promise, for minutes: make model [EXAMPLES=2000]
-model: $(VENV)
-	@MODEL_EXAMPLES=$(or $(EXAMPLES),200) .venv/bin/pytest -q -o faulthandler_timeout=0 tests/model/machine.py
 
 # Has sync exchange sessions through a real S3 server, which is killed in the middle; builds that with Go (1.25 or newer),
 # once, in about six minutes.

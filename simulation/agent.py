@@ -16,7 +16,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,10 +94,16 @@ class Habits:
     """A cancelled load is still replayed and answered."""
     overtakes: bool = False
     """A load that comes while another is open is answered first."""
+    greets: bool = False
+    """A greeting after the answer to new, load and resume, each time in other words."""
+    remembers_remarks: bool = False
+    """What it says outside turns is a part of its history."""
     titles: bool = False
     """It makes a title from its first prompt, sends it, and lists it."""
     version: int = 1
     """Of the protocol. Version 2 requires some other habits (``choices.possible``) and has no terminals."""
+    alternates: bool = False
+    """Every other process of the client and the agent speaks the other version."""
     forks_at: str = "message"
     """Where a fork at a message ends: with the message, or with its turn."""
 
@@ -112,6 +118,10 @@ class Habits:
     def from_json(cls, value: Message) -> "Habits":
         given: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in value.items()}
         return cls(**given)
+
+    def of_process(self, number: int) -> "Habits":
+        """Those of the process with this number, which is counted from 0."""
+        return replace(self, version=3 - self.version) if self.alternates and number % 2 else self
 
     @property
     def is_late(self) -> bool:
@@ -143,6 +153,9 @@ class Memory:
     is_lost: bool = False
 
 
+_COUNTED = ("made", "replays", "greetings")
+
+
 @dataclass
 class Disk:
     """What the agent's processes share."""
@@ -150,6 +163,7 @@ class Disk:
     sessions: dict[str, Memory] = field(default_factory=dict)
     made: int = 0
     replays: int = 0
+    greetings: int = 0
     path: Path | None = None
     """Where it is kept, if the processes are real."""
     _saved: str = ""
@@ -166,7 +180,8 @@ class Disk:
     def save(self) -> None:
         if self.path is not None:
             sessions = {id: asdict(each) for id, each in self.sessions.items()}
-            value = {"sessions": sessions, "made": self.made, "replays": self.replays}
+            counted = {name: getattr(self, name) for name in _COUNTED}
+            value = {"sessions": sessions, **counted}
             self._saved = json.dumps(value)
             self.path.write_text(self._saved, encoding="utf-8")
 
@@ -175,7 +190,8 @@ class Disk:
         text = self.path.read_text(encoding="utf-8") if self.path is not None and self.path.exists() else ""
         if text != self._saved:
             self._saved, value = text, json.loads(text)
-            self.made, self.replays = value["made"], value["replays"]
+            for name in _COUNTED:
+                setattr(self, name, value[name])
             for id, each in value["sessions"].items():
                 memory = self.sessions.setdefault(id, Memory())
                 memory.items = [Item(**item) for item in each["items"]]
@@ -207,7 +223,7 @@ class Agent:
         self._backlog: list[Message] = []
         self._events: list[list[Any]] = []
         self._holds_loads = False
-        self._held: tuple[Any, list[Message], list[Message]] | None = None
+        self._held: tuple[Any, str, list[Message], list[Message]] | None = None
         self._unanswered: list[Any] = []
         self._turns: list[_Turn] = []
         self._open: set[str] = set()
@@ -294,6 +310,7 @@ class Agent:
             self._answer(id, {"sessionId": session})
             if self.habits.warns != "never":
                 self._send(session, _words(SAY, WARNING))
+            self._backlog += self._greet(session)  # once the client knows the session
         elif method in ("session/load", "session/resume"):
             self._restore(method, id, session, is_cancelled=id in cancelled)
             if overtakes:
@@ -357,17 +374,28 @@ class Agent:
         if is_cancelled and not habits.answers_cancelled:
             self._drop_load(id)
         elif self._holds_loads and self._held is None:
-            self._held = id, answer, late
+            self._held = id, session, answer, late
         else:
-            self._out += answer
-            self._backlog += late
+            self._answer_load(session, answer, late)
+
+    def _answer_load(self, session: str, answer: list[Message], late: list[Message]) -> None:
+        self._out += answer
+        self._backlog += [*late, *self._greet(session)]
+
+    def _greet(self, session: str) -> list[Message]:
+        if not self.habits.greets:
+            return []
+        self.disk.greetings += 1
+        text = f"greeting-{self.disk.greetings} "
+        label = self.disk.sessions[session].label
+        self._events.append(["remarked", session, label, f"greeting-{self.disk.greetings}", SAY, text])
+        return [_update(session, _words(SAY, text))]
 
     def _finish_loads(self) -> None:
         if self._held is not None:
-            _, answer, late = self._held
+            _, session, answer, late = self._held
             self._held = None
-            self._out += answer
-            self._backlog += late
+            self._answer_load(session, answer, late)
 
     def _drop_load(self, id: Any) -> None:
         if "loads" in self.habits.never_answers:
@@ -520,7 +548,8 @@ class Agent:
         text = "".join(block.get("text", "") for block in blocks)
         steps = list(marks.get("turn", ()))
         turn = _Turn(id, session, str(marks.get("tag", f"?{id}")), steps, text, blocks)
-        self._events.append(["prompted", self.disk.sessions[session].label, turn.tag, blocks])
+        is_queued = any(each.session == session for each in self._turns)
+        self._events.append(["prompted", session, self.disk.sessions[session].label, turn.tag, blocks, is_queued])
         self._turns.append(turn)
         self._begin_turn(session)
 
@@ -643,6 +672,7 @@ class Agent:
     def _end_turn(self, turn: _Turn, reason: str, *, answers: bool = True) -> None:
         self._turns.remove(turn)
         if answers:
+            self._events.append(["ended", turn.session, turn.blocks])
             self._answer(turn.request, {"stopReason": reason})
         else:
             self._unanswered.append(turn.request)
@@ -680,8 +710,12 @@ class Agent:
         """Say something outside any turn."""
         session = next((id for id in reversed(self.disk.sessions) if self._is_open(id, label)), None)
         if session is not None:
-            self._events.append(["remarked", session, self.disk.sessions[session].label, f"{tag}.1", SAY, f"{text} "])
-            self._send(session, _words(SAY, f"{text} "))
+            memory, item = self.disk.sessions[session], Item(f"{tag}.1", SAY, f"{text} ", tag)
+            self._events.append(["remarked", session, memory.label, item.id, SAY, item.text])
+            has_id = self.habits.remembers_remarks and self.habits.ids != "none"
+            self._send(session, _words(SAY, item.text, f"m-{item.id}" if has_id else None))
+            if self.habits.remembers_remarks:  # it goes with the turn before it
+                memory.items.append(replace(item, turn=memory.items[-1].turn if memory.items else tag))
 
     def _is_open(self, session: str, label: int) -> bool:
         return session in self._open and self.disk.sessions[session].label == label

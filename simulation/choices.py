@@ -20,9 +20,11 @@ THEMES = (
     "commands",
     "crash",
     "elsewhere",
+    "equal",
     "fork",
     "handover",
     "hostile",
+    "remarks",
     "repeats",
     "resume",
     "rewind",
@@ -30,6 +32,9 @@ THEMES = (
     "terminals",
 )
 """What some conversations have besides prompts, loads and restarts: two of these, so that nothing hides the others."""
+_BESIDE_EQUAL = {"equal", "crash", "fork", "handover", "resume", "terminals"}
+"""The themes that go with conversations in which everybody always says the same: with the others, nobody could tell an
+answer from that of a turn that was taken back or made elsewhere."""
 _BEGINNINGS = ("Let me look at the code first. ", "I will do that now. ", "ok. ", "", "", "", "")
 """How answers begin. Agents often say the same."""
 
@@ -54,6 +59,9 @@ _HABITS: dict[str, tuple[Any, ...]] = {
     "never_answers": ("prompts", "loads"),
     "answers_cancelled": (True,),
     "overtakes": (True,),
+    "greets": (True,),
+    "remembers_remarks": (True,),
+    "alternates": (True,),
     "titles": (True,),
     "forks_at": ("turn",),
 }
@@ -66,6 +74,8 @@ _LIKELY = (
     ("fork", "ids"),
     ("handover", "refuses"),
     ("handover", "titles"),
+    ("remarks", "greets"),
+    ("remarks", "remembers_remarks"),
     ("resume", "tells"),
     ("rewind", "ids"),
     ("rewind", "ids"),
@@ -78,10 +88,12 @@ def make(seed: int, themes: frozenset[str] | None = None) -> Plan:
     """The plan of a seed, always the same. ``themes``: what it is about; by default, two by chance."""
     chance = random.Random(seed)
     themes = themes or frozenset(chance.sample(THEMES, 2))
+    if "equal" in themes:
+        themes &= _BESIDE_EQUAL
     habits = _habits(chance, themes)
     if seed % _OF_VERSION_2 == _OF_VERSION_2 - 1:
         habits = possible(replace(habits, version=2))
-    is_odd = "resume" in themes and "resume" not in habits.offers
+    is_odd = "resume" in themes and "resume" not in habits.offers and not habits.greets  # it may belong to the replay
     options = {"resume": "store"} if is_odd and chance.random() < 0.7 else {}
     return Plan(habits, tuple(_Author(chance, habits, themes).write()), options, f"seed {seed}")
 
@@ -102,6 +114,8 @@ def _habits(chance: random.Random, themes: frozenset[str]) -> Habits:
         chosen["leaves_out"] = ("commands",)
     if "crash" in themes and chance.random() < 0.4:
         chosen["leaves_out"] = ("calls",)
+    if "equal" in themes and chosen.get("echoes") == "expanded":  # looks like a replay that begins again
+        chosen["echoes"] = "plain"
     return possible(Habits(**chosen))
 
 
@@ -115,7 +129,12 @@ def possible(habits: Habits) -> Habits:
         habits = replace(habits, warns="after")
     if habits.renames:  # a replay under an id that nobody knows yet passes
         habits = replace(habits, tells_resumed="never", warns="never")
-    if habits.version == 2:  # each message has an id, each prompt an echo, and none is left open
+    if habits.greets:  # behind the answer to a cancelled load, it may be the beginning of the next one's replay
+        # and behind a replay that leaves turns out, it waits: it may be one of their answers in other words
+        habits = replace(habits, answers_cancelled=False, leaves_out=())
+        if habits.is_late:  # a prompt without an answer would go with the greeting
+            habits = replace(habits, tells="before", tells_resumed="never")
+    if habits.version == 2 or habits.alternates:  # each message has an id, each prompt an echo, and none is left open
         offers = {*habits.offers} - {"steering", "rewind"} | {"load", "resume", "list", "close"}
         never = tuple(name for name in habits.never_answers if name != "prompts")
         habits = replace(habits, offers=tuple(sorted(offers)), ids="same", echoes="id", never_answers=never)
@@ -173,13 +192,15 @@ class _Author:
         if state.open:
             able.append((6, lambda: [self._prompt()]))
             able.append((3 if {"crash", "steering"} & self._themes else 0.5, lambda: [self._prompt(waits=True)]))
+        if busy and self._may_load_in_turns:
+            able.append((2, lambda: [{**self._simple("load", *self._chance.choice(busy)), "in turn": True}]))
         if busy:
             able.append((3, lambda: [self._go_on(*self._chance.choice(busy))]))
             able.append((1.5, lambda: [self._cancel(*self._chance.choice(busy))]))
             if "steering" in offers:
                 able.append((4, lambda: [self._steer(*self._chance.choice(busy))]))
         if quiet:
-            able.append((0.5, lambda: [self._remark(*self._chance.choice(quiet))]))
+            able.append((4 if "remarks" in self._themes else 0.5, lambda: [self._remark(*self._chance.choice(quiet))]))
             if "rewind" in offers:
                 able.append((1.5, lambda: [self._rewind(*self._chance.choice(quiet)), self._load()]))
             if "close" in offers:
@@ -193,6 +214,13 @@ class _Author:
             able.append((3 if "resume" in self._themes else 0.7, lambda: [self._resume()]))
         return self._chance.choices([act for _, act in able], [weight for weight, _ in able])[0]()  # type: ignore[no-any-return]
 
+    @property
+    def _may_load_in_turns(self) -> bool:
+        """In a turn everything is new except a replay: that begins with the first prompt, and goes on in order."""
+        habits = self._habits
+        is_plain = not (habits.injects or habits.rewords or "users" in habits.leaves_out or habits.warns != "never")
+        return is_plain and not self._themes & {"commands", "elsewhere", "equal"}
+
     # --- words
 
     def _word(self, what: str) -> str:
@@ -200,6 +228,8 @@ class _Author:
         return f"{what}-{self._number}"
 
     def _answer(self, session: int) -> str:
+        if "equal" in self._themes:
+            return "ok."
         word = self._word("answer")
         self._state.words.setdefault(session, []).append(word)
         beginning = self._chance.choice(_BEGINNINGS) if "repeats" in self._themes else ""
@@ -209,7 +239,7 @@ class _Author:
 
     def _turn(self, session: int, *, waits: bool = False) -> list[str]:
         turn = []
-        shapes = ["s", "s", "s", "scs", "tsc", "c", "ss", ""]
+        shapes = ["s", "s", "s", "scs", "tsc", "c", "ss", "s" if "equal" in self._themes else ""]
         shapes += ["T", "T", "sO", "O"] * ("terminals" in self._themes) + ["n", "e", "r"] * ("hostile" in self._themes)
         for what in self._chance.choice(shapes):
             if what == "s":
@@ -264,7 +294,7 @@ class _Author:
         elif kind < 0.3 and "commands" in self._themes:
             command = self._chance.choice(["/undo", "/clear", "/compact"])
             step |= {"text": command, "turn": self._chance.choice([[], [f"say {self._answer(session)}"]])}
-        elif kind < 0.4 and "repeats" in self._themes:
+        elif "equal" in self._themes or (kind < 0.4 and "repeats" in self._themes):
             step |= {"text": "go on", "turn": self._turn(session)}
         else:
             waits = waits or self._chance.random() < 0.2
@@ -279,15 +309,17 @@ class _Author:
         self._state.open[window, session] = False
         step: Step = {"do": "load", "w": window, "s": session}
         kind = self._chance.random()
+        if self._habits.greets:  # two loads, or a load and a prompt: nobody can tell to which a greeting belongs
+            return step
         if kind < 0.07:
             step["again"] = True
         elif kind < 0.14:
             step["cancel"] = True
         elif kind < 0.2:
             step |= {"cancel": True, "again": True}
-        elif kind < 0.3:
+        elif kind < 0.3 and "equal" not in self._themes:
             step |= {"then": {"text": self._word("ask"), "turn": self._turn(session)}}
-            step["come"] = self._chance.randint(0, 3)
+            step["come"] = self._chance.randint(0, 3) if self._habits.pieces != "split" else 0  # no part of a word
         if kind < 0.2 and self._chance.random() < 0.5:
             step["while told"] = True
         return step

@@ -16,6 +16,7 @@ OUT = "out"
 NOTICE_ID = "acp-proxy-handover"
 """The messageId of acp-proxy's own notice of a handover."""
 _NAMES = {kind: name for name, kind in KINDS.items()}
+_OF_VERSION_2 = ("user_message", "agent_message", "agent_thought", "state_update", "tool_call_content_chunk")
 _ROUNDS = 20_000
 
 
@@ -135,20 +136,25 @@ def split(pieces: list[Word]) -> list[Word]:
 class Window:
     """A process of the client."""
 
-    def __init__(self, name: str, link: Link, note: Callable[[str], None]) -> None:
+    def __init__(self, name: str, link: Link, note: Callable[[str], None], version: int = 1) -> None:
+        """``version``: of the protocol, in which the link speaks."""
         self.name = name
+        self.version = version
         self.views: dict[int, View] = {}
         """By the number of the session in the plan; only sessions that are open."""
         self.heard: dict[int, list[Word]] = {}
         """What came since this was last cleared."""
         self.events: list[list[Any]] = []
         """What the agent did since this was last cleared."""
-        self.resumed: list[Word] = []
+        self.unknown: set[str] = set()
+        """The ids of sessions that it did not have when something about them came, since this was last cleared."""
         self.titles: list[str] = []
         self.turns: dict[int, list[int]] = {}
         """The prompts that were sent, by session."""
         self.ids: dict[str, int] = {}
         """The client's ids of sessions."""
+        self.odd: set[str] = set()
+        """The kinds of updates that a client of its version does not know, since this was last cleared."""
         self.waits: list[str] = []
         self.agent = 0
         """The agent's process id."""
@@ -243,6 +249,10 @@ class Window:
         session = self.ids.get(id)
         if update.get("sessionUpdate") == "session_info_update" and update.get("title"):
             self.titles.append(str(update["title"]))
+        if session is None:
+            self.unknown.add(id)
+        if self.version == 1 and update.get("sessionUpdate") in _OF_VERSION_2:
+            self.odd.add(str(update["sessionUpdate"]))
         if session is None or session not in self.views:
             return
         new = self.views[session].add(update, self._terminals)

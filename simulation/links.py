@@ -9,13 +9,13 @@ import select
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.proxy.connection import Connection
-from acp_proxy.recording.recorder import Recorder
+from acp_proxy.recording.recorder import Job, Recorder, T
 from acp_proxy.replay.replayer import TOOL_LIMIT, Mode
 from acp_proxy.run.relay import Relay, ReplayOptions
 from acp_proxy.store.store import Store
@@ -80,8 +80,9 @@ class Direct(Link):
 
 
 class _Patient(Recorder):
-    def stall(self, since: float, go_on: Callable[[int], None]) -> None:
+    def wait(self, job: Job[T]) -> bool:
         """A busy machine is not a hanging store."""
+        return job.done.acquire(timeout=SECONDS)
 
 
 class Proxied(Link):

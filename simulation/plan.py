@@ -11,8 +11,8 @@ Steps, with the names of windows (``w``: a process of the client, a, b, …) and
     {"do": "remark", "w": "a", "s": 1, "text": "by-the-way"}  the agent speaks outside a turn
     {"do": "load", "w": "a", "s": 1}                          also "again": a second one at once; "cancel": the first is
                                                               cancelled; "while told": after the first part of its
-                                                              replay; "then": a prompt follows the answer at once,
-                                                              after "come" more lines
+                                                              replay; "in turn": a turn waits there; "then": a prompt
+                                                              follows the answer at once, after "come" more lines
     {"do": "resume", "w": "a", "s": 1}
     {"do": "fork", "w": "a", "s": 1, "to": 2}                 also "at": the message with this word
     {"do": "rewind", "w": "a", "s": 1, "at": "answer-1"}

@@ -12,12 +12,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simulation.agent import CALL, COMPACTION, CONTEXT, EXPANSION, REWORDED, SAY, USER, WARNING, Disk, Habits, Update
+from simulation.agent import (
+    CALL,
+    COMPACTION,
+    CONTEXT,
+    EXPANSION,
+    REWORDED,
+    SAY,
+    USER,
+    WARNING,
+    Disk,
+    Habits,
+    Update,
+)
 from simulation.editor import OUT, View, Window, Word, split
+from simulation.plan import Step
 from simulation.world import Outcome, World
 
 _ASIDES = {text.strip() for text in (WARNING, CONTEXT, EXPANSION)}
 _TAKES_BACK = re.compile(r"\s*/(clear|compact|compress|undo|rewind|revert|restore|reset|rollback|new)\b")
+_UNLIKE = {"again", "cancel", "in turn", "then"}
+"""A load with one of these shows what came by chance, too."""
 _RECORD = "record of"
 """Is in the first line of every record of a handover."""
 
@@ -61,6 +76,15 @@ class Said:
         return not self.is_gone and (self.how in ("said", "steered") or (self.how == "typed" and self.is_begun))
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What a load showed, and what that depends on: what was said, and what the agent replayed in which session."""
+
+    said: list[Said]
+    replays: list[tuple[str, list[Update]]]
+    words: list[Word]
+
+
 class Truth:
     """What was said in each session, in order."""
 
@@ -73,6 +97,14 @@ class Truth:
         """Sessions in which a step could be done in one of the two runs only."""
         self.raced: set[int] = set()
         """Sessions in which a prompt was sent while a late replay was still coming: nothing proves what is past."""
+        self.shown: dict[int, Shown] = {}
+        """What the last load of each session showed."""
+        self.begun: set[int] = set()
+        """Sessions in which something had been said before the last step."""
+        self.counted: dict[int, int] = {}
+        """How much had been said before the last step."""
+        self.lacks_record: set[str] = set()
+        """The agent's sessions to which a conversation was handed over and that have not answered its record yet."""
         self._windows: dict[str, Window] = {}
 
     def of(self, session: int) -> list[Said]:
@@ -81,6 +113,8 @@ class Truth:
     def follow(self, outcome: Outcome, disk: Disk, windows: dict[str, Window]) -> None:
         """Take what happened in a step."""
         self._windows = windows
+        self.counted = {session: len(said) for session, said in self.said.items()}
+        self.begun = {session for session, said in self.said.items() if any(each.must for each in said)}
         for what, *about in outcome.events:
             getattr(self, f"_{what.replace(' ', '_')}", lambda *_: None)(*about)
         for memory in disk.sessions.values():
@@ -149,7 +183,7 @@ class Truth:
         self.loaded.add(label)
 
 
-def check_step(truth: Truth, bare: World, proxied: World, alone: Outcome, behind: Outcome) -> list[Broken]:
+def check_step(truth: Truth, step: Step, bare: World, proxied: World, alone: Outcome, behind: Outcome) -> list[Broken]:
     """What does not hold after a step that was done alone and behind acp-proxy."""
     found = [
         Broken("refused", f"{method} was answered alone, and behind us {behind.errors[method]}")
@@ -180,9 +214,13 @@ def check_step(truth: Truth, bare: World, proxied: World, alone: Outcome, behind
                 name=name,
             )
     found += check_live(behind)
+    found += check_same_again(truth, step, proxied, behind)
+    found += check_records(truth, step, behind)
+    found += [Broken("foreign", f"an update of {id}") for id in behind.unknown - {*proxied.ids.values()}]
+    found += [Broken("version", f"the client of version 1 got {kind}") for kind in behind.odd]
     found += check_list(alone, behind, bare, proxied)
     found += [Broken("title", repr(title)) for title in behind.titles if _RECORD in title]
-    for blocks in (about[2] for what, *about in behind.events if what == "prompted"):
+    for blocks in (about[3] for what, *about in behind.events if what == "prompted"):
         found += [Broken("forged", f"the agent got {b} as the user's") for b in blocks if b["type"] != "text"]
     return found
 
@@ -228,10 +266,13 @@ def check_view(
     seen, without = plain(behind.words()), plain(alone.words()) if alone is not None else []
     where = f"session {session} in window {name}"
     if behind.since is None:  # a resume returns no messages, and what an agent sends nevertheless was said before
-        behind.since = len(said) if behind.opened == "resume" and habits.tells_resumed == "never" else 0
+        behind.since = (
+            truth.counted.get(session, 0) if behind.opened == "resume" and habits.tells_resumed == "never" else 0
+        )
     told = Counter(word for each in said[behind.since :] if not each.is_gone for word in each.words())
     gone = Counter(word for each in said if each.is_gone for word in each.words())
     by_command = Counter(word for each in said if each.is_gone == "command" for word in each.words())
+    without = [word for word in without if not word[1].startswith("greeting-")]  # each run has its own
     if behind.is_apart:  # the agent behind us also has what we sent it ourselves: the record of a handover
         without = [word for word in without if told[word]]
     has, has_without = Counter(seen), Counter(without)
@@ -259,8 +300,11 @@ def check_view(
     if found:
         return found
     order = [word for each in said for word in each.words()]
-    is_judged = not behind.is_mixed and (without or session not in truth.raced)  # there, a word may be seen twice
-    if is_judged and not (_is_in(_said(seen), order) or (without and _is_in(without, seen))):
+    if without:
+        is_in_order = _is_in(seen, order) or _is_in(without, seen)
+    else:  # prompts may have been queued; and in the others, a word may be seen twice, or come late
+        is_in_order = session in truth.raced | truth.is_shared or _is_in(_agents(seen), order)
+    if not behind.is_mixed and not is_in_order:
         found.append(Broken("order", f"{where} has {_text(seen)}, said was {_text(order)}"))
     if is_loaded and times == 1 and not behind.is_mixed and not is_busy:
         found += _check_whole(truth, session, has, where, habits=habits)
@@ -304,6 +348,41 @@ def check_live(behind: Outcome) -> list[Broken]:
     return found
 
 
+def check_same_again(truth: Truth, step: Step, proxied: World, behind: Outcome) -> list[Broken]:
+    """The same load shows the same."""
+    window = proxied.windows.get(behind.window)
+    session = behind.session
+    if session is None or "session/load" not in behind.ok or window is None or {*step} & _UNLIKE:
+        return []
+    replays = [(about[0], about[2]) for what, *about in behind.events if what == "replayed" and about[1] == session]
+    said = [Said(**vars(each)) for each in truth.of(session)]
+    last, now = truth.shown.get(session), Shown(said, replays, plain(window.views[session].words()))
+    truth.shown[session] = now
+    if proxied.habits.is_late and any(each.how == "found" or _takes_back(each) for each in said):
+        return []  # once a turn made elsewhere is recorded, it may explain what a late replay has not shown yet
+    if last is None or (last.said, last.replays) != (said, replays) or last.words == now.words:
+        return []
+    return [Broken("not again", f"session {session}: first {_text(last.words)}, now {_text(now.words)}")]
+
+
+def check_records(truth: Truth, step: Step, behind: Outcome) -> list[Broken]:
+    """An agent to which a conversation was handed over gets its record, and commands come alone."""
+    found: list[Broken] = []
+    for what, *about in behind.events:
+        if what == "asked" and about[0] == "session/new" and step["do"] != "new" and behind.session in truth.begun:
+            truth.lacks_record.add(about[1])
+        elif what == "ended" and len(about[1]) > 1:
+            truth.lacks_record.discard(about[0])
+        elif what == "prompted":
+            session, label, _, blocks, is_queued = about
+            is_command = blocks[-1].get("text", "").startswith("/")
+            if is_command and len(blocks) > 1:
+                found.append(Broken("record", f"session {label}: a command came with a record"))
+            elif session in truth.lacks_record and len(blocks) == 1 and not is_command and not is_queued:
+                found.append(Broken("record", f"session {label}: the agent got {blocks[0].get('text')!r} alone"))
+    return found
+
+
 def check_list(alone: Outcome, behind: Outcome, bare: World, proxied: World) -> list[Broken]:
     if behind.rows is None:
         return []
@@ -334,6 +413,13 @@ def check_transcript(truth: Truth, session: int, actual: Sequence[Word]) -> list
     lacks = [word for word in least if has[word] < least[word] and word[0] != OUT]
     if lacks:
         found.append(Broken("not recorded", f"session {session}: {_text(lacks)}"))
+    order = [word for each in said for word in each.words()]
+    if not (
+        found
+        or session in truth.raced | truth.is_shared
+        or _is_in([word for word in plain(actual) if word[0] != OUT], order)
+    ):
+        found.append(Broken("recorded in another order", f"session {session}: {_text(actual)}"))
     return found
 
 
@@ -342,9 +428,8 @@ def plain(words: Iterable[Word]) -> list[Word]:
     return [(kind, word.removeprefix(REWORDED)) for kind, word in words if word not in _ASIDES]
 
 
-def _said(words: Iterable[Word]) -> list[Word]:
-    """Without the output of terminals, which the agent may have never asked for."""
-    return [word for word in words if word[0] != OUT]
+def _agents(words: Iterable[Word]) -> list[Word]:
+    return [word for word in words if word[0] not in (USER, OUT)]
 
 
 def _is_in(part: Sequence[Word], whole: Sequence[Word]) -> bool:

@@ -9,11 +9,11 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.store import Store
 from simulation import links
+from simulation.agent import Agent
 from simulation.links import Stuck
 from simulation.plan import Plan
 from simulation.promise import Broken, Truth, check_step, check_transcript, transcript_words
@@ -43,11 +43,11 @@ def run(plan: Plan, *, with_processes: bool = False) -> Run:
     store = Store(root / "store")
     made: list[links.Proxied] = []
 
-    def directly(agent: Any) -> links.Link:
-        return SecondLink(links.Direct(SecondAgent(agent))) if plan.habits.version == 2 else links.Direct(agent)
+    def directly(agent: Agent) -> links.Link:
+        return SecondLink(links.Direct(SecondAgent(agent))) if agent.habits.version == 2 else links.Direct(agent)
 
-    def behind(agent: Any) -> links.Link:
-        is_second = plan.habits.version == 2
+    def behind(agent: Agent) -> links.Link:
+        is_second = agent.habits.version == 2
         made.append(links.Proxied(store, SecondAgent(agent) if is_second else agent, plan.options))
         return SecondLink(made[-1]) if is_second else made[-1]
 
@@ -70,7 +70,7 @@ def run(plan: Plan, *, with_processes: bool = False) -> Run:
                 out.broken = [Broken("error", traceback.format_exc())]
             else:
                 truth.follow(result, proxied.disk, proxied.windows)
-                out.broken = check_step(truth, bare, proxied, alone, result)
+                out.broken = check_step(truth, step, bare, proxied, alone, result)
                 warnings = [str(each) for link in made for each in link.warnings]
                 out.broken += [Broken("warning", each) for each in warnings if _EXPECTED not in each]
                 folder = next((path.name for path in (root / "store" / "transcripts").glob("*")), "")
@@ -90,18 +90,18 @@ def run(plan: Plan, *, with_processes: bool = False) -> Run:
 def _real(plan: Plan, root: Path) -> tuple[World, World]:
     """The two worlds with processes of their own."""
 
-    def agent(world: str) -> list[str]:
-        return [sys.executable, "-m", "simulation.agent", str(root / world), json.dumps(plan.habits.as_json())]
+    def command(world: str, agent: Agent) -> list[str]:
+        return [sys.executable, "-m", "simulation.agent", str(root / world), json.dumps(agent.habits.as_json())]
 
     options = [f"--{name}={value}" for name, value in plan.options.items()]
     ours = [sys.executable, "-m", "acp_proxy", "run", "--store", str(root / "store"), *options, "--"]
 
-    def link(command: list[str]) -> links.Link:
-        return SecondLink(links.Process(command)) if plan.habits.version == 2 else links.Process(command)
+    def link(agent: Agent, command: list[str]) -> links.Link:
+        return SecondLink(links.Process(command)) if agent.habits.version == 2 else links.Process(command)
 
     return (
-        World(plan, lambda _: link(agent("alone")), root / "alone"),
-        World(plan, lambda _: link([*ours, *agent("behind")]), root / "behind"),
+        World(plan, lambda agent: link(agent, command("alone", agent)), root / "alone"),
+        World(plan, lambda agent: link(agent, [*ours, *command("behind", agent)]), root / "behind"),
     )
 
 

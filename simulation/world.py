@@ -28,6 +28,10 @@ class Outcome:
     heard: dict[int, list[Word]] = field(default_factory=dict)
     events: list[list[Any]] = field(default_factory=list)
     titles: list[str] = field(default_factory=list)
+    unknown: set[str] = field(default_factory=set)
+    """The ids in updates that came about no session of the window."""
+    odd: set[str] = field(default_factory=set)
+    """The kinds of updates that the window's version of the protocol does not have."""
     last: Window | None = None
     """The window, if it is gone now."""
 
@@ -42,6 +46,7 @@ class World:
         """The client's id of each session."""
         self.journal: list[str] = []
         self._connect = connect
+        self._started = 0
 
     def do(self, at: int, step: Step) -> Outcome:
         """Do a step, if it can be done here."""
@@ -49,7 +54,7 @@ class World:
         session = step.get("s")
         out = Outcome(window=step.get("w", ""), session=session, forked=step.get("to"))
         for each in self.windows.values():
-            each.heard, each.titles = {}, []
+            each.heard, each.titles, each.unknown, each.odd = {}, [], set(), set()
         self.disk.reload()
         act = getattr(self, f"_{step['do'].replace(' ', '_')}")
         out.is_skipped = act(str(at), step, window, session, out) is False
@@ -59,7 +64,8 @@ class World:
             each.events = []
         last = out.last or window or self.windows.get(out.window)
         if last is not None:
-            out.heard, out.titles = last.heard, last.titles
+            out.heard, out.titles, out.unknown = last.heard, last.titles, last.unknown
+            out.odd = last.odd
             out.events += last.events if out.last is not None else []
         return out
 
@@ -81,7 +87,9 @@ class World:
     def _start(self, tag: str, step: Step, window: Window | None, session: Any, out: Outcome) -> bool:
         if window is not None:
             return False
-        window = Window(step["w"], self._connect(Agent(self.habits, self.disk)), self.journal.append)
+        habits = self.habits.of_process(self._started)
+        self._started += 1
+        window = Window(step["w"], self._connect(Agent(habits, self.disk)), self.journal.append, habits.version)
         self.windows[step["w"]] = window
         window.ids = {id: number for number, id in self.ids.items()}
         can = {"terminal": True, "session": {"compaction": {}}}
@@ -125,7 +133,7 @@ class World:
             out.errors["session/new"] = answer
 
     def _load(self, tag: str, step: Step, window: Window | None, session: int, out: Outcome) -> bool:
-        if window is None or session not in self.ids or window.is_busy(session):
+        if window is None or session not in self.ids or window.is_busy(session) != step.get("in turn", False):
             return False
         again, cancel, while_told = step.get("again"), step.get("cancel"), step.get("while told")
         view = window.views[session] = View("load", tag, 1 + bool(again))
@@ -152,7 +160,7 @@ class World:
         out.ok += ["session/load"] * ("result" in answer and (again or not cancel))
         if "error" in answer:
             out.errors["session/load"] = answer
-        if "result" not in answer or (cancel and not again):
+        if ("result" not in answer or (cancel and not again)) and "in turn" not in step:  # there, the turn goes on
             window.views.pop(session, None)
         return True
 
@@ -200,7 +208,7 @@ class World:
     def _prompt(self, tag: str, step: Step, window: Window | None, session: int, out: Outcome) -> bool:
         if window is None or session not in window.views:
             return False
-        if self.habits.version == 2 and window.is_busy(session):  # there, the agent says when it takes such a prompt
+        if window.version == 2 and window.is_busy(session):  # there, the agent says when it takes such a prompt
             return False
         text = f"{step['text']} "
         window.views[session].typed(text)

@@ -30,7 +30,7 @@ if (
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 # A busy machine is no failure, so no time limits. A quarter of the usual number of examples keeps the suite short;
-# `make fuzz` and `make model` look for longer.
+# `make fuzz` looks for longer.
 settings.register_profile("project", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("project")
 
@@ -47,7 +47,11 @@ collect_ignore = not_on_windows.paths() if sys.platform == "win32" else []
 
 
 _WHOLE = "tests/end_to_end/test_"
-LONG = ("tests/torture/", "tests/model/", *(f"{_WHOLE}{name}" for name in ("real_agents", "recall", "exported_page")))
+LONG = (
+    "tests/torture/",
+    "tests/simulation/",
+    *(f"{_WHOLE}{name}" for name in ("real_agents", "recall", "exported_page")),
+)
 """Where the longest tests are. They come first, so that no worker ends with one while the others have nothing to do."""
 
 

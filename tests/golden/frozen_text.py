@@ -89,7 +89,7 @@ def freeze(plan: Plan, root: Path) -> str:
 
     def connect(agent: Agent) -> Link:
         heard = got.setdefault(f"process {len(got) + 1}", [])
-        if plan.habits.version == 2:
+        if agent.habits.version == 2:
             return SecondLink(_Noted(Proxied(Store(store), SecondAgent(agent), plan.options), heard))
         return _Noted(Proxied(Store(store), agent, plan.options), heard)
 

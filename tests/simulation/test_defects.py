@@ -13,7 +13,7 @@ from acp_proxy.comparison import choose_replay
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import LateUpdates, SortedLine
 from acp_proxy.comparison.tail import Tail
-from acp_proxy.comparison.transcript_text import TranscriptText, block_letters
+from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, block_letters
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.proxy import handover, session_list
 from acp_proxy.replay.handover_record import Attachments
@@ -142,6 +142,41 @@ def _pass_titles_of_records(patch: Patch) -> None:
         patch.setattr(module, "is_of_record", lambda title: False)
 
 
+def _swallow_what_comes_behind_a_load(patch: Patch) -> None:
+    patch.setattr(LateUpdates, "add", lambda self, line, update: [])
+
+
+def _swallow_short_known_words(patch: Patch) -> None:
+    patch.setattr("tests.simulation.test_defects._CERTAIN", 1)
+    _swallow_known_words(patch)
+
+
+def _take_no_message_for_a_replay_in_a_turn(patch: Patch) -> None:
+    patch.setattr(LateUpdates, "_find_proof", lambda self, letters: None)
+
+
+def _compare_nothing_from_outside_turns(patch: Patch) -> None:
+    add = TextBuilder.add_update
+
+    def leaves_out(self: TextBuilder, update: object) -> None:
+        if self._open or acp.update_kind(update) != update_kinds.AGENT_CHUNK:
+            add(self, update)
+
+    patch.setattr(TextBuilder, "add_update", leaves_out)
+
+
+def _replay_version_2_as_it_is(patch: Patch) -> None:
+    patch.setattr("acp_proxy.run.replay_thread.read_as_v1", lambda lines: lines)
+
+
+def _hand_over_without_a_record(patch: Patch) -> None:
+    patch.setattr(handover, "with_record", lambda line, *_: line)
+
+
+def _send_the_record_with_commands(patch: Patch) -> None:
+    patch.setattr(handover, "is_command", lambda blocks: False)
+
+
 @pytest.mark.parametrize(
     ("put_back", "themes", "kinds"),
     [
@@ -156,6 +191,13 @@ def _pass_titles_of_records(patch: Patch) -> None:
         (_take_any_note_for_the_output, {"terminals", "crash"}, {"worse", "lost"}),
         (_pass_titles_of_records, {"handover"}, {"title"}),
         (_list_the_sessions_of_handovers, {"handover"}, {"list"}),
+        (_hand_over_without_a_record, {"handover"}, {"record"}),
+        (_send_the_record_with_commands, {"handover", "commands"}, {"record"}),
+        (_swallow_what_comes_behind_a_load, {"remarks"}, {"swallowed"}),
+        (_swallow_short_known_words, {"equal"}, {"swallowed"}),
+        (_take_no_message_for_a_replay_in_a_turn, {"steering"}, {"recorded twice"}),
+        (_compare_nothing_from_outside_turns, {"remarks", "crash"}, {"recorded twice", "twice"}),
+        (_replay_version_2_as_it_is, {"crash"}, {"version"}),
     ],
 )
 def test_a_defect_that_is_put_back_is_found(

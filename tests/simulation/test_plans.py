@@ -13,7 +13,7 @@ from simulation.shrinking import shrink
 
 PLANS = sorted(Path(__file__).parents[2].joinpath("simulation", "plans").glob("*.json"))
 SEEDS = 120
-OPEN_SEEDS = {62}
+OPEN_SEEDS = {81}
 """Seeds whose plans still fail, for reasons of which a plan is kept."""
 
 
