@@ -457,25 +457,37 @@ class Comparison:
             return
 
     def _size_of_next(self, message: SentMessage, at: int) -> int:
-        """How many letters the transcript's next user message has, if it follows there at once, in chunks of its own;
-        else 0. Short messages count here: the transcript has nothing between the two, either."""
+        """How many letters the transcript's next user message has, if it follows there at once, in chunks of its own
+        or with all that follow it at once; else 0. Short messages count here: the transcript has nothing between the
+        two, either."""
         if not self.next_user < len(self.text.users) or self.text.has_answer(self.next_user):
             return 0
         ends = {*accumulate(map(len, message.chunks))}
         forms = self.text.users[self.next_user].forms
-        return next((len(form) for form in forms if message.text.startswith(form, at) and at + len(form) in ends), 0)
+        for form in filter(lambda form: message.text.startswith(form, at), forms):
+            end = at + len(form)
+            if end in ends or self._follow_at_once(self.next_user, message.text[end:]):
+                return len(form)
+        return 0
 
     def _is_whole_user(self, letters: str, following: str) -> bool:
         """Whether these are the letters of a user message from the next one on, or of one that begins another replay,
-        and those that follow begin another message.
+        and those that follow begin another message. A short one further on may be there by chance.
 
         What follows the last message of a turn that was cut may be context that the agent added to it.
         """
+        users = self.text.users
         number = self.text.find_user(letters, self.next_user)
         number = self._find_restart(letters) if number is None else number
-        if number is None or (self.text.is_unfinished and number + 1 == len(self.text.users)):
+        if number is None or (self.text.is_unfinished and number + 1 == len(users)):
             return False
-        return not any(form.startswith(letters + following) for user in self.text.users for form in user.forms)
+        if any(form.startswith(letters + following) for user in users for form in user.forms):
+            return False
+        return (
+            number == self.next_user
+            or len(letters) >= _HALF_SHORT
+            or any(form.startswith(following) for user in users[number:] for form in user.forms)
+        )
 
     def _keep_user(self, *sent: ComparedUpdate) -> None:
         for each in sent:
@@ -516,15 +528,22 @@ class Comparison:
                 if len(form) >= SHORT and form in letters:
                     return number
                 rest = letters.removeprefix(form)
-                if rest != letters and (len(form) >= _HALF_SHORT or self._follows_at_once(number, rest)):
+                if rest != letters and (len(form) >= _HALF_SHORT or self._follow_at_once(number, rest)):
                     return number
         # Several messages with nothing between them, each in its own chunk.
         chunks = (self.text.find_user(each, self.next_user) for each in message.chunks)
         return next((found for found in chunks if found is not None), None)
 
-    def _follows_at_once(self, number: int, letters: str) -> bool:
-        """Whether the user message behind the one with this index has these letters, with nothing between the two."""
-        return not self.text.has_answer(number + 1) and self.text.find_user(letters, number + 1) == number + 1
+    def _follow_at_once(self, number: int, letters: str) -> bool:
+        """Whether these are the letters of the user messages behind the one with this index, with nothing between."""
+        users, ends = self.text.users, {0}
+        while ends and number + 1 < len(users) and not self.text.has_answer(number + 1):
+            number += 1
+            forms = users[number].forms
+            ends = {end + len(form) for end in ends for form in forms if letters.startswith(form, end)}
+            if len(letters) in ends:
+                return True
+        return False
 
     def _is_last_user_again(self, message: SentMessage) -> bool:
         """Whether the last known user message comes once more, before anything else."""

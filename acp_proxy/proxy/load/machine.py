@@ -325,6 +325,9 @@ class LoadMachine:
         """Have ``run`` compare and replay; without a transcript, end with what the agent sent."""
         if not load.has_transcript:
             load.decision = choose_replay(None, shows_replay=load.plan.shows_replay, has_transcript=False)
+            # A client that gets no replay must not get the rest of one either: what comes late is compared with the
+            # transcript that begins now.
+            load.has_transcript = not load.plan.shows_replay
             name = jsonrpc.printable(load.session)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.REPLAYED)]
