@@ -47,13 +47,14 @@ MAY_IMPORT: dict[str, set[str]] = {
 """Each package or module, and what it may import. All of them are the core, except for views, api, cli and tools."""
 TOOLS_MAY_IMPORT = {
     "adopt": {"doctor", "editors", "redact", "export", "registry"},
-    "browse": {"search", "show", "export"},
+    "browse": {"search", "show", "export", "changes"},
     "continue_session": {"doctor", "registry"},
     "doctor": {"editors", "registry"},
     "editors": {"registry"},
     "setup": {"doctor", "editors", "registry"},
     "maintenance": {"search", "sync"},
-    "export": {"redact", "stats"},
+    "export": {"redact", "stats", "changes"},
+    "show": {"changes"},
     "recall": {"search"},
     "sync": {"export", "redact"},
 }

@@ -87,6 +87,22 @@ def test_enter_reads_and_comes_back_to_the_same_list(store: Both, screens: list[
     assert screen.ended() == (0, True)
 
 
+def test_ctrl_f_shows_what_a_session_changed_and_comes_back(store: Both, screens: list[TypingUser]) -> None:
+    diff = {"type": "diff", "path": "login.py", "oldText": "cookie = 0\n", "newText": "cookie = 1\n"}
+    call = {"sessionUpdate": "tool_call", "toolCallId": "1", "status": "completed", "kind": "edit", "content": [diff]}
+    store_session(store, "s-edit", ("Edit it", [call]), cwd="/work/site", at=4000.0)
+    screen = started(screens, store)
+    screen.until("4 of 4")
+    screen.press(control("f"))
+    screen.until("-cookie = 0", "+cookie = 1", "Press Enter to go back.", gone="Filter:")
+    screen.press(ENTER)
+    screen.until("Filter:", "> Edit it")
+    screen.press(DOWN + control("f"))
+    screen.until("No tool call of these turns reported a change", "Press Enter to go back.", gone="Filter:")
+    screen.press(ENTER)
+    screen.until("Filter:", "> ")
+
+
 def test_a_session_is_renamed_archived_and_deleted(store: Both, screens: list[TypingUser]) -> None:
     screen = started(screens, store)
     screen.until("3 of 3")

@@ -215,3 +215,55 @@ def test_a_file_of_too_many_lines_is_named(store: Store, tree: Path) -> None:
 
 def test_forms_of_the_output_exclude_each_other(store: Store, tree: Path) -> None:
     assert run(store, "s", "--stat", "--json").exit_code == 2
+
+
+def test_show_lists_the_changed_files(store: Store, tree: Path) -> None:
+    keep(store, tree, edited("1", "a", "0\n", "1\n"), edited("2", "b", None, "x\n"))
+    shown = Command("show")
+    assert shown.printed(store, "s", "--files") == " a | 2 +-\n b | 1 +\n 2 files changed, 2 added, 1 removed\n"
+    assert shown.printed(store, "s", "--files", "--turn", "2") == " b | 1 +\n 1 file changed, 1 added, 0 removed\n"
+    assert shown.run(store, "s", "--files", "--json").exit_code == 2
+
+
+def test_exports_end_with_the_changed_files(store: Store, tree: Path) -> None:
+    hostile = "</code>`````\n<script>\n"
+    keep(
+        store,
+        tree,
+        edited("1", "a", "0\n1\n", "0\n2\n"),
+        edited("2", "../b", None, "x\n"),
+        edited("3", "c", None, hostile),
+    )
+    export = Command("export")
+    told = export.printed(store, "s").partition("## Changed files\n")[2]
+    assert (
+        "<details><summary><code>a</code> modified, +1 -1</summary>\n\n```diff\n@@ -1,2 +1,2 @@\n 0\n-1\n+2\n```"
+        in told
+    )
+    assert f"* <code>{tree.parent / 'b'}</code> added: outside the session's directory" in told
+    assert "``````diff\n@@ -0,0 +1,2 @@\n+</code>`````\n" in told
+    page = export.printed(store, "s", "--format", "html").partition('id="files"')[2]
+    assert '<span class="what" dir="auto">a modified</span>' in page
+    assert "+&lt;script&gt;" in page
+    assert "<script>" not in page
+    assert "Changed files" not in export.printed(store, "s", "--tools", "none")
+
+
+def test_an_export_of_some_turns_has_their_changes(store: Store, tree: Path) -> None:
+    keep(store, tree, edited("1", "a", "0\n", "1\n"), edited("2", "b", None, "x\n"))
+    told = Command("export").printed(store, "s", "--turn", "2").partition("## Changed files\n")[2]
+    assert "<code>b</code> added" in told
+    assert "<code>a</code>" not in told
+
+
+def test_an_export_does_not_read_the_files_as_they_are_now(store: Store, tree: Path) -> None:
+    keep(store, tree, edited("1", "a", "b", "B", rawInput={"old_string": "b", "new_string": "B"}))
+    (tree / "a").write_text("private\nB\n")
+    text = Command("export").printed(store, "s")
+    assert "private" not in text
+    assert "* <code>a</code> modified: only the changed part is recorded" in text
+
+
+def test_a_long_diff_is_cut_in_an_export(store: Store, tree: Path) -> None:
+    keep(store, tree, edited("1", "a", None, "x\n" * 1000))
+    assert "… 501 more rows\n```" in Command("export").printed(store, "s")

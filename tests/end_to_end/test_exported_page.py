@@ -223,7 +223,7 @@ def test_the_page_works_without_javascript(exported: Path, watched: tuple[Open, 
     assert not output.is_visible()
     render_page.get_by_text("pytest -q", exact=True).first.click()
     assert output.is_visible()
-    assert render_page.get_by_text("+LIFETIME = timedelta(weeks=2)").is_visible()
+    assert render_page.locator("#turn-1").get_by_text("+LIFETIME = timedelta(weeks=2)").is_visible()
     render_page.get_by_text("Thought", exact=True).click()
     assert render_page.get_by_text("at which clock both sides use").is_visible()
     assert render_page.locator("img").evaluate("one => one.naturalWidth") > 0

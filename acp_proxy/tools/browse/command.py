@@ -25,8 +25,8 @@ def _show(store: Sessions, wanted: SessionFilter, first: tuple[ListedSession, ..
 
     library = Library(store.root, wanted)
     with BrowseTerminal(library, BrowseState(first, archived=archived, bin_days=library.bin_days)) as shown:
-        while (row := shown.run()) is not None:
-            shown.read(partial(_read, store, row))
+        while (action := shown.run()) is not None and action.row is not None:
+            shown.read(partial(_read if action.act == "read" else _read_changes, store, action.row))
 
 
 def _read(store: Sessions, row: ListedSession) -> None:
@@ -35,6 +35,14 @@ def _read(store: Sessions, row: ListedSession) -> None:
     with closing(store.open_listed(row)) as reading:
         parts = command.of_turns(reading, row.session, (1, None), partial(store.open_child, row))
         command.print_conversation(row, parts, screen(), full=False, stays=True)
+
+
+def _read_changes(store: Sessions, row: ListedSession) -> None:
+    from acp_proxy.tools.changes.command import print_patch
+    from acp_proxy.tools.changes.session_changes import read_changes
+
+    with closing(store.open_listed(row)) as reading:
+        print_patch(read_changes(reading, row.cwd, partial(store.open_child, row)), screen())
 
 
 def browse(
@@ -49,9 +57,9 @@ def browse(
     """Find, read and tidy up sessions in a full screen.
 
     Type to filter: first by titles and directories, then by the words said. Keys: the arrows and Page Up and Page Down
-    select, Enter reads the conversation. Ctrl-R renames, Ctrl-A archives, Ctrl-D deletes (it asks), Ctrl-E exports
-    to a file, and Ctrl-Y copies the id. Ctrl-T switches to the archived sessions and back. Ctrl-U empties the filter.
-    Esc empties it too, or quits. F1 explains the keys.
+    select, Enter reads the conversation, Ctrl-F shows what it changed in files. Ctrl-R renames, Ctrl-A archives, Ctrl-D
+    deletes (it asks), Ctrl-E exports to a file, and Ctrl-Y copies the id. Ctrl-T switches to the archived sessions and
+    back. Ctrl-U empties the filter. Esc empties it too, or quits. F1 explains the keys.
 
     Example: acp-proxy browse --here
     """

@@ -12,7 +12,7 @@ from acp_proxy.store.sessions import ListedSession
 from acp_proxy.views.session_lines import has_words
 
 Question = Literal["rename", "delete", "export"]
-Act = Literal["read", "rename", "archive", "delete", "export", "copy", "switch", "quit"]
+Act = Literal["read", "files", "rename", "archive", "delete", "export", "copy", "switch", "quit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,8 @@ def press(
                 return replace(state, asked="export", answer=name_of(row)), None
             case "c-a":
                 return state, Action("archive", row)
+            case "c-f":
+                return state, Action("files", row)
             case "c-y":
                 return state, Action("copy", row)
     match pressed:
@@ -164,7 +166,7 @@ def edit(text: str, pressed: str) -> str:
 
 
 KEYS: tuple[str, ...] = ("up", "down", "pageup", "pagedown", "home", "end", "enter", "escape", "backspace", "f1")
-KEYS += tuple(f"c-{letter}" for letter in "acdenprtuwy")
+KEYS += tuple(f"c-{letter}" for letter in "acdefnprtuwy")
 """The names of keys; all other keys are text."""
 
 

@@ -52,7 +52,7 @@ class BrowseTerminal:
         self._reader = Worker(lambda text: self._tell(partial(replace, message=text)))
         self._searcher = Worker(lambda text: self._tell(partial(replace, message=text)))
         self._searching = library.reopen()
-        self._application: Application[ListedSession | None] | None = None
+        self._application: Application[Action | None] | None = None
         self._stack = ExitStack()
         self._has_begun = False
         self._is_drawn = False  # here, not by prompt_toolkit, which leaves the screen as it was
@@ -75,8 +75,8 @@ class BrowseTerminal:
             sys.stdout.flush()
         self._stack.close()
 
-    def run(self) -> ListedSession | None:
-        """Show the list until the user wants to read a session, or with None to quit."""
+    def run(self) -> Action | None:
+        """Show the list until the user wants to read a session or its changes, or with None to quit."""
         from prompt_toolkit.application import Application
         from prompt_toolkit.key_binding import KeyBindings
         from prompt_toolkit.keys import Keys
@@ -87,7 +87,7 @@ class BrowseTerminal:
         for name in (*browse_state.KEYS, Keys.Any, Keys.BracketedPaste):
             bindings.add(name, eager=name == "escape")(self._pressed)
         shown = FormattedTextControl(self._text, show_cursor=False)
-        application: Application[ListedSession | None] = Application(
+        application: Application[Action | None] = Application(
             Layout(Window(shown, always_hide_cursor=True)), key_bindings=bindings, full_screen=True
         )
         if not self._has_begun:
@@ -99,7 +99,7 @@ class BrowseTerminal:
         finally:
             self._application = None
 
-    def _begin(self, application: "Application[ListedSession | None]") -> None:
+    def _begin(self, application: "Application[Action | None]") -> None:
         """Read the whole list as soon as keys are read: before, it would delay them."""
         application.after_render -= self._begin
         self._has_begun = True
@@ -159,8 +159,8 @@ class BrowseTerminal:
         match action.act:
             case "quit":
                 event.app.exit(result=None)
-            case "read":
-                event.app.exit(result=action.row)
+            case "read" | "files":
+                event.app.exit(result=action)
             case "switch":
                 self._state = BrowseState(archived=not self._state.archived, bin_days=self._state.bin_days)
                 self._list()

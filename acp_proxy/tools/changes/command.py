@@ -25,6 +25,8 @@ from acp_proxy.tools.changes.patch import make_diff, reverse
 from acp_proxy.tools.changes.session_changes import SessionChanges, check_file, read_changes
 from acp_proxy.views import sanitize
 
+_NOTHING = "No tool call of these turns reported a change of a file."
+
 
 def diff(
     session: SessionArgument,
@@ -76,10 +78,31 @@ def diff(
                     typer.echo(sanitize.line(change.path))
         else:
             _print(shown, screen(), stat=stat)
+        _say_left_out(found)
+
+
+def print_sum(found: SessionChanges) -> None:
+    """Print how many lines of each file changed, and what is not known."""
+    _print(found.changes, screen(), stat=True)
+    _say_left_out(found)
+
+
+def print_patch(found: SessionChanges, target: Screen) -> None:
+    """Print the patch, and behind it what is not in it, for a user who then goes back to something else."""
+    with paged(target, stays=True) as say:
+        for text in _texts([change for change in found.changes if change.trouble is None], target):
+            say(text)
         for text in describe.name_left_out(found.changes, found.unclear):
-            say_on_stderr(text)
+            say(f"{text}\n")
         if not found.changes and not found.unclear:
-            say_on_stderr("No tool call of these turns reported a change of a file.")
+            say(f"{_NOTHING}\n")
+
+
+def _say_left_out(found: SessionChanges) -> None:
+    for text in describe.name_left_out(found.changes, found.unclear):
+        say_on_stderr(text)
+    if not found.changes and not found.unclear:
+        say_on_stderr(_NOTHING)
 
 
 def _check(found: SessionChanges) -> None:

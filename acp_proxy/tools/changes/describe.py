@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from acp_proxy.tools.changes.edits import Cause, Unclear
 from acp_proxy.tools.changes.net import ABSENT, TROUBLES, FileChange, Trouble
 from acp_proxy.tools.changes.patch import FileDiff, make_diff
 from acp_proxy.views import sanitize
+from acp_proxy.views.diffs import DiffRow
 
 ELSEWHERE: frozenset[Trouble | None] = frozenset({"outside", "git", "name"})
 """The troubles of files that no patch may touch."""
@@ -68,6 +71,40 @@ def name_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -> 
         yield f"Not in the patch: turn {each.turn}, {title!r}:{paths} {_CAUSES[each.cause]}."
     if len(unclear) > _LISTED:
         yield f"Not in the patch: {len(unclear) - _LISTED} more calls. All of them: --json"
+
+
+class ChangedFile(Struct, frozen=True):
+    """A changed file in an exported document.
+
+    ``change``: as ``describe_change``. ``rows``: at most ``MOST_ROWS`` of its net diff; empty with a ``trouble``, which
+    says why there is none.
+    """
+
+    path: str
+    change: str
+    added: int
+    removed: int
+    rows: list[DiffRow]
+    trouble: str = ""
+
+
+MOST_ROWS = 500
+"""Rows of a diff in a document: more than anybody reads in one."""
+
+
+def list_files(changes: Iterable[FileChange]) -> Iterator[ChangedFile]:
+    """The changed files as documents show them."""
+    for change in changes:
+        if change.trouble is not None:
+            yield ChangedFile(change.path, describe_change(change), 0, 0, [], TROUBLES[change.trouble])
+            continue
+        diff = make_diff(change)
+        name = f"{change.source} → {change.path}" if change.source else change.path
+        # What is no line of the file is shown as the line with a hunk's place is.
+        rows = [DiffRow("@" if row.kind == "\\" else row.kind, row.text) for row in diff.rows[:MOST_ROWS]]
+        if more := len(diff.rows) - len(rows):
+            rows.append(DiffRow("@", f"… {more} more rows"))
+        yield ChangedFile(name, describe_change(change), *diff.counts, rows)
 
 
 def for_programs(changes: Iterable[FileChange], unclear: Iterable[Unclear]) -> dict[str, Any]:

@@ -6,12 +6,18 @@ It yields pieces of text as they are ready, with one turn in memory at a time.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from msgspec import structs
+
 from acp_proxy.errors import NoSuchTurn
 from acp_proxy.store.sessions import Reading
+from acp_proxy.tools.changes.describe import ChangedFile, list_files
+from acp_proxy.tools.changes.session_changes import read_changes
 from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.views import document
 from acp_proxy.views.conversation import ConversationTurn, OpenChild, read_turns
+from acp_proxy.views.diffs import DiffRow
 from acp_proxy.views.document import Choices, Head
+from acp_proxy.views.sanitize import plain
 
 
 def choose_turns(choices: Choices, reading: Reading, session: str) -> Choices:
@@ -35,7 +41,10 @@ def export_turns(
     def read_hidden_turns() -> Iterator[ConversationTurn]:
         return hider.hide_in_turns(document.selected(read_turns(reading, head.session, child), choices))
 
-    head = hider.hide_in_head(head)
+    def read_changed_files() -> Iterator[ChangedFile]:
+        return _read_changed_files(reading, cwd, choices, hider, child)
+
+    cwd, head = head.cwd, hider.hide_in_head(head)
 
     if form == "cast":
         from acp_proxy.tools.export import cast
@@ -48,11 +57,27 @@ def export_turns(
         for turn in read_hidden_turns():
             contents.append((turn.number, document.first_line(turn)))
             models |= {turn.model: None} if turn.model else {}
-        return render_page(replace(head, models=list(models)), contents, read_hidden_turns(), choices)
+        return render_page(
+            replace(head, models=list(models)), contents, read_hidden_turns(), choices, read_changed_files()
+        )
     if form == "json":
         from acp_proxy.tools.export import json_document
 
         return json_document.document(head, read_hidden_turns(), choices)
     from acp_proxy.tools.export import markdown
 
-    return markdown.write_document(head, read_hidden_turns(), choices)
+    return markdown.write_document(head, read_hidden_turns(), choices, read_changed_files())
+
+
+def _read_changed_files(
+    reading: Reading, cwd: str | None, choices: Choices, hider: HomeHider, child: OpenChild
+) -> Iterator[ChangedFile]:
+    """The files that the session changed, in printable words. A document has only what the transcript has: the files as
+    they are now are not read."""
+    if choices.tools == "none":
+        return
+    found = read_changes(reading, cwd, child, (choices.first, choices.last), looks_at_files=False)
+    for file in list_files(found.changes):
+        texts = hider.hide_in_adjacent([row.text for row in file.rows])
+        rows = [DiffRow(row.kind, plain(text)) for row, text in zip(file.rows, texts, strict=True)]
+        yield structs.replace(file, path=hider.hide(file.path), rows=rows)

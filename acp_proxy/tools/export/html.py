@@ -14,6 +14,7 @@ from pathlib import Path
 
 from acp_proxy import __version__
 from acp_proxy.protocol import acp
+from acp_proxy.tools.changes.describe import ChangedFile
 from acp_proxy.tools.export.highlighting import highlighted, highlighted_file
 from acp_proxy.tools.export.markdown_html import html_of, link, words_of
 from acp_proxy.views import diffs, document, tool_calls
@@ -47,9 +48,13 @@ _END = (
 
 
 def render_page(
-    head: Head, lines: list[tuple[int, str]], turns: Iterable[ConversationTurn], choices: Choices
+    head: Head,
+    lines: list[tuple[int, str]],
+    turns: Iterable[ConversationTurn],
+    choices: Choices,
+    files: Iterable[ChangedFile] = (),
 ) -> Iterator[str]:
-    """``lines``: the numbers and the topics of the turns."""
+    """``lines``: the numbers and the topics of the turns. ``files``: what the session changed, shown at the end."""
     yield _render_beginning(head, has_contents=len(lines) > 1)
     yield _render_head(head, len(lines))
     if len(lines) > 1:
@@ -58,6 +63,7 @@ def render_page(
     paper = _TurnRenderer(head, choices)
     for turn in document.named(turns):
         yield from paper.render(turn)
+    yield from _render_files(files)
     yield _END
 
 
@@ -234,6 +240,25 @@ def _render_block(block: Mapping[str, object]) -> str:
     data = acp.text(block, "data") or acp.text(resource, "blob") or ""
     told = ", ".join(filter(None, (name, one_line(acp.text(block, "mimeType") or ""), size(len(data) * 3 // 4))))
     return f'<p class="thing" dir="auto">[{escape(one_line(kind or "content"))}: {escape(told)}]</p>\n'
+
+
+def _render_files(files: Iterable[ChangedFile]) -> Iterator[str]:
+    shown = [_render_file(file) for file in files]
+    if shown:
+        yield '<section class="turn" id="files" aria-labelledby="files-head">\n<h2 id="files-head">'
+        yield '<a href="#files">Changed files</a></h2>\n'
+        yield from shown
+        yield "</section>\n"
+
+
+def _render_file(file: ChangedFile) -> str:
+    name = f"{one_line(file.path)} {file.change}"
+    if file.trouble:
+        return _render_notice(f"{name}: {file.trouble}")
+    diff = Diff(file.path, file.change == "added", file.rows)
+    line = f'<span class="what" dir="auto">{escape(name)}</span> {_count_rows([diff])}'
+    body = _render_diff(diff)
+    return f'<details class="call"><summary class="line">{line}</summary>\n<div class="body">{body}</div></details>\n'
 
 
 def _render_diff(change: Diff) -> str:

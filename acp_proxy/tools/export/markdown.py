@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from acp_proxy.protocol import acp
+from acp_proxy.tools.changes.describe import ChangedFile
 from acp_proxy.tools.export.markdown_html import LIMIT
 from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.attachments import image_in
@@ -36,7 +37,10 @@ _PASSES = 10  # only hostile text needs more
 _TOP_LEVEL = 2  # of headings: those of the turns
 
 
-def write_document(head: Head, turns: Iterable[ConversationTurn], choices: Choices) -> Iterator[str]:
+def write_document(
+    head: Head, turns: Iterable[ConversationTurn], choices: Choices, files: Iterable[ChangedFile] = ()
+) -> Iterator[str]:
+    """``files``: what the session changed, shown at the end."""
     yield f"# {_escape(head.heading)}\n\n"
     version = one_line(acp.text(head.agent, "version") or "")[:40]
     facts = [_escape(f"{head.name} {version}".strip())]
@@ -47,6 +51,18 @@ def write_document(head: Head, turns: Iterable[ConversationTurn], choices: Choic
     yield " · ".join(facts) + "\n"
     for turn in document.named(turns):
         yield from _write_turn(turn, head, choices)
+    for number, file in enumerate(files):
+        heading = "" if number else "\n## Changed files\n"
+        yield f"{heading}\n{_write_file(file)}"
+
+
+def _write_file(file: ChangedFile) -> str:
+    name = f"<code>{_write_html(file.path)}</code>"
+    if file.trouble:
+        return f"* {name} {file.change}: {_escape(file.trouble)}\n"
+    rows = "\n".join(row.text if row.kind == "@" else row.kind + row.text for row in file.rows)
+    summary = f"{name} {file.change}, +{file.added} -{file.removed}"
+    return f"<details><summary>{summary}</summary>\n\n{_fence(rows, 'diff')}\n</details>\n"
 
 
 def _write_turn(turn: ConversationTurn, head: Head, choices: Choices) -> Iterator[str]:

@@ -25,6 +25,7 @@ def show(
     agent: AgentOption = "",
     turn: values.TurnOption = "",
     full: Annotated[bool, typer.Option("--full", help="Include all input and output of tool calls.")] = False,
+    files: Annotated[bool, typer.Option("--files", help="List the files that it changed instead.")] = False,
     extract: Annotated[
         Path | None, typer.Option("--extract", metavar="DIR", help="Save images and files to DIR instead.")
     ] = None,
@@ -43,6 +44,8 @@ def show(
 
     Example: acp-proxy show last --turn -1
     """
+    if files and (raw or as_json or full or follow or extract is not None):
+        raise typer.BadParameter("--files can be combined only with --turn. For JSON: acp-proxy diff SESSION --json")
     if raw + as_json + (extract is not None) > 1 or ((raw or as_json) and full) or (raw and turn):
         raise typer.BadParameter(
             "--raw and --json cannot be combined with each other or with --full or --extract, nor --raw with --turn"
@@ -58,6 +61,8 @@ def show(
         try:
             if follow:
                 _follow(opened, row, reading, wanted)
+            elif files:
+                _list_files(row, reading, child, wanted)
             elif extract is not None:
                 extract_attachments(of_turns(reading, row.session, wanted, child), extract)
             elif raw:
@@ -68,6 +73,13 @@ def show(
                 print_conversation(row, of_turns(reading, row.session, wanted, child), screen(), full=full)
         finally:
             reading.close()
+
+
+def _list_files(row: ListedSession, reading: Reading, child: OpenChild, wanted: values.Turns) -> None:
+    from acp_proxy.tools.changes.command import print_sum  # imported late: comparing files is slow to import
+    from acp_proxy.tools.changes.session_changes import read_changes
+
+    print_sum(read_changes(reading, row.cwd, child, wanted))
 
 
 def _follow(store: Sessions, row: ListedSession, reading: Reading, wanted: values.Turns) -> None:

@@ -109,6 +109,7 @@ def test_a_late_result_of_an_earlier_filter_is_dropped() -> None:
         (("down", "enter"), Action("read", INDEX)),
         (("c-a",), Action("archive", LOGIN)),
         (("c-y",), Action("copy", LOGIN)),
+        (("c-f",), Action("files", LOGIN)),
         (("c-t",), Action("switch")),
         (("c-c",), Action("quit")),
         (("escape",), Action("quit")),
@@ -133,7 +134,7 @@ def test_keys_on_a_session(keys: tuple[str, ...], action: Action | None) -> None
     assert pressed(STATE, *keys)[1] == action
 
 
-@pytest.mark.parametrize("key", ["enter", "c-r", "c-d", "c-e", "c-a", "c-y"])
+@pytest.mark.parametrize("key", ["enter", "c-r", "c-d", "c-e", "c-a", "c-y", "c-f"])
 def test_without_a_session_these_keys_do_nothing(key: str) -> None:
     assert pressed(BrowseState(), key) == (BrowseState(), None)
 
