@@ -233,8 +233,14 @@ class Store(StoreBase):
 
     @property
     def is_there(self) -> bool:
-        """Whether the store's directory still exists."""
-        return self.root.exists()
+        """Whether the store's directory still exists. Where a failing disk cannot say so, it does."""
+        try:
+            self.root.stat()
+        except FileNotFoundError:
+            return False
+        except OSError:  # not ``exists``, for which a path that cannot be followed (ELOOP) is not there
+            return True
+        return True
 
     # --- recording
 

@@ -177,7 +177,11 @@ def _make(path: Path) -> None:
     try:
         os.mkdir(path, _PRIVATE_DIRECTORY)
     except FileExistsError:  # another process may have been faster
-        if not path.is_dir():
+        try:
+            is_directory = stat.S_ISDIR(os.stat(path).st_mode)  # ``is_dir`` takes some failures (ELOOP) for a no
+        except FileNotFoundError:  # a link to nothing
+            is_directory = False
+        if not is_directory:
             raise
 
 

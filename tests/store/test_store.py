@@ -95,6 +95,24 @@ def test_a_file_in_place_of_a_directory_is_refused(root: Path, name: str) -> Non
         Both(root)
 
 
+def test_a_directory_that_cannot_be_looked_at_for_now_is_neither_removed_nor_something_else(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Both(root)
+    look = os.stat
+
+    def fail(path: Any, **how: Any) -> os.stat_result:
+        if Path(path) in (root, root / "transcripts"):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        return look(path, **how)
+
+    monkeypatch.setattr(os, "stat", fail)
+    assert store.is_there
+    with pytest.raises(StoreRefused, match="cannot be used: ") as refused:
+        Both(root)
+    assert refused.value.may_pass
+
+
 def test_a_store_below_a_file_is_refused(root: Path) -> None:
     root.touch()
     with pytest.raises(StoreRefused, match=f"{re.escape(str(root))} is not a directory|: Not a directory"):
