@@ -1,6 +1,7 @@
 """The errors that a user can see. Each text says what happened and what to do."""
 
 import errno
+import sys
 
 
 class AcpProxyError(Exception):
@@ -108,8 +109,26 @@ class NotImported(AcpProxyError):
     """The file is not a transcript, or cannot be imported as it is."""
 
 
-NO_MCP = "recall needs the package mcp. Install acp-proxy with it, in its clone: pip install '.[mcp]'"
-"""Why an agent cannot look up earlier sessions, if acp-proxy was installed without that."""
+_EXTRAS = {"mcp": "mcp", "sync": "obstore"}
+"""The extras of the distribution, each with a package that only it brings."""
+
+
+def advise_install(extra: str) -> str:
+    """The command that adds an extra to this installation, and keeps those that it has."""
+    from importlib.util import find_spec  # few need the advice
+
+    has = [name for name, package in _EXTRAS.items() if name == extra or find_spec(package) is not None]
+    place = sys.prefix.replace("\\", "/")
+    tools = {"/uv/tools/": "uv tool install --force", "/pipx/": "pipx install --force"}
+    tool = next((tool for part, tool in tools.items() if part in place), "pip install")
+    return f"{tool} '.[{','.join(has)}]'"
+
+
+def explain_no_mcp() -> str:
+    """Why an agent cannot look up earlier sessions, if acp-proxy was installed without that."""
+    return f"recall needs the package mcp. Install acp-proxy with it, in its clone: {advise_install('mcp')}"
+
+
 REPLACED = "acp-proxy was upgraded or removed"
 """Used instead of an errno's name if a module that is needed is missing or belongs to another version."""
 

@@ -79,7 +79,8 @@ class Group(TyperGroup):
             if type(problem).__name__ == "MissingParameter":
                 problem.message = _on_missing(problem)
             if problem.message.startswith("Got unexpected extra argument"):
-                problem.message += ". Put a text of several words in quotes."
+                takes_words = any(each.param_type_name == "argument" for each in problem.ctx.command.params)
+                problem.message += ". Put a text of several words in quotes." if takes_words else "."
             text = fitted(f"Error: {problem.format_message()}", sys.stderr).removeprefix("Error: ")
             problem.format_message = lambda: text
             raise

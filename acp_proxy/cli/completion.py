@@ -7,7 +7,9 @@ pass.
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from acp_proxy.config import config_file
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(~[0-9]+)*")
 _SAID = " .,-_/+@#%=?"
+_SAID_ELSEWHERE = ":()"
+"""Other characters of titles, where the shell only shows them: zsh evaluates a list of words in parentheses."""
 _TITLE = 60
 
 
@@ -42,6 +46,10 @@ def _store_root(given: str) -> Path:
     return Path(given).expanduser() if given else default_root()
 
 
+def _is_for_zsh() -> bool:
+    return not os.environ.get(_VARIABLE, "").endswith("_fish")  # which our script for bash asks for, too
+
+
 def is_plain(id: str) -> bool:
     """Whether no character of it has a meaning in a shell."""
     return _PLAIN.fullmatch(id) is not None
@@ -49,7 +57,8 @@ def is_plain(id: str) -> bool:
 
 def plain(title: str) -> str:
     """The part of a title that has no meaning in a shell."""
-    kept = "".join(one if one.isalnum() or one in _SAID else " " for one in title)
+    allowed = _SAID if _is_for_zsh() else _SAID + _SAID_ELSEWHERE
+    kept = "".join(one if one.isalnum() or one in allowed else " " for one in title)
     return " ".join(kept.split())[:_TITLE]
 
 
@@ -122,6 +131,7 @@ def _root(context: typer.Context) -> Path:
 # It has no titles in bash, and the first Tab in each terminal of zsh would do nothing.
 
 
+_SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 _PROGRAM = "acp-proxy"
 _VARIABLE = "_ACP_PROXY_COMPLETE"
 _ZSH_LINE = "fpath+=~/.zfunc; autoload -Uz compinit; compinit"
@@ -163,6 +173,7 @@ _POWERSHELL_LIMIT = 60.0
 
 def install(context: typer.Context, parameter: Any, value: Any) -> Any:
     """The callback of ``--install-completion``. ``value``: True, or the name of a shell. Raises OSError."""
+    value = _named_shell() or value
     shell = _shell(value)
     if context.resilient_parsing or shell not in ("bash", "zsh", "powershell", "pwsh"):
         return install_callback(context, parameter, value)
@@ -180,11 +191,19 @@ def install(context: typer.Context, parameter: Any, value: Any) -> Any:
 
 def show(context: typer.Context, parameter: Any, value: Any) -> Any:
     """The callback of ``--show-completion``."""
+    value = _named_shell() or value
     shell = _shell(value)
     if context.resilient_parsing or shell is None:
         return show_callback(context, parameter, value)
     typer.echo(_script(shell))
     raise typer.Exit
+
+
+def _named_shell() -> str | None:
+    """The shell that the user names behind the option, which is a flag for typer: it would find the one it runs in."""
+    words = sys.argv[1:]
+    named = [word for before, word in pairwise(words) if before in ("--install-completion", "--show-completion")]
+    return named[0] if named and named[0] in _SHELLS else None
 
 
 def _shell(value: Any) -> str | None:

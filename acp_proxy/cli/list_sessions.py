@@ -17,7 +17,7 @@ from acp_proxy.cli.session_filter import CwdOption, HereOption, SinceOption, Unt
 from acp_proxy.cli.wrapping import fitted
 from acp_proxy.store.sessions import ListedSession, Sessions, SessionUse
 from acp_proxy.views import formatting, sanitize
-from acp_proxy.views.session_lines import for_programs, tab_separated
+from acp_proxy.views.session_lines import for_programs, name_agents, tab_separated
 
 if TYPE_CHECKING:
     from acp_proxy.views.session_table import Table
@@ -39,7 +39,8 @@ def _table(store: Sessions, rows: Iterator[ListedSession], target: Screen, is_lo
     from acp_proxy.views import session_table  # imported late: no other command needs it
 
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
-    look = session_table.ListLook(target.width, target.colours, now, home, target.forms)
+    agents = name_agents(store.list_agents())
+    look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
     table: Table | None = None
     while some := list(islice(rows, TOGETHER)):
         ids, used = short_ids(store, some), store.measure_use(some) if is_long else None

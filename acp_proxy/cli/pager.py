@@ -125,7 +125,10 @@ def _started(command: list[str]) -> "Popen[bytes] | None":
     from subprocess import PIPE, Popen  # slow to import
 
     try:
-        return Popen(command, stdin=PIPE, env={"LESS": _LESS, "LV": "-c", **os.environ})
+        usual = {"LESS": _LESS, "LV": "-c"}
+        if sys.stdout.encoding.lower() == "utf-8":  # as Python decides under LC_ALL=C, where less would show bytes
+            usual["LESSCHARSET"] = "utf-8"
+        return Popen(command, stdin=PIPE, env={**usual, **os.environ})
     except OSError:
         return None
 

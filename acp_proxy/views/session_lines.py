@@ -1,6 +1,7 @@
 """Sessions as values for JSON, and as lines for programs and messages."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from acp_proxy.store.sessions import ListedSession, called, readable
@@ -35,6 +36,17 @@ def for_programs(row: ListedSession) -> dict[str, Any]:
         "transcript": row.name,
         "machine": row.machine or None,
     }
+
+
+def name_agents(folders: Iterable[str]) -> dict[str, str]:
+    """The name that people see for each agent's folder: short, unless two would be the same. ``--agent`` takes each."""
+    known = list(folders)
+    names: dict[str, str] = {}
+    for ways in (called, readable, str):  # such as copilot, github-copilot, github-copilot-80f05657aff1454e
+        left = {folder: ways(folder) for folder in known if folder not in names}
+        taken = Counter([*names.values(), *left.values()])
+        names |= {folder: name for folder, name in left.items() if taken[name] == 1}
+    return {folder: names[folder] for folder in known}
 
 
 def has_words(row: ListedSession, words: Sequence[str]) -> bool:

@@ -33,6 +33,7 @@ _GAP = "  "
 _ELLIPSIS = "…"
 _LEAST = {"title": 40, "agent": 16, "directory": 12}
 """The widths that these columns get before another column is shown; the title alone shrinks further."""
+_MOST_ID = 16
 _FIRST_TO_GO = ("size", "turns", "agent", "directory")
 _WITH_SEVERAL_AGENTS = ("size", "turns", "directory", "agent")
 _SHARED_OUT = (("title", 60), ("directory", 32), ("agent", 20), ("title", 1000))
@@ -43,13 +44,16 @@ AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # joi
 
 @dataclass(frozen=True, slots=True)
 class ListLook:
-    """``home``: the directory shown as ``~``. ``forms``: what the terminal shows in place of some characters."""
+    """``home``: the directory shown as ``~``. ``forms``: what the terminal shows in place of some characters.
+    ``agents``: the names shown for agents' folders.
+    """
 
     width: int
     colours: bool
     now: datetime
     home: str = ""
     forms: Mapping[int, str] = field(default_factory=dict)
+    agents: Mapping[str, str] = field(default_factory=dict)
 
 
 Uses = Mapping[tuple[str, str], SessionUse]
@@ -60,6 +64,9 @@ def table(rows: Sequence[ListedSession], ids: Mapping[str, str], look: ListLook,
     """A table with room for these rows; later rows adapt. ``ids``: the displayed forms. ``used``: None: not shown."""
     values = [_values(row, ids, look, used) for row in rows]
     wished = {name: max(cell_len(one[name]) for one in (_HEADINGS, *values)) for name in _HEADINGS}
+    # An id that begins with another whole id is shown with one letter more than that. Only its own row makes room.
+    short = [wide for one in values if (wide := cell_len(one["id"])) <= _MOST_ID]
+    wished["id"] = max(short, default=wished["id"])
     widths = {name: min(wide, _LEAST.get(name, wide)) for name, wide in wished.items()}
     columns = [name for name in _HEADINGS if used is not None or name not in _LONG]
     for name in _FIRST_TO_GO if len({row.agent for row in rows}) < 2 else _WITH_SEVERAL_AGENTS:
@@ -90,7 +97,8 @@ class Table:
     def _line(self, values: Mapping[str, str], dress: Callable[[str, str], str] | None = None) -> str:
         room = self._look.width
         more = max(cell_len(values["id"]) - self._widths["id"], 0)  # ids are never cut: the title shrinks
-        widths = {**self._widths, "id": self._widths["id"] + more, "title": max(self._widths["title"] - more, 1)}
+        lacks = max(more - max(_left(self._columns, self._widths, room), 0), 0)
+        widths = {**self._widths, "id": self._widths["id"] + more, "title": max(self._widths["title"] - lacks, 1)}
         cells = []
         for name in self._columns:
             cell = _fitted(name, values[name], min(widths[name], room), _ELLIPSIS.translate(self._look.forms))
@@ -105,8 +113,8 @@ def _values(row: ListedSession, ids: Mapping[str, str], look: ListLook, used: Us
     use = (used or {}).get((row.agent, row.name), SessionUse())
     found = {
         "id": ids.get(row.selector, row.selector),
-        "title": row.title or "(no title)",
-        "agent": called(row.agent),
+        "title": formatting.unmarked(row.title or "") or "(no title)",
+        "agent": look.agents.get(row.agent) or called(row.agent),
         "directory": formatting.from_home(row.cwd or "", look.home),
         "when": RUNNING if row.is_running else formatting.when(row.updated, look.now),
         "turns": str(row.prompts),

@@ -175,3 +175,11 @@ def test_an_unknown_choice_is_answered_with_the_known_ones(words: list[str]) -> 
     assert (result.exit_code, result.stdout) == (2, "")
     assert ": 'foo' is not one of '" in result.stderr
     assert "Value error" not in result.stderr
+
+
+def test_only_a_command_that_takes_words_is_said_to_need_quotes() -> None:
+    said = {
+        words: CliRunner().invoke(app, words).stderr for words in (("config", "set", "x"), ("show", "the", "login"))
+    }
+    assert "quotes" not in said["config", "set", "x"]
+    assert "Put a text of several words in quotes." in " ".join(said["show", "the", "login"].split())

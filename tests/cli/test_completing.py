@@ -163,6 +163,12 @@ def test_text_that_a_shell_would_evaluate_is_not_offered(store: Both) -> None:
     assert "aaa-1" in said
 
 
+def test_shells_that_only_show_a_title_get_its_colons_and_parentheses(store: Both) -> None:
+    store_session(store, "titled", ("feat(cli): mend it; $(touch x)", []), at=EPOCH + 600)
+    store.list_all()
+    assert ["titled", "feat(cli): mend it (touch x)"] in offered("show ")
+
+
 def damage_missing_index(root: Path) -> None:
     (root / "index.sqlite3").unlink()
 

@@ -62,6 +62,17 @@ def configure(path: Path, **agents: Any) -> None:
 
 
 GOLDEN = """\
+agent  AGENT
+  name           scripted 1.2.3
+  protocol       version 1, answered after TIME
+  also offers    close
+  recorded as    FOLDER; sessions: 1
+  list           the agent's own, without the sessions deleted here
+  load           the agent's own; if it leaves something out, acp-proxy shows the transcript
+  resume         no: the agent has none; editors use session/load instead; --resume store adds it
+  delete         added: the agent has no session/delete
+  its own load   it leaves out: the agent's words; acp-proxy shows the transcript instead (session s)
+
 store
   place          ROOT
   mode           0700
@@ -84,17 +95,6 @@ editors
                  "other": directly
                  "theirs": from the editor's registry, which allows no prefix
 
-agent  AGENT
-  name           scripted 1.2.3
-  protocol       version 1, answered after TIME
-  also offers    close
-  recorded as    FOLDER; sessions: 1
-  list           the agent's own, without the sessions deleted here
-  load           the agent's own; if it leaves something out, acp-proxy shows the transcript
-  resume         no: the agent has none; editors use session/load instead; --resume store adds it
-  delete         added: the agent has no session/delete
-  its own load   it leaves out: the agent's words; acp-proxy shows the transcript instead (session s)
-
 Nothing is wrong.
 """
 
@@ -105,7 +105,7 @@ def test_a_machine_in_order_gets_a_complete_report(root: Path, home: Path, tmp_p
     offer = offering(loadSession=True, sessionCapabilities={"list": {}, "close": {}})
     agent = scripted(tmp_path / "notes", {"initialize": offer, "session/load": {"result": {}}}, [USER])
     result = doctor(root, *agent)
-    said = re.sub(r"(?<=\nagent  ).*?(?=\n  name)", "AGENT", result.stdout, flags=re.DOTALL)
+    said = re.sub(r"(?<=^agent  ).*?(?=\n  name)", "AGENT", result.stdout, flags=re.DOTALL)
     for what, name in ((str(root), "ROOT"), (str(home), "HOME"), (path.parent.name, "FOLDER")):
         said = said.replace(what, name)
     said = re.sub(r"(?<=\n  size           ).*", "SIZE", said)

@@ -44,6 +44,17 @@ def test_less_gets_the_options_of_git_unless_the_user_set_others(store: Both, tm
     assert listed(store, ACP_PROXY_PAGER=own, LESS="S") == "S -c\n"
 
 
+def test_less_reads_utf_8_where_python_writes_it(store: Both, tmp_path: Path) -> None:
+    own = pager(tmp_path, "import os, sys; sys.stdin.read(); print(os.environ.get('LESSCHARSET'))")
+    assert listed(store, ACP_PROXY_PAGER=own, LC_ALL="C") == "utf-8\n"
+    assert listed(store, ACP_PROXY_PAGER=own, LC_ALL="C", LESSCHARSET="latin1") == "latin1\n"
+
+
+def test_browse_names_a_terminal_that_it_cannot_use(store: Both) -> None:
+    said = on_terminal("browse", "--store", str(store.root), status=2, settings={"TERM": "dumb"})
+    assert "TERM says 'dumb'" in " ".join(said.split())
+
+
 @pytest.mark.parametrize("wish", ["", "cat", "/no/such/pager", "'"])
 def test_without_a_pager_the_list_is_only_printed(store: Both, wish: str) -> None:
     text = listed(store, "--limit", "3", ACP_PROXY_PAGER=wish, PAGER="cat", NO_COLOR="1")

@@ -354,3 +354,9 @@ def test_control_sequences_are_not_printed(store: Both) -> None:
     seen = on_terminal(store, "mend", NO_COLOR="1", TERM="dumb")
     assert "Mend" in seen
     assert not NEVER_PRINTED & set(seen.replace("\x1b[0m", "").replace("\x1b[1m", "").replace("\x1b[2m", ""))
+
+
+def test_on_a_terminal_titles_and_excerpts_have_no_marks_of_markdown(store: Both) -> None:
+    store_session(store, "marked", ("## Use **the** `zebra` command", []))
+    assert on_terminal(store, "zebra", NO_COLOR="1").count("Use the ") == 2
+    assert "`" not in on_terminal(store, "zebra")

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from acp_proxy.store.index import ListedSession
+from acp_proxy.transcript.file_names import file_name
 from acp_proxy.views import session_lines, session_table
 from acp_proxy.views.session_table import ListLook
 
@@ -169,3 +170,30 @@ def test_hostile_text_cannot_control_the_terminal(width: int) -> None:
     ]
     assert not set(HOSTILE) - set(" \t") & set("".join(printed))
     assert all(cells(one) <= width for one in printed[:2])
+
+
+def test_agents_with_one_name_are_shown_by_more_of_it() -> None:
+    folders = [file_name(name) for name in ("@github/copilot", "@other/copilot", "codex")]
+    assert session_lines.name_agents(folders) == dict(
+        zip(folders, ("github-copilot", "other-copilot", "codex"), strict=True)
+    )
+    one, two = file_name("a b"), file_name("a-b")
+    assert session_lines.name_agents([one, two]) == {one: one, two: two}
+    look = ListLook(100, False, NOW, agents={ROW.agent: "github-claude"})
+    assert "github-claude" in next(session_table.table([ROW], IDS, look).lines([ROW], IDS))
+
+
+def test_an_id_that_begins_with_another_makes_room_only_in_its_own_row() -> None:
+    long = replace(ROW, session="0198c5de-1111-7000-and-much-more-of-it")
+    ids = {**IDS, long.session: long.session}
+    table = session_table.table([ROW, long], ids, ListLook(160, False, NOW, "/home/me"))
+    first, second = table.lines([ROW, long], ids)
+    assert first.index("Fix the login") < 20
+    assert second.startswith(f"{long.session}  Fix ")
+    assert "claude" in first
+    assert "claude" in second
+
+
+def test_titles_are_shown_without_marks_of_markdown() -> None:
+    marked = replace(ROW, title="## Fix **the** `login`")
+    assert "  Fix the login  " in drawn(120, marked)[1]

@@ -1,5 +1,6 @@
 """``acp-proxy browse``: find, read and tidy up sessions in a full screen."""
 
+import os
 from contextlib import closing
 from functools import partial
 from itertools import islice
@@ -64,6 +65,11 @@ def browse(
     Example: acp-proxy browse --here
     """
     with explained():
+        if is_attended() and screen().is_terminal and not screen().is_able:
+            raise UsageError(
+                f"browse needs a terminal that can move the cursor; TERM says {os.environ.get('TERM')!r}. Set TERM to "
+                "what your terminal is, such as xterm-256color, or use: acp-proxy list"
+            )
         if not (is_attended() and screen().is_able):
             raise UsageError("browse needs a terminal. For other programs: acp-proxy list")
         wanted = make_filter(agent, cwd, here, since, until)

@@ -50,6 +50,7 @@ _HELP = (
     ("Ctrl-T", "show the archived sessions, or the others"),
     ("Ctrl-U", "empty the filter"),
     ("Esc", "empty the filter, or quit"),
+    ("Ctrl-Z", "leave for the shell; fg comes back"),
     ("Ctrl-C", "quit"),
 )
 _DELETE = " Delete? [y: {} to restore it, p: permanently, n] "
@@ -119,7 +120,7 @@ def _row(row: ListedSession, look: FrameLook, *, is_chosen: bool) -> str:
     wide = min(cell_len(directory), _MOST_DIRECTORY, max(room - _LEAST_TITLE - len(_GAP), 0))
     title = room - wide - len(_GAP) * (wide > 0)
     ellipsis = "…".translate(look.forms)
-    shown = f"{'copy · ' if row.copy_of else ''}{row.title or '(no title)'}"
+    shown = f"{'copy · ' if row.copy_of else ''}{formatting.unmarked(row.title or '') or '(no title)'}"
     cells = [_cut(_plain(shown, look), title, ellipsis, pad=True)]
     if wide:
         cells.append(_tail(directory, wide, ellipsis))

@@ -12,7 +12,7 @@ from acp_proxy.store.sessions import ListedSession
 from acp_proxy.views.session_lines import has_words
 
 Question = Literal["rename", "delete", "export"]
-Act = Literal["read", "files", "rename", "archive", "delete", "export", "copy", "switch", "quit"]
+Act = Literal["read", "files", "rename", "archive", "delete", "export", "copy", "switch", "suspend", "quit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,8 @@ def press(
             return (_filter_rows(state, ""), None) if state.typed else (state, Action("quit"))
         case "c-t":
             return state, Action("switch")
+        case "c-z":
+            return state, Action("suspend")
         case _ if pressed in _STEPS:
             return _move(
                 state, state.at + _STEPS[pressed] * (height if pressed.startswith("page") else 1), height
@@ -166,7 +168,7 @@ def edit(text: str, pressed: str) -> str:
 
 
 KEYS: tuple[str, ...] = ("up", "down", "pageup", "pagedown", "home", "end", "enter", "escape", "backspace", "f1")
-KEYS += tuple(f"c-{letter}" for letter in "acdefnprtuwy")
+KEYS += tuple(f"c-{letter}" for letter in "acdefnprtuwyz")
 """The names of keys; all other keys are text."""
 
 

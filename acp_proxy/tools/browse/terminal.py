@@ -161,6 +161,8 @@ class BrowseTerminal:
                 event.app.exit(result=None)
             case "read" | "files":
                 event.app.exit(result=action)
+            case "suspend":
+                event.app.suspend_to_background()
             case "switch":
                 self._state = BrowseState(archived=not self._state.archived, bin_days=self._state.bin_days)
                 self._list()

@@ -10,7 +10,7 @@ from acp_proxy.cli.common import AgentOption, SessionArgument, StoreOption, chos
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store.sessions import Sessions, called
-from acp_proxy.views import sanitize
+from acp_proxy.views import sanitize, session_lines
 
 _SECONDS = 60.0
 """For the agent's first answer. A first start through ``npx`` may download the agent."""
@@ -73,8 +73,8 @@ def _named(store: Sessions, other: str, but: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        names = ", ".join(sorted(called(folder) for folder in found))
-        raise AcpProxyError(f"--with {other!r} matches several agents: {names}. Give more of the name.")
+        names = ", ".join(sorted(session_lines.name_agents(found).values()))
+        raise AcpProxyError(f"--with {other!r} matches several agents: {names}. Give one of these.")
     command = "acp-proxy continue SESSION -- AGENT [ARGS…]"
     raise AcpProxyError(f"no agent called {other!r} has a recorded session yet. Give its command instead: {command}")
 

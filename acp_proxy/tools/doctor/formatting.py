@@ -25,6 +25,8 @@ _NAMELESS = "(none: acp-proxy uses the name of its command; run --agent-id sets 
 
 
 def lines(found: Diagnosis) -> Iterator[str]:
+    if found.agent is not None:  # what the user asked about comes first
+        yield from _section(line(f"agent  {shell_quote.joined(found.agent.command)}"), _agent(found.agent))
     yield from _section("store", _store(found.store))
     yield from _section("versions", _versions(found.versions))
     yield "editors"
@@ -33,8 +35,6 @@ def lines(found: Diagnosis) -> Iterator[str]:
     if not found.editors:
         yield "  no configuration of a known editor was found on this machine"
     yield ""
-    if found.agent is not None:
-        yield from _section(line(f"agent  {shell_quote.joined(found.agent.command)}"), _agent(found.agent))
     yield from _todo(found)
 
 

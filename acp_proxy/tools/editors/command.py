@@ -14,7 +14,7 @@ from acp_proxy.cli.common import RegistryOption, explained, wrong_usage
 from acp_proxy.cli.completion import one_of
 from acp_proxy.cli.wrapping import fitted
 from acp_proxy.config import options
-from acp_proxy.errors import NO_MCP, UsageError
+from acp_proxy.errors import UsageError, explain_no_mcp
 from acp_proxy.tools.editors.known_editors import Name
 from acp_proxy.tools.registry import PREFIX
 
@@ -100,7 +100,7 @@ def editor(
             f" {server}"
         )
     if find_spec("mcp") is None:
-        _say(f"Note: {NO_MCP}")
+        _say(f"Note: {explain_no_mcp()}")
     if advice is not None:
         _say(f"Note: {' '.join(own_words)}: {advice}")
     if shutil.which(command[0]) is None and not command[0].startswith(PREFIX):

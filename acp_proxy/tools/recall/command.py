@@ -8,7 +8,7 @@ import typer
 from acp_proxy.cli import values
 from acp_proxy.cli.common import StoreOption, directory, explained, store_of
 from acp_proxy.cli.pager import is_attended
-from acp_proxy.errors import NO_MCP, AcpProxyError, UsageError
+from acp_proxy.errors import AcpProxyError, UsageError, explain_no_mcp
 
 
 def mcp(
@@ -36,7 +36,7 @@ def mcp(
         try:
             from acp_proxy.tools.recall.server import server
         except ImportError as problem:
-            raise AcpProxyError(NO_MCP) from problem
+            raise AcpProxyError(explain_no_mcp()) from problem
         from acp_proxy.tools.recall.lookup import Lookup
         from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, around
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # imported late: pipes do not need it
 
 _FOUND = "bold red"
 _INDENT = "  "
+_SEPARATOR = " · "
+_BEGIN, _END = "\x02", "\x03"
+"""Around a found word, while Markdown is removed: no printable text has them."""
 _NARROWEST = 20  # columns of text: narrower terminals wrap by themselves
 _LISTED = 10  # further turns to list
 
@@ -52,7 +55,7 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
         markup=False,
         highlight=False,
     )
-    console.print(Text(line(row.title or "(no title)"), style="bold"))
+    console.print(Text(line(formatting.unmarked(row.title or "") or "(no title)"), style="bold"))
     about = (
         called(line(row.agent)),
         formatting.from_home(line(row.cwd or ""), look.home),
@@ -92,12 +95,20 @@ def _format_excerpt(excerpt: Excerpt) -> "Text":
     from rich.text import Text
 
     text = Text().append(f"turn {excerpt.turn}  " if excerpt.turn else "title  ", style="green")
-    said, at = line(excerpt.text), 0
+    said, at, pieces = line(excerpt.text), 0, list[str]()
     for start, end in excerpt.marks:
-        text.append(said[at:start])
-        text.append(said[start:end], style=_FOUND)
+        pieces += [said[at:start], _BEGIN, said[start:end], _END]
         at = end
-    return text.append(said[at:])
+    # Markdown goes after the words are marked, since their places are those in the text with it.
+    for piece in _unmarked("".join([*pieces, said[at:]])).split(_BEGIN):
+        found, is_marked, rest = piece.partition(_END)
+        text.append(found, style=_FOUND if is_marked else "")
+        text.append(rest)
+    return text
+
+
+def _unmarked(text: str) -> str:
+    return _SEPARATOR.join(formatting.unmarked(each) for each in text.split(_SEPARATOR))
 
 
 def _format_numbers(turns: list[int]) -> str:

@@ -440,6 +440,9 @@ def _show(opened: Sessions, joined: JoinedStore, settings: Membership, *, redact
     """Show what would leave this machine, and ask. Raises OSError."""
     leaving = joined.list_leaving(settings)
     rows = [row for row in opened.list_newest() if (row.agent, row.name) in leaving]
+    if not rows:
+        typer.echo("No session leaves this machine now; new ones will, encrypted.", err=True)
+        return
     masking = Masking()
     found = _secrets(opened, rows, masking, dry=True)
     size = formatting.size(sum(row.size for row in rows))

@@ -18,7 +18,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import LocalStore, from_url
 
-from acp_proxy.errors import AcpProxyError, UsageError
+from acp_proxy.errors import AcpProxyError, UsageError, advise_install
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.errors import explain
 from acp_proxy.tools.sync.interfaces import Unavailable
@@ -161,8 +161,8 @@ def require_packages() -> None:
     missing = [name for name in ("nacl", "obstore") if find_spec(name) is None]
     if missing:
         raise AcpProxyError(
-            f"sync needs more packages ({', '.join(missing)}). Install acp-proxy with them: "
-            "in a clone, uv tool install '.[sync]', or pip install '.[sync]'"
+            f"sync needs more packages ({', '.join(missing)}). Install acp-proxy with them, in its clone: "
+            f"{advise_install('sync')}"
         )
 
 

@@ -111,6 +111,7 @@ def test_a_late_result_of_an_earlier_filter_is_dropped() -> None:
         (("c-y",), Action("copy", LOGIN)),
         (("c-f",), Action("files", LOGIN)),
         (("c-t",), Action("switch")),
+        (("c-z",), Action("suspend")),
         (("c-c",), Action("quit")),
         (("escape",), Action("quit")),
         (("x", "escape", "escape"), Action("quit")),
