@@ -95,6 +95,10 @@ class Truth:
         self.loaded: set[int] = set()
         self.apart: set[int] = set()
         """Sessions in which a step could be done in one of the two runs only."""
+        self.skipped: set[int] = set()
+        """Sessions with a turn made elsewhere that was not recorded before a prompt, since they were only resumed. A
+        replay behind the answer to a load shows it when the transcript, which goes on from there, has been shown: an
+        agent that replays later, and one that replays nothing, look the same when the answer comes."""
         self.raced: set[int] = set()
         """Sessions in which a prompt was sent while a late replay was still coming: nothing proves what is past."""
         self.shown: dict[int, Shown] = {}
@@ -133,6 +137,10 @@ class Truth:
             self.of(session).append(said)
 
     def _typed(self, session: int, id: str, text: str) -> None:
+        if any(each.how == "found" and not each.is_learned for each in self.of(session)) and any(
+            session in window.views and window.views[session].opened == "resume" for window in self._windows.values()
+        ):
+            self.skipped.add(session)
         for each in self.of(session):
             each.is_learned = each.is_learned or session in self.loaded
         self._add(session, Said(id, USER, text, "typed"))
@@ -279,7 +287,11 @@ def check_view(
     times = behind.replays
     found: list[Broken] = []
     once = behind.is_mixed  # a replay may have been dropped, because it was asked for twice
-    lacks = [w for w in has_without if has[w] < min(has_without[w], 1 if once else max(1, told[w]))]
+    # The rest of a late replay that comes in a turn: a user message without an answer looks like the prompt's echo,
+    # with what the agent has added to it. It was seen in the turn where it came; later loads show the two as one.
+    echoed = {word for each in said if each.how == "found" and each.kind == USER for word in each.words()}
+    echoed = echoed if session in truth.raced else set()
+    lacks = [w for w in has_without if has[w] < min(has_without[w], 1 if once else max(1, told[w])) and w not in echoed]
     if lacks:
         why = "which the agent replayed" if behind.is_apart else "which is there without us"
         found.append(Broken("worse", f"{where} lacks {_text(lacks)}, {why}"))
@@ -304,6 +316,8 @@ def check_view(
         is_in_order = _is_in(seen, order) or _is_in(without, seen)
     else:  # prompts may have been queued; and in the others, a word may be seen twice, or come late
         is_in_order = session in truth.raced | truth.is_shared or _is_in(_agents(seen), order)
+    if habits.is_late and session in truth.skipped:
+        is_in_order = True
     if not behind.is_mixed and not is_in_order:
         found.append(Broken("order", f"{where} has {_text(seen)}, said was {_text(order)}"))
     if is_loaded and times == 1 and not behind.is_mixed and not is_busy:
