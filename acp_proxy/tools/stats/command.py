@@ -2,18 +2,28 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from acp_proxy.cli.common import AgentOption, JsonOption, StoreOption, explained, store_of
+from acp_proxy.cli.common import AgentOption, JsonOption, StoreOption, explained, say_on_stderr, store_of
 from acp_proxy.cli.list_sessions import nothing
 from acp_proxy.cli.pager import paged, screen
-from acp_proxy.cli.session_filter import CwdOption, HereOption, TurnsSinceOption, TurnsUntilOption, make_filter
+from acp_proxy.cli.progress import MOMENT, advanced
+from acp_proxy.cli.session_filter import (
+    CwdOption,
+    HereOption,
+    SessionFilter,
+    TurnsSinceOption,
+    TurnsUntilOption,
+    make_filter,
+)
+from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.stats.usage import measure_usage
 from acp_proxy.views import sanitize
 
-_By = Literal["month", "day", "project", "agent"]
+_By = Literal["month", "day", "project", "agent", "model"]
 
 
 def stats(
@@ -27,10 +37,16 @@ def stats(
         _By,
         typer.Option(
             "--by",
-            help="One line for each day, each directory or each agent. Default: by agent and month.",
+            help="One line for each day, directory, agent or model. Default: by agent and month.",
             show_default=False,
         ),
     ] = "month",
+    tokens: Annotated[bool, typer.Option("--tokens", help="Show the tokens of every kind, and the cost.")] = False,
+    prices: Annotated[
+        Path | None,
+        typer.Option("--prices", metavar="FILE", help="Prices of a million tokens, for agents that report no cost."),
+    ] = None,
+    prices_example: Annotated[bool, typer.Option("--prices-example", help="Print an example of such a file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the usage by agent and month, with bars for the turns.
@@ -40,12 +56,23 @@ def stats(
     another month or on another day counts in both. Days and months are local. With --by project, a session counts
     in the directory where it began. --since and --until count whole quarters of an hour.
 
+    --tokens, --prices and --by model read every transcript. Each model without a price is named on stderr.
+
     Example: acp-proxy stats --by project
     """
+    if prices_example:
+        from acp_proxy.tools.stats.prices import EXAMPLE
+
+        typer.echo(EXAMPLE, nl=False)
+        return
+    if tokens or prices is not None or by == "model":
+        with explained():
+            _show_tokens(store_of(store), make_filter(agent, cwd, here, since, until), by, prices, as_json=as_json)
+        return
     with explained():
         wanted = make_filter(agent, cwd, here, since, until)
         opened = store_of(store)
-        agents, failed = measure_usage(opened, wanted, by if by != "agent" else "month")
+        agents, failed = measure_usage(opened, wanted, "month" if by == "agent" else by)
         if not agents and not as_json:
             typer.echo(nothing(opened, narrowed=wanted.is_narrow), err=True)
     if as_json:
@@ -70,4 +97,29 @@ def stats(
     for text in failed:
         typer.echo(f"acp-proxy: not counted: {sanitize.line(text)}.", err=True)
     if failed:
+        raise typer.Exit(1)
+
+
+def _show_tokens(store: Sessions, wanted: SessionFilter, by: _By, file: Path | None, *, as_json: bool) -> None:
+    """Raises AcpProxyError, OSError."""
+    from acp_proxy.tools.stats.prices import read_prices
+    from acp_proxy.tools.stats.token_report import encode_report, format_report
+    from acp_proxy.tools.stats.tokens import count_tokens
+
+    prices = read_prices(file) if file is not None else None
+    with advanced("Reading sessions", MOMENT) as bar:
+        report = count_tokens(store, wanted, by, prices, bar)
+    if as_json:
+        typer.echo(sanitize.json_text(encode_report(report, by, prices), indent=2))
+    elif report.rows:
+        with paged(screen()) as say:
+            for line in format_report(report, by, prices, os.path.expanduser("~")):
+                say(f"{line}\n")
+    else:
+        say_on_stderr(nothing(store, narrowed=wanted.is_narrow))
+    for model in report.without_price:
+        say_on_stderr(f"No price: {sanitize.line(model) or '(model not known)'}")
+    for text in report.failed:
+        say_on_stderr(f"acp-proxy: not counted: {sanitize.line(text)}.")
+    if report.failed:
         raise typer.Exit(1)

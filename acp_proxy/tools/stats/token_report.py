@@ -1,0 +1,53 @@
+"""The tokens of every kind as a table, or as JSON."""
+
+from collections.abc import Iterator, Mapping
+
+from acp_proxy.store.sessions import called
+from acp_proxy.tools.stats.prices import Prices
+from acp_proxy.tools.stats.tokens import By, Spent, TokenReport
+from acp_proxy.views import formatting, sanitize
+
+_HEADS = ("turns", "input", "output", "cache read", "cache write", "thought", "total", "cost")
+_KEYS: Mapping[By, str] = {"agent": "agent", "model": "model", "project": "cwd", "day": "day", "month": "month"}
+_UNKNOWN: Mapping[By, str] = {"model": "(not known)", "project": "(no directory)"}
+
+
+def format_report(report: TokenReport, by: By, prices: Prices | None, home: str) -> Iterator[str]:
+    """A table without any markup, for people and for other programs."""
+    rows = [(_format_name(name, by, home), *_format_values(spent, prices)) for name, spent in report.rows.items()]
+    table = [("", *_HEADS), *rows, ("all", *_format_values(report.total, prices))]
+    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
+    for name, *values in table:
+        cells = [f"{value:>{width}}" for value, width in zip(values, widths[1:], strict=True)]
+        yield "  ".join([f"{name:<{widths[0]}}", *cells]).rstrip()
+
+
+def encode_report(report: TokenReport, by: By, prices: Prices | None) -> dict[str, object]:
+    """docs/json.md describes it."""
+    rows = [{_KEYS[by]: name or None, **_encode(spent, prices)} for name, spent in report.rows.items()]
+    told = {f"{by}s": rows, "total": _encode(report.total, prices)}
+    return told | ({"modelsWithoutPrice": [name or None for name in report.without_price]} if prices else {})
+
+
+def _format_name(name: str, by: By, home: str) -> str:
+    if by == "agent":
+        return sanitize.line(called(name))
+    return sanitize.line(formatting.from_home(name, home) if by == "project" else name) or _UNKNOWN.get(by, "")
+
+
+def _format_values(spent: Spent, prices: Prices | None) -> tuple[str, ...]:
+    counts = spent.tokens
+    numbers = (spent.turns, counts.input, counts.output, counts.cached_read, counts.cached_write, counts.thought)
+    cost = dict(spent.cost)
+    if prices is not None and spent.priced:
+        cost[prices.currency] = cost.get(prices.currency, 0.0) + spent.priced
+    told = sanitize.line(formatting.money(cost)) if cost else "-"
+    return (*(f"{number:,}" for number in (*numbers, counts.total)), told)
+
+
+def _encode(spent: Spent, prices: Prices | None) -> dict[str, object]:
+    told: dict[str, object] = {"turns": spent.turns, **spent.tokens.encode()}
+    told["cost"] = {currency: round(amount, 6) for currency, amount in sorted(spent.cost.items())}
+    if prices is not None:
+        told |= {"priced": {prices.currency: round(spent.priced, 6)}, "unpricedTokens": spent.unpriced}
+    return told

@@ -1,0 +1,204 @@
+"""Counts the tokens of every kind by agent, model, project, day or month, and prices them.
+
+Reads the transcripts: the index has only the sums that ``stats`` shows by default, and no models.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from acp_proxy.cli.session_filter import SessionFilter
+from acp_proxy.errors import NewerFormat
+from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.sessions import ListedSession, Reading, Sessions
+from acp_proxy.tools.stats.prices import Prices, TokenCounts, read_number
+from acp_proxy.transcript import file_format, summary
+from acp_proxy.transcript.file_format import Entry
+from acp_proxy.transcript.private_files import explain_unreadable
+from acp_proxy.transcript.reader import Line
+from acp_proxy.transcript.titles import cleaned
+
+By = Literal["month", "day", "project", "agent", "model"]
+_FORMS = {"month": "%Y-%m", "day": "%Y-%m-%d"}
+_CURRENCY_LENGTH = 12
+_MOST = 1e15
+
+
+class Spent(Struct):
+    """What one row used.
+
+    ``cost``: what agents reported, by currency. ``priced``: what the price list says of the rest. ``unpriced``: the
+    tokens that have no price.
+    """
+
+    turns: int = 0
+    tokens: TokenCounts = field(default_factory=TokenCounts)
+    cost: dict[str, float] = field(default_factory=dict)
+    priced: float = 0.0
+    unpriced: int = 0
+
+    def add(self, other: "Spent") -> None:
+        """Add another amount to this one."""
+        self.turns += other.turns
+        self.tokens = self.tokens.plus(other.tokens)
+        for currency, amount in other.cost.items():
+            self.cost[currency] = self.cost.get(currency, 0.0) + amount
+        self.priced += other.priced
+        self.unpriced += other.unpriced
+
+
+class _Answer(Struct):
+    """A turn's end. ``as_turn``, ``as_session``: its tokens, if the agent counts the turn, or the session so far."""
+
+    at: str
+    model: str
+    as_turn: TokenCounts
+    as_session: TokenCounts
+
+
+class _SessionUse(Struct):
+    """What one transcript says. ``costs``: time, model, currency and amount of each growth of the agent's counter."""
+
+    row: ListedSession
+    answers: list[_Answer] = field(default_factory=list)
+    costs: list[tuple[str, str, str, float]] = field(default_factory=list)
+    turns: list[tuple[str, str]] = field(default_factory=list)
+    """Time of each prompt, and the model of its turn."""
+    is_per_turn: bool = False
+
+
+class TokenReport(Struct):
+    """``rows``: by name; days and months newest first, others with the most tokens first. ``without_price``: the models
+    whose tokens have no price. ``failed``: a line for each transcript that could not be read."""
+
+    rows: dict[str, Spent]
+    total: Spent
+    without_price: list[str]
+    failed: list[str]
+
+
+def count_tokens(
+    store: Sessions,
+    wanted: SessionFilter,
+    by: By,
+    prices: Prices | None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> TokenReport:
+    """The tokens of the wanted sessions, in the turns that the filter's times leave. Raises Unreadable."""
+    rows = list(replace(wanted, since="", until="").list_newest(store))
+    sessions: list[_SessionUse] = []
+    failed: list[str] = []
+    for done, row in enumerate(rows):
+        progress(done, len(rows))
+        try:
+            with closing(store.open_listed(row)) as reading:
+                sessions.append(_read_session(row, reading))
+        except (OSError, NewerFormat) as problem:
+            path, why, what_to_do = explain_unreadable(store.find_path(row), problem)
+            failed.append(f"{path}: {why}. {what_to_do}")
+    per_turn = {each.row.agent for each in sessions if each.is_per_turn}  # how an agent counts shows in any session
+    found: dict[str, Spent] = {}
+    missing: dict[str, None] = {}
+    total = Spent()
+    for session in sessions:
+        for at, model, spent in _list_spent(session, prices, is_per_turn=session.row.agent in per_turn):
+            if at < wanted.since or (wanted.until and at >= wanted.until):
+                continue
+            found.setdefault(_name(by, session.row, at, model), Spent()).add(spent)
+            total.add(spent)
+            missing |= {model: None} if spent.unpriced else {}
+    order = sorted(found, reverse=True) if by in _FORMS else sorted(found, key=lambda name: -found[name].tokens.total)
+    return TokenReport({name: found[name] for name in order}, total, sorted(missing), failed)
+
+
+def _name(by: By, row: ListedSession, at: str, model: str) -> str:
+    if by in _FORMS:
+        return _local(at, _FORMS[by])
+    return {"agent": row.agent, "project": row.cwd or "", "model": model}[by]
+
+
+def _local(at: str, form: str) -> str:
+    try:
+        return datetime.fromisoformat(at).astimezone().strftime(form)
+    except (ValueError, OverflowError):  # a damaged transcript
+        return at[: len("2026-11-20" if form.endswith("%d") else "2026-11")]
+
+
+def _list_spent(session: _SessionUse, prices: Prices | None, *, is_per_turn: bool) -> Iterator[tuple[str, str, Spent]]:
+    for at, model in session.turns:
+        yield at, model, Spent(turns=1)
+    for at, model, currency, amount in session.costs:
+        yield at, model, Spent(cost={currency: amount})
+    for answer in session.answers:
+        tokens = answer.as_turn if is_per_turn else answer.as_session
+        spent = Spent(tokens=tokens)
+        # The agent's own figure counts for the whole session: a price beside it would count twice.
+        if prices is not None and tokens.total and not session.costs:
+            price = prices.find(answer.model)
+            if price is None or not tokens.has_kinds:
+                spent.unpriced = tokens.total
+            else:
+                spent.priced = price.of(tokens)
+        yield answer.at, answer.model, spent
+
+
+def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
+    """Raises OSError."""
+    header = reading.header
+    found = _SessionUse(row)
+    since = header.created_at if header is not None else ""  # what is older was copied into a fork
+    model, run, before, spent = "", "", TokenCounts(), dict[str, float]()
+    for line in reading.read_alike():
+        entry = line.entry if isinstance(line, Line) else None
+        if entry is None:
+            continue
+        model = summary.chosen(entry) or model
+        counts = entry.at >= since
+        if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT and counts:
+            found.turns.append((entry.at, model))
+        result = _find_result(entry)
+        if result is not None and found.turns:  # the model that was chosen when the turn ended
+            found.turns[-1] = (found.turns[-1][0], model)
+        if (tokens := TokenCounts.read(acp.member(result, "usage"))) is not None:
+            if entry.run == run:
+                stands = tokens.total == before.total > 0 and acp.text(result, "stopReason") == "end_turn"
+                found.is_per_turn |= stands or tokens.is_below(before)
+            if counts:
+                grown = tokens.minus(before) if tokens.total >= before.total else tokens
+                found.answers.append(_Answer(entry.at, model, tokens, grown))
+            run, before = entry.run, tokens
+        if (cost := _read_cost(entry)) is not None:
+            currency, counter = cost
+            grown_cost = counter - spent.get(currency, 0.0)
+            grown_cost = grown_cost if grown_cost >= 0 else counter  # the agent's counter has restarted
+            spent[currency] = counter
+            if grown_cost and counts:
+                found.costs.append((entry.at, model, currency, grown_cost))
+    return found
+
+
+def _find_result(entry: Entry) -> object:
+    """What may have the usage of a turn: the prompt's answer, or the state that ends it in version 2."""
+    if entry.peer is not Peer.AGENT:
+        return None
+    if entry.of == acp.PROMPT:
+        return acp.member(entry.value, "result")
+    update = acp.member(acp.member(entry.value, "params"), "update")
+    is_state = entry.protocol != file_format.V1 and acp.update_kind(update) == update_kinds.STATE
+    return update if is_state else None
+
+
+def _read_cost(entry: Entry) -> tuple[str, float] | None:
+    """The agent's counter of a session's cost, with its currency."""
+    update = acp.member(acp.member(entry.value, "params"), "update")
+    if entry.peer is not Peer.AGENT or acp.update_kind(update) != update_kinds.USAGE:
+        return None
+    cost = acp.member(update, "cost")
+    currency = cleaned(acp.member(cost, "currency"), _CURRENCY_LENGTH)
+    amount = read_number(acp.member(cost, "amount"), _MOST)
+    return (currency, amount) if currency is not None and amount is not None else None

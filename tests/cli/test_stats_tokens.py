@@ -1,0 +1,133 @@
+"""``acp-proxy stats --tokens``, ``--by model`` and ``--prices``: tokens of every kind, and what they cost."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.protocol import acp, timestamps
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.store import Store
+from acp_proxy.tools.stats.prices import EXAMPLE, Prices, TokenCounts, read_prices
+from acp_proxy.transcript.appender import Transcript
+from tests.cli.commands import Command
+from tests.stored import EPOCH, message, store_session
+
+command = Command("stats")
+run, printed = command.run, command.printed
+DAY = 24 * 60 * 60
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def model(name: str) -> dict[str, Any]:
+    option = {"id": "model", "category": "model", "currentValue": name, "options": [{"value": name, "name": name}]}
+    return {"sessionUpdate": "config_option_update", "configOptions": [option]}
+
+
+def keep(store: Store, session: str, name: str, *usages: dict[str, int], day: int = 0, **more: Any) -> None:
+    """A session of these answers."""
+    stamp = timestamps.stamp(EPOCH + day * DAY)
+    path = store_session(store, session, (session, [model(name)] if name else []), at=EPOCH + day * DAY, **more)
+    transcript = Transcript(path)
+    for number, usage in enumerate(usages, 10):
+        told = {"id": number, "result": {"stopReason": "end_turn", "usage": usage}}
+        transcript.append(message(stamp, Peer.AGENT, told, acp.PROMPT))
+    transcript.close()
+
+
+def usage(given: int, output: int, **more: int) -> dict[str, int]:
+    return {"inputTokens": given, "outputTokens": output, "totalTokens": given + output + sum(more.values()), **more}
+
+
+def rows(store: Store, *words: str) -> Any:
+    return json.loads(printed(store, *words, "--json"))
+
+
+def test_all_six_figures_are_counted_by_model(store: Store) -> None:
+    more = {"cachedReadTokens": 3, "cachedWriteTokens": 4, "thoughtTokens": 5}
+    keep(store, "a", "big", usage(1, 2, **more))
+    keep(store, "b", "small", usage(10, 20))
+    keep(store, "c", "big", usage(1, 2))
+    told = rows(store, "--by", "model")
+    assert [(row["model"], row["turns"], row["totalTokens"]) for row in told["models"]] == [
+        ("small", 1, 30),
+        ("big", 2, 18),
+    ]
+    assert told["models"][1] | more == told["models"][1]
+    assert told["total"]["inputTokens"] == 12
+
+
+def test_an_agent_that_counts_the_session_so_far_counts_once(store: Store) -> None:
+    keep(store, "a", "", usage(10, 5), usage(30, 9))
+    keep(store, "b", "", usage(10, 5), usage(8, 2), agent="other")
+    told = {
+        row["agent"].partition("-")[0]: row["totalTokens"] for row in rows(store, "--tokens", "--by", "agent")["agents"]
+    }
+    assert told == {"agent": 39, "other": 25}
+
+
+@pytest.mark.parametrize(("by", "names"), [("day", ["2023-11-15", "2023-11-14"]), ("project", ["/q", "/p"])])
+def test_tokens_are_counted_by_day_and_project(store: Store, by: str, names: list[str]) -> None:
+    keep(store, "a", "m", usage(1, 2), cwd="/p")
+    keep(store, "b", "m", usage(3, 4), day=1, cwd="/q")
+    key = "cwd" if by == "project" else by
+    assert [row[key] for row in rows(store, "--tokens", "--by", by)[f"{by}s"]] == names
+    assert rows(store, "--tokens", "--since", "2023-11-15")["total"]["totalTokens"] == 7
+    assert rows(store, "--tokens", "--cwd", "/p")["total"]["totalTokens"] == 3
+
+
+def test_prices_price_what_the_agent_does_not_and_name_what_they_lack(store: Store, tmp_path: Path) -> None:
+    cost = {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": {"amount": 0.5, "currency": "EUR"}}
+    keep(store, "a", "A-Model", usage(1_000_000, 100_000))
+    keep(store, "b", "unknown", usage(1, 2))
+    store_session(store, "c", ("c", [model("a-model"), cost]))
+    prices = tmp_path / "prices.toml"
+    prices.write_text(EXAMPLE)
+    result = run(store, "--by", "model", "--prices", str(prices))
+    assert result.exit_code == 0
+    assert [line.split()[-2:] for line in result.stdout.splitlines() if line.startswith("A-Model")] == [["3.50", "USD"]]
+    assert [line.split()[-2:] for line in result.stdout.splitlines() if line.startswith("a-model")] == [["0.50", "EUR"]]
+    assert result.stderr == "No price: unknown\n"
+    told = rows(store, "--prices", str(prices))
+    assert told["modelsWithoutPrice"] == ["unknown"]
+    assert (told["total"]["priced"], told["total"]["unpricedTokens"]) == ({"USD": 3.5}, 3)
+
+
+def test_cached_tokens_and_thoughts_count_once_whatever_they_are_a_part_of(tmp_path: Path) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text("[models.m]\ninput = 1\noutput = 10\ncached_read = 0.5\nthought = 20\n")
+    price = read_prices(path).find("M")
+    assert price is not None
+    million = 1_000_000
+    beside = TokenCounts(million, million, million, 0, million, 4 * million)
+    inside = TokenCounts(2 * million, 2 * million, million, 0, million, 4 * million)
+    assert price.of(beside) == price.of(inside) == 1 + 10 + 0.5 + 20
+
+
+def test_the_example_is_a_list_of_prices(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text(printed(store, "--prices-example"))
+    assert isinstance(read_prices(path), Prices)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "[models.m]\ninput = 1\n",
+        "[models.m]\ninput = 1\noutput = -1\n",
+        "[models.m]\ninput = 1\noutput = 2\nx = 3\n",
+    ],
+)
+def test_a_wrong_list_is_explained(store: Store, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text(text)
+    result = run(store, "--prices", str(path))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"acp-proxy: {path}")
