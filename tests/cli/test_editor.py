@@ -38,7 +38,7 @@ def editor(*words: str) -> Result:
 ZED = """\
 {
   "agent_servers": {
-    "Claude (kept)": {
+    "Claude (recorded)": {
       "type": "custom",
       "command": "/home/user/.local/bin/acp-proxy",
       "args": [

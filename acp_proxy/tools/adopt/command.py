@@ -231,7 +231,7 @@ def _summary(name: str, choice: "Choice", done: dict[str, int]) -> str:
     counts = {**done, **{why.value: count for why, count in choice.left_out.items()}}
     counts |= {"left for another time by --limit": choice.over} if choice.over else {}
     if not choice.listed:
-        return sanitize.line(f"{name}: the agent lists no sessions. {_ELSEWHERE}")
+        return sanitize.line(f"{name}: the agent lists no sessions.")  # what to try is said once, at the end
     return sanitize.line(f"{name}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
 
 

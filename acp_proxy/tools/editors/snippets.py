@@ -95,19 +95,19 @@ def snippet(editor: Name, wanted: EditorEntry) -> Snippet:
 
 
 def _zed(wanted: EditorEntry, known: _Known) -> Snippet:
-    title = f"{known.title} (kept)"
+    title = f"{known.title} (recorded)"
     then = f'in the agent panel, begin a thread with "{title}". Agents from Zed\'s registry allow no prefix.'
     return _json("agent_servers", title, {"type": "custom"}, wanted, then)
 
 
 def _jetbrains(wanted: EditorEntry, known: _Known) -> Snippet:
-    title = f"{known.title} (kept)"
+    title = f"{known.title} (recorded)"
     then = f'in AI Chat, choose "{title}".'
     return _json("agent_servers", title, {}, wanted, then)
 
 
 def _vscode(wanted: EditorEntry, known: _Known) -> Snippet:
-    title = f"{known.title} (kept)"
+    title = f"{known.title} (recorded)"
     then = f'in the panel of the extension "ACP Client" (formulahendry.acp-client), choose "{title}".'
     return _json("acp.agents", title, {}, wanted, then)
 
@@ -126,12 +126,12 @@ def _paseo(wanted: EditorEntry, known: _Known) -> Snippet:
     title = f"{_slug(wanted.agent)}-kept"
     value = {
         "extends": "acp",
-        "label": f"{known.title} (kept)",
+        "label": f"{known.title} (recorded)",
         "command": list(wanted.words),
         "env": dict(wanted.variables),
     }
     entry = f"{_quoted(title)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
-    then = f'restart Paseo\'s daemon, and choose "{known.title} (kept)".'
+    then = f'restart Paseo\'s daemon, and choose "{known.title} (recorded)".'
     return Snippet(entry, title, ("agents", "providers"), then, is_json=True)
 
 
@@ -151,27 +151,27 @@ def _toad(wanted: EditorEntry, known: _Known) -> Snippet:
 def _bb(wanted: EditorEntry, known: _Known) -> Snippet:
     agent = {
         "id": f"{_slug(wanted.agent)}-kept",
-        "displayName": f"{known.title} (kept)",
+        "displayName": f"{known.title} (recorded)",
         "command": wanted.words[0],
         "args": wanted.words[1:],
         "env": dict(wanted.variables),
     }
     agents = json.dumps([agent], ensure_ascii=False)
     line = shell_quote.joined(["bb", "plugin", "config", "provider-acp", "set", "customAgents", agents])
-    return Snippet(line, known.title, (), f'choose "{known.title} (kept)" for a thread.')
+    return Snippet(line, known.title, (), f'choose "{known.title} (recorded)" for a thread.')
 
 
 def _obsidian(wanted: EditorEntry, known: _Known) -> Snippet:
     lines = [
         f"Agent ID: {_slug(wanted.agent)}-kept",
-        f"Display name: {known.title} (kept)",
+        f"Display name: {known.title} (recorded)",
         f"Path: {wanted.words[0]}",
         "Arguments:",
         *(f"  {word}" for word in wanted.words[1:]),
     ]
     if wanted.variables:
         lines += ["Environment variables:", *(f"  {key}={value}" for key, value in wanted.variables.items())]
-    then = f'open a chat view and choose "{known.title} (kept)".'
+    then = f'open a chat view and choose "{known.title} (recorded)".'
     return Snippet("\n".join(lines), known.title, (), then)
 
 
@@ -270,7 +270,7 @@ def _avante(wanted: EditorEntry, known: _Known) -> Snippet:
 
 def _agentic(wanted: EditorEntry, known: _Known) -> Snippet:
     name = known.agentic or wanted.agent
-    more = f"  name = {_lua(f'{known.title} (kept)')},\n"
+    more = f"  name = {_lua(f'{known.title} (recorded)')},\n"
     return _provider("agentic", name, more, wanted, ':lua require("agentic").toggle()')
 
 

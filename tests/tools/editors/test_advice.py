@@ -15,7 +15,7 @@ PATH = Path("/home/user/settings")
 COMMAND = ["/opt/acp-proxy", "run", "opencode", "acp"]
 JSON_EDITORS = [Name.ZED, Name.JETBRAINS, Name.VSCODE]
 LUA_EDITORS = [Name.CODECOMPANION, Name.AVANTE, Name.AGENTIC]
-TITLE = "OpenCode (kept)"
+TITLE = "OpenCode (recorded)"
 REPLACED = "REPLACED"
 """A placeholder for the value to replace."""
 

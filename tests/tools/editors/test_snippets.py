@@ -56,7 +56,7 @@ def test_every_editor_has_a_snippet() -> None:
 def test_json_parses_to_the_command_and_its_variables(editor: Name) -> None:
     value: Any = json.loads(made(editor))
     [[title, entry]] = value[EDITORS[editor].configured.members[0]].items()  # type: ignore[union-attr]
-    assert title == "some-agent (kept)"
+    assert title == "some-agent (recorded)"
     assert entry.pop("type", None) == ("custom" if editor == Name.ZED else None)
     assert entry == {"command": PROXY, "args": WORDS[1:], "env": VARIABLES}
 
@@ -68,7 +68,7 @@ def test_paseos_command_contains_its_arguments() -> None:
             "providers": {
                 "some-agent-2-kept": {
                     "extends": "acp",
-                    "label": "Some_Agent 2 (kept)",
+                    "label": "Some_Agent 2 (recorded)",
                     "command": WORDS,
                     "env": VARIABLES,
                 }
@@ -96,7 +96,7 @@ def test_bb_gets_a_list_with_the_agent() -> None:
     assert json.loads(agents) == [
         {
             "id": "some-agent-kept",
-            "displayName": "some-agent (kept)",
+            "displayName": "some-agent (recorded)",
             "command": PROXY,
             "args": WORDS[1:],
             "env": VARIABLES,
@@ -151,13 +151,13 @@ def test_a_known_agent_keeps_its_name_in_the_editor() -> None:
     assert "(setq agent-shell-anthropic-claude-environment" in made(Name.AGENT_SHELL, "claude-agent-acp")
     assert "(setq agent-shell-mistral-acp-command" in made(Name.AGENT_SHELL, "vibe-acp")
     assert "(setq agent-shell-kimi-acp-command" in made(Name.AGENT_SHELL, "kimi")
-    assert '"Claude (kept)"' in made(Name.ZED, "claude-agent-acp")
+    assert '"Claude (recorded)"' in made(Name.ZED, "claude-agent-acp")
 
 
 def test_an_unknown_agent_gets_a_new_name() -> None:
     assert '["some_agent"] = function()' in made(Name.CODECOMPANION)
     assert '["some-agent"] = {' in made(Name.AVANTE)
-    assert 'name = "some-agent (kept)"' in made(Name.AGENTIC)
+    assert 'name = "some-agent (recorded)"' in made(Name.AGENTIC)
     assert ":identifier 'some-agent" in made(Name.AGENT_SHELL)
 
 

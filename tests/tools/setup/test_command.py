@@ -206,7 +206,7 @@ def test_an_edit_between_two_setups_survives_undo(home: Home) -> None:
     setup("--yes")
     home.zed.write_text(home.zed.read_text().replace("One Dark", "Ayu"))
     setup("--yes", "--editor", "zed", "--agent", "goose acp")
-    assert entry(home.zed, "agent_servers", "Goose (kept)", "args") == ["run", "goose", "acp"]
+    assert entry(home.zed, "agent_servers", "Goose (recorded)", "args") == ["run", "goose", "acp"]
     setup("--undo", "--yes")
     assert home.zed.read_text() == ZED.replace("One Dark", "Ayu")
 
@@ -251,7 +251,7 @@ def test_an_agent_can_be_added_to_an_editor_without_settings(home: Home) -> None
     assert setup("--yes", "--agent", "KEY=x opencode acp").exit_code == 0
     assert entry(home.zed) == {
         "agent_servers": {
-            "OpenCode (kept)": {
+            "OpenCode (recorded)": {
                 "type": "custom",
                 "command": COMMAND,
                 "args": ["run", "opencode", "acp"],
@@ -274,7 +274,7 @@ def test_with_an_agent_only_that_agent_changes(home: Home) -> None:
     home.write(home.jetbrains, JETBRAINS)
     setup("--yes", "--editor", "zed", "--agent", "npx -y @agentclientprotocol/claude-agent-acp")
     assert entry(home.zed, "agent_servers", "Claude", "command") == COMMAND
-    assert "(kept)" not in home.zed.read_text()
+    assert "(recorded)" not in home.zed.read_text()
     assert home.jetbrains.read_bytes() == JETBRAINS.encode()
 
 
@@ -414,7 +414,7 @@ def test_an_agent_of_zeds_registry_is_started_by_its_id(home: Home) -> None:
 @pytest.mark.usefixtures("registry")
 def test_an_agent_is_added_by_its_id(home: Home) -> None:
     setup("--yes", "--editor", "jetbrains", "--agent", "kimi")
-    assert entry(home.jetbrains, "agent_servers", "Kimi (kept)") == {
+    assert entry(home.jetbrains, "agent_servers", "Kimi (recorded)") == {
         "command": COMMAND,
         "args": ["run", "registry:kimi"],
         "env": {},
