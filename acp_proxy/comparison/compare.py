@@ -433,9 +433,17 @@ class Comparison:
         message.lacks_words = not self.text.has_words(number + 1)
         if (key := self.text.users[number].key) is not None and message.message_id is not None:
             self.ids[key] = message.message_id
-        begun = next((form for form in self.text.users[number].forms if message.text.startswith(form)), message.text)
-        self._compare_users_behind(message, len(begun))
+        self._compare_users_behind(message, self._find_end_of_user(message, number))
         return True
+
+    def _find_end_of_user(self, message: SentMessage, number: int) -> int:
+        """Where the user message with this index ends in one that begins with it, or has it as a chunk behind context;
+        else the end of that."""
+        forms = self.text.users[number].forms
+        if begun := next((form for form in forms if message.text.startswith(form)), ""):
+            return len(begun)
+        ends = zip(message.chunks, accumulate(map(len, message.chunks)), strict=True)
+        return next((end for letters, end in ends if letters in forms), len(message.text))
 
     def _compare_users_behind(self, message: SentMessage, at: int) -> None:
         """Take the user messages that follow in one run, with nothing between them. ``at``: where the next begins."""

@@ -274,6 +274,12 @@ def test_an_unanswered_user_message_is_shown_and_recorded_if_nothing_else_is_rep
     assert choose_replay(comparison).rule is Rule.LESS
 
 
+def test_user_messages_behind_context_are_all_known() -> None:
+    past = laid("> mend it", "A warning of the model.", "> thanks")
+    comparison = told(past, "> <context>", "> mend it", "> thanks", late=[GREETING])
+    assert (comparison.known_users, new(comparison)) == ({0, 1}, [GREETING])
+
+
 def test_an_unanswered_user_message_is_new_if_only_prompts_without_answers_follow_in_the_transcript() -> None:
     comparison = told(laid("> mend it", "> and test it", answered=False), "> mend it", "> Thank you!")
     assert (updates(comparison.split_tail()[0]), new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
