@@ -296,23 +296,6 @@ def test_a_full_disk_does_not_stop_the_conversation_and_leaves_a_gap(proxied: Pr
 
 
 @LINUX_ONLY
-def test_a_session_begun_on_a_full_disk_is_recorded_once_there_is_space(proxied: Proxied) -> None:
-    with proxied.editor("echo") as editor:
-        editor.initialize()
-        with full_disk(editor):
-            session = editor.new_session()
-            assert texts(editor.prompt(session, "one")) == ["I heard: one"]
-            assert editor.sessions() == []
-        prompt_until(editor, session, lambda: bool(editor.sessions()))
-        [found] = editor.sessions()
-        assert (found["sessionId"], found["cwd"]) == (session, str(proxied.project))
-        assert editor.end() == 0
-    assert len(warnings(editor)) == 1
-    assert not is_complete(proxied, session)
-    assert len(proxied.transcripts()) == 1
-
-
-@LINUX_ONLY
 def test_a_delete_that_cannot_be_recorded_is_refused(proxied: Proxied) -> None:
     session = recorded_session(proxied)
     with initialized(proxied) as editor:

@@ -219,20 +219,6 @@ def test_a_full_disk_suspends_a_session_with_one_warning_and_free_space_ends_it_
     assert gap["since"]
 
 
-def test_unread_updates_are_a_gap_while_the_disk_is_full(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = clock_at(monkeypatch)
-    notes.begin()
-    notes.put(said("0"))
-    with full_disk():
-        notes.put(RecordUpdates("s", update("1") + b"\n"))
-        notes.put(RecordUpdates("s", update("2") + b"\n"))
-    assert len(notes.warnings) == 1
-    assert notes.recorder.has_gap("s")
-    clock.seconds += 10
-    notes.put(RecordUpdates("s", update("3") + b"\n"))
-    assert notes.said() == ["0", "gap", "3"]
-
-
 def test_a_failing_store_is_not_tried_for_every_entry(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock_at(monkeypatch)
     notes.begin()
@@ -243,19 +229,6 @@ def test_a_failing_store_is_not_tried_for_every_entry(notes: Notes, monkeypatch:
     now.seconds += 10
     notes.put(said("3"))
     assert notes.said() == ["gap", "3"]
-
-
-def test_a_line_cut_off_by_a_full_disk_is_closed_and_the_rest_is_intact(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = clock_at(monkeypatch)
-    notes.begin()
-    notes.put(said("1"))
-    with full_disk(after=notes.path().stat().st_size + 40):
-        notes.put(said("2"))
-    now.seconds += 10
-    notes.put(said("3"))
-    assert notes.said() == ["1", "gap", "3"]
 
 
 @pytest.mark.parametrize("room", [0, 20])

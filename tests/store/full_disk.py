@@ -86,16 +86,6 @@ def show(path: Path, size: int) -> None:
             print(row.session)
 
 
-def fork(path: Path, size: int) -> None:
-    """Fork the session "p" of a store."""
-    store = Both(path)
-    with no_file_past(size):
-        try:
-            store.open_to_append(AGENT, talk.header("f"), fresh=False, parent="p").close()
-        except OSError as problem:
-            print(errno.errorcode[problem.errno or 0])
-
-
 def take_in(path: Path, size: int, *, as_stream: bool = False) -> None:
     """Import the file "exported.jsonl" beside a store."""
     store = Both(path)
@@ -109,7 +99,7 @@ def take_in(path: Path, size: int, *, as_stream: bool = False) -> None:
 
 def main() -> None:
     job, path, size = sys.argv[1:]
-    jobs = {"append": append, "delete": delete, "show": show, "fork": fork, "import": take_in}
+    jobs = {"append": append, "delete": delete, "show": show, "import": take_in}
     jobs |= {"import a stream": partial(take_in, as_stream=True)}
     jobs[job](Path(path), int(size))
 

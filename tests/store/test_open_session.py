@@ -8,7 +8,6 @@ from acp_proxy.store.store import Store
 from acp_proxy.transcript import file_format
 from tests.store import talk
 from tests.store.forked import fork, header, is_complete, spoken
-from tests.store.full_disk import on_full_disk
 from tests.store.talk import answer, prompt
 from tests.store.writing import AGENT
 
@@ -96,18 +95,6 @@ def test_a_fork_with_a_used_id_supersedes_the_older_session(store: Store) -> Non
     fork(store, "p", "f")
     assert spoken(store, "f") == ["one"]
     assert len(list(store.root.glob("transcripts/*/*-*.jsonl"))) == 3
-
-
-@pytest.mark.parametrize("size", [50, 400, 2000])
-def test_a_full_disk_leaves_no_partial_copy(store: Store, size: int) -> None:
-    talk.keep(store, AGENT, "p", *(prompt(f"{number} " + "x" * 100, session="p") for number in range(50)))
-    before = sorted(store.root.glob("transcripts/*/*"))
-    [said] = on_full_disk("fork", store.root, size)
-    assert said in ("EFBIG", "ENOSPC")
-    assert sorted(store.root.glob("transcripts/*/*")) == before
-    assert len(spoken(store, "p")) == 50
-    fork(store, "p", "f")
-    assert len(spoken(store, "f")) == 50
 
 
 def test_the_header_names_the_parent(store: Store) -> None:
