@@ -20,3 +20,12 @@ def test_a_demo_that_fails_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None
     result = CliRunner().invoke(app, ["demo"])
     assert result.exit_code == 1
     assert "failed" in result.stdout
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_what_the_demo_shortens_fits_its_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = CliRunner().invoke(app, ["demo"]).stdout.splitlines()
+    shortened = [line for line in lines if line.endswith("…")]
+    assert shortened
+    assert max(map(len, shortened)) <= columns

@@ -4,6 +4,7 @@ An editor talks to an agent that can only resume. The editor is killed; a new pr
 continues and deletes it. Everything happens in a temporary directory.
 """
 
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,8 @@ from acp_proxy.tools.demo.display import ShownItem, tell
 
 PROMPTS = ("Please write a note about otters", "And one about badgers")
 LAST_PROMPT = "What did I ask you first?"
-TEXT_SHOWN = 90  # characters: a line of the narration fits in a terminal
+TEXT_SHOWN = 90  # characters
+_BEFORE = 13  # columns before the text of the longest kind
 SERVED = {"list", "load", "delete"}
 
 Say = Callable[[str], None]
@@ -143,5 +145,6 @@ def check(holds: bool, otherwise: str) -> None:
 
 
 def shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= TEXT_SHOWN else line[: TEXT_SHOWN - 1] + "…"
+    """A text as one line that fits the terminal: wrapped, it would break behind its own ellipsis."""
+    line, room = " ".join(text.split()), max(min(TEXT_SHOWN, shutil.get_terminal_size().columns - _BEFORE), 1)
+    return line if len(line) <= room else line[: room - 1] + "…"
