@@ -244,16 +244,16 @@ def test_options_narrow_the_list(store: Both, agent: ListingAgent, tmp_path: Pat
         [entry("s1", tmp_path, OLD), entry("s2", elsewhere, LATER), entry("s3", tmp_path, LATER), entry("s4", tmp_path)]
     )
 
-    def chosen(*options: str) -> tuple[list[str], str]:
+    def choose_sessions(*options: str) -> tuple[list[str], str]:
         *lines, last = adopted(store, agent, "--dry-run", *options).splitlines()
         return [line.split("  ")[1] for line in lines], last.removeprefix("scripted: ")
 
-    assert chosen() == (["s2", "s3", "s1", "s4"], "4 of 4 would be loaded")
-    assert chosen("--cwd", str(elsewhere)) == (["s2"], "1 of 4 would be loaded")
+    assert choose_sessions() == (["s2", "s3", "s1", "s4"], "4 of 4 would be loaded")
+    assert choose_sessions("--cwd", str(elsewhere)) == (["s2"], "1 of 4 would be loaded")
     assert agent.asked("session/list") == [{}, {}, {"cwd": str(elsewhere)}]
     untimed = "1 without a time, so left out by --since"
-    assert chosen("--since", "2026-01-02T12:00:00Z") == (["s2", "s3"], f"2 of 4 would be loaded, {untimed}")
-    assert chosen("--limit", "1") == (["s2"], "1 of 4 would be loaded, 3 left for another time by --limit")
+    assert choose_sessions("--since", "2026-01-02T12:00:00Z") == (["s2", "s3"], f"2 of 4 would be loaded, {untimed}")
+    assert choose_sessions("--limit", "1") == (["s2"], "1 of 4 would be loaded, 3 left for another time by --limit")
 
 
 def test_a_dry_run_loads_nothing_and_creates_no_store(agent: ListingAgent, tmp_path: Path) -> None:
@@ -352,14 +352,14 @@ def test_ctrl_c_keeps_what_is_done(
     store: Both, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent.plan([entry(name, tmp_path) for name in ("s1", "s2")], loads={"s1": HELLO, "s2": HELLO})
-    load = agent_loader.CalledAgent.load
+    load = agent_loader.AgentLoader.load
 
-    def interrupted(self: agent_loader.CalledAgent, listed: Any) -> Any:
+    def interrupted(self: agent_loader.AgentLoader, listed: Any) -> Any:
         if listed.session == "s2":
             raise KeyboardInterrupt
         return load(self, listed)
 
-    monkeypatch.setattr(agent_loader.CalledAgent, "load", interrupted)
+    monkeypatch.setattr(agent_loader.AgentLoader, "load", interrupted)
     result = adopt(store, "--yes", "--", *agent.command)
     assert (result.exit_code, result.stdout) == (130, "scripted: 1 adopted, 1 not tried\n")
     assert "Interrupted. What was adopted by then stays." in result.stderr

@@ -279,16 +279,16 @@ def test_an_agents_words_cannot_control_the_terminal(root: Path, tmp_path: Path)
 def test_options_of_run_apply_in_a_line_from_an_editors_settings(root: Path, tmp_path: Path) -> None:
     agent = scripted(tmp_path / "notes", {"initialize": offering(sessionCapabilities={"list": {}})})
     line = ["/opt/bin/acp-proxy", "run", "--list", "store", "--delete", "agent", "--", *agent]
-    abilities = {one["name"]: one for one in told(root, *line)["agent"]["abilities"]}
-    assert (abilities["list"]["by"], abilities["delete"]["by"]) == ("acp-proxy", "nobody")
+    list_abilities = {one["name"]: one for one in told(root, *line)["agent"]["abilities"]}
+    assert (list_abilities["list"]["by"], list_abilities["delete"]["by"]) == ("acp-proxy", "nobody")
     assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize"]
 
 
 def test_a_line_from_an_editors_settings_may_be_one_argument(root: Path, tmp_path: Path) -> None:
     agent = scripted(tmp_path / "notes", {"initialize": offering()})
     line = shlex.join(["/opt/bin/acp-proxy", "run", "--delete", "agent", *agent])
-    abilities = {one["name"]: one["by"] for one in told(root, line)["agent"]["abilities"]}
-    assert (abilities["list"], abilities["delete"]) == ("acp-proxy", "nobody")
+    list_abilities = {one["name"]: one["by"] for one in told(root, line)["agent"]["abilities"]}
+    assert (list_abilities["list"], list_abilities["delete"]) == ("acp-proxy", "nobody")
 
 
 def test_the_variables_of_run_apply(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ from acp_proxy.redaction.masking import Masking
 from acp_proxy.store.agents import command_name, may_run_others
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.adopt.adopted import look_up, write_adopted
-from acp_proxy.tools.adopt.agent_loader import CalledAgent, NotLoaded, Replayed, StartWords, Unable
-from acp_proxy.tools.adopt.plan import Choice, OfferedSession, Wanted, chosen, starts_anew
-from acp_proxy.tools.adopt.transcript import composed, conversation, parted
+from acp_proxy.tools.adopt.agent_loader import AgentLoader, CannotAdopt, LoadedSession, NotLoaded, StartWords
+from acp_proxy.tools.adopt.plan import Choice, OfferedSession, Wanted, choose_sessions, needs_restart
+from acp_proxy.tools.adopt.transcript import compose_transcript, conversation, split_states
 from acp_proxy.tools.doctor.probe import NoAnswer
 from acp_proxy.tools.redact.redact_files import mask_bytes
 
@@ -31,7 +31,7 @@ class Result(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AdoptionResult:
     """``why``: what happened, if the session was not adopted; it goes on a sentence."""
 
     listed: OfferedSession
@@ -51,7 +51,7 @@ class Adoption:
         self._wanted = wanted
         self._masking = masking
         self._agent_id = agent_id
-        self._called: CalledAgent | None = None
+        self._called: AgentLoader | None = None
         self.folder = ""
         """The folder of the agent's sessions, once it was asked."""
         self._about: dict[str, object] = {}
@@ -62,56 +62,58 @@ class Adoption:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._end()
+        self._end_agent()
 
     def choose(self) -> Choice:
         """Start the agent, list its sessions, and choose. Raises AcpProxyError, OSError."""
-        called = self._agent()
+        called = self._start_agent()
         name = command_name(self._start.command)
         self.folder = self._store.choose_agent(
             self._agent_id, called.offer.name, name, may_run_others=may_run_others(self._start.command)
         )
         self._about = {"id": self.folder, "name": called.offer.name, "version": called.offer.release}
-        return chosen(
-            called.sessions(self._wanted.cwd), lambda session: look_up(self._store, self.folder, session), self._wanted
+        return choose_sessions(
+            called.list_sessions(self._wanted.cwd),
+            lambda session: look_up(self._store, self.folder, session),
+            self._wanted,
         )
 
-    def load(self, choice: Choice) -> Iterator[Outcome]:
+    def load(self, choice: Choice) -> Iterator[AdoptionResult]:
         """Adopt the chosen sessions, one after the other. Each is kept as soon as it was loaded.
 
         Raises Unable if the agent cannot be started again, or needs a login; OSError if the store cannot be written.
         """
         for listed in choice.loads:
-            if self._called is not None and starts_anew(self._called.loaded):
-                self._end()
+            if self._called is not None and needs_restart(self._called.loaded):
+                self._end_agent()
             try:
-                replayed = self._agent().load(listed)
+                replayed = self._start_agent().load(listed)
             except NotLoaded as problem:
-                yield Outcome(listed, Result.FAILED, str(problem))
+                yield AdoptionResult(listed, Result.FAILED, str(problem))
                 continue
             except NoAnswer as problem:
-                self._end()
-                yield Outcome(listed, Result.FAILED, f"the agent {problem}")
+                self._end_agent()
+                yield AdoptionResult(listed, Result.FAILED, f"the agent {problem}")
                 continue
             if replayed.is_broken:
-                self._end()
-            yield self._kept(listed, replayed, is_known=listed.session in choice.again)
+                self._end_agent()
+            yield self._keep(listed, replayed, is_known=listed.session in choice.again)
 
-    def _kept(self, listed: OfferedSession, replayed: Replayed, *, is_known: bool) -> Outcome:
-        told, states = parted(replayed.updates)
-        if not told:
-            return Outcome(listed, Result.EMPTY)
+    def _keep(self, listed: OfferedSession, replayed: LoadedSession, *, is_known: bool) -> AdoptionResult:
+        conversation_lines, states = split_states(replayed.updates)
+        if not conversation_lines:
+            return AdoptionResult(listed, Result.EMPTY)
         try:
             now, run = timestamps.stamp(time.time()), os.urandom(3).hex()
-            made = composed(listed, self._about, told, states, replayed.result, now, run)
+            made = compose_transcript(listed, self._about, conversation_lines, states, replayed.result, now, run)
             if self._masking is not None:
                 made = mask_bytes(made, self._masking)
             if is_known and not self._has_grown(listed.session, made):
-                return Outcome(listed, Result.SAME)
+                return AdoptionResult(listed, Result.SAME)
             taken = write_adopted(self._store, made)
         except (NotImported, NewerFormat) as problem:
-            return Outcome(listed, Result.FAILED, str(problem))
-        return Outcome(listed, Result.ADOPTED if taken.is_new else Result.GROWN)
+            return AdoptionResult(listed, Result.FAILED, str(problem))
+        return AdoptionResult(listed, Result.ADOPTED if taken.is_new else Result.GROWN)
 
     def _has_grown(self, session: str, made: bytes) -> bool:
         try:
@@ -121,18 +123,18 @@ class Adoption:
             return True
         return continues(conversation(before), conversation(made))
 
-    def _agent(self) -> CalledAgent:
+    def _start_agent(self) -> AgentLoader:
         """Raises Unable."""
         if self._called is None:
             try:
-                self._called = CalledAgent(self._start)
-            except Unable:
+                self._called = AgentLoader(self._start)
+            except CannotAdopt:
                 if not self._about:
                     raise
-                self._called = CalledAgent(self._start)  # it has started before: a busy machine must not end it all
+                self._called = AgentLoader(self._start)  # it has started before: a busy machine must not end it all
         return self._called
 
-    def _end(self) -> None:
+    def _end_agent(self) -> None:
         called, self._called = self._called, None
         if called is not None:
             called.__exit__(None, None, None)

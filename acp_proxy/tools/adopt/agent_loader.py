@@ -15,7 +15,7 @@ from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Response
 from acp_proxy.proxy.capabilities import CLOSE, LIST, LOAD, Offer, read_offer
 from acp_proxy.tools.adopt.plan import OfferedSession, read_page
-from acp_proxy.tools.doctor.agent_report import AUTHENTICATION_REQUIRED, error_text
+from acp_proxy.tools.doctor.agent_report import AUTHENTICATION_REQUIRED, read_error
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 
 _MANY_PAGES = 10_000
@@ -29,7 +29,7 @@ _LISTENING_SECONDS = 60.0
 _CLOSE_SECONDS = 10.0
 
 
-class Unable(AcpProxyError):
+class CannotAdopt(AcpProxyError):
     """The agent's sessions cannot be adopted. The text says why, and what to do."""
 
 
@@ -48,7 +48,7 @@ class StartWords:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class LoadedSession:
     """``updates``: the lines of the replay, without newlines. ``result``: of the load. ``is_broken``: the agent answers
     no more."""
 
@@ -57,7 +57,7 @@ class Replayed:
     is_broken: bool = False
 
 
-class CalledAgent:
+class AgentLoader:
     """Use it in a ``with``, which ends the agent."""
 
     def __init__(self, start: StartWords) -> None:
@@ -68,9 +68,11 @@ class CalledAgent:
         try:
             self._probe = Probe(start.command, start.umask, start.environment)
         except OSError as problem:
-            raise Unable(f"{start.command[0]} cannot be started: {problem.strerror}. Check the command.") from problem
+            raise CannotAdopt(
+                f"{start.command[0]} cannot be started: {problem.strerror}. Check the command."
+            ) from problem
         try:
-            self.offer = self._offered()
+            self.offer = self._ask_offer()
         except BaseException:
             self._probe.__exit__(None, None, None)
             raise
@@ -83,71 +85,71 @@ class CalledAgent:
     ) -> None:
         self._probe.__exit__(kind, error, traceback)
 
-    def sessions(self, cwd: str | None = None) -> list[OfferedSession]:
+    def list_sessions(self, cwd: str | None = None) -> list[OfferedSession]:
         """All pages of its list; with ``cwd``, also of its list for that directory: without one, some agents list only
         the project in which they were started (opencode). Raises Unable.
         """
-        return [*self._pages({}), *(self._pages({"cwd": cwd}) if cwd is not None else ())]
+        return [*self._read_pages({}), *(self._read_pages({"cwd": cwd}) if cwd is not None else ())]
 
-    def _pages(self, wanted: Mapping[str, object]) -> Iterator[OfferedSession]:
+    def _read_pages(self, wanted: Mapping[str, object]) -> Iterator[OfferedSession]:
         cursors: set[str] = set()
         params = wanted
         while len(cursors) < _MANY_PAGES:
-            page, cursor = read_page(self._asked(acp.LIST, params).result)
+            page, cursor = read_page(self._ask(acp.LIST, params).result)
             yield from page
             if cursor is None or cursor in cursors:
                 break
             cursors.add(cursor)
             params = {**wanted, "cursor": cursor}
 
-    def load(self, listed: OfferedSession) -> Replayed:
+    def load(self, listed: OfferedSession) -> LoadedSession:
         """Load a session, and close it if the agent can do that. Raises NotLoaded, Unable (a login), NoAnswer."""
         self.loaded += 1
-        heard = _Replay(listed.session)
+        heard = _ReplayCollector(listed.session)
         params: dict[str, object] = {"sessionId": listed.session, "cwd": listed.cwd, "mcpServers": list[object]()}
         if self.offer.directories and listed.directories:
             params["additionalDirectories"] = list(listed.directories)
-        answer = self._probe.ask(acp.LOAD, params, self._seconds, heard.hear)
+        answer = self._probe.ask(acp.LOAD, params, self._seconds, heard.take)
         if answer.error is not None:
             if acp.member(answer.error, "code") == AUTHENTICATION_REQUIRED:
-                raise Unable(_LOGIN)
-            raise NotLoaded(f"the agent refuses to load it: {error_text(answer.error)}")
-        self._probe.listen(_QUIET_SECONDS if heard.has_begun else _SILENT_SECONDS, _LISTENING_SECONDS, heard.hear)
+                raise CannotAdopt(_LOGIN)
+            raise NotLoaded(f"the agent refuses to load it: {read_error(answer.error)}")
+        self._probe.listen(_QUIET_SECONDS if heard.has_begun else _SILENT_SECONDS, _LISTENING_SECONDS, heard.take)
         is_broken = False
         if CLOSE in self.offer.native:
             try:
-                self._probe.ask(acp.CLOSE, {"sessionId": listed.session}, _CLOSE_SECONDS, heard.hear)
+                self._probe.ask(acp.CLOSE, {"sessionId": listed.session}, _CLOSE_SECONDS, heard.take)
             except NoAnswer:
                 is_broken = True
         if heard.size > _LONGEST_REPLAY:
             raise NotLoaded("its replay is larger than 256 MiB")
-        return Replayed(heard.updates, answer.result, is_broken)
+        return LoadedSession(heard.updates, answer.result, is_broken)
 
-    def _offered(self) -> Offer:
+    def _ask_offer(self) -> Offer:
         about = {"name": "acp-proxy adopt", "version": __version__}
         params = {"protocolVersion": acp.VERSION, "clientCapabilities": dict[str, object](), "clientInfo": about}
-        offer = read_offer(self._asked(acp.INITIALIZE, params).result)
+        offer = read_offer(self._ask(acp.INITIALIZE, params).result)
         if offer.version != acp.VERSION:
-            raise Unable(
+            raise CannotAdopt(
                 "the agent does not speak version 1 of the protocol. Open its sessions in your editor instead."
             )
         if LIST not in offer.native:
-            raise Unable(_NO_LIST)
+            raise CannotAdopt(_NO_LIST)
         if LOAD not in offer.native:
-            raise Unable("the agent lists its sessions, but cannot load them, so there is nothing to adopt.")
+            raise CannotAdopt("the agent lists its sessions, but cannot load them, so there is nothing to adopt.")
         return offer
 
-    def _asked(self, method: str, params: object) -> Response:
+    def _ask(self, method: str, params: object) -> Response:
         """Raises Unable."""
         try:
             answer = self._probe.ask(method, params, self._seconds)
         except NoAnswer as problem:
-            raise Unable(f"at {method}, the agent {problem}. To see why: acp-proxy doctor AGENT") from problem
+            raise CannotAdopt(f"at {method}, the agent {problem}. To see why: acp-proxy doctor AGENT") from problem
         if acp.member(answer.error, "code") == AUTHENTICATION_REQUIRED:
-            raise Unable(_LOGIN)
+            raise CannotAdopt(_LOGIN)
         if answer.error is not None:
-            text = f"the agent answers {method} with an error: {error_text(answer.error)}"
-            raise Unable(f"{text}. To see more: acp-proxy doctor AGENT")
+            text = f"the agent answers {method} with an error: {read_error(answer.error)}"
+            raise CannotAdopt(f"{text}. To see more: acp-proxy doctor AGENT")
         return answer
 
 
@@ -158,7 +160,7 @@ _NO_LIST = (
 )
 
 
-class _Replay:
+class _ReplayCollector:
     """The updates of one session, up to the size that is kept."""
 
     def __init__(self, session: str) -> None:
@@ -168,7 +170,7 @@ class _Replay:
         """Whether something that was said came, and not only the session's state."""
         self._session = session
 
-    def hear(self, message: Notification) -> None:
+    def take(self, message: Notification) -> None:
         if message.method == acp.UPDATE and acp.session_id(message.params) == self._session:
             kind = acp.update_kind(acp.member(message.params, "update"))
             self.has_begun |= update_kinds.is_conversation(kind)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.errors import UsageError
-from acp_proxy.tools.doctor.report import run_words
+from acp_proxy.tools.doctor.report import split_run_command
 from acp_proxy.tools.editors.launch_commands import StartedAgent
 from acp_proxy.tools.registry.agents import RegistryError
 from acp_proxy.tools.registry.resolve import ResolvedAgent
@@ -45,7 +45,7 @@ def candidates(
             continue
         environment = dict(agent.environment)
         try:
-            given, command = run_words(list(agent.words), {**ours, **environment})
+            given, command = split_run_command(list(agent.words), {**ours, **environment})
             resolved = find(command, given["registry"])
         except (UsageError, RegistryError) as problem:
             texts.append(f"{name}: it cannot be started: {problem}")

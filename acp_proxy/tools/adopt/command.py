@@ -27,7 +27,7 @@ from acp_proxy.store.sessions import Sessions, called
 from acp_proxy.views import formatting, sanitize
 
 if TYPE_CHECKING:  # imported late: no other command needs them
-    from acp_proxy.tools.adopt.adopt import Adoption, Outcome
+    from acp_proxy.tools.adopt.adopt import Adoption, AdoptionResult
     from acp_proxy.tools.adopt.candidates import AskedAgent
     from acp_proxy.tools.adopt.plan import Choice, OfferedSession, Wanted
 
@@ -88,7 +88,7 @@ def adopt(
     with explained():
         place = directory(cwd, here=False)
         wanted = Wanted(_is_in(place), values.since(since), limit, place)
-        asked, texts = _candidates(agent or [], root_of(store))
+        asked, texts = _find_candidates(agent or [], root_of(store))
         if redact:
             options.checked("redact", redact)
         for text in texts:
@@ -98,13 +98,13 @@ def adopt(
                 "no editor on this machine has an agent that can be asked. Give its command: acp-proxy adopt -- AGENT"
             )
         if not (dry_run or yes):
-            typer.echo(fitted(_plan(asked), sys.stderr), err=True)
+            typer.echo(fitted(_describe_plan(asked), sys.stderr), err=True)
             agreed("Continue?")
         opened = Sessions(root_of(store), make=False) if dry_run else store_of(store, make=True)
         work = _Work(opened, wanted, own, min(timeout, _DAY), redact, dry_run=dry_run)
         try:
             for candidate in asked:
-                work.of(candidate)
+                work.adopt_from(candidate)
         except KeyboardInterrupt:
             typer.echo("Interrupted. What was adopted by then stays.", err=True)
             raise typer.Exit(INTERRUPTED) from None
@@ -128,7 +128,7 @@ class _Work:
         self._dry_run = dry_run
         self.has_failed = False
 
-    def of(self, candidate: "AskedAgent") -> None:
+    def adopt_from(self, candidate: "AskedAgent") -> None:
         from acp_proxy.redaction.masking import Masking
         from acp_proxy.tools.adopt.adopt import Adoption
         from acp_proxy.tools.adopt.agent_loader import StartWords
@@ -155,7 +155,7 @@ class _Work:
             when = formatting.local(listed.updated)[: len("2026-11-20 09:15")] if listed.updated else "no time"
             words = [when, listed.session, listed.title or "(no title)", listed.cwd or ""]
             typer.echo(sanitize.line("  ".join(words)))
-        typer.echo(_summary(name, choice, {f"of {choice.listed} would be loaded": len(choice.loads)}))
+        typer.echo(_summarize(name, choice, {f"of {choice.listed} would be loaded": len(choice.loads)}))
 
     def _load(self, name: str, adoption: "Adoption", choice: "Choice") -> None:
         from acp_proxy.tools.adopt.adopt import Result
@@ -167,23 +167,23 @@ class _Work:
                 for outcome in adoption.load(choice):
                     results[outcome.result] += 1
                     if outcome.result is Result.FAILED:
-                        _complain(_failure(outcome))
+                        _complain(_describe_failure(outcome))
                     tell(results.total(), len(choice.loads))
         finally:
             self.has_failed |= results.total() < len(choice.loads) or bool(results[Result.FAILED])
             found = {each.value: results[each] for each in Result if results[each] or each is Result.ADOPTED}
             if missing := len(choice.loads) - results.total():
                 found["not tried"] = missing
-            typer.echo(_summary(name, choice, found))
+            typer.echo(_summarize(name, choice, found))
 
 
-def _candidates(words: list[str], root: "os.PathLike[str]") -> "tuple[list[AskedAgent], list[str]]":
+def _find_candidates(words: list[str], root: "os.PathLike[str]") -> "tuple[list[AskedAgent], list[str]]":
     """The agents to ask, and a text for each one that is not asked. Raises UsageError."""
     from pathlib import Path
 
     from acp_proxy.store.agents import command_name
     from acp_proxy.tools.adopt.candidates import AskedAgent, candidates
-    from acp_proxy.tools.doctor.report import run_words
+    from acp_proxy.tools.doctor.report import split_run_command
     from acp_proxy.tools.editors.config_dirs import this_machine
     from acp_proxy.tools.editors.launch_commands import started_agents
     from acp_proxy.tools.registry.agents import Registry
@@ -196,7 +196,7 @@ def _candidates(words: list[str], root: "os.PathLike[str]") -> "tuple[list[Asked
         return candidates(started_agents(this_machine()), os.environ, Path(root), find)
     if words[0] == "run":  # copied from an editor's arguments
         words = ["acp-proxy", *words]
-    given, command = run_words(words, dict(os.environ))
+    given, command = split_run_command(words, dict(os.environ))
     agent = find(command, given["registry"])
     environment = tuple({**agent.variables, **os.environ}.items()) if agent.variables else None
     name, agent_id = command_name(agent.words), given["agent-id"] or None
@@ -211,7 +211,7 @@ def _is_in(cwd: str | None) -> "Callable[[str], bool]":
     return lambda other: os.path.realpath(other) == place
 
 
-def _plan(asked: "Sequence[AskedAgent]") -> str:
+def _describe_plan(asked: "Sequence[AskedAgent]") -> str:
     names = sanitize.line(", ".join(each.name for each in asked))
     return (
         f"This starts {names}, and loads the sessions that are not here yet. Loading may make an agent run its hooks"
@@ -219,15 +219,15 @@ def _plan(asked: "Sequence[AskedAgent]") -> str:
     )
 
 
-def _failure(outcome: "Outcome") -> str:
-    return f"not adopted: {_named(outcome.listed)}: {outcome.why.removesuffix('.')}."
+def _describe_failure(outcome: "AdoptionResult") -> str:
+    return f"not adopted: {_describe_session(outcome.listed)}: {outcome.why.removesuffix('.')}."
 
 
-def _named(listed: "OfferedSession") -> str:
+def _describe_session(listed: "OfferedSession") -> str:
     return f"{listed.session} ({listed.title})" if listed.title else listed.session
 
 
-def _summary(name: str, choice: "Choice", done: dict[str, int]) -> str:
+def _summarize(name: str, choice: "Choice", done: dict[str, int]) -> str:
     counts = {**done, **{why.value: count for why, count in choice.left_out.items()}}
     counts |= {"left for another time by --limit": choice.over} if choice.over else {}
     if not choice.listed:

@@ -58,11 +58,11 @@ class Choice:
 def read_page(result: object) -> tuple[list[OfferedSession], str | None]:
     """The sessions of an answer to ``session/list``, and the cursor of the next page."""
     entries = acp.member(result, "sessions")
-    found = [_listed(entry) for entry in entries] if isinstance(entries, list) else []
+    found = [_read_entry(entry) for entry in entries] if isinstance(entries, list) else []
     return [each for each in found if each is not None], acp.text(result, "nextCursor") or None
 
 
-def _listed(entry: object) -> OfferedSession | None:
+def _read_entry(entry: object) -> OfferedSession | None:
     session = acp.session_id(entry)
     if session is None:
         return None
@@ -71,8 +71,8 @@ def _listed(entry: object) -> OfferedSession | None:
     return OfferedSession(session, acp.text(entry, "cwd"), acp.text(entry, "title"), updated, directories)
 
 
-def chosen(listed: Iterable[OfferedSession], standing: Callable[[str], KnownHere], wanted: Wanted) -> Choice:
-    """``standing``: what the store knows of a session. The newest come first, then those without a time."""
+def choose_sessions(listed: Iterable[OfferedSession], find_known: Callable[[str], KnownHere], wanted: Wanted) -> Choice:
+    """``find_known``: what the store knows of a session. The newest come first, then those without a time."""
     loads, again, left_out = list[OfferedSession](), set[str](), Counter[LeftOut]()
     once = {each.session: each for each in listed}
     for each in once.values():
@@ -80,8 +80,8 @@ def chosen(listed: Iterable[OfferedSession], standing: Callable[[str], KnownHere
             continue
         if wanted.since and each.updated is not None and each.updated < wanted.since:
             continue
-        known = standing(each.session)
-        why = _left_out(each, known, wanted)
+        known = find_known(each.session)
+        why = _find_reason(each, known, wanted)
         if why is not None:
             left_out[why] += 1
             continue
@@ -95,7 +95,7 @@ def chosen(listed: Iterable[OfferedSession], standing: Callable[[str], KnownHere
     )
 
 
-def _left_out(listed: OfferedSession, known: KnownHere, wanted: Wanted) -> LeftOut | None:
+def _find_reason(listed: OfferedSession, known: KnownHere, wanted: Wanted) -> LeftOut | None:
     if known.is_deleted:
         return LeftOut.DELETED
     if known.is_here and not _may_have_grown(listed, known):
@@ -112,6 +112,6 @@ def _may_have_grown(listed: OfferedSession, known: KnownHere) -> bool:
     return listed.updated is None or listed.updated != acp.text(known.note, "updatedAt")
 
 
-def starts_anew(loaded: int) -> bool:
+def needs_restart(loaded: int) -> bool:
     """Whether the agent should be started anew before the next load. ``loaded``: by this process, since it started."""
     return loaded >= SESSIONS_PER_PROCESS

@@ -16,7 +16,7 @@ from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
 
 
-def parted(updates: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+def split_states(updates: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     """The lines of a replay that are conversation, each once, and those that tell the state."""
     told: list[bytes] = []
     states: list[bytes] = []
@@ -32,7 +32,7 @@ def conversation(transcript: bytes) -> list[bytes]:
     return [raw for raw in raws if update_kinds.is_conversation(acp.update_kind(acp.update_of(raw)))]
 
 
-def composed(
+def compose_transcript(
     listed: OfferedSession,
     agent: Mapping[str, object],
     told: list[bytes],
@@ -43,8 +43,8 @@ def composed(
 ) -> bytes:
     """The transcript.
 
-    ``agent``: as in a header. ``told``, ``states``: from ``parted``. ``result``: of the load. ``now``: in transcript
-    format. ``run``: the id of the connection.
+    ``agent``: as in a header. ``told``, ``states``: from ``split_states``. ``result``: of the load. ``now``: in
+    transcript format. ``run``: the id of the connection.
     """
     at = min(listed.updated or now, now)
     params = {"cwd": listed.cwd, "additionalDirectories": list(listed.directories), "mcpServers": list[object]()}

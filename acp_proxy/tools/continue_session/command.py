@@ -82,10 +82,10 @@ def _named(store: Sessions, other: str, but: str) -> str:
 def _asked(store: Sessions, command: list[str], umask: int) -> tuple[str, dict[str, object]]:
     """The folder, name and version of the agent with this command. Raises AcpProxyError."""
     from acp_proxy.tools.doctor.ask_name import folder_of
-    from acp_proxy.tools.doctor.report import run_words
+    from acp_proxy.tools.doctor.report import split_run_command
     from acp_proxy.tools.registry.agents import Registry
     from acp_proxy.tools.registry.resolve import resolve
 
-    given, words = run_words(command, dict(os.environ))
+    given, words = split_run_command(command, dict(os.environ))
     agent = resolve(words, Registry(given["registry"], say=say_on_stderr), say_on_stderr, may_wait=True)
     return folder_of(store, agent, given["agent-id"] or None, _SECONDS, umask)

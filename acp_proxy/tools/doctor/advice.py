@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Todo:
+class Advice:
     """``is_wrong`` False: nothing is broken; this is only advice."""
 
     text: str

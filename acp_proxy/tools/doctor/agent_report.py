@@ -18,9 +18,9 @@ from acp_proxy.run.agent_process import NOT_EXECUTABLE, NOT_FOUND
 from acp_proxy.store.agents import command_name, may_run_others
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor import replay_check
-from acp_proxy.tools.doctor.advice import Todo
-from acp_proxy.tools.doctor.capabilities import Ability, abilities
-from acp_proxy.tools.doctor.exit_reasons import ARGUMENTS, explained
+from acp_proxy.tools.doctor.advice import Advice
+from acp_proxy.tools.doctor.capabilities import Ability, list_abilities
+from acp_proxy.tools.doctor.exit_reasons import ARGUMENTS, explain_exit
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 
 AUTHENTICATION_REQUIRED = -32000
@@ -30,7 +30,7 @@ REFUSED, SILENT, UNTRIED = "refused", "no answer", "not tried"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class AgentStart:
     """How ``run`` would start the agent. Without ``store``, or with ``off`` set, acp-proxy adds nothing, for the reason
     in ``off``. ``variables``: added to its environment, where the
     user has set no others.
@@ -56,7 +56,7 @@ class LoadResult:
     loses: tuple[str, ...] = ()
 
 
-class _Heard:
+class _ReplayCollector:
     """What the agent replays of one session, up to the size that the proxy would hold back to compare it."""
 
     def __init__(self, session: str) -> None:
@@ -64,7 +64,7 @@ class _Heard:
         self.size = 0
         self._session = session
 
-    def hear(self, message: Notification) -> None:
+    def take(self, message: Notification) -> None:
         kind = acp.update_kind(acp.member(message.params, "update"))
         if (
             message.method == acp.UPDATE
@@ -77,7 +77,7 @@ class _Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class AgentReport:
     """``problem``: why the agent gave no answer; the other fields are then empty. ``folder``: the folder of its
     sessions.
     """
@@ -88,76 +88,76 @@ class Examined:
     stray: tuple[str, ...] = ()
     seconds: float | None = None
     offer: Offer | None = None
-    abilities: tuple[Ability, ...] = ()
+    list_abilities: tuple[Ability, ...] = ()
     folder: str | None = None
     sessions: int = 0
     load: LoadResult | None = None
     shown: tuple[replay_check.LastLoad, ...] = ()
 
 
-def examine(wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:
+def examine(agent_start: AgentStart, say: Callable[[str], None]) -> tuple[AgentReport, list[Advice]]:
     """``say`` is called before each wait, with what it waits for."""
     try:
-        probe = Probe(wish.command, wish.umask, {**wish.variables, **os.environ})
+        probe = Probe(agent_start.command, agent_start.umask, {**agent_start.variables, **os.environ})
     except OSError as problem:
-        text, advice = _not_started(wish.command[0], problem)
-        return Examined(wish.command, text), [Todo(f"{text}. {advice}")]
+        text, advice = _explain_failed_start(agent_start.command[0], problem)
+        return AgentReport(agent_start.command, text), [Advice(f"{text}. {advice}")]
     with probe:
         try:
-            found, todo = _asked(probe, wish, say)
+            found, todo = _ask(probe, agent_start, say)
         except NoAnswer as problem:
             text = f"at initialize, the agent {problem}"
             found, todo = (
-                Examined(wish.command, text),
-                [Todo(_capital(f"{text}. {_what_to_do(probe, problem.status)}"))],
+                AgentReport(agent_start.command, text),
+                [Advice(_capitalize(f"{text}. {_advise(probe, problem.status)}"))],
             )
     return replace(found, stderr=tuple(probe.stderr), stray=tuple(probe.stray)), todo
 
 
-def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:
+def _ask(probe: Probe, agent_start: AgentStart, say: Callable[[str], None]) -> tuple[AgentReport, list[Advice]]:
     """Raises NoAnswer."""
-    say(f"Starting {wish.command[0]} and asking what it offers (at most {wish.seconds:g} s)")
+    say(f"Starting {agent_start.command[0]} and asking what it offers (at most {agent_start.seconds:g} s)")
     began = time.monotonic()
-    answer = probe.initialize("acp-proxy doctor", wish.seconds)
+    answer = probe.initialize("acp-proxy doctor", agent_start.seconds)
     seconds = time.monotonic() - began
     if answer.error is not None:
-        text = f"the agent answered initialize with an error: {error_text(answer.error)}"
-        advice = explained(None, [acp.text(answer.error, "message") or ""]) or ARGUMENTS
-        return Examined(wish.command, text, seconds=seconds), [Todo(f"{_capital(text)}. {advice}")]
+        text = f"the agent answered initialize with an error: {read_error(answer.error)}"
+        advice = explain_exit(None, [acp.text(answer.error, "message") or ""]) or ARGUMENTS
+        return AgentReport(agent_start.command, text, seconds=seconds), [Advice(f"{_capitalize(text)}. {advice}")]
     offer = read_offer(answer.result)
-    able = tuple(abilities(offer, wish.modes, wish.off))
-    folder, sessions, load, todo, shown = None, 0, None, list[Todo](), tuple[replay_check.LastLoad, ...]()
-    if wish.store is not None:
-        name, others = command_name(wish.command), may_run_others(wish.command)
-        folder = wish.store.choose_agent(wish.agent_id, offer.name, name, may_run_others=others)
+    able = tuple(list_abilities(offer, agent_start.modes, agent_start.off))
+    folder, sessions, load, todo, shown = None, 0, None, list[Advice](), tuple[replay_check.LastLoad, ...]()
+    if agent_start.store is not None:
+        name, others = command_name(agent_start.command), may_run_others(agent_start.command)
+        folder = agent_start.store.choose_agent(agent_start.agent_id, offer.name, name, may_run_others=others)
         try:
-            sessions = sum(row.agent == folder for row in wish.store.list_all())
-            shown = replay_check.shown_last(wish.store, folder)
+            sessions = sum(row.agent == folder for row in agent_start.store.list_all())
+            shown = replay_check.find_last_loads(agent_start.store, folder)
             if LOAD in offer.native and offer.dialect is not None:
-                load, todo = _loaded(probe, offer.dialect, wish, wish.store, folder, say)
+                load, todo = _check_load(probe, offer.dialect, agent_start, agent_start.store, folder, say)
         except AcpProxyError:  # the report on the store says it
             pass
-    return Examined(wish.command, None, (), (), seconds, offer, able, folder, sessions, load, shown), todo
+    return AgentReport(agent_start.command, None, (), (), seconds, offer, able, folder, sessions, load, shown), todo
 
 
-def _loaded(
-    probe: Probe, spoken: Dialect, wish: Wish, store: Sessions, folder: str, say: Callable[[str], None]
-) -> tuple[LoadResult, list[Todo]]:
+def _check_load(
+    probe: Probe, spoken: Dialect, agent_start: AgentStart, store: Sessions, folder: str, say: Callable[[str], None]
+) -> tuple[LoadResult, list[Advice]]:
     """Raises AcpProxyError."""
-    found = replay_check.newest_session(store, folder)
+    found = replay_check.find_newest_session(store, folder)
     if found is None:
         return LoadResult(UNTRIED, "not compared: no complete session of this agent is recorded yet"), []
     row, reading = found
     try:
-        say(f"Asking it to load the session {row.session} (at most {wish.seconds:g} s)")
-        theirs = _Heard(row.session)
+        say(f"Asking it to load the session {row.session} (at most {agent_start.seconds:g} s)")
+        theirs = _ReplayCollector(row.session)
         params: dict[str, object] = {"sessionId": row.session, "cwd": row.cwd, "mcpServers": list[object]()}
         method = acp.LOAD
         if spoken is versions.V2:
             method, params["replayFrom"] = acp.RESUME, {"type": "start"}
-        answer = probe.ask(method, params, wish.seconds, theirs.hear)
+        answer = probe.ask(method, params, agent_start.seconds, theirs.take)
         if answer.error is not None:
-            return _refused(answer.error, row.session)
+            return _report_refusal(answer.error, row.session)
         if theirs.size > _HEARD_BYTES:
             return LoadResult(UNTRIED, "not compared: its replay is too large", row.session), []
         compared = replay_check.compare(reading, theirs.told)
@@ -170,7 +170,7 @@ def _loaded(
     match compared.outcome:
         case replay_check.LOSES:
             text = f"it leaves out: {', '.join(compared.loses)}"
-            if wish.off is None and wish.modes.load != AGENT:
+            if agent_start.off is None and agent_start.modes.load != AGENT:
                 text += "; acp-proxy shows the transcript instead"
         case replay_check.WHOLE:
             text = "it replays everything"
@@ -179,20 +179,20 @@ def _loaded(
     return LoadResult(compared.outcome, text, row.session, compared.loses), []
 
 
-def _refused(error: object, session: str) -> tuple[LoadResult, list[Todo]]:
-    text = f"it refuses to load the newest recorded session: {error_text(error)}"
+def _report_refusal(error: object, session: str) -> tuple[LoadResult, list[Advice]]:
+    text = f"it refuses to load the newest recorded session: {read_error(error)}"
     if acp.member(error, "code") == AUTHENTICATION_REQUIRED:
         return LoadResult(REFUSED, text, session), [
-            Todo("The agent needs a login. Log in with its own command.", False)
+            Advice("The agent needs a login. Log in with its own command.", False)
         ]
-    todo = Todo(
+    todo = Advice(
         "The agent refuses to load an old session. If this happens often, use: acp-proxy run --handover always AGENT",
         False,
     )
     return LoadResult(REFUSED, text, session), [todo]
 
 
-def _not_started(program: str, problem: OSError) -> tuple[str, str]:
+def _explain_failed_start(program: str, problem: OSError) -> tuple[str, str]:
     """What happened, and what to do about it."""
     if not isinstance(problem, FileNotFoundError):
         ends = f"run would end with status {NOT_EXECUTABLE}"
@@ -203,10 +203,10 @@ def _not_started(program: str, problem: OSError) -> tuple[str, str]:
     if shutil.which(program) is not None:
         ends = f"run would end with status {NOT_FOUND}"
         return f"{program} exists, but the interpreter in its first line does not; {ends}", "Correct that line."
-    return not_found(program)
+    return explain_missing_program(program)
 
 
-def not_found(program: str) -> tuple[str, str]:
+def explain_missing_program(program: str) -> tuple[str, str]:
     """What happens because a program does not exist, and what to do about it."""
     ends = f"run would end with status {NOT_FOUND}"
     if os.path.dirname(program):
@@ -214,8 +214,8 @@ def not_found(program: str) -> tuple[str, str]:
     return f"{program} is not in PATH; {ends}", "Install it, or give its absolute path."
 
 
-def _what_to_do(probe: Probe, status: int | None) -> str:
-    if cause := explained(status, [*probe.stray, *probe.stderr]):
+def _advise(probe: Probe, status: int | None) -> str:
+    if cause := explain_exit(status, [*probe.stray, *probe.stderr]):
         return cause
     if probe.stderr:
         return f"See its messages on stderr (above). {ARGUMENTS}"
@@ -225,10 +225,10 @@ def _what_to_do(probe: Probe, status: int | None) -> str:
     return f"It wrote nothing. {ARGUMENTS}{slow}"
 
 
-def error_text(error: object) -> str:
+def read_error(error: object) -> str:
     message = (acp.text(error, "message") or "no message")[:_MESSAGE_LENGTH]
     return f"{message} ({acp.member(error, 'code')})"
 
 
-def _capital(text: str) -> str:
+def _capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]

@@ -35,25 +35,26 @@ class Ability:
     why: str
 
 
-def abilities(offer: Offer, modes: Modes, off: str | None) -> list[Ability]:
+def list_abilities(offer: Offer, modes: Modes, off: str | None) -> list[Ability]:
     """``off``: why acp-proxy adds nothing at all, or None."""
     if off is None and offer.dialect is None:
         off = f"the agent speaks version {offer.version} of the protocol; acp-proxy passes it through and adds nothing"
     serves = capabilities.additions(offer, modes) if off is None else ()
     return [
-        _ability(name, offer.native, modes, serves, off) for name in (*_ORDER, *(_DRAFTS if modes.unstable else ()))
+        _find_ability(name, offer.native, modes, serves, off)
+        for name in (*_ORDER, *(_DRAFTS if modes.unstable else ()))
     ]
 
 
-def _ability(name: str, native: frozenset[str], modes: Modes, serves: tuple[str, ...], off: str | None) -> Ability:
+def _find_ability(name: str, native: frozenset[str], modes: Modes, serves: tuple[str, ...], off: str | None) -> Ability:
     if name in serves:
-        return Ability(name, OURS, _added(name, native, modes))
+        return Ability(name, OURS, _explain_added(name, native, modes))
     if name in native:
         return Ability(name, THEIRS, _ADDITION[name](modes) if off is None else "the agent's own")
-    return Ability(name, NOBODY, off if off is not None else _missing(name, native, modes))
+    return Ability(name, NOBODY, off if off is not None else _explain_missing(name, native, modes))
 
 
-def _added(name: str, native: frozenset[str], modes: Modes) -> str:
+def _explain_added(name: str, native: frozenset[str], modes: Modes) -> str:
     if name in native:
         return f"the agent has its own, but --{LIST if name == ARCHIVE else name} {STORE} is set"
     if name in _DRAFTS:
@@ -67,7 +68,7 @@ def _added(name: str, native: frozenset[str], modes: Modes) -> str:
     return "the agent can neither load nor resume; acp-proxy continues a session in a new one, with a record of it"
 
 
-def _missing(name: str, native: frozenset[str], modes: Modes) -> str:
+def _explain_missing(name: str, native: frozenset[str], modes: Modes) -> str:
     if name == STATUS:
         return "the agent has none, and no session can be opened again"
     if name in _DRAFTS:
@@ -80,11 +81,11 @@ def _missing(name: str, native: frozenset[str], modes: Modes) -> str:
     return f"the agent has none, and --{name} {AGENT} is set"
 
 
-def _of_list(modes: Modes) -> str:
+def _explain_list(modes: Modes) -> str:
     return "the agent's own, without the sessions deleted here" if modes.list == AUTO else f"--list {AGENT} is set"
 
 
-def _of_load(modes: Modes) -> str:
+def _explain_load(modes: Modes) -> str:
     also = "; if the agent refuses, a new session continues" if modes.handover == ALWAYS else ""
     match modes.load:
         case "auto":
@@ -94,11 +95,11 @@ def _of_load(modes: Modes) -> str:
     return f"the agent's own, unchanged, because --load {AGENT} is set"
 
 
-def _of_own(modes: Modes) -> str:
+def _explain_own(modes: Modes) -> str:
     return "the agent's own"
 
 
-def _of_delete(modes: Modes) -> str:
+def _explain_delete(modes: Modes) -> str:
     return (
         "the agent's own; acp-proxy deletes the transcript as well"
         if modes.delete == AUTO
@@ -106,4 +107,6 @@ def _of_delete(modes: Modes) -> str:
     )
 
 
-_ADDITION = {LIST: _of_list, LOAD: _of_load, DELETE: _of_delete} | dict.fromkeys((RESUME, *_DRAFTS), _of_own)
+_ADDITION = {LIST: _explain_list, LOAD: _explain_load, DELETE: _explain_delete} | dict.fromkeys(
+    (RESUME, *_DRAFTS), _explain_own
+)

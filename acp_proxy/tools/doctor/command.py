@@ -39,7 +39,7 @@ def doctor(
     """
     from acp_proxy.store.sessions import default_root
     from acp_proxy.tools.doctor import formatting
-    from acp_proxy.tools.doctor.report import diagnose, run_words  # imported late: no other command needs these
+    from acp_proxy.tools.doctor.report import diagnose, split_run_command  # imported late: no other command needs these
     from acp_proxy.tools.editors.config_dirs import this_machine
     from acp_proxy.views import sanitize
 
@@ -47,14 +47,14 @@ def doctor(
         agent = ["acp-proxy", *agent]
     os.umask(own := os.umask(0))
     with wrong_usage():
-        given = run_words(agent or ["agent"], {})[0]["store"]
+        given = split_run_command(agent or ["agent"], {})[0]["store"]
         root = root_of(store or given or str(default_root()))  # a fault in the configuration file stops no check
         found = diagnose(root, this_machine(), agent or [], min(timeout, _DAY), own, _say)
     if as_json:
-        typer.echo(sanitize.json_text(formatting.for_programs(found), indent=2))
+        typer.echo(sanitize.json_text(formatting.encode_json(found), indent=2))
     else:
-        for text in formatting.lines(found):
-            typer.echo(fitted(text, sys.stdout, formatting.hanging(text)))
+        for text in formatting.format_lines(found):
+            typer.echo(fitted(text, sys.stdout, formatting.find_indent(text)))
     if not found.is_well:
         raise typer.Exit(1)
 

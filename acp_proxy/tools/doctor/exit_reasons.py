@@ -19,7 +19,7 @@ class _Cause:
     advice: str
 
 
-def _program(sign: str) -> _Cause:
+def _explain_program(sign: str) -> _Cause:
     return _Cause(
         re.compile(sign),
         "the program {0} was not found",
@@ -36,12 +36,14 @@ _LOGIN = re.compile(
 )
 
 _CAUSES = (
-    _program(r"^(?:\S*/)?env: (?:can't execute )?['\u2018]?([^'\u2019:]+)['\u2019]?: No such file or directory"),
-    _program(r"(?:^|[ :])([^\s:]+): command not found$"),
-    _program(r"(?:: (?:line )?\d+: |\bsh: )(?:exec: )?([^\s:]+): not found$"),
-    _program(r"\bcommand not found: (\S+)$"),
-    _program(r"^'([^']+)' is not recognized as an internal or external command"),
-    _program(r"\bspawn (\S+) ENOENT"),
+    _explain_program(
+        r"^(?:\S*/)?env: (?:can't execute )?['\u2018]?([^'\u2019:]+)['\u2019]?: No such file or directory"
+    ),
+    _explain_program(r"(?:^|[ :])([^\s:]+): command not found$"),
+    _explain_program(r"(?:: (?:line )?\d+: |\bsh: )(?:exec: )?([^\s:]+): not found$"),
+    _explain_program(r"\bcommand not found: (\S+)$"),
+    _explain_program(r"^'([^']+)' is not recognized as an internal or external command"),
+    _explain_program(r"\bspawn (\S+) ENOENT"),
     _Cause(
         _KEY,
         "a key is missing or not valid",
@@ -94,7 +96,7 @@ if hasattr(signal, "SIGKILL"):
     _STATUSES[-signal.SIGKILL] = ("another program or the system ended it", "Check whether memory has run out.")
 
 
-def explained(status: int | None, messages: Iterable[str]) -> str | None:
+def explain_exit(status: int | None, messages: Iterable[str]) -> str | None:
     """The cause and what to do, as sentences; None if nothing is known. ``status``: as in subprocess, None if the agent
     has not ended. ``messages``: its last lines, the latest last.
     """

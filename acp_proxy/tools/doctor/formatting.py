@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy import shell_quote
-from acp_proxy.tools.doctor.agent_report import Examined
+from acp_proxy.tools.doctor.agent_report import AgentReport
 from acp_proxy.tools.doctor.capabilities import NOBODY, OURS, Ability
 from acp_proxy.tools.doctor.report import Diagnosis
 from acp_proxy.tools.doctor.store_report import StoreReport
@@ -24,58 +24,60 @@ _NUMBERED = re.compile(r"  \d+\. ")
 _NAMELESS = "(none: acp-proxy uses the name of its command; run --agent-id sets another)"
 
 
-def lines(found: Diagnosis) -> Iterator[str]:
+def format_lines(found: Diagnosis) -> Iterator[str]:
     if found.agent is not None:  # what the user asked about comes first
-        yield from _section(line(f"agent  {shell_quote.joined(found.agent.command)}"), _agent(found.agent))
-    yield from _section("store", _store(found.store))
-    yield from _section("versions", _versions(found.versions))
+        yield from _format_section(
+            line(f"agent  {shell_quote.joined(found.agent.command)}"), _format_agent(found.agent)
+        )
+    yield from _format_section("store", _format_store(found.store))
+    yield from _format_section("versions", _format_versions(found.versions))
     yield "editors"
     for editor in found.editors:
-        yield from _editor(editor, found.store.place)
+        yield from _format_editor(editor, found.store.place)
     if not found.editors:
         yield "  no configuration of a known editor was found on this machine"
     yield ""
-    yield from _todo(found)
+    yield from _format_advice(found)
 
 
-def hanging(text: str) -> int:
+def find_indent(text: str) -> int:
     """The column below which a line of the report continues, if it is longer than the terminal is wide."""
     if (begun := _NUMBERED.match(text)) is not None:
         return begun.end()
     return _COLUMN if text[_COLUMN - 1 : _COLUMN] == " " and text.startswith("  ") else 2
 
 
-def for_programs(found: Diagnosis) -> dict[str, Any]:
-    kept = found.store
+def encode_json(found: Diagnosis) -> dict[str, Any]:
+    store = found.store
     return {
         "isWell": found.is_well,
         "todo": [{"text": todo.text, "isWrong": todo.is_wrong} for todo in found.todo],
         "store": {
-            "place": str(kept.place),
-            "exists": kept.is_there,
-            "mode": f"{kept.mode:04o}" if kept.mode is not None else None,
-            "bytes": kept.size,
-            "files": kept.files,
-            "agents": kept.agents,
-            "sessions": kept.sessions,
-            "unreadable": [{"file": str(path), "reason": reason} for path, reason in kept.unreadable],
-            "freeBytes": kept.free,
-            "notRecording": kept.off,
+            "place": str(store.place),
+            "exists": store.is_there,
+            "mode": f"{store.mode:04o}" if store.mode is not None else None,
+            "bytes": store.size,
+            "files": store.files,
+            "agents": store.agents,
+            "sessions": store.sessions,
+            "unreadable": [{"file": str(path), "reason": reason} for path, reason in store.unreadable],
+            "freeBytes": store.free,
+            "notRecording": store.off,
         },
         "versions": found.versions,
-        "editors": [_editor_for_programs(editor) for editor in found.editors],
-        "agent": _agent_for_programs(found.agent) if found.agent is not None else None,
+        "editors": [_encode_editor(editor) for editor in found.editors],
+        "agent": _encode_agent(found.agent) if found.agent is not None else None,
     }
 
 
-def _section(title: str, rows: Iterator[tuple[str, str]]) -> Iterator[str]:
+def _format_section(title: str, rows: Iterator[tuple[str, str]]) -> Iterator[str]:
     yield title
     for name, text in rows:
         yield line(f"  {name:<{_WIDTH}} {text}").rstrip()
     yield ""
 
 
-def _versions(found: dict[str, str | None]) -> Iterator[tuple[str, str]]:
+def _format_versions(found: dict[str, str | None]) -> Iterator[tuple[str, str]]:
     for name in PROGRAMS:
         yield name, found[name] or "missing"
     yield (
@@ -84,31 +86,31 @@ def _versions(found: dict[str, str | None]) -> Iterator[tuple[str, str]]:
     )
 
 
-def _store(kept: StoreReport) -> Iterator[tuple[str, str]]:
-    yield "place", str(kept.place)
-    if not kept.is_there:
-        yield "state", "does not exist yet; the first session creates it" if kept.off is None else "does not exist"
-        if kept.off is not None:
-            yield "recording", f"off: {kept.off}"
+def _format_store(store: StoreReport) -> Iterator[tuple[str, str]]:
+    yield "place", str(store.place)
+    if not store.is_there:
+        yield "state", "does not exist yet; the first session creates it" if store.off is None else "does not exist"
+        if store.off is not None:
+            yield "recording", f"off: {store.off}"
         return
-    if kept.mode is not None:
-        yield "mode", f"{kept.mode:04o}"
-    if kept.off is not None:
-        yield "recording", f"off: {kept.off}"
+    if store.mode is not None:
+        yield "mode", f"{store.mode:04o}"
+    if store.off is not None:
+        yield "recording", f"off: {store.off}"
         return
-    yield "size", f"{formatting.size(kept.size)}; files: {kept.files}"
-    yield "agents", str(kept.agents)
-    yield "sessions", str(kept.sessions) if kept.sessions is not None else "cannot be counted"
-    for path, reason in kept.unreadable:
+    yield "size", f"{formatting.size(store.size)}; files: {store.files}"
+    yield "agents", str(store.agents)
+    yield "sessions", str(store.sessions) if store.sessions is not None else "cannot be counted"
+    for path, reason in store.unreadable:
         yield "damage", f"{path}: {reason}"
-    if not kept.unreadable:
+    if not store.unreadable:
         yield "damage", "none found by a quick check; for a complete one: acp-proxy verify"
-    yield "recording", f"possible{f', {formatting.size(kept.free)} free' if kept.free is not None else ''}"
+    yield "recording", f"possible{f', {formatting.size(store.free)} free' if store.free is not None else ''}"
 
 
-def _editor(found: Configuration, root: Path) -> Iterator[str]:
+def _format_editor(found: Configuration, root: Path) -> Iterator[str]:
     yield line(f"  {found.editor.title:<{_WIDTH}} {found.path}")
-    told = [f'"{agent.name}": {_way(agent, root)}' for agent in found.agents]
+    told = [f'"{agent.name}": {_format_way(agent, root)}' for agent in found.agents]
     if found.problem is not None:
         told = [f"cannot be read: {found.problem}"]
     elif found.mentions is not None:
@@ -117,7 +119,7 @@ def _editor(found: Configuration, root: Path) -> Iterator[str]:
         yield line(f"  {'':<{_WIDTH}} {text}")
 
 
-def _way(agent: ConfiguredAgent, root: Path) -> str:
+def _format_way(agent: ConfiguredAgent, root: Path) -> str:
     if agent.way is Way.PROXIED and not agent.is_recorded:
         return f"{agent.way.value}, but not recorded"
     if agent.store is not None and agent.is_kept_elsewhere(root):
@@ -125,7 +127,7 @@ def _way(agent: ConfiguredAgent, root: Path) -> str:
     return agent.way.value
 
 
-def _agent(found: Examined) -> Iterator[tuple[str, str]]:
+def _format_agent(found: AgentReport) -> Iterator[tuple[str, str]]:
     if found.problem is not None:
         yield "problem", found.problem
         yield from (("on stdout", text) for text in dict.fromkeys(found.stray))
@@ -135,13 +137,13 @@ def _agent(found: Examined) -> Iterator[tuple[str, str]]:
     if offer is not None:
         yield "name", f"{offer.name or _NAMELESS} {offer.release or ''}".rstrip()
         yield "protocol", f"version {offer.version}, answered after {found.seconds:.1f} s"
-        others = sorted(offer.native - {ability.name for ability in found.abilities})
+        others = sorted(offer.native - {ability.name for ability in found.list_abilities})
         if others:
             yield "also offers", ", ".join(others)
     if found.folder is not None:
         yield "recorded as", f"{found.folder}; sessions: {found.sessions}"
-    for ability in found.abilities:
-        yield ability.name, _ability(ability)
+    for ability in found.list_abilities:
+        yield ability.name, _format_ability(ability)
     if found.load is not None:
         about = f" (session {found.load.session})" if found.load.session is not None else ""
         yield "its own load", f"{found.load.text}{about}"
@@ -152,13 +154,13 @@ def _agent(found: Examined) -> Iterator[tuple[str, str]]:
         yield "stray lines", "on stdout; acp-proxy sends them to stderr. The last: " + found.stray[-1]
 
 
-def _ability(ability: Ability) -> str:
+def _format_ability(ability: Ability) -> str:
     if ability.by == OURS:
         return f"added: {ability.why}"
     return f"no: {ability.why}" if ability.by == NOBODY else ability.why
 
 
-def _todo(found: Diagnosis) -> Iterator[str]:
+def _format_advice(found: Diagnosis) -> Iterator[str]:
     wrong = [todo.text for todo in found.todo if todo.is_wrong]
     better = [todo.text for todo in found.todo if not todo.is_wrong]
     yield "What to do:" if wrong else "Nothing is wrong."
@@ -170,7 +172,7 @@ def _todo(found: Diagnosis) -> Iterator[str]:
         yield line(f"  {number}. {text}")
 
 
-def _editor_for_programs(found: Configuration) -> dict[str, Any]:
+def _encode_editor(found: Configuration) -> dict[str, Any]:
     return {
         "editor": found.editor.name.value,
         "file": str(found.path),
@@ -189,7 +191,7 @@ def _editor_for_programs(found: Configuration) -> dict[str, Any]:
     }
 
 
-def _agent_for_programs(found: Examined) -> dict[str, Any]:
+def _encode_agent(found: AgentReport) -> dict[str, Any]:
     offer = found.offer
     return {
         "command": found.command,
@@ -201,7 +203,7 @@ def _agent_for_programs(found: Examined) -> dict[str, Any]:
         "version": offer.release if offer is not None else None,
         "protocolVersion": offer.version if offer is not None else None,
         "offers": sorted(offer.native) if offer is not None else [],
-        "abilities": [{"name": each.name, "by": each.by, "why": each.why} for each in found.abilities],
+        "abilities": [{"name": each.name, "by": each.by, "why": each.why} for each in found.list_abilities],
         "keptAs": found.folder,
         "sessions": found.sessions,
         "lastLoads": [{"sessionId": each.session, "shown": each.shown, "why": each.why} for each in found.shown],

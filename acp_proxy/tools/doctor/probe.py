@@ -97,9 +97,9 @@ class Probe:
         self._end()
 
     def ask(
-        self, method: str, params: object, seconds: float, hear: Callable[[Notification], None] = lambda told: None
+        self, method: str, params: object, seconds: float, take: Callable[[Notification], None] = lambda told: None
     ) -> Response:
-        """The answer; ``hear`` gets each notification that comes before it. Raises NoAnswer."""
+        """The answer; ``take`` gets each notification that comes before it. Raises NoAnswer."""
         self._asked += 1
         self._refused = 0
         self._write({"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params})
@@ -111,7 +111,7 @@ class Probe:
                     case Response() if message.id == str(self._asked):
                         return message
                     case _:
-                        self._heed(message, hear)
+                        self._take_message(message, take)
             self._take(until, seconds)
 
     def initialize(self, client: str, seconds: float) -> Response:
@@ -127,7 +127,7 @@ class Probe:
         second = {"protocolVersion": versions.V2.version, "capabilities": {}, "info": about}
         return self.ask(acp.INITIALIZE, second, seconds)
 
-    def listen(self, quiet: float, seconds: float, hear: Callable[[Notification], None]) -> None:
+    def listen(self, quiet: float, seconds: float, take: Callable[[Notification], None]) -> None:
         """Hear what comes until nothing has come for ``quiet`` seconds, or until it ends; at most ``seconds`` long.
 
         Raises NoAnswer if it writes a line that does not end.
@@ -135,7 +135,7 @@ class Probe:
         until = time.monotonic() + seconds
         while True:
             while self._unread:
-                self._heed(read_message(self._unread.popleft()), hear)
+                self._take_message(read_message(self._unread.popleft()), take)
             now = time.monotonic()
             try:
                 data = self._output.get(timeout=max(0.0, min(quiet, until - now)))
@@ -149,14 +149,14 @@ class Probe:
             if now > until:
                 return
 
-    def _heed(self, message: Message, hear: Callable[[Notification], None]) -> None:
+    def _take_message(self, message: Message, take: Callable[[Notification], None]) -> None:
         match message:
             case Request():
                 self._refuse(message)
             case Notification():
-                hear(message)
+                take(message)
             case Opaque(is_json=False) if message.raw.strip():
-                self.stray.append(_shown(message.raw))
+                self.stray.append(_shorten(message.raw))
 
     def _take(self, until: float, seconds: float) -> None:
         try:
@@ -171,7 +171,7 @@ class Probe:
             self._unread.append(rest)
             self._output.put(b"")  # it is over, as we shall see again
         else:
-            raise self._ended()
+            raise self._explain_end()
         self._check_line()
 
     def _check_line(self) -> None:
@@ -189,7 +189,7 @@ class Probe:
         with contextlib.suppress(OSError):  # it has ended, as its output will tell
             self._process.stdin.write(dump(message) + b"\n")
 
-    def _ended(self) -> NoAnswer:
+    def _explain_end(self) -> NoAnswer:
         until = time.monotonic() + _LAST_WORDS_SECONDS
         while self._process.poll() is None and time.monotonic() < until:
             time.sleep(_TICK)
@@ -244,12 +244,12 @@ class Probe:
         assert self._process.stderr is not None
         framer = LineFramer()
         while data := self._process.stderr.read(_READ_BYTES):
-            self.stderr.extend(_shown(line) for line in framer.feed(data) if line.strip())
+            self.stderr.extend(_shorten(line) for line in framer.feed(data) if line.strip())
             if framer.waiting > _LINE_BYTES:
                 framer.rest()
         if rest := framer.rest():
-            self.stderr.append(_shown(rest))
+            self.stderr.append(_shorten(rest))
 
 
-def _shown(line: bytes) -> str:
+def _shorten(line: bytes) -> str:
     return printable(line[: _KEPT_CHARACTERS * 4].decode("utf-8", "replace").strip())[:_KEPT_CHARACTERS]

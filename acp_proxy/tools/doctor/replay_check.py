@@ -30,7 +30,7 @@ WHOLE, LOSES, OTHER = "whole", "loses", "other"
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ReplayComparison:
     """``loses``: what the agent's replay leaves out, in words."""
 
     outcome: str
@@ -46,20 +46,20 @@ class LastLoad:
     why: str
 
 
-def shown_last(store: Sessions, agent: str) -> tuple[LastLoad, ...]:
+def find_last_loads(store: Sessions, agent: str) -> tuple[LastLoad, ...]:
     """What the last loads of the agent's newest sessions showed, and by which rule. Raises AcpProxyError."""
     rows = (row for row in store.list_all() if row.agent == agent and row.size <= _MAX_BYTES)
     found: list[LastLoad] = []
     for row in islice(rows, _LOOKED_AT):
         with suppress(OSError, AcpProxyError):
-            note = _last_replay(store.open_listed(row))
+            note = _read_last_replay(store.open_listed(row))
             rule = Rule.find(note.get("rule"))
             if rule is not None and len(found) < _TOLD_OF:
                 found.append(LastLoad(row.session, acp.text(note, "shown") or "", f"rule {rule.number}: {rule.reason}"))
     return tuple(found)
 
 
-def _last_replay(reading: Reading) -> Mapping[str, object]:
+def _read_last_replay(reading: Reading) -> Mapping[str, object]:
     """Raises OSError."""
     last: Mapping[str, object] = {}
     try:
@@ -71,7 +71,7 @@ def _last_replay(reading: Reading) -> Mapping[str, object]:
     return last
 
 
-def newest_session(store: Sessions, agent: str) -> tuple[ListedSession, Reading] | None:
+def find_newest_session(store: Sessions, agent: str) -> tuple[ListedSession, Reading] | None:
     """The newest session that can test the agent's load, opened. Raises AcpProxyError."""
     rows = (row for row in store.list_all() if row.agent == agent and _is_suitable(row))
     for row in islice(rows, _LOOKED_AT):
@@ -97,16 +97,16 @@ def _is_suitable(row: ListedSession) -> bool:
     return is_whole and row.size <= _MAX_BYTES and row.cwd is not None and os.path.isdir(row.cwd)
 
 
-def compare(reading: Reading, told: list[bytes]) -> Compared:
+def compare(reading: Reading, lines: list[bytes]) -> ReplayComparison:
     """Compare the agent's replay, as update lines, with a transcript. Raises OSError."""
-    comparison = compared_with(drop_rewound(reading), ((line, False) for line in told))
+    comparison = compared_with(drop_rewound(reading), ((line, False) for line in lines))
     rule = choose_replay(comparison, unreadable=comparison is None).rule
     if comparison is None or rule is not Rule.LESS:
-        return Compared(WHOLE if rule is Rule.SAME else OTHER)
-    return Compared(LOSES, tuple(_losses(comparison)))
+        return ReplayComparison(WHOLE if rule is Rule.SAME else OTHER)
+    return ReplayComparison(LOSES, tuple(_list_losses(comparison)))
 
 
-def _losses(comparison: Comparison) -> Iterator[str]:
+def _list_losses(comparison: Comparison) -> Iterator[str]:
     text, known = comparison.text, sum(end - start for start, end in comparison.known_spans)
     if comparison.user_count < len(text.users):
         yield "some of the user's words" if comparison.user_count else "the user's words"

@@ -13,8 +13,8 @@ from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.proxy.capabilities import Modes
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.doctor import agent_report, store_report
-from acp_proxy.tools.doctor.advice import Todo
-from acp_proxy.tools.doctor.agent_report import Examined, Wish
+from acp_proxy.tools.doctor.advice import Advice
+from acp_proxy.tools.doctor.agent_report import AgentReport, AgentStart
 from acp_proxy.tools.doctor.store_report import StoreReport
 from acp_proxy.tools.doctor.versions import versions
 from acp_proxy.tools.editors import command_line
@@ -30,8 +30,8 @@ class Diagnosis:
     store: StoreReport
     versions: dict[str, str | None]
     editors: list[Configuration]
-    agent: Examined | None
-    todo: list[Todo]
+    agent: AgentReport | None
+    todo: list[Advice]
 
     @property
     def is_well(self) -> bool:
@@ -41,23 +41,25 @@ class Diagnosis:
 def diagnose(
     root: Path, machine: Machine, words: list[str], seconds: float, umask: int, say: Callable[[str], None]
 ) -> Diagnosis:
-    """``words``: an agent's command, as ``run_words`` takes it, or none. ``umask``: the user's own umask. Raises
-    UsageError.
+    """``words``: an agent's command, as ``split_run_command`` takes it, or none. ``umask``: the user's own umask.
+    Raises UsageError.
     """
-    kept, todo = store_report.examine(root)
+    store, todo = store_report.examine(root)
     found = versions()
-    todo += [Todo(f"{name} is missing. Install acp-proxy again.") for name, version in found.items() if version is None]
+    todo += [
+        Advice(f"{name} is missing. Install acp-proxy again.") for name, version in found.items() if version is None
+    ]
     editors = configurations(machine)
-    todo += _of_editors(editors, root)
-    todo += [Todo(text) for text in config_file.of_user()[1]]
-    given, command = run_words(words or ["agent"], {})
+    todo += _advise_on_editors(editors, root)
+    todo += [Advice(text) for text in config_file.of_user()[1]]
+    given, command = split_run_command(words or ["agent"], {})
     try:
-        given, command = run_words(words or ["agent"], dict(machine.environment))
+        given, command = split_run_command(words or ["agent"], dict(machine.environment))
     except UsageError as problem:
-        todo.append(Todo(f"run exits immediately with status 2: {problem}"))
+        todo.append(Advice(f"run exits immediately with status 2: {problem}"))
     if given["no-record"]:
         todo.append(
-            Todo(
+            Advice(
                 "run records nothing, because of --no-record, ACP_PROXY_NO_RECORD or the configuration file. "
                 "To see which: acp-proxy config",
                 is_wrong=False,
@@ -68,20 +70,22 @@ def diagnose(
         try:
             agent = resolve(command, Registry(given["registry"], say=say), say, may_wait=True)
         except RegistryError as problem:
-            examined = Examined(command, str(problem))
-            todo.append(Todo(str(problem)[:1].upper() + str(problem)[1:]))
+            examined = AgentReport(command, str(problem))
+            todo.append(Advice(str(problem)[:1].upper() + str(problem)[1:]))
         else:
-            wish = _wish(root, kept, given, agent.words, seconds, umask)
-            examined, more = agent_report.examine(replace(wish, variables=agent.variables), say)
+            agent_start = _make_start(root, store, given, agent.words, seconds, umask)
+            examined, more = agent_report.examine(replace(agent_start, variables=agent.variables), say)
             todo += more
-    return Diagnosis(kept, found, editors, examined, todo)
+    return Diagnosis(store, found, editors, examined, todo)
 
 
-def _wish(root: Path, kept: StoreReport, given: dict[str, str], command: list[str], seconds: float, umask: int) -> Wish:
+def _make_start(
+    root: Path, store: StoreReport, given: dict[str, str], command: list[str], seconds: float, umask: int
+) -> AgentStart:
     answerers = {name: given[name] for name in ("list", "load", "delete", "resume", "handover")}
     modes = Modes(**answerers, unstable=bool(given["unstable"]))
     opened = None
-    if kept.is_there and kept.off is None:
+    if store.is_there and store.off is None:
         with contextlib.suppress(StoreRefused):  # it changed since the check
             opened = Sessions(root, make=False)
     off = None
@@ -89,12 +93,12 @@ def _wish(root: Path, kept: StoreReport, given: dict[str, str], command: list[st
         off = "acp-proxy adds nothing, because it records nothing"
     elif given["no-synthesize"]:
         off = "acp-proxy adds nothing, because --no-synthesize is set"
-    elif kept.off is not None:
+    elif store.off is not None:
         off = "acp-proxy adds nothing, because it cannot record"
-    return Wish(command, modes, given["agent-id"] or None, opened, off, seconds, umask)
+    return AgentStart(command, modes, given["agent-id"] or None, opened, off, seconds, umask)
 
 
-def run_words(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+def split_run_command(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str], list[str]]:
     """The options and the agent's command that ``run`` would read, from a command or from a line of an editor's
     settings. Raises UsageError.
     """
@@ -106,35 +110,35 @@ def run_words(words: list[str], environment: dict[str, str]) -> tuple[dict[str, 
     return options.parse(["--", *words] if behind is None else behind, environment, file)
 
 
-def _of_editors(editors: list[Configuration], root: Path) -> list[Todo]:
+def _advise_on_editors(editors: list[Configuration], root: Path) -> list[Advice]:
     todo = []
     for found in editors:
         name = found.editor.name
         if found.problem is not None:
-            todo.append(Todo(f"{found.path} cannot be read: {found.problem}. Correct the file."))
+            todo.append(Advice(f"{found.path} cannot be read: {found.problem}. Correct the file."))
         for one in found.agents:
-            todo += _of_entry(f'{found.editor.title} starts "{one.name}"', one, name, root)
+            todo += _advise_on_entry(f'{found.editor.title} starts "{one.name}"', one, name, root)
     if not any(found.is_proxied or found.problem is not None for found in editors):
         text = "No editor on this machine starts an agent through acp-proxy. To set them up:"
-        todo.append(Todo(f"{text} acp-proxy setup", is_wrong=False))
+        todo.append(Advice(f"{text} acp-proxy setup", is_wrong=False))
     return todo
 
 
-def _of_entry(starts: str, one: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Todo]:
+def _advise_on_entry(starts: str, one: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Advice]:
     if one.program is not None and not _is_there(one.program):
         text = f"{starts} with {one.program}, which does not exist."
-        yield Todo(f"{text} To write the present path there: acp-proxy setup --editor {editor}")
+        yield Advice(f"{text} To write the present path there: acp-proxy setup --editor {editor}")
     if one.missing is not None:
-        text, advice = agent_report.not_found(one.missing)
-        yield Todo(f"{starts} through acp-proxy, but {text}. {advice}")
+        text, advice = agent_report.explain_missing_program(one.missing)
+        yield Advice(f"{starts} through acp-proxy, but {text}. {advice}")
     if one.problem is not None:
-        yield Todo(f"{starts} through acp-proxy, which exits immediately with status 2: {one.problem}")
+        yield Advice(f"{starts} through acp-proxy, which exits immediately with status 2: {one.problem}")
     elif one.way is Way.PROXIED and not one.is_recorded:
         why = "because of --no-record, ACP_PROXY_NO_RECORD or the configuration file"
-        yield Todo(f"{starts} through acp-proxy, which records nothing, {why}.", is_wrong=False)
+        yield Advice(f"{starts} through acp-proxy, which records nothing, {why}.", is_wrong=False)
     elif one.store is not None and one.is_kept_elsewhere(root):
         at = f"acp-proxy doctor --store {shell_quote.quoted(one.store)}"
-        yield Todo(f"{starts} with another store, which was not checked. To check it: {at}", is_wrong=False)
+        yield Advice(f"{starts} with another store, which was not checked. To check it: {at}", is_wrong=False)
 
 
 def _is_there(program: str) -> bool:

@@ -18,7 +18,7 @@ from typing import TypeVar
 from acp_proxy import shell_quote
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.store.sessions import Sessions
-from acp_proxy.tools.doctor.advice import Todo
+from acp_proxy.tools.doctor.advice import Advice
 
 ANSWER_SECONDS = 20.0
 """Seconds. Rebuilding the index of a large store takes several."""
@@ -44,15 +44,15 @@ class StoreReport:
     off: str | None = None
 
 
-def examine(root: Path) -> tuple[StoreReport, list[Todo]]:
-    found = in_time(lambda: _examine(root))
+def examine(root: Path) -> tuple[StoreReport, list[Advice]]:
+    found = run_in_time(lambda: _examine(root))
     if found is None:
         why = "it does not answer"
-        return StoreReport(root, True, off=why), [Todo(f"{root} does not answer. Choose another place with --store.")]
+        return StoreReport(root, True, off=why), [Advice(f"{root} does not answer. Choose another place with --store.")]
     return found
 
 
-def in_time(look: Callable[[], T]) -> T | None:
+def run_in_time(look: Callable[[], T]) -> T | None:
     """The result; None after a timeout, when the thread is left alone."""
     found: list[T] = []
     looking = threading.Thread(target=lambda: found.append(look()), daemon=True)
@@ -61,44 +61,48 @@ def in_time(look: Callable[[], T]) -> T | None:
     return found[0] if found else None
 
 
-def _examine(root: Path) -> tuple[StoreReport, list[Todo]]:
+def _examine(root: Path) -> tuple[StoreReport, list[Advice]]:
     if not os.path.lexists(root):
-        off = _cannot_be_made(root)
-        return StoreReport(root, False, off=off), [Todo(off)] if off else []
+        off = _explain_unmakeable(root)
+        return StoreReport(root, False, off=off), [Advice(off)] if off else []
     try:
         store = Sessions(root, make=False)
         store.check_writable()  # raises StoreRefused, also before a store is created
         _write(root)
     except AcpProxyError as problem:
-        return _refused(root, str(problem))
+        return _report_refusal(root, str(problem))
     except OSError as problem:
-        return _refused(root, f"{root} cannot be written: {problem.strerror}. Free some space, or repair the disk.")
+        return _report_refusal(
+            root, f"{root} cannot be written: {problem.strerror}. Free some space, or repair the disk."
+        )
     if not store.is_made:
         return StoreReport(root, False), []
-    files, size = _size(root)
+    files, size = _measure(root)
     free = shutil.disk_usage(root).free
     todo = []
     sessions = None
     try:
         sessions = len(store.list_all())
     except Unreadable as problem:
-        todo.append(Todo(f"The index cannot be read ({problem.name}). Run: acp-proxy verify"))
+        todo.append(Advice(f"The index cannot be read ({problem.name}). Run: acp-proxy verify"))
     found = list(store.find_unreadable())
-    todo += [Todo(f"{path} cannot be read: {why}. {what_to_do}.") for path, why, what_to_do in found]
+    todo += [Advice(f"{path} cannot be read: {why}. {what_to_do}.") for path, why, what_to_do in found]
     unreadable = tuple((path, why) for path, why, _ in found)
     if free < _LITTLE_SPACE:
-        todo.append(Todo(f"The disk of {root} is nearly full. Free some space, or move the store with --store.", False))
-    mode = _mode(root)
+        todo.append(
+            Advice(f"The disk of {root} is nearly full. Free some space, or move the store with --store.", False)
+        )
+    mode = _read_mode(root)
     if mode is not None and mode & 0o077:
-        todo.append(Todo(f"Others can read {root}. Run: {shell_quote.joined(['chmod', '700', str(root)])}"))
+        todo.append(Advice(f"Others can read {root}. Run: {shell_quote.joined(['chmod', '700', str(root)])}"))
     return StoreReport(root, True, mode, files, size, len(store.list_agents()), sessions, unreadable, free), todo
 
 
-def _refused(root: Path, why: str) -> tuple[StoreReport, list[Todo]]:
-    return StoreReport(root, True, _mode(root), off=why), [Todo(why)]
+def _report_refusal(root: Path, why: str) -> tuple[StoreReport, list[Advice]]:
+    return StoreReport(root, True, _read_mode(root), off=why), [Advice(why)]
 
 
-def _mode(root: Path) -> int | None:
+def _read_mode(root: Path) -> int | None:
     """The permissions of the directory; None if they cannot be read, or say nothing, as on Windows."""
     try:
         return stat.S_IMODE(os.stat(root).st_mode) if sys.platform != "win32" else None
@@ -106,7 +110,7 @@ def _mode(root: Path) -> int | None:
         return None
 
 
-def _cannot_be_made(root: Path) -> str | None:
+def _explain_unmakeable(root: Path) -> str | None:
     """Why the directory cannot be created, and what to do."""
     above = next(path for path in root.absolute().parents if os.path.exists(path))
     try:
@@ -125,7 +129,7 @@ def _write(root: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _size(root: Path) -> tuple[int, int]:
+def _measure(root: Path) -> tuple[int, int]:
     files = size = 0
     for folder, _, names in os.walk(root):
         for name in names:

@@ -37,11 +37,11 @@ def mcp(
             from acp_proxy.tools.recall.server import server
         except ImportError as problem:
             raise AcpProxyError(explain_no_mcp()) from problem
-        from acp_proxy.tools.recall.lookup import Lookup
+        from acp_proxy.tools.recall.lookup import RecallAnswers
         from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, around
 
         scope = EVERYWHERE if everywhere else around(directory(cwd or ".", here=False) or "")
-        server(Lookup(root, scope, moment)).run()
+        server(RecallAnswers(root, scope, moment)).run()
 
 
 def moment(text: str) -> str:

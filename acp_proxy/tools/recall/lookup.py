@@ -41,7 +41,7 @@ ReadTime = Callable[[str], str]
 """Reads a point in time as the user writes it, such as ``7d``. Returns the transcript's form. Raises UsageError."""
 
 
-class Lookup:
+class RecallAnswers:
     """Answers from the store at ``root``, within ``scope``. Opens the store for each answer, so any thread may ask."""
 
     def __init__(self, root: Path, scope: Scope, moment: ReadTime) -> None:
@@ -56,7 +56,7 @@ class Lookup:
         found: dict[tuple[str, str], Hit] = {}
 
         def tell(hit: Hit) -> bool:
-            if self._shows(hit.session):
+            if self._is_visible(hit.session):
                 found[hit.session.agent, hit.session.name] = hit
             return len(found) <= limit
 
@@ -72,7 +72,7 @@ class Lookup:
                 " as in: log*"
             )
         last = "To read a turn and those around it, use read_session, with the session and the turns, as in: 3-5."
-        return _joined(map(_hit, hits[:limit]), last + (" There are more sessions." if len(hits) > limit else ""))
+        return _join(map(_format_hit, hits[:limit]), last + (" There are more sessions." if len(hits) > limit else ""))
 
     def sessions(self, since: str, limit: int) -> str:
         """The newest sessions. Raises AcpProxyError."""
@@ -80,10 +80,10 @@ class Lookup:
         rows = Sessions(self._root, make=False).list_newest(
             "", scope.root, self._moment(since), below=scope.is_tree, archived=False
         )
-        found = list(islice(filter(self._shows, rows), limit + 1))
+        found = list(islice(filter(self._is_visible, rows), limit + 1))
         if not found:
             return "There are no earlier sessions here."
-        return _joined(map(_row, found[:limit]), "There are more sessions." if len(found) > limit else "")
+        return _join(map(_format_row, found[:limit]), "There are more sessions." if len(found) > limit else "")
 
     def session(self, given: str, turns: str) -> str:
         """These turns of a session, as far as they fit. Raises AcpProxyError, OSError."""
@@ -91,7 +91,7 @@ class Lookup:
         if match is None:
             raise UsageError(f"{turns!r} is not a turn. Give one like 3, 2-5, 7- or -1, for the last.")
         store = Sessions(self._root, make=False)
-        found = self._meant(store, given)
+        found = self._find_sessions(store, given)
         if not found:
             raise NoSuchSession(f"there is no session {given!r} here. Use list_sessions or search_history to find it.")
         if len(found) > 1:
@@ -102,22 +102,22 @@ class Lookup:
             told = list(Session(store, row).turns())
         except FileNotFoundError:
             raise NoSuchSession(f"the session {given!r} was deleted.") from None
-        first, last = _between(match, len(told))
+        first, last = _parse_turns(match, len(told))
         if first > len(told):
             raise NoSuchTurn(f"there is no such turn: the session has {len(told)}.")
-        return _joined([_row(row), *_within(told[first - 1 : last])])
+        return _join([_format_row(row), *_fit_turns(told[first - 1 : last])])
 
-    def _meant(self, store: Sessions, given: str) -> list[ListedSession]:
+    def _find_sessions(self, store: Sessions, given: str) -> list[ListedSession]:
         """The sessions with this id: alone, as it is cited, or with the agent's folder before it."""
         rows = [*store.find_named(given), *store.find_named(given.partition("/")[2])]
-        named = [row for row in rows if given in (row.full_selector, _cited(row), f"{row.agent}/{row.full_selector}")]
-        return [row for row in named if self._shows(row)]
+        named = [row for row in rows if given in (row.full_selector, _cite(row), f"{row.agent}/{row.full_selector}")]
+        return [row for row in named if self._is_visible(row)]
 
-    def _shows(self, row: ListedSession) -> bool:
+    def _is_visible(self, row: ListedSession) -> bool:
         return self._scope.has(row.cwd) and not row.is_running
 
 
-def _between(match: re.Match[str], count: int) -> tuple[int, int]:
+def _parse_turns(match: re.Match[str], count: int) -> tuple[int, int]:
     """The first and the last turn that are wanted."""
     if match[4]:
         return (max(1, count + 1 - int(match[4])),) * 2
@@ -125,69 +125,71 @@ def _between(match: re.Match[str], count: int) -> tuple[int, int]:
     return first, int(match[3]) if match[3] else count if match[2] else first
 
 
-def _within(turns: list[Turn]) -> Iterator[str]:
+def _fit_turns(turns: list[Turn]) -> Iterator[str]:
     """The turns that fit, and which ones do not."""
     left = ROOM
     for turn in turns:
-        text = _turn(turn)
+        text = _format_turn(turn)
         if (left := left - len(text)) < 0:
             yield f"Left out: turns {turn.number} to {turns[-1].number}. To read them, ask for: {turn.number}-"
             return
         yield text
 
 
-def _turn(turn: Turn) -> str:
+def _format_turn(turn: Turn) -> str:
     calls, more = turn.tool_calls[:_CALLS], len(turn.tool_calls) - _CALLS
-    parts = [f"Turn {turn.number} · {_time(turn.started)}"]
-    parts += ["User:", _quoted(turn.user)] if turn.user else []
-    parts += ["Tool calls:", *(_line(title) for title in calls)] if calls else []
+    parts = [f"Turn {turn.number} · {_format_time(turn.started)}"]
+    parts += ["User:", _quote(turn.user)] if turn.user else []
+    parts += ["Tool calls:", *(_quote_line(title) for title in calls)] if calls else []
     parts += [f"and {more} more tool calls"] if more > 0 else []
-    parts += ["Agent:", _quoted(turn.agent)] if turn.agent else []
+    parts += ["Agent:", _quote(turn.agent)] if turn.agent else []
     return "\n".join(parts)
 
 
-def _hit(hit: Hit) -> str:
-    parts = [_row(hit.session)]
+def _format_hit(hit: Hit) -> str:
+    parts = [_format_row(hit.session)]
     for one in hit.excerpts:
-        where = f"Turn {one.turn} · {_time(_read(one.at))}" if one.turn else "Title"
-        parts += [where, _line(one.text, _MESSAGE)]
+        where = f"Turn {one.turn} · {_format_time(_parse_stamp(one.at))}" if one.turn else "Title"
+        parts += [where, _quote_line(one.text, _MESSAGE)]
     if more := hit.turns[_EXCERPTS:]:
         parts.append(f"and {len(more)} more turns, the last one: {more[-1]}")
     return "\n".join(parts)
 
 
-def _row(row: ListedSession) -> str:
+def _format_row(row: ListedSession) -> str:
     turns = f"{row.prompts} turn{'' if row.prompts == 1 else 's'}"
-    about = f"Session {_cited(row)} · {turns} · last active {_time(_read(row.updated))}"
-    return "\n".join([about, _line(row.title or "(no title)"), *([_line(row.cwd)] if row.cwd is not None else [])])
+    about = f"Session {_cite(row)} · {turns} · last active {_format_time(_parse_stamp(row.updated))}"
+    return "\n".join(
+        [about, _quote_line(row.title or "(no title)"), *([_quote_line(row.cwd)] if row.cwd is not None else [])]
+    )
 
 
-def _cited(row: ListedSession) -> str:
+def _cite(row: ListedSession) -> str:
     """A session as answers cite it: agent and id. Some agents count 1, 2, 3."""
     return jsonrpc.printable(f"{called(row.agent)}/{row.full_selector}")[:_LINE]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     cut = text if len(text) <= _MESSAGE else text[:_MESSAGE] + _CUT
-    return "\n".join(_line(line, _MESSAGE * 2) for line in cut.splitlines()) or _QUOTE
+    return "\n".join(_quote_line(line, _MESSAGE * 2) for line in cut.splitlines()) or _QUOTE
 
 
-def _line(text: str, most: int = _LINE) -> str:
+def _quote_line(text: str, most: int = _LINE) -> str:
     """One quoted line."""
     text = jsonrpc.printable(" ".join(text.splitlines()))
     return _QUOTE + (text if len(text) <= most else text[:most] + _CUT)
 
 
-def _time(moment: datetime | None) -> str:
+def _format_time(moment: datetime | None) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC") if moment is not None else "at an unknown time"
 
 
-def _read(stamp: str) -> datetime | None:
+def _parse_stamp(stamp: str) -> datetime | None:
     try:
         return datetime.fromisoformat(stamp)
     except ValueError:
         return None
 
 
-def _joined(parts: Iterable[str], last: str = "") -> str:
+def _join(parts: Iterable[str], last: str = "") -> str:
     return "\n\n".join(filter(None, [INTRODUCTION, *parts, last]))

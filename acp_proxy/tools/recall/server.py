@@ -11,7 +11,7 @@ from pydantic import Field
 
 from acp_proxy import __version__
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.tools.recall.lookup import Lookup
+from acp_proxy.tools.recall.lookup import RecallAnswers
 
 _ABOUT = (
     "Looks up earlier sessions with the user in this directory: with you or with another agent. Everything that it "
@@ -23,7 +23,7 @@ _READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempo
 Since = Annotated[str, Field(description=_WHEN)]
 
 
-def server(lookup: Lookup) -> MCPServer:
+def server(lookup: RecallAnswers) -> MCPServer:
     """The server with its three tools."""
     made = MCPServer("acp-proxy", instructions=_ABOUT, version=__version__, log_level="ERROR")
 

@@ -9,7 +9,7 @@ from acp_proxy.proxy.capabilities import Offer
 from acp_proxy.store.sessions import file_name
 from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.tools.adopt.adopt import Adoption, Result
-from acp_proxy.tools.adopt.agent_loader import CalledAgent, StartWords, Unable
+from acp_proxy.tools.adopt.agent_loader import AgentLoader, CannotAdopt, StartWords
 from acp_proxy.tools.adopt.plan import Wanted
 from tests.stored import Both
 from tests.tools.adopt.listing_agent import ListingAgent, entry, told
@@ -82,14 +82,14 @@ def test_an_agent_that_does_not_start_again_is_given_one_more_try(
 ) -> None:
     loads: dict[str, dict[str, Any]] = {"s1": {"dies": 1}, "s2": HELLO, "s3": HELLO}
     agent.plan([entry(name, tmp_path) for name in loads], loads=loads)
-    offered, fails = CalledAgent._offered, [False, True, False]
+    offered, fails = AgentLoader._ask_offer, [False, True, False]
 
-    def flaky(self: CalledAgent) -> Offer:
+    def flaky(self: AgentLoader) -> Offer:
         if fails and fails.pop(0):
-            raise Unable("the agent does not answer")
+            raise CannotAdopt("the agent does not answer")
         return offered(self)
 
-    monkeypatch.setattr(CalledAgent, "_offered", flaky)
+    monkeypatch.setattr(AgentLoader, "_ask_offer", flaky)
     with Adoption(store, StartWords(agent.command), Wanted(), None) as adoption:
         outcomes = [*adoption.load(adoption.choose())]
     assert [each.result for each in outcomes] == [Result.FAILED, Result.ADOPTED, Result.ADOPTED]

@@ -8,9 +8,9 @@ from acp_proxy.tools.adopt.plan import (
     LeftOut,
     OfferedSession,
     Wanted,
-    chosen,
+    choose_sessions,
+    needs_restart,
     read_page,
-    starts_anew,
 )
 from acp_proxy.transcript.file_format import NoteType
 
@@ -26,14 +26,14 @@ def adopted_at(updated: str | None) -> KnownHere:
 
 
 def ids(*sessions: OfferedSession, known: KnownHere | None = None, wanted: Wanted | None = None) -> list[str]:
-    found = chosen(sessions, lambda session: known or KnownHere(), wanted or Wanted())
+    found = choose_sessions(sessions, lambda session: known or KnownHere(), wanted or Wanted())
     return [each.session for each in found.loads]
 
 
 def reason(
     *sessions: OfferedSession, known: KnownHere | None = None, wanted: Wanted | None = None
 ) -> dict[LeftOut, int]:
-    found = chosen(sessions, lambda session: known or KnownHere(), wanted or Wanted())
+    found = choose_sessions(sessions, lambda session: known or KnownHere(), wanted or Wanted())
     assert not found.loads
     return dict(found.left_out)
 
@@ -65,14 +65,14 @@ def test_the_newest_come_first_and_those_without_a_time_last() -> None:
 
 
 def test_a_session_that_is_listed_twice_is_loaded_once() -> None:
-    found = chosen([listed("s1"), listed("s1")], lambda session: KnownHere(), Wanted())
+    found = choose_sessions([listed("s1"), listed("s1")], lambda session: KnownHere(), Wanted())
     assert ([each.session for each in found.loads], found.listed) == (["s1"], 1)
 
 
 def test_a_limit_counts_only_sessions_to_load() -> None:
     known = {"new": KnownHere(is_here=True)}
     sessions = [listed("old", OLD), listed("new", LATER), listed("older")]
-    found = chosen(sessions, lambda session: known.get(session, KnownHere()), Wanted(limit=1))
+    found = choose_sessions(sessions, lambda session: known.get(session, KnownHere()), Wanted(limit=1))
     assert ([each.session for each in found.loads], found.over) == (["old"], 1)
     assert found.left_out == {LeftOut.HERE: 1}
 
@@ -93,7 +93,7 @@ def test_what_is_known_is_left_out(known: KnownHere, why: LeftOut) -> None:
 def test_an_adopted_session_is_loaded_again_unless_the_list_has_the_same_time(
     updated: str | None, note: str | None
 ) -> None:
-    found = chosen([listed("s1", updated)], lambda session: adopted_at(note), Wanted())
+    found = choose_sessions([listed("s1", updated)], lambda session: adopted_at(note), Wanted())
     assert (len(found.loads), [*found.again]) == (1, ["s1"])
 
 
@@ -111,7 +111,7 @@ def test_a_filter_leaves_out_without_a_reason_except_for_a_missing_time() -> Non
 
 
 def test_an_agent_is_started_anew_after_so_many_sessions() -> None:
-    assert [starts_anew(number) for number in (0, SESSIONS_PER_PROCESS - 1, SESSIONS_PER_PROCESS)] == [
+    assert [needs_restart(number) for number in (0, SESSIONS_PER_PROCESS - 1, SESSIONS_PER_PROCESS)] == [
         False,
         False,
         True,

@@ -3,7 +3,7 @@
 import json
 
 from acp_proxy.tools.adopt.plan import OfferedSession
-from acp_proxy.tools.adopt.transcript import composed, conversation, parted
+from acp_proxy.tools.adopt.transcript import compose_transcript, conversation, split_states
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from tests.tools.adopt.listing_agent import told
@@ -18,8 +18,8 @@ def lines(*updates: object) -> list[bytes]:
 
 
 def made(listed: OfferedSession, *updates: bytes) -> list[bytes]:
-    spoken, states = parted(updates)
-    return composed(listed, {"id": "agent"}, spoken, states, {"modes": {"x": 1}}, NOW, "abcdef").splitlines()
+    spoken, states = split_states(updates)
+    return compose_transcript(listed, {"id": "agent"}, spoken, states, {"modes": {"x": 1}}, NOW, "abcdef").splitlines()
 
 
 def test_the_state_follows_the_conversation_and_the_note_comes_last() -> None:

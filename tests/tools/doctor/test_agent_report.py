@@ -8,10 +8,10 @@ import pytest
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.proxy.capabilities import Modes
-from acp_proxy.tools.doctor.advice import Todo
-from acp_proxy.tools.doctor.agent_report import Examined, Wish, examine
+from acp_proxy.tools.doctor.advice import Advice
+from acp_proxy.tools.doctor.agent_report import AgentReport, AgentStart, examine
 from acp_proxy.tools.doctor.capabilities import OURS
-from acp_proxy.tools.doctor.replay_check import LastLoad, newest_session
+from acp_proxy.tools.doctor.replay_check import LastLoad, find_newest_session
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from tests.agents import asked, offering, python, scripted
@@ -37,11 +37,11 @@ def store(tmp_path: Path) -> Both:
     return Both(tmp_path / "store")
 
 
-def wish(command: list[str], store: Both | None = None, off: str | None = None, seconds: float = SECONDS) -> Wish:
-    return Wish(command, Modes(), None, store, off, seconds)
+def wish(command: list[str], store: Both | None = None, off: str | None = None, seconds: float = SECONDS) -> AgentStart:
+    return AgentStart(command, Modes(), None, store, off, seconds)
 
 
-def looked_at(command: list[str], store: Both | None = None, **more: Any) -> tuple[Examined, list[Todo]]:
+def looked_at(command: list[str], store: Both | None = None, **more: Any) -> tuple[AgentReport, list[Advice]]:
     return examine(wish(command, store, **more), lambda text: None)
 
 
@@ -49,13 +49,13 @@ def keep(store: Both, cwd: Path, **more: Any) -> None:
     store_session(store, "s", ("Mend it", ANSWER), agent="scripted", cwd=str(cwd), **more)
 
 
-def loaded(tmp_path: Path, store: Both, past: list[dict[str, Any]], answers: Mapping[str, Any] = LOADS) -> Examined:
+def loaded(tmp_path: Path, store: Both, past: list[dict[str, Any]], answers: Mapping[str, Any] = LOADS) -> AgentReport:
     found, _ = looked_at(scripted(tmp_path / "notes", answers, past), store)
     assert found.problem is None
     return found
 
 
-def outcome(found: Examined) -> tuple[str, tuple[str, ...]]:
+def outcome(found: AgentReport) -> tuple[str, tuple[str, ...]]:
     assert found.load is not None
     return found.load.outcome, found.load.loses
 
@@ -65,7 +65,7 @@ def test_the_offer_and_the_additions_are_reported(tmp_path: Path, store: Both) -
     found = loaded(tmp_path, store, [], {"initialize": offering(sessionCapabilities={"resume": {}, "fork": {}})})
     assert found.offer is not None
     assert (found.offer.name, found.offer.release) == ("scripted", "1.2.3")
-    assert [one.name for one in found.abilities if one.by == OURS] == ["list", "load", "delete"]
+    assert [one.name for one in found.list_abilities if one.by == OURS] == ["list", "load", "delete"]
     assert (found.folder, found.sessions) == (store.choose_agent(None, "scripted", ""), 1)
     assert found.load is None
 
@@ -133,7 +133,7 @@ def test_an_agent_that_only_speaks_version_2_is_checked(tmp_path: Path, store: B
     found, todo = looked_at(python(SECOND, said), store)
     assert found.offer is not None
     assert (found.problem, found.offer.version, found.folder is not None, todo) == (None, 2, True, [])
-    assert [one.name for one in found.abilities if one.by == OURS] == ["delete"]
+    assert [one.name for one in found.list_abilities if one.by == OURS] == ["delete"]
     assert outcome(found)[0] == expected
 
 
@@ -207,7 +207,7 @@ def test_other_notes_are_not_reported_as_loads(tmp_path: Path, store: Both) -> N
 def test_the_offer_is_reported_without_a_store(tmp_path: Path) -> None:
     found, todo = looked_at(scripted(tmp_path / "notes", LOADS), None, off="no room")
     assert (found.problem, found.load, todo) == (None, None, [])
-    assert not [one for one in found.abilities if one.by == OURS]
+    assert not [one for one in found.list_abilities if one.by == OURS]
 
 
 def problem(command: list[str], seconds: float = SECONDS) -> str:
@@ -273,4 +273,4 @@ def test_an_error_at_initialize_is_explained() -> None:
 
 def test_a_copy_of_another_agents_session_is_not_loaded(tmp_path: Path, store: Both) -> None:
     store_session(store, proxy_ids.id_of("other", "s"), ("Mend it", ANSWER), agent="scripted", cwd=str(tmp_path))
-    assert newest_session(store, store.list_agents("scripted")[0]) is None
+    assert find_newest_session(store, store.list_agents("scripted")[0]) is None

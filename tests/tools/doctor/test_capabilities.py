@@ -5,7 +5,7 @@ from itertools import chain, combinations, product
 import pytest
 
 from acp_proxy.proxy.capabilities import Modes, Offer, additions
-from acp_proxy.tools.doctor.capabilities import NOBODY, OURS, THEIRS, Ability, abilities
+from acp_proxy.tools.doctor.capabilities import NOBODY, OURS, THEIRS, Ability, list_abilities
 
 NAMES = ("list", "load", "resume", "delete")
 DRAFTS = ("title", "archive", "status")
@@ -22,25 +22,25 @@ def offer(native: frozenset[str], version: object = 1) -> Offer:
 
 
 def told(native: set[str], modes: Modes = Modes(), off: str | None = None, version: object = 1) -> dict[str, Ability]:  # noqa: B008 - a value
-    return {one.name: one for one in abilities(offer(frozenset(native), version), modes, off)}
+    return {one.name: one for one in list_abilities(offer(frozenset(native), version), modes, off)}
 
 
 @pytest.mark.parametrize("native", NATIVES, ids=lambda native: "+".join(sorted(native)) or "nothing")
 def test_abilities_follow_the_decision_of_the_core_and_have_reasons(native: frozenset[str]) -> None:
     for modes in SETTINGS:
         served = additions(offer(native), modes)
-        for one in abilities(offer(native), modes, None):
+        for one in list_abilities(offer(native), modes, None):
             by = OURS if one.name in served else THEIRS if one.name in native else NOBODY
             assert (one.by, bool(one.why)) == (by, True), (one, modes)
 
 
 @pytest.mark.parametrize("native", [frozenset(), frozenset(DRAFTS), frozenset({"archive", "list", "load"})])
 def test_drafts_are_told_if_they_are_wanted(native: frozenset[str]) -> None:
-    assert [one.name for one in abilities(offer(native), Modes(), None)] == list(NAMES)
+    assert [one.name for one in list_abilities(offer(native), Modes(), None)] == list(NAMES)
     for modes in SETTINGS:
         if modes.unstable:
             served = additions(offer(native), modes)
-            told = [one for one in abilities(offer(native), modes, None) if one.name in DRAFTS]
+            told = [one for one in list_abilities(offer(native), modes, None) if one.name in DRAFTS]
             assert [one.by for one in told] == [
                 OURS if name in served else THEIRS if name in native else NOBODY for name in DRAFTS
             ]

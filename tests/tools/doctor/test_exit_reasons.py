@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from acp_proxy.tools.doctor.exit_reasons import explained
+from acp_proxy.tools.doctor.exit_reasons import explain_exit
 
 NOT_FOUND = "the program node was not found. Install it"
 
@@ -40,7 +40,7 @@ NOT_FOUND = "the program node was not found. Install it"
     ],
 )
 def test_a_usual_message_is_quoted_and_explained(message: str, means: str) -> None:
-    told = explained(1, ["Starting {0}", message, "    at x (y.js:1:2)", "Node.js v22.1.0"])
+    told = explain_exit(1, ["Starting {0}", message, "    at x (y.js:1:2)", "Node.js v22.1.0"])
     assert told is not None
     assert told.startswith(f'The message "{message}" means: ')
     assert means in told
@@ -51,12 +51,12 @@ def test_a_usual_message_is_quoted_and_explained(message: str, means: str) -> No
     ["Loaded cached credentials.", "listening with OPENAI_API_KEY", "config: not found", "Traceback:", "404", ""],
 )
 def test_other_messages_are_not_explained(message: str) -> None:
-    assert explained(1, [message]) is None
-    assert explained(None, [message]) is None
+    assert explain_exit(1, [message]) is None
+    assert explain_exit(None, [message]) is None
 
 
 def test_the_last_of_several_messages_is_explained() -> None:
-    told = explained(127, ["sh: 1: python: not found", "sh: 1: node: not found"])
+    told = explain_exit(127, ["sh: 1: python: not found", "sh: 1: node: not found"])
     assert told is not None
     assert NOT_FOUND in told
 
@@ -65,6 +65,6 @@ def test_the_last_of_several_messages_is_explained() -> None:
     ("status", "means"), [(127, "was not found"), (126, "cannot be executed"), (-signal.SIGSEGV, "crashed")]
 )
 def test_a_status_is_explained_if_no_message_is(status: int, means: str) -> None:
-    told = explained(status, ["something odd"])
+    told = explain_exit(status, ["something odd"])
     assert told is not None
     assert means in told

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.tools.doctor import store_report as looking
-from acp_proxy.tools.doctor.advice import Todo
+from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.tools.doctor.store_report import examine
 from acp_proxy.transcript.compressed import frame
 from tests.stored import Both, store_session
@@ -20,7 +20,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def wrong(todo: list[Todo]) -> list[str]:
+def wrong(todo: list[Advice]) -> list[str]:
     return [one.text for one in todo if one.is_wrong]
 
 

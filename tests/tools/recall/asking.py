@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from acp_proxy.tools.recall.lookup import Lookup
+from acp_proxy.tools.recall.lookup import RecallAnswers
 from tests.client import TIMEOUT
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def asked(
     return asyncio.run(_ask(Client(stdio_client(started)), calls))
 
 
-def asked_here(lookup: Lookup, *calls: Call) -> Answers:
+def asked_here(lookup: RecallAnswers, *calls: Call) -> Answers:
     """The tools of the server in this process, and what they answer."""
     from mcp.client.client import Client
 

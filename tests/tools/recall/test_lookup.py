@@ -6,7 +6,7 @@ import pytest
 
 from acp_proxy.errors import AcpProxyError, NoSuchSession, NoSuchTurn, UsageError
 from acp_proxy.protocol import timestamps
-from acp_proxy.tools.recall.lookup import INTRODUCTION, ROOM, Lookup
+from acp_proxy.tools.recall.lookup import INTRODUCTION, ROOM, RecallAnswers
 from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, around
 from tests.stored import EPOCH, Both, chunk, running, store_session
 
@@ -32,8 +32,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def lookup(store: Both, scope: Scope = EVERYWHERE) -> Lookup:
-    return Lookup(store.root, scope, str)
+def lookup(store: Both, scope: Scope = EVERYWHERE) -> RecallAnswers:
+    return RecallAnswers(store.root, scope, str)
 
 
 def fixed(store: Both, cwd: object = "/project") -> None:
@@ -220,7 +220,7 @@ def test_a_deleted_session_is_gone(store: Both, soft: bool) -> None:
 
 
 def test_an_empty_store_has_no_sessions(tmp_path: Path) -> None:
-    missing = Lookup(tmp_path / "missing", EVERYWHERE, str)
+    missing = RecallAnswers(tmp_path / "missing", EVERYWHERE, str)
     assert missing.sessions("", 5) == "There are no earlier sessions here."
     assert missing.search("login", "", 5).startswith("No earlier turn")
     with pytest.raises(AcpProxyError):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.tools.recall.command import moment
-from acp_proxy.tools.recall.lookup import INTRODUCTION, Lookup
+from acp_proxy.tools.recall.lookup import INTRODUCTION, RecallAnswers
 from acp_proxy.tools.recall.visible_sessions import EVERYWHERE
 from tests.stored import Both, chunk, store_session
 from tests.tools.recall.asking import asked, asked_here, texts
@@ -17,7 +17,7 @@ def store(tmp_path: Path) -> Both:
 
 
 def test_the_three_tools_only_read(store: Both) -> None:
-    tools, _ = asked_here(Lookup(store.root, EVERYWHERE, str))
+    tools, _ = asked_here(RecallAnswers(store.root, EVERYWHERE, str))
     assert {tool.name for tool in tools} == {"search_history", "read_session", "list_sessions"}
     for tool in tools:
         assert tool.annotations is not None
@@ -61,7 +61,7 @@ def test_everywhere_and_another_directory_are_options(store: Both, tmp_path: Pat
 
 def test_a_mistake_is_answered_with_what_to_do(store: Both) -> None:
     _, results = asked_here(
-        Lookup(store.root, EVERYWHERE, moment),
+        RecallAnswers(store.root, EVERYWHERE, moment),
         ("search_history", {"query": "…"}),
         ("search_history", {"query": "login", "since": "some day"}),
         ("list_sessions", {"limit": 0}),
