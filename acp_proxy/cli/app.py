@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from acp_proxy import __version__
-from acp_proxy.cli.wrapping import fitted
+from acp_proxy.cli.wrapping import fit_to_stream
 
 # --- Groups of commands. A command's module is imported only when the user asks for it.
 #
@@ -75,13 +75,13 @@ class Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except _WRONG_USAGE as problem:
-            problem.message = _on_number(problem.message) or problem.message
+            problem.message = _explain_number(problem.message) or problem.message
             if type(problem).__name__ == "MissingParameter":
-                problem.message = _on_missing(problem)
+                problem.message = _explain_missing(problem)
             if problem.message.startswith("Got unexpected extra argument"):
                 takes_words = any(each.param_type_name == "argument" for each in problem.ctx.command.params)
                 problem.message += ". Put a text of several words in quotes." if takes_words else "."
-            text = fitted(f"Error: {problem.format_message()}", sys.stderr).removeprefix("Error: ")
+            text = fit_to_stream(f"Error: {problem.format_message()}", sys.stderr).removeprefix("Error: ")
             problem.format_message = lambda: text
             raise
 
@@ -111,7 +111,7 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
 
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
         if name not in self._loaded:
-            self._loaded[name] = _loaded(name, self._table[name])
+            self._loaded[name] = _load(name, self._table[name])
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -121,30 +121,30 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
         return len(self._table)
 
 
-def _loaded(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
+def _load(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
     found = getattr(import_module(place.module), place.name)
     when_imported()
     if isinstance(found, typer.Typer):
         return get_group(found)
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     if place.in_front:
-        from acp_proxy.cli.run_help import InFront
+        from acp_proxy.cli.run_help import CommandInFront
 
         settings = {"allow_interspersed_args": False, "ignore_unknown_options": False}
-        alone.command(name, cls=InFront, context_settings=settings)(found)
+        alone.command(name, cls=CommandInFront, context_settings=settings)(found)
     else:
         alone.command(name)(found)
     return cast(TyperCommand, get_command(alone))
 
 
-def _on_missing(problem: Any) -> str:
+def _explain_missing(problem: Any) -> str:
     """What a missing argument is, and the example in the command's help."""
     about = getattr(problem.param, "help", None) or ""
     examples = [line.strip() for line in (problem.ctx.command.help or "").split("\n") if "Example:" in line]
     return " ".join([about, *examples[-1:]])
 
 
-def _on_number(message: str) -> str | None:
+def _explain_number(message: str) -> str | None:
     """What to write instead of a wrong number, if the message is about one."""
     for pattern, advice in _NUMBERS.items():
         if found := re.fullmatch(pattern, message, re.DOTALL):
@@ -220,7 +220,7 @@ GROUPS: Mapping[str, Mapping[str, LazyCommand]] = {
 _GAP = 2
 
 
-def _all_in(groups: Mapping[str, Mapping[str, LazyCommand]]) -> dict[str, LazyCommand]:
+def _merge(groups: Mapping[str, Mapping[str, LazyCommand]]) -> dict[str, LazyCommand]:
     return {name: command for group in groups.values() for name, command in group.items()}
 
 
@@ -230,7 +230,7 @@ DELETE = dict.fromkeys(("remove", "rm"), "acp-proxy delete")
 class SessionsGroup(Group):
     """``acp-proxy sessions COMMAND``: the longer form of ``acp-proxy COMMAND``."""
 
-    table: ClassVar = _all_in(OF_SESSIONS)
+    table: ClassVar = _merge(OF_SESSIONS)
     renamed: ClassVar = {"compact": "compress"}
     short: ClassVar = {"ls": ("list",)}
     elsewhere: ClassVar = {**DELETE, "browse": "acp-proxy browse", "replay": "acp-proxy replay"}
@@ -246,7 +246,7 @@ sessions_app = typer.Typer(
 
 
 class Main(Group):
-    table: ClassVar = {**_all_in(GROUPS), "sessions": _command("cli.app", "sessions_app", "")}
+    table: ClassVar = {**_merge(GROUPS), "sessions": _command("cli.app", "sessions_app", "")}
     renamed: ClassVar = {"compact": "compress"}
     short: ClassVar = {"ls": ("list",), "help": ("--help",), "version": ("--version",)}
     elsewhere: ClassVar = DELETE
@@ -301,7 +301,7 @@ def _show_completion(context: typer.Context, parameter: Any, value: Any) -> Any:
 _COMPLETION = {"install_completion": _install_completion, "show_completion": _show_completion}
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"acp-proxy {__version__}")
         raise typer.Exit
@@ -310,7 +310,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     pass

@@ -14,8 +14,8 @@ import typer
 from acp_proxy import shell_quote
 from acp_proxy.cli import completion
 from acp_proxy.cli.pager import is_attended
-from acp_proxy.cli.progress import MOMENT, advanced
-from acp_proxy.cli.wrapping import fitted
+from acp_proxy.cli.progress import MOMENT, begin_progress
+from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoStore, NoSuchSession, NoTranscript, UsageError
 from acp_proxy.store.sessions import (
@@ -38,14 +38,14 @@ from acp_proxy.views import formatting, sanitize, session_lines
 STORE_VARIABLE = "ACP_PROXY_STORE"
 
 
-def root_of(given: str) -> Path:
+def find_root(given: str) -> Path:
     """The store's directory: ``given``, else that of the configuration file, else the default. Raises UsageError."""
     os.umask(PRIVATE_UMASK)
-    given = given or _configured()
+    given = given or _read_configured()
     return Path(given).expanduser() if given else default_root()
 
 
-def _configured() -> str:
+def _read_configured() -> str:
     """The directory in the configuration file; empty if it names none. Raises UsageError."""
     return config_file.checked().get("store", "")
 
@@ -53,19 +53,19 @@ def _configured() -> str:
 def is_usual(root: Path) -> bool:
     """Whether a command without --store uses this store."""
     with suppress(UsageError):
-        return root == root_of(os.environ.get(STORE_VARIABLE, ""))
+        return root == find_root(os.environ.get(STORE_VARIABLE, ""))
     return False
 
 
-def store_of(given: str, *, make: bool = False, change: bool = False) -> Sessions:
+def open_store(given: str, *, make: bool = False, change: bool = False) -> Sessions:
     """Open the store. If it has to rebuild its index, which may take long, a progress bar appears.
 
     Only ``make`` creates a store. Without it, a missing store is empty in the default place, and an error elsewhere.
     ``make`` and ``change`` refuse a read-only store. Raises StoreRefused, NoStore, UsageError.
     """
-    configured = "" if given else _configured()
+    configured = "" if given else _read_configured()
     given = given or configured
-    root = root_of(given)
+    root = find_root(given)
     days = config_file.bin_days() if change else None
     store = Sessions(root, make=make, bin_days=days)
     if configured and not store.is_made:
@@ -77,11 +77,11 @@ def store_of(given: str, *, make: bool = False, change: bool = False) -> Session
     if change and store.is_made:
         with suppress(OSError):  # whatever cannot be removed now must not keep the user from something else
             store.empty_bin()
-    store.show_progress = partial(advanced, "Rebuilding the index", MOMENT)
+    store.show_progress = partial(begin_progress, "Rebuilding the index", MOMENT)
     return store
 
 
-def directory(cwd: str, *, here: bool) -> str | None:
+def choose_directory(cwd: str, *, here: bool) -> str | None:
     """The absolute directory of --cwd or --here. Raises AcpProxyError."""
     if cwd and here:
         raise UsageError("--here and --cwd exclude each other. Give one of them.")
@@ -102,7 +102,7 @@ class SelectableSession(Protocol):
     def selector(self) -> str: ...
 
 
-def short_ids(store: Sessions, sessions: Sequence[SelectableSession]) -> dict[str, str]:
+def shorten_ids(store: Sessions, sessions: Sequence[SelectableSession]) -> dict[str, str]:
     """The shortest unique form of each id, for display."""
     ids = [each.session for each in sessions]
     short = formatting.short(ids, store.find_ids_alike(ids, formatting.SHORTEST))
@@ -159,7 +159,7 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmat
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Print errors that the user can fix, and exit with 1; after a wrong command line, with 2."""
     try:
         yield
@@ -175,7 +175,7 @@ def explained() -> Iterator[None]:
 
 
 @contextmanager
-def wrong_usage() -> Iterator[None]:
+def report_wrong_usage() -> Iterator[None]:
     """Print the error of a wrong command line, and exit with 2."""
     try:
         yield
@@ -191,10 +191,10 @@ def _say_all(problem: AcpProxyError) -> None:
 
 def say_on_stderr(text: str) -> None:
     """Print a message, on a terminal with lines that end between words."""
-    typer.echo(fitted(text, sys.stderr), err=True)
+    typer.echo(fit_to_stream(text, sys.stderr), err=True)
 
 
-def agreed(question: str, *, enter: bool = False) -> None:
+def ask_to_confirm(question: str, *, enter: bool = False) -> None:
     """Ask on stderr until the answer is yes or no. No exits with 1, Ctrl-C with 130. ``enter``: what Enter means."""
     choice, meaning = ("[Y/n]", "yes") if enter else ("[y/N]", "no")
     try:
@@ -214,24 +214,24 @@ def agreed(question: str, *, enter: bool = False) -> None:
     raise typer.Exit(1)
 
 
-def command(words: str, names: Sequence[str], *options: str) -> str:
+def write_command(words: str, names: Sequence[str], *options: str) -> str:
     """A command that the user can copy, for these sessions."""
     named = [*options, "--", *names] if any(name.startswith("-") for name in names) else [*names, *options]
     return shell_quote.joined(["acp-proxy", *words.split(), *named])
 
 
-def same_store(context: typer.Context, store: str) -> list[str]:
+def repeat_store_option(context: typer.Context, store: str) -> list[str]:
     """The options that make another command use the same store."""
     given = getattr(context.get_parameter_source("store"), "name", "") == "COMMANDLINE"
     return ["--store", store] if given else []
 
 
-def kept(store: Sessions, agent: str) -> list[ListedSession]:
+def list_deleted(store: Sessions, agent: str) -> list[ListedSession]:
     """All sessions of the matching agents, newest first."""
     return list(store.list_newest(agent))
 
 
-def chosen(store: Sessions, wanted: str, agent: str, *, whole: bool = False) -> ListedSession:
+def choose_session(store: Sessions, wanted: str, agent: str, *, whole: bool = False) -> ListedSession:
     """The one session that the user means, by its id, else by its title. Raises NoSuchSession.
 
     ``whole``: a part of a title is not enough.
@@ -244,7 +244,9 @@ def chosen(store: Sessions, wanted: str, agent: str, *, whole: bool = False) -> 
         ]
     if len(found) > 1:
         raise NoSuchSession(
-            f"{wanted!r} matches several sessions:", *_candidates(store, found), "Give more of the id, or use --agent."
+            f"{wanted!r} matches several sessions:",
+            *_list_candidates(store, found),
+            "Give more of the id, or use --agent.",
         )
     if found:
         return found[0]
@@ -258,16 +260,20 @@ def chosen(store: Sessions, wanted: str, agent: str, *, whole: bool = False) -> 
         raise NoSuchSession(f"no session matches {wanted!r}. To see all sessions: acp-proxy list")
     if len(titled) > 1:
         raise NoSuchSession(
-            f"the titles of several sessions match {wanted!r}:", *_candidates(store, titled), "Give the id instead."
+            f"the titles of several sessions match {wanted!r}:",
+            *_list_candidates(store, titled),
+            "Give the id instead.",
         )
     if whole and titled[0].title != wanted:
         raise NoSuchSession(
-            f"{wanted!r} is only a part of a title:", *_candidates(store, titled), "With --yes, give the id instead."
+            f"{wanted!r} is only a part of a title:",
+            *_list_candidates(store, titled),
+            "With --yes, give the id instead.",
         )
     return titled[0]
 
 
-def without_secrets(title: str | None) -> str | None:
+def mask_as_run(title: str | None) -> str | None:
     """A title as ``run`` would store it, as far as the settings for all agents say. Raises UsageError."""
     given = os.environ.get("ACP_PROXY_REDACT") or config_file.checked().get("redact", "")
     if title is None or (patterns := options.patterns(given)) is None:
@@ -277,9 +283,9 @@ def without_secrets(title: str | None) -> str | None:
     return mask_title(title, Masking(patterns).mask_lines)
 
 
-def _candidates(store: Sessions, found: list[ListedSession]) -> list[str]:
+def _list_candidates(store: Sessions, found: list[ListedSession]) -> list[str]:
     shown, more = found[:_CANDIDATES], len(found) - _CANDIDATES
-    lines = [f"  {one}" for one in session_lines.candidates(shown, short_ids(store, shown))]
+    lines = [f"  {one}" for one in session_lines.candidates(shown, shorten_ids(store, shown))]
     return [*lines, *([f"  and {more} more"] if more > 0 else [])]
 
 
@@ -298,10 +304,10 @@ RecordingsArgument = Annotated[
 
 
 @contextmanager
-def opened(wanted: str, store: str, agent: str) -> Iterator[tuple[Reading, Header]]:
+def open_recording(wanted: str, store: str, agent: str) -> Iterator[tuple[Reading, Header]]:
     """The transcript, and its header. Raises AcpProxyError, OSError."""
     is_file = wanted != "last" and (_looks_like_a_file(wanted) or Path(wanted).is_file())
-    reading = _file(Path(wanted)) if is_file else _stored(wanted, store, agent)
+    reading = _open_file(Path(wanted)) if is_file else _open_stored(wanted, store, agent)
     try:
         header = reading.header or reading.remade_header()
         if header is None:
@@ -311,7 +317,7 @@ def opened(wanted: str, store: str, agent: str) -> Iterator[tuple[Reading, Heade
         reading.close()
 
 
-def _file(path: Path) -> Reading:
+def _open_file(path: Path) -> Reading:
     resolved = Path(os.path.realpath(path))  # a link means its target
     if resolved.name.endswith(COMPRESSED_SUFFIX):
         resolved = resolved.with_name(resolved.name.removesuffix(COMPRESSED_SUFFIX) + SUFFIX)
@@ -325,9 +331,9 @@ def _file(path: Path) -> Reading:
         ) from problem
 
 
-def _stored(wanted: str, store: str, agent: str) -> Reading:
-    found = store_of(store)
-    return found.open_listed(chosen(found, wanted, agent))
+def _open_stored(wanted: str, store: str, agent: str) -> Reading:
+    found = open_store(store)
+    return found.open_listed(choose_session(found, wanted, agent))
 
 
 def _looks_like_a_file(wanted: str) -> bool:

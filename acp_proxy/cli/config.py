@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.wrapping import fitted
+from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import UsageError
 from acp_proxy.store.sessions import default_root
@@ -42,22 +42,22 @@ def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
     """
     path = config_file.place()
     values, wrong = config_file.of_user()
-    found = list(settings(os.environ, values))
-    wrong += [problem for each in found if (problem := _wrong(each)) is not None]
+    found = list(read_settings(os.environ, values))
+    wrong += [problem for each in found if (problem := _find_problem(each)) is not None]
     is_there = os.path.exists(path)
     if as_json:
         _print_json(path, found, wrong, is_there=is_there)
     else:
         typer.echo(sanitize.line(f"{path}{'' if is_there else ' (there is no such file)'}"))
-        for line in _lines(found):
+        for line in _format_lines(found):
             typer.echo(sanitize.line(line) if sys.stdout.isatty() else line)
     for text in wrong:
-        typer.echo(fitted(f"acp-proxy: {sanitize.line(text)}", sys.stderr), err=True)
+        typer.echo(fit_to_stream(f"acp-proxy: {sanitize.line(text)}", sys.stderr), err=True)
     if wrong:
         raise typer.Exit(2)
 
 
-def settings(environment: Mapping[str, str], file: Mapping[str, str]) -> Iterator[Setting]:
+def read_settings(environment: Mapping[str, str], file: Mapping[str, str]) -> Iterator[Setting]:
     for name, variable, choices, default, _ in options.OPTIONS:
         is_flag = choices == ()
         if given := environment.get(variable):
@@ -69,7 +69,7 @@ def settings(environment: Mapping[str, str], file: Mapping[str, str]) -> Iterato
             yield Setting(name, variable, value, _DEFAULT, is_flag)
 
 
-def _wrong(setting: Setting) -> str | None:
+def _find_problem(setting: Setting) -> str | None:
     """What is wrong with a value of the environment."""
     if setting.source != _ENVIRONMENT:
         return None
@@ -80,7 +80,7 @@ def _wrong(setting: Setting) -> str | None:
     return None
 
 
-def _lines(found: list[Setting]) -> Iterator[str]:
+def _format_lines(found: list[Setting]) -> Iterator[str]:
     rows = [(one.name, one.shown, one.variable if one.source == _ENVIRONMENT else one.source) for one in found]
     if not sys.stdout.isatty():
         yield from ("\t".join(row) for row in rows)

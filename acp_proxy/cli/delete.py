@@ -13,16 +13,16 @@ from acp_proxy.cli.common import (
     JsonOption,
     StoreOption,
     YesOption,
-    agreed,
-    chosen,
-    command,
-    explained,
-    same_store,
-    short_ids,
-    store_of,
+    ask_to_confirm,
+    choose_session,
+    open_store,
+    repeat_store_option,
+    report_errors,
+    shorten_ids,
+    write_command,
 )
-from acp_proxy.cli.pager import screen
-from acp_proxy.cli.wrapping import fitted
+from acp_proxy.cli.pager import find_screen
+from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadable, UsageError
 from acp_proxy.shell_quote import is_typable
 from acp_proxy.store.sessions import DeletedSession, ListedSession, Sessions, file_name, find_titled, kept_name, meant
@@ -53,18 +53,20 @@ def restore(
 
     Example: acp-proxy restore last
     """
-    with explained():
-        opened = store_of(store, change=bool(sessions) and not listing)
+    with report_errors():
+        opened = open_store(store, change=bool(sessions) and not listing)
         if listing or not sessions:
-            _list(opened, matching(opened.list_deleted(), None, agent), as_json)
+            _list(opened, find_matching(opened.list_deleted(), None, agent), as_json)
             return
-        meant = {(each.agent, each.name): each for wanted in sessions for each in [_chosen(opened, wanted, agent)]}
-        restored = [_restored(opened, each) for each in meant.values()]
+        meant = {
+            (each.agent, each.name): each for wanted in sessions for each in [_choose_deleted(opened, wanted, agent)]
+        }
+        restored = [_restore(opened, each) for each in meant.values()]
     if as_json:
         typer.echo(sanitize.json_text([session_lines.for_programs(row) for row in restored], indent=2))
 
 
-def matching(kept: Iterable[DeletedSession], wanted: str | None, agent: str) -> list[DeletedSession]:
+def find_matching(kept: Iterable[DeletedSession], wanted: str | None, agent: str) -> list[DeletedSession]:
     """The sessions with this id or transcript, else those whose id begins with it. An empty word matches none.
 
     None: all.
@@ -81,22 +83,26 @@ def matching(kept: Iterable[DeletedSession], wanted: str | None, agent: str) -> 
     )
 
 
-def _chosen(store: Sessions, wanted: str, agent: str) -> DeletedSession:
+def _choose_deleted(store: Sessions, wanted: str, agent: str) -> DeletedSession:
     """The latest delete of exactly one session. Raises NoSuchSession."""
-    found = matching(store.list_deleted(), None if wanted == "last" else wanted, agent)
+    found = find_matching(store.list_deleted(), None if wanted == "last" else wanted, agent)
     if not found:
-        by_title = ((each, row.title) for each, row in _looked_at(store, matching(store.list_deleted(), None, agent)))
+        by_title = (
+            (each, row.title) for each, row in _read_each(store, find_matching(store.list_deleted(), None, agent))
+        )
         found = find_titled(by_title, wanted)
     if not found:
         raise NoSuchSession(f"no deleted session matches {wanted!r}. To see them: acp-proxy restore --list")
     if wanted != "last" and len({(each.agent, each.session) for each in found}) > 1:
         raise NoSuchSession(
-            f"{wanted!r} matches several sessions:", *_lines(store, found), "Give more of the id, or use --agent."
+            f"{wanted!r} matches several sessions:",
+            *_format_lines(store, found),
+            "Give more of the id, or use --agent.",
         )
     return found[0]
 
 
-def _restored(store: Sessions, kept: DeletedSession) -> ListedSession:
+def _restore(store: Sessions, kept: DeletedSession) -> ListedSession:
     row = store.summarize_deleted(kept)
     try:
         row = store.restore(kept)
@@ -112,18 +118,18 @@ def _list(store: Sessions, kept: list[DeletedSession], as_json: bool) -> None:
     if as_json:
         values = [
             session_lines.for_programs(row) | {"deletedAt": each.at, "removedAt": each.until or None}
-            for each, row in _looked_at(store, kept)
+            for each, row in _read_each(store, kept)
         ]
         typer.echo(sanitize.json_text(values, indent=2))
     elif not kept:
         typer.echo("No deleted session can be restored.", err=True)
     else:
-        for text in _lines(store, kept):
+        for text in _format_lines(store, kept):
             typer.echo(text)
         typer.echo("To restore one: acp-proxy restore SESSION", err=True)
 
 
-def _lines(store: Sessions, kept: list[DeletedSession]) -> list[str]:
+def _format_lines(store: Sessions, kept: list[DeletedSession]) -> list[str]:
     from acp_proxy.views.candidates import SessionRow, lines
 
     ids = formatting.short((each.session for each in kept), ())
@@ -131,13 +137,13 @@ def _lines(store: Sessions, kept: list[DeletedSession]) -> list[str]:
         SessionRow(
             each.at, each.agent, ids[each.session] + each.selector.removeprefix(each.session), row.title, row.size
         )
-        for each, row in _looked_at(store, kept)
+        for each, row in _read_each(store, kept)
     ]
-    target = screen()
+    target = find_screen()
     return list(lines(shown, target.width if target.is_terminal else None))
 
 
-def _looked_at(store: Sessions, kept: list[DeletedSession]) -> Iterator[tuple[DeletedSession, ListedSession]]:
+def _read_each(store: Sessions, kept: list[DeletedSession]) -> Iterator[tuple[DeletedSession, ListedSession]]:
     for each in kept:
         with suppress(OSError, NewerFormat):  # sessions verify reports it
             yield each, store.summarize_deleted(each)
@@ -174,8 +180,8 @@ def delete(
 
     Example: acp-proxy delete last
     """
-    with explained():
-        opened = store_of(store, change=True)
+    with report_errors():
+        opened = open_store(store, change=True)
         if soft and permanent:
             raise UsageError("--permanent and --soft exclude each other. Give one of them.")
         if soft and not opened.bin_days:
@@ -183,18 +189,18 @@ def delete(
                 "bin-days is 0, so no deleted session can be restored. Leave out --soft, or change bin-days."
             )
         soft = not permanent and opened.bin_days > 0
-        found = [row for each in sessions for row in _meant(opened, each, agent, soft, whole=yes)]
+        found = [row for each in sessions for row in _choose_sessions(opened, each, agent, soft, whole=yes)]
         meant = list({(row.agent, row.name): row for row in found}.values())
         running = [row for row in meant if isinstance(row, ListedSession) and row.is_running]
         if running and yes and not force:
             raise AcpProxyError(
                 "the turn of a session is running, so nothing was deleted:",
-                *(f"  {one}" for one in session_lines.candidates(running, short_ids(opened, running))),
+                *(f"  {one}" for one in session_lines.candidates(running, shorten_ids(opened, running))),
                 "Wait until the turn ends, or add --force.",
             )
         for row in meant:
-            heading = sanitize.heading(row) if isinstance(row, ListedSession) else _heading(opened, row)
-            typer.echo(fitted(heading, sys.stdout if yes else sys.stderr), err=not yes)
+            heading = sanitize.heading(row) if isinstance(row, ListedSession) else _format_heading(opened, row)
+            typer.echo(fit_to_stream(heading, sys.stdout if yes else sys.stderr), err=not yes)
         if not yes:
             if running:
                 is_one = len(meant) == 1
@@ -202,7 +208,7 @@ def delete(
                 typer.echo(f"{what} will not be recorded.", err=True)
             them = "it" if len(meant) == 1 else f"these {len(meant)}"
             how = f"? It can be restored for {formatting.days(opened.bin_days)}." if soft else " permanently?"
-            agreed(f"Delete {them}{how if len(meant) == 1 else how.replace('It can', 'They can')}")
+            ask_to_confirm(f"Delete {them}{how if len(meant) == 1 else how.replace('It can', 'They can')}")
         for row in meant:
             try:
                 opened.delete_listed(row, soft=soft) if isinstance(row, ListedSession) else opened.delete_permanently(
@@ -210,29 +216,29 @@ def delete(
                 )
             except Unreadable:
                 typer.echo("The index cannot be written now. The next list removes the session from it.", err=True)
-        names = restorable(opened.list_deleted(), meant) if soft else []
-    back = command("restore", names, *same_store(context, store)) if names else None
+        names = find_restorable(opened.list_deleted(), meant) if soft else []
+    back = write_command("restore", names, *repeat_store_option(context, store)) if names else None
     them = "it" if len(names) == 1 else "them"
     within = f"To bring {them} back within {formatting.days(opened.bin_days)}: {back}"
     typer.echo(sanitize.line(f"Deleted. {within}") if back else "Deleted permanently.")
 
 
-def _meant(
+def _choose_sessions(
     store: Sessions, wanted: str, agent: str, soft: bool, *, whole: bool
 ) -> list[ListedSession | DeletedSession]:
-    """One session, or the soft-deleted copies of one session. ``whole``: see ``chosen``. Raises NoSuchSession."""
+    """One session, or its soft-deleted copies. ``whole``: see ``choose_session``. Raises NoSuchSession."""
     if wanted != "last" and not store.find_named(wanted, agent):
-        found = matching(store.list_deleted(), wanted, agent)
+        found = find_matching(store.list_deleted(), wanted, agent)
         if len({(each.agent, each.session) for each in found}) == 1:
             if soft:
                 raise NoSuchSession(
                     f"{wanted!r} is deleted already. To remove it for good: acp-proxy delete --permanent {wanted}"
                 )
             return list(found)
-    return [chosen(store, wanted, agent, whole=whole)]
+    return [choose_session(store, wanted, agent, whole=whole)]
 
 
-def restorable(kept: list[DeletedSession], deleted: list[ListedSession | DeletedSession]) -> list[str]:
+def find_restorable(kept: list[DeletedSession], deleted: list[ListedSession | DeletedSession]) -> list[str]:
     """Words that name exactly these sessions now, and that a user can type."""
     names = []
     for row in deleted:
@@ -245,7 +251,7 @@ def restorable(kept: list[DeletedSession], deleted: list[ListedSession | Deleted
     return names
 
 
-def _heading(store: Sessions, kept: DeletedSession) -> str:
+def _format_heading(store: Sessions, kept: DeletedSession) -> str:
     title = kept.title
     with suppress(OSError, NewerFormat):  # it can be deleted even if it cannot be read
         title = store.summarize_deleted(kept).title

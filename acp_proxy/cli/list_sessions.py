@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from acp_proxy import shell_quote
-from acp_proxy.cli.common import AgentOption, StoreOption, explained, short_ids, store_of
-from acp_proxy.cli.pager import Screen, paged, screen
+from acp_proxy.cli.common import AgentOption, StoreOption, open_store, report_errors, shorten_ids
+from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.session_filter import CwdOption, HereOption, SinceOption, UntilOption, make_filter
-from acp_proxy.cli.wrapping import fitted
+from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.store.sessions import ListedSession, Sessions, SessionUse
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.session_lines import for_programs, name_agents, tab_separated
@@ -28,14 +28,14 @@ TOGETHER = 100  # rows that decide the widths of a table: more than a screen
 
 def _show(store: Sessions, rows: Iterator[ListedSession], *, is_long: bool) -> None:
     """Show the sessions to the user, or write them for another program."""
-    target = screen()
-    blocks = _table(store, rows, target, is_long) if target.is_terminal else _lines(store, rows, is_long)
-    with paged(target) as say:
+    target = find_screen()
+    blocks = _format_table(store, rows, target, is_long) if target.is_terminal else _format_lines(store, rows, is_long)
+    with open_pager(target) as say:
         for block in blocks:
             say(block)
 
 
-def _table(store: Sessions, rows: Iterator[ListedSession], target: Screen, is_long: bool) -> Iterator[str]:
+def _format_table(store: Sessions, rows: Iterator[ListedSession], target: Screen, is_long: bool) -> Iterator[str]:
     from acp_proxy.views import session_table  # imported late: no other command needs it
 
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
@@ -43,14 +43,14 @@ def _table(store: Sessions, rows: Iterator[ListedSession], target: Screen, is_lo
     look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
     table: Table | None = None
     while some := list(islice(rows, TOGETHER)):
-        ids, used = short_ids(store, some), store.measure_use(some) if is_long else None
+        ids, used = shorten_ids(store, some), store.measure_use(some) if is_long else None
         if table is None:
             table = session_table.table(some, ids, look, used)
             yield f"{table.heading()}\n"
         yield "".join(f"{text}\n" for text in table.lines(some, ids, used))
 
 
-def _lines(store: Sessions, rows: Iterator[ListedSession], is_long: bool) -> Iterator[str]:
+def _format_lines(store: Sessions, rows: Iterator[ListedSession], is_long: bool) -> Iterator[str]:
     while some := list(islice(rows, TOGETHER)):
         used = store.measure_use(some) if is_long else {}
         for row in some:
@@ -99,26 +99,26 @@ def list_sessions(
 
     Example: acp-proxy list login --here --since 7d
     """
-    with explained():
+    with report_errors():
         wanted = make_filter(agent, cwd, here, since, until, tuple(words or ()))
-        opened = store_of(store)
+        opened = open_store(store)
         newest = wanted.list_newest(opened, archived)
         rows = islice(newest if sort == "newest" else iter(sorted(newest, key=_KEYS[sort])), limit)
         first = list(islice(rows, TOGETHER))
         if not first and not as_json:
-            text = nothing(opened, narrowed=wanted.is_narrow, archived=archived, words=words or ())
-            typer.echo(fitted(text, sys.stderr), err=True)
+            text = explain_empty_list(opened, narrowed=wanted.is_narrow, archived=archived, words=words or ())
+            typer.echo(fit_to_stream(text, sys.stderr), err=True)
             return
         everything = chain(first, rows)
         if not as_json:
             _show(opened, everything, is_long=long)
             return
-        with paged(screen()) as say:
-            for block in _json(_told(opened, everything, is_long=long)):
+        with open_pager(find_screen()) as say:
+            for block in _encode_json(_encode_rows(opened, everything, is_long=long)):
                 say(block)
 
 
-def nothing(store: Sessions, *, narrowed: bool, archived: bool = False, words: Sequence[str] = ()) -> str:
+def explain_empty_list(store: Sessions, *, narrowed: bool, archived: bool = False, words: Sequence[str] = ()) -> str:
     """The message for an empty list: the reason, and what to do."""
     if words and next(store.list_newest(), None) is not None:
         search = sanitize.line(shell_quote.joined(["acp-proxy", "search", *words]))
@@ -138,7 +138,7 @@ def nothing(store: Sessions, *, narrowed: bool, archived: bool = False, words: S
     )
 
 
-def _told(store: Sessions, rows: Iterator[ListedSession], *, is_long: bool) -> Iterator[dict[str, Any]]:
+def _encode_rows(store: Sessions, rows: Iterator[ListedSession], *, is_long: bool) -> Iterator[dict[str, Any]]:
     """The rows for programs."""
     while some := list(islice(rows, TOGETHER)):
         used = store.measure_use(some) if is_long else {}
@@ -147,7 +147,7 @@ def _told(store: Sessions, rows: Iterator[ListedSession], *, is_long: bool) -> I
             yield for_programs(row) | ({"tokens": found.tokens, "cost": found.cost} if is_long else {})
 
 
-def _json(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+def _encode_json(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """A JSON array, written while the rows are read."""
     before = "["
     for row in rows:

@@ -11,7 +11,7 @@ from acp_proxy.errors import AlreadyThere, NotWritable
 from acp_proxy.views import sanitize
 
 
-def to_stdout(pieces: Iterable[bytes]) -> None:
+def write_to_stdout(pieces: Iterable[bytes]) -> None:
     """Write the bytes unchanged; on a terminal, without control characters."""
     for piece in pieces:
         if sys.stdout.isatty():
@@ -22,7 +22,7 @@ def to_stdout(pieces: Iterable[bytes]) -> None:
 
 
 @contextmanager
-def taken_by(place: object) -> Iterator[None]:
+def report_output_errors(place: object) -> Iterator[None]:
     """A stream for stdout alone. A reader who leaves raises BrokenPipeError. Raises NotWritable."""
     try:
         yield
@@ -40,13 +40,13 @@ def make_directory(path: Path) -> None:
         raise NotWritable(path, problem) from problem
 
 
-def to_file(path: Path, pieces: Iterable[bytes], *, force: bool) -> None:
+def write_file(path: Path, pieces: Iterable[bytes], *, force: bool) -> None:
     """Raises AlreadyThere, NotWritable, and what the pieces raise."""
     if path.exists() and not path.is_file():  # a pipe, a terminal
         with path.open("wb", buffering=0) as file:
             _fill(path, file, pieces)
         return
-    with _claimed(path, force=force), _beside(path) as file:
+    with _claim(path, force=force), _open_beside(path) as file:
         _fill(path, file, pieces)
 
 
@@ -57,12 +57,12 @@ def _fill(path: Path, file: IO[bytes], pieces: Iterable[bytes]) -> None:
     for piece in pieces:
         rest = memoryview(piece)
         while rest:
-            with taken_by(path):
+            with report_output_errors(path):
                 rest = rest[file.write(rest) :]
 
 
 @contextmanager
-def _claimed(path: Path, *, force: bool) -> Iterator[None]:
+def _claim(path: Path, *, force: bool) -> Iterator[None]:
     """Create the file under a name that no other file has."""
     if force:
         yield
@@ -81,7 +81,7 @@ def _claimed(path: Path, *, force: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _beside(path: Path) -> Iterator[IO[bytes]]:
+def _open_beside(path: Path) -> Iterator[IO[bytes]]:
     """A temporary file that gets its name when it is complete."""
     from tempfile import NamedTemporaryFile  # imported late: other commands write no files
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from acp_proxy.cli.stdio import ascii_forms
+from acp_proxy.cli.stdio import find_ascii_forms
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -31,7 +31,7 @@ class Screen(Struct, frozen=True):
     """``is_terminal``: a person reads the output. ``is_able``: the terminal can run a pager.
 
     ``is_dressed``: output for people may be formatted, with or without ``colours``. ``forms``: of marks that it cannot
-    show (``ascii_forms``).
+    show (``find_ascii_forms``).
     """
 
     is_terminal: bool
@@ -47,14 +47,14 @@ class Screen(Struct, frozen=True):
         return self.width + 1 - len("…".translate(self.forms))
 
 
-def screen() -> Screen:
+def find_screen() -> Screen:
     """The output of this command."""
     is_terminal = sys.stdout.isatty()
-    is_able = is_terminal and os.environ.get("TERM", "").lower() not in ("dumb", "unknown") and _shows_escapes()
+    is_able = is_terminal and os.environ.get("TERM", "").lower() not in ("dumb", "unknown") and _can_show_escapes()
     forced = bool(os.environ.get("FORCE_COLOR")) or os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0")
     unwanted = bool(os.environ.get("NO_COLOR")) or (os.environ.get("CLICOLOR") == "0" and not forced)
     is_dressed = is_able or forced
-    width, forms = shutil.get_terminal_size().columns, ascii_forms(sys.stdout)
+    width, forms = shutil.get_terminal_size().columns, find_ascii_forms(sys.stdout)
     return Screen(is_terminal, is_able, is_dressed, is_dressed and not unwanted, width, forms)
 
 
@@ -65,7 +65,7 @@ def is_attended() -> bool:
     return sys.stdin.isatty() and is_terminal(sys.stdin.fileno())
 
 
-def _shows_escapes() -> bool:
+def _can_show_escapes() -> bool:
     """Whether the terminal interprets escape sequences; a Windows console has to be asked for it."""
     if sys.platform == "win32":
         import ctypes
@@ -80,14 +80,14 @@ def _shows_escapes() -> bool:
 
 
 @contextmanager
-def paged(target: Screen, *, stays: bool = False) -> Iterator[Say]:
+def open_pager(target: Screen, *, stays: bool = False) -> Iterator[Say]:
     """Write through a pager. An exception of the block is raised when the pager has ended.
 
     ``stays``: something else appears afterwards, so a text that fits one screen stays until the user leaves it.
     """
-    command = _pager() if target.is_able else []
+    command = _find_pager() if target.is_able else []
     is_less = bool(command) and os.path.basename(command[0]) == "less" and shutil.which(command[0]) is not None
-    with _into([*command, "-+F", "-+X"] if stays and is_less else command, target) as say:
+    with _pipe_into([*command, "-+F", "-+X"] if stays and is_less else command, target) as say:
         yield say
     if stays and not is_less:
         _say("\nPress Enter to go back.")
@@ -95,8 +95,8 @@ def paged(target: Screen, *, stays: bool = False) -> Iterator[Say]:
 
 
 @contextmanager
-def _into(command: list[str], target: Screen) -> Iterator[Say]:
-    pager = _started(command)
+def _pipe_into(command: list[str], target: Screen) -> Iterator[Say]:
+    pager = _start(command)
     if pager is None:
         yield _say
         return
@@ -118,7 +118,7 @@ def _into(command: list[str], target: Screen) -> Iterator[Say]:
                 pager.wait()
 
 
-def _started(command: list[str]) -> "Popen[bytes] | None":
+def _start(command: list[str]) -> "Popen[bytes] | None":
     """The pager; None if there is none."""
     if not command:
         return None
@@ -138,7 +138,7 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _pager() -> list[str]:
+def _find_pager() -> list[str]:
     """The pager command; empty if the user wants none."""
     for name in ("ACP_PROXY_PAGER", "PAGER"):
         if (given := os.environ.get(name)) is not None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli import completion
-from acp_proxy.cli.common import AgentOption, StoreOption, chosen, explained, root_of, store_of
+from acp_proxy.cli.common import AgentOption, StoreOption, choose_session, find_root, open_store, report_errors
 
 
 def path(
@@ -26,10 +26,10 @@ def path(
 
     Example: acp-proxy path last
     """
-    with explained():
-        root = root_of(store)
+    with report_errors():
+        root = find_root(store)
         if session is None:
             typer.echo(root)
             return
-        opened = store_of(store)
-        typer.echo(opened.find_path(chosen(opened, session, agent)))
+        opened = open_store(store)
+        typer.echo(opened.find_path(choose_session(opened, session, agent)))

@@ -15,19 +15,19 @@ MOMENT = 0.5
 T = TypeVar("T")
 
 
-def advancing(items: Sequence[T], what: str) -> Iterator[T]:
+def show_progress(items: Sequence[T], what: str) -> Iterator[T]:
     """The items, one after the other. The bar disappears when they are done."""
     if len(items) < 2:
         yield from items
         return
-    with advanced(what) as tell:
+    with begin_progress(what) as tell:
         for done, item in enumerate(items):
             tell(done, len(items))
             yield item
 
 
 @contextmanager
-def advanced(what: str, patience: float = 0.0) -> Iterator["ProgressBar"]:
+def begin_progress(what: str, patience: float = 0.0) -> Iterator["ProgressBar"]:
     """For work that reports how much is done, and how much there is, by calling what this yields.
 
     The bar appears when some work is left and ``patience`` seconds have passed. There is only one bar at a time.
@@ -52,7 +52,7 @@ class ProgressBar:
 
     def __call__(self, done: int, total: int) -> None:
         if self._shown is None and done < total and self._may_begin():
-            self._shown = _started(self._what, total)
+            self._shown = _start(self._what, total)
             ProgressBar._is_one_shown = self.has_begun = True
         if self._shown is not None:
             self._shown.update(self._shown.task_ids[0], completed=done, total=total)
@@ -67,7 +67,7 @@ class ProgressBar:
         return not ProgressBar._is_one_shown and time.monotonic() >= self._begins and sys.stderr.isatty()
 
 
-def _started(what: str, total: int) -> "Progress":
+def _start(what: str, total: int) -> "Progress":
     """Results printed in the meantime stay above the bar, and on stdout."""
     from rich.console import Console
     from rich.progress import Progress

@@ -10,12 +10,12 @@ from acp_proxy.cli.common import (
     AgentOption,
     SessionArgument,
     StoreOption,
-    chosen,
-    command,
-    explained,
-    same_store,
-    store_of,
-    without_secrets,
+    choose_session,
+    mask_as_run,
+    open_store,
+    repeat_store_option,
+    report_errors,
+    write_command,
 )
 from acp_proxy.errors import NoSuchSession, UsageError
 from acp_proxy.store.sessions import ListedSession, Sessions
@@ -37,7 +37,7 @@ def rename(
 
     Example: acp-proxy rename last "The login"
     """
-    with explained():
+    with report_errors():
         wanted = cleaned(title, AGENT_TITLE_LENGTH)
         if clear == (title is not None):
             raise UsageError("rename needs either a title or --clear. Give one of them.")
@@ -45,14 +45,14 @@ def rename(
             raise UsageError("the title is empty. To remove your title, use --clear.")
         if wanted == LAST:
             raise UsageError(f"commands take {LAST!r} for the newest session. Choose another title.")
-        opened = store_of(store, change=True)
-        row = chosen(opened, session, agent)
-        opened.rename(row, without_secrets(wanted))
-        title = _title_now(opened, row.agent, row.name)
+        opened = open_store(store, change=True)
+        row = choose_session(opened, session, agent)
+        opened.rename(row, mask_as_run(wanted))
+        title = _read_title(opened, row.agent, row.name)
     typer.echo(sanitize.line(title or "(no title)"))
 
 
-def _title_now(store: Sessions, agent: str, name: str) -> str | None:
+def _read_title(store: Sessions, agent: str, name: str) -> str | None:
     """The current title of a session."""
     return next((row.title for row in store.list_all() if (row.agent, row.name) == (agent, name)), None)
 
@@ -81,11 +81,11 @@ def archive(
 
     Example: acp-proxy archive last
     """
-    with explained():
-        opened = store_of(store, change=True)
-        rows = [chosen(opened, each, agent) for each in sessions]
+    with report_errors():
+        opened = open_store(store, change=True)
+        rows = [choose_session(opened, each, agent) for each in sessions]
         _set(opened, rows, is_archived=True)
-    back = command("unarchive", [row.selector for row in rows], *same_store(context, store))
+    back = write_command("unarchive", [row.selector for row in rows], *repeat_store_option(context, store))
     typer.echo(sanitize.line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {back}"))
 
 
@@ -96,16 +96,16 @@ def unarchive(sessions: ArchivedArgument, store: StoreOption = "", agent: AgentO
 
     Example: acp-proxy unarchive last
     """
-    with explained():
-        opened = store_of(store, change=True)
-        rows = [_archived(opened, each, agent) for each in sessions]
+    with report_errors():
+        opened = open_store(store, change=True)
+        rows = [_find_archived(opened, each, agent) for each in sessions]
         _set(opened, rows, is_archived=False)
     typer.echo("Unarchived." if any(row.is_archived for row in rows) else "Nothing changed: it was not archived.")
 
 
-def _archived(store: Sessions, wanted: str, agent: str) -> ListedSession:
+def _find_archived(store: Sessions, wanted: str, agent: str) -> ListedSession:
     if wanted != "last":
-        return chosen(store, wanted, agent)
+        return choose_session(store, wanted, agent)
     newest = next(store.list_newest(agent, archived=True), None)
     if newest is None:
         raise NoSuchSession("no session is archived. To see all sessions: acp-proxy list")

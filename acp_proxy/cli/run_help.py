@@ -17,7 +17,7 @@ from acp_proxy.config import options
 _ALL = "acp_proxy.help_all"
 
 
-class InFront(TyperCommand):
+class CommandInFront(TyperCommand):
     def shell_complete(self, ctx: typer.Context, incomplete: str) -> list[Any]:  # type: ignore[override]
         """Nothing after the agent's first word, so that the shell offers files there."""
         return [] if ctx.params.get("agent") else super().shell_complete(ctx, incomplete)
@@ -39,11 +39,11 @@ class InFront(TyperCommand):
 def show_all(context: typer.Context, wanted: bool) -> None:
     """The callback of ``--help-all``."""
     if wanted:
-        typer.echo(full_help(context))
+        typer.echo(write_full_help(context))
         raise typer.Exit
 
 
-def full_help(context: typer.Context) -> str:
+def write_full_help(context: typer.Context) -> str:
     context.meta[_ALL] = True
     return context.get_help()
 
@@ -85,22 +85,22 @@ PANELS = {
 def run(agent: list[str], **given: Any) -> None:
     from acp_proxy.run.start import launch
 
-    launch([*words_of(given), "--", *agent])
+    launch([*list_words(given), "--", *agent])
 
 
-def words_of(given: dict[str, Any]) -> list[str]:
+def list_words(given: dict[str, Any]) -> list[str]:
     """The options as words of a command line."""
-    return [word for name, value in given.items() for word in _words(name, value)]
+    return [word for name, value in given.items() for word in _list_option_words(name, value)]
 
 
-def _words(name: str, value: object) -> list[str]:
+def _list_option_words(name: str, value: object) -> list[str]:
     option = f"--{name.replace('_', '-')}"
     if isinstance(value, bool):
         return [option] if value else []
     return [option, str(value)] if value else []
 
 
-def signature(*arguments: inspect.Parameter, without: tuple[str, ...] = ()) -> inspect.Signature:
+def make_signature(*arguments: inspect.Parameter, without: tuple[str, ...] = ()) -> inspect.Signature:
     """typer reads a command's options from its signature. This one is made from ``options.OPTIONS``.
 
     ``without``: the options that the command lacks.
@@ -134,6 +134,6 @@ def signature(*arguments: inspect.Parameter, without: tuple[str, ...] = ()) -> i
 
 _AGENT = Annotated[list[str], typer.Argument(metavar="AGENT", help="The agent's command.")]
 run.__doc__ = _HELP
-run.__signature__ = signature(  # type: ignore[attr-defined]
+run.__signature__ = make_signature(  # type: ignore[attr-defined]
     inspect.Parameter("agent", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=_AGENT)
 )

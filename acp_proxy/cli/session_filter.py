@@ -7,7 +7,7 @@ import typer
 from msgspec import Struct
 
 from acp_proxy.cli import values
-from acp_proxy.cli.common import directory
+from acp_proxy.cli.common import choose_directory
 from acp_proxy.store.sessions import ListedSession, Sessions
 from acp_proxy.views.session_lines import has_words
 
@@ -62,6 +62,6 @@ def make_filter(
     agent: str = "", cwd: str = "", here: bool = False, since: str = "", until: str = "", words: tuple[str, ...] = ()
 ) -> SessionFilter:
     """The filter that these options mean. Raises UsageError, AcpProxyError."""
-    earliest, latest = values.between(since, until)
+    earliest, latest = values.parse_range(since, until)
     folded = tuple(word for each in words for word in each.casefold().split())
-    return SessionFilter(agent, directory(cwd, here=here), here, earliest, latest, folded)
+    return SessionFilter(agent, choose_directory(cwd, here=here), here, earliest, latest, folded)

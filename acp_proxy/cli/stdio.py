@@ -31,9 +31,9 @@ _STRAIGHT = {"-": "─━┄┅┈┉╌╍═╴╶╸╺╼╾", "|": "│┃�
 _BARS = range(0x2580, 0x25A0)
 
 
-def ascii_forms(stream: "TextIO") -> Mapping[int, str]:
+def find_ascii_forms(stream: "TextIO") -> Mapping[int, str]:
     """The ASCII forms of the marks that an output cannot show, for ``str.translate``."""
-    charset = _charset(stream)
+    charset = _find_charset(stream)
     if charset.lower().replace("-", "").replace("_", "") == "utf8":
         return {}
     straight = {mark: form for form, marks in _STRAIGHT.items() for mark in marks}
@@ -41,7 +41,7 @@ def ascii_forms(stream: "TextIO") -> Mapping[int, str]:
     return {ord(mark): form for mark, form in (drawn | _FORMS).items() if not _has(charset, mark)}
 
 
-def _charset(stream: "TextIO") -> str:
+def _find_charset(stream: "TextIO") -> str:
     """A terminal's, and its pager's, is that of the locale: with LC_ALL=C, Python itself writes UTF-8."""
     is_pythons = bool(sys.flags.utf8_mode) and not {"PYTHONUTF8", "PYTHONIOENCODING"} & os.environ.keys()
     if is_pythons and sys.platform != "win32" and stream.isatty():
@@ -70,11 +70,11 @@ def prepare() -> None:
             os.open(os.devnull, os.O_RDONLY)  # read-only for stdout too, so that writes fail
     if sys.stdin is None:
         sys.stdin = io.StringIO()
-    sys.stdout = _made(sys.stdout, _Output(_STDOUT, "wb", closefd=False), "replace")
-    sys.stderr = _made(sys.stderr, _Talk(_STDERR, "wb", closefd=False), "backslashreplace")
+    sys.stdout = _wrap(sys.stdout, _Output(_STDOUT, "wb", closefd=False), "replace")
+    sys.stderr = _wrap(sys.stderr, _Talk(_STDERR, "wb", closefd=False), "backslashreplace")
 
 
-def _made(before: "TextIO | None", raw: io.FileIO, errors: str) -> "TextIO":
+def _wrap(before: "TextIO | None", raw: io.FileIO, errors: str) -> "TextIO":
     """``errors``: how to write characters that the character set of a terminal or a file lacks."""
     if isinstance(before, io.TextIOWrapper) and not isinstance(getattr(before.buffer, "raw", before.buffer), io.FileIO):
         before.reconfigure(errors=errors)
@@ -89,7 +89,7 @@ class _Text(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         if self.forms is None:
-            self.forms = ascii_forms(self)
+            self.forms = find_ascii_forms(self)
         return super().write(text.translate(self.forms) if self.forms else text)
 
 

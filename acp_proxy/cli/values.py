@@ -13,21 +13,21 @@ _SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60, "w": 7 * 24 * 60 *
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
-def seconds(option: str, text: str) -> float:
+def parse_seconds(option: str, text: str) -> float:
     """Raises UsageError."""
-    found = period(text)
+    found = parse_period(text)
     if found is None:
         raise UsageError(f"{option} takes a number followed by s, m, h, d or w, such as 7d, not {text!r}")
     return found
 
 
-def period(text: str) -> float | None:
+def parse_period(text: str) -> float | None:
     """``7d`` in seconds; None for any other text."""
     match = re.fullmatch(r"([0-9]{1,6})([smhdw])", text)
     return float(int(match[1]) * _SECONDS[match[2]]) if match is not None else None
 
 
-def size(option: str, text: str) -> int:
+def parse_size(option: str, text: str) -> int:
     """``5GB`` is 5,000,000,000 bytes; ``5G`` and ``5GiB`` are 5 times 1024 cubed. Raises UsageError."""
     match = re.fullmatch(r"([0-9]{1,12})([kmgt]?)(i?b)?", text.lower())
     if match is None:
@@ -49,7 +49,7 @@ TurnOption = Annotated[
 ]
 
 
-def turns(text: str) -> Turns:
+def parse_turns(text: str) -> Turns:
     """The value of ``--turn``; empty: all."""
     match = _TURNS.fullmatch(text)
     if not text:
@@ -66,31 +66,31 @@ def turns(text: str) -> Turns:
 _DAYS_AGO = {"today": 0, "yesterday": 1}
 
 
-def since(text: str) -> str:
+def parse_since(text: str) -> str:
     """The value of ``--since`` in the form of transcripts; a day means its beginning. Local unless it names a zone."""
-    return _stamped(text, "--since", is_end=False)
+    return _parse_time(text, "--since", is_end=False)
 
 
-def until(text: str) -> str:
+def parse_until(text: str) -> str:
     """The first moment that ``--until`` excludes: a day means its end."""
-    return _stamped(text, "--until", is_end=True)
+    return _parse_time(text, "--until", is_end=True)
 
 
-def between(earliest: str, latest: str) -> tuple[str, str]:
+def parse_range(earliest: str, latest: str) -> tuple[str, str]:
     """The values of ``--since`` and ``--until``. Raises UsageError if nothing can be between them."""
-    start, end = since(earliest), until(latest)
+    start, end = parse_since(earliest), parse_until(latest)
     if start and end and start >= end:
         raise UsageError("--until is before --since, so nothing can match. Exchange them.")
     return start, end
 
 
-def _stamped(text: str, option: str, *, is_end: bool) -> str:
+def _parse_time(text: str, option: str, *, is_end: bool) -> str:
     if not text:
         return ""
     try:
-        if (seconds := period(text)) is not None:
+        if (seconds := parse_period(text)) is not None:
             return formatting.stamped(datetime.now(UTC) - timedelta(seconds=seconds))
-        if (day := _day(text)) is not None:
+        if (day := _parse_day(text)) is not None:
             return formatting.stamped(datetime.combine(day + timedelta(days=is_end), time()).astimezone())
         return formatting.stamped(datetime.fromisoformat(text).astimezone())
     except (ValueError, OverflowError):
@@ -101,7 +101,7 @@ def _stamped(text: str, option: str, *, is_end: bool) -> str:
         ) from None
 
 
-def _day(text: str) -> date | None:
+def _parse_day(text: str) -> date | None:
     """``yesterday`` or ``2026-11-01``; None for any other text."""
     if (ago := _DAYS_AGO.get(text.lower())) is not None:
         return datetime.now().astimezone().date() - timedelta(days=ago)

@@ -4,15 +4,15 @@ import shutil
 from typing import TextIO
 
 
-def fitted(text: str, stream: TextIO, hanging: int = 0) -> str:
+def fit_to_stream(text: str, stream: TextIO, hanging: int = 0) -> str:
     """A text for this stream. Only a terminal gets it wrapped; further lines begin at column ``hanging``."""
     if not stream.isatty():
         return text
     width = shutil.get_terminal_size().columns
-    return "\n".join(line if len(line) * 2 <= width else wrapped(line, width, hanging) for line in text.split("\n"))
+    return "\n".join(line if len(line) * 2 <= width else wrap(line, width, hanging) for line in text.split("\n"))
 
 
-def wrapped(text: str, width: int, hanging: int = 0) -> str:
+def wrap(text: str, width: int, hanging: int = 0) -> str:
     """One line of text as lines of at most ``width`` columns. A word that no line can hold stays whole."""
     from rich.cells import cell_len  # imported late: few messages are long
 

@@ -10,7 +10,7 @@ from acp_proxy.errors import UsageError
     ("text", "seconds"), [("0s", 0), ("90m", 5400), ("12h", 43_200), ("7d", 604_800), ("2w", 1_209_600)]
 )
 def test_a_period_is_a_number_and_a_unit(text: str, seconds: int) -> None:
-    assert values.seconds("--older-than", text) == seconds
+    assert values.parse_seconds("--older-than", text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -28,16 +28,16 @@ def test_a_period_is_a_number_and_a_unit(text: str, seconds: int) -> None:
     ],
 )
 def test_a_size_uses_powers_of_1024_or_of_1000_if_it_ends_in_b(text: str, size: int) -> None:
-    assert values.size("--max-size", text) == size
+    assert values.parse_size("--max-size", text) == size
 
 
 @pytest.mark.parametrize("text", ["", "7", "d", "-1d", "1y", "1 d", "1.5h", "٣d", "9999999d"])
 def test_a_wrong_period_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--older-than"):
-        values.seconds("--older-than", text)
+        values.parse_seconds("--older-than", text)
 
 
 @pytest.mark.parametrize("text", ["", "G", "-1", "1.5G", "1X", "5 GB", "٣"])
 def test_a_wrong_size_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--max-size"):
-        values.size("--max-size", text)
+        values.parse_size("--max-size", text)

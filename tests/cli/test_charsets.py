@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.cli.stdio import ascii_forms
+from acp_proxy.cli.stdio import find_ascii_forms
 from tests.cli.terminal import on_terminal, pager
 from tests.stored import Both, chunk, store_session
 
@@ -69,12 +69,12 @@ def test_help_has_ascii_forms() -> None:
 
 def test_a_terminal_with_utf_8_and_a_pipe_get_the_marks_themselves() -> None:
     assert "n or →" in on_terminal("replay", "--help", settings={"LC_ALL": "C.UTF-8"})
-    assert ascii_forms(io.TextIOWrapper(io.BytesIO(), "UTF_8")) == {}
+    assert find_ascii_forms(io.TextIOWrapper(io.BytesIO(), "UTF_8")) == {}
 
 
 @pytest.mark.parametrize("charset", ["ascii", "latin-1", "cp1252", "cp437", "cp850"])
 def test_only_what_a_character_set_lacks_has_another_form(charset: str) -> None:
-    forms = ascii_forms(io.TextIOWrapper(io.BytesIO(), charset))
+    forms = find_ascii_forms(io.TextIOWrapper(io.BytesIO(), charset))
     text = "… → · ✓ ┼─│ █ ü".translate(forms)
     expected = {
         "ascii": "... -> - + +-| # ü",
@@ -90,4 +90,4 @@ def test_an_unknown_character_set_counts_as_ascii() -> None:
     class Odd(io.StringIO):
         encoding = "no-such-charset"
 
-    assert ascii_forms(Odd())[ord("…")] == "..."
+    assert find_ascii_forms(Odd())[ord("…")] == "..."

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.cli.common import chosen, short_ids
+from acp_proxy.cli.common import choose_session, shorten_ids
 from acp_proxy.store.sessions import CompletionQuery
 from tests.cli.commands import printed, refused, run, told
 from tests.stored import Both, store_session
@@ -68,10 +68,10 @@ def test_a_copy_has_a_short_id_even_if_another_agents_copy_has_the_same_long_one
     assert len(copies) == 1
     assert "beta had a copy of this session before" in again.stderr
     rows = [row for row in store.list_all() if row.copy_of]
-    short = short_ids(store, rows)
+    short = shorten_ids(store, rows)
     assert len(short) == 3
     assert all(re.fullmatch("copy-[0-9a-f]{8}", each) for each in short.values())
-    assert [chosen(store, short[row.selector], "") for row in rows] == rows
+    assert [choose_session(store, short[row.selector], "") for row in rows] == rows
     assert "  a copy from alpha  " in printed(store, "show", rows[0].selector[:10])
     assert {one.selector for one in CompletionQuery(store.root).find_sessions("co")} == {row.selector for row in rows}
     assert {one.selector for one in CompletionQuery(store.root).find_sessions("acp-")} == {row.session for row in rows}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from acp_proxy.cli.progress import MOMENT, advanced, advancing
+from acp_proxy.cli.progress import MOMENT, begin_progress, show_progress
 from tests.posix import pty
 
 
@@ -51,7 +51,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def test_short_work_shows_no_bar(monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]) -> None:
-    with looked_at(monkeypatch) as shown, advanced("Counting", MOMENT) as tell:
+    with looked_at(monkeypatch) as shown, begin_progress("Counting", MOMENT) as tell:
         for done in range(10):
             tell(done, 10)
             passes(MOMENT / 20)
@@ -61,7 +61,7 @@ def test_short_work_shows_no_bar(monkeypatch: pytest.MonkeyPatch, passes: Callab
 def test_long_work_shows_a_bar_that_disappears(
     monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]
 ) -> None:
-    with looked_at(monkeypatch) as shown, advanced("Counting", MOMENT) as tell:
+    with looked_at(monkeypatch) as shown, begin_progress("Counting", MOMENT) as tell:
         tell(0, 10)
         passes(2 * MOMENT)
         tell(5, 10)
@@ -72,19 +72,19 @@ def test_long_work_shows_a_bar_that_disappears(
 
 def test_finished_work_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     with looked_at(monkeypatch) as shown:
-        with advanced("Counting") as tell:
+        with begin_progress("Counting") as tell:
             tell(0, 0)
             tell(3, 3)
-        assert list(advancing([1], "Counting")) == [1]
+        assert list(show_progress([1], "Counting")) == [1]
     assert shown == []
 
 
 def test_there_is_only_one_bar_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     with looked_at(monkeypatch) as shown:
-        for item in advancing([1, 2], "Outer"):
-            with advanced(f"Inner {item}") as tell:
+        for item in show_progress([1, 2], "Outer"):
+            with begin_progress(f"Inner {item}") as tell:
                 tell(0, 2)
-        with advanced("Later") as tell:
+        with begin_progress("Later") as tell:
             tell(0, 2)
     assert "Outer" in shown[0]
     assert "Inner" not in shown[0]

@@ -7,7 +7,7 @@ from typer.testing import CliRunner, Result
 
 from acp_proxy import shell_quote
 from acp_proxy.cli.app import SessionsGroup, app
-from acp_proxy.cli.common import chosen, short_ids
+from acp_proxy.cli.common import choose_session, shorten_ids
 from acp_proxy.store.sessions import default_root
 from tests.cli.commands import printed, refused, titles, told
 from tests.cli.commands import run as answered
@@ -176,8 +176,8 @@ def test_a_terminal_shows_short_ids_with_their_numbers(tmp_path: Path) -> None:
     for session, at in (("0123456789-a", 0), ("0123456789-a", 1), ("9876543210-b", 2)):
         store_session(store, session, ("words", []), at=EPOCH + at)
     rows = store.list_all()
-    assert list(short_ids(store, rows).values()) == ["98765432", "01234567", "01234567~1"]
-    assert [chosen(store, "01234567~1", ""), chosen(store, "0123", "")] == [rows[2], rows[1]]
+    assert list(shorten_ids(store, rows).values()) == ["98765432", "01234567", "01234567~1"]
+    assert [choose_session(store, "01234567~1", ""), choose_session(store, "0123", "")] == [rows[2], rows[1]]
 
 
 def test_import_creates_a_store(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def entitled(tmp_path: Path) -> Both:
     ],
 )
 def test_a_session_is_named_by_its_title_or_a_part_of_it(entitled: Both, given: str, session: str) -> None:
-    assert chosen(entitled, given, "").session == session
+    assert choose_session(entitled, given, "").session == session
     assert f"\n{session}  " in printed(entitled, "show", given)
 
 
@@ -252,7 +252,7 @@ def test_yes_needs_more_than_a_part_of_a_title(entitled: Both) -> None:
 
 def test_the_id_of_a_deleted_session_is_no_part_of_a_title(entitled: Both) -> None:
     store_session(entitled, "s9", ("words", []))
-    assert chosen(entitled, "s9", "").session == "s9"
+    assert choose_session(entitled, "s9", "").session == "s9"
     printed(entitled, "delete", "s9", "--yes")
     assert refused(entitled, "show", "s9")[0] == 1
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from acp_proxy.cli.wrapping import wrapped
+from acp_proxy.cli.wrapping import wrap
 from tests.cli.commands import run
 from tests.cli.terminal import on_terminal
 from tests.stored import Both
@@ -24,12 +24,12 @@ from tests.stored import Both
     ],
 )
 def test_lines_break_between_words(text: str, hanging: int, lines: list[str]) -> None:
-    assert wrapped(text, 16, hanging).split("\n") == lines
+    assert wrap(text, 16, hanging).split("\n") == lines
 
 
 @given(st.text("ab 無-", max_size=80), st.integers(1, 30), st.integers(0, 40))
 def test_no_word_is_lost_or_broken(text: str, width: int, hanging: int) -> None:
-    lines = wrapped(text, width, hanging).split("\n")
+    lines = wrap(text, width, hanging).split("\n")
     assert " ".join(lines).split() == text.split()
     assert all(cell_len(line) <= width or " " not in line.strip() for line in lines[:-1])
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.cli.output_files import make_directory, to_file
+from acp_proxy.cli.output_files import make_directory, write_file
 from acp_proxy.errors import AlreadyThere, NotWritable
 from acp_proxy.store.store import Store
 from tests import forked
@@ -22,7 +22,7 @@ def broken() -> Iterator[bytes]:
 
 def test_an_incomplete_file_is_removed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space"):
-        to_file(tmp_path / "a", broken(), force=False)
+        write_file(tmp_path / "a", broken(), force=False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -30,11 +30,11 @@ def test_a_failed_replacement_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("mine")
     with pytest.raises(AlreadyThere):
-        to_file(path, iter([b"other"]), force=False)
+        write_file(path, iter([b"other"]), force=False)
     with pytest.raises(OSError, match="No space"):
-        to_file(path, broken(), force=True)
+        write_file(path, broken(), force=True)
     assert [(found.name, found.read_text()) for found in tmp_path.iterdir()] == [("a", "mine")]
-    to_file(path, iter([b"other"]), force=True)
+    write_file(path, iter([b"other"]), force=True)
     assert path.read_text() == "other"
 
 
@@ -43,7 +43,7 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        to_file(path, iter([b"one ", b"two"]), force=False)
+        write_file(path, iter([b"one ", b"two"]), force=False)
         assert os.read(reader, 100) == b"one two"
     finally:
         os.close(reader)
@@ -53,7 +53,7 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
 def test_an_unwritable_place_is_reported_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotWritable, match="Create its directory first, or choose another"):
-        to_file(tmp_path / "missing" / "a", iter([b"one"]), force=False)
+        write_file(tmp_path / "missing" / "a", iter([b"one"]), force=False)
     with pytest.raises(NotWritable, match=r"A file has the name of a directory\. Choose another"):
         make_directory(tmp_path / "file")
 
@@ -61,7 +61,7 @@ def test_an_unwritable_place_is_reported_with_what_to_do(tmp_path: Path) -> None
 @pytest.mark.skipif(not FULL.exists(), reason="a device of Linux")
 def test_a_full_disk_is_reported_for_the_written_file() -> None:
     with pytest.raises(NotWritable, match=r"/dev/full cannot be written: No space.*Free some space, or"):
-        to_file(FULL, iter([b"one"]), force=False)
+        write_file(FULL, iter([b"one"]), force=False)
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="a device of Linux")

@@ -13,14 +13,14 @@ from acp_proxy.cli.common import (
     INTERRUPTED,
     StoreOption,
     YesOption,
-    agreed,
-    directory,
-    explained,
+    ask_to_confirm,
+    choose_directory,
+    open_store,
+    report_errors,
     say_on_stderr,
-    store_of,
 )
-from acp_proxy.cli.progress import advanced
-from acp_proxy.cli.wrapping import fitted
+from acp_proxy.cli.progress import begin_progress
+from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.store.sessions import Sessions, called
@@ -81,14 +81,14 @@ def adopt(
 
     Example: acp-proxy adopt --since 30d -- npx -y @agentclientprotocol/claude-agent-acp
     """
-    from acp_proxy.cli.common import root_of
+    from acp_proxy.cli.common import find_root
     from acp_proxy.tools.adopt.plan import Wanted
 
     os.umask(own := os.umask(0))
-    with explained():
-        place = directory(cwd, here=False)
-        wanted = Wanted(_is_in(place), values.since(since), limit, place)
-        asked, texts = _find_candidates(agent or [], root_of(store))
+    with report_errors():
+        place = choose_directory(cwd, here=False)
+        wanted = Wanted(_is_in(place), values.parse_since(since), limit, place)
+        asked, texts = _find_candidates(agent or [], find_root(store))
         if redact:
             options.checked("redact", redact)
         for text in texts:
@@ -98,9 +98,9 @@ def adopt(
                 "no editor on this machine has an agent that can be asked. Give its command: acp-proxy adopt -- AGENT"
             )
         if not (dry_run or yes):
-            typer.echo(fitted(_describe_plan(asked), sys.stderr), err=True)
-            agreed("Continue?")
-        opened = Sessions(root_of(store), make=False) if dry_run else store_of(store, make=True)
+            typer.echo(fit_to_stream(_describe_plan(asked), sys.stderr), err=True)
+            ask_to_confirm("Continue?")
+        opened = Sessions(find_root(store), make=False) if dry_run else open_store(store, make=True)
         work = _Work(opened, wanted, own, min(timeout, _DAY), redact, dry_run=dry_run)
         try:
             for candidate in asked:
@@ -111,7 +111,7 @@ def adopt(
     if work.has_failed:
         raise typer.Exit(1)
     if not cwd:
-        typer.echo(fitted(f"{_ELSEWHERE}.", sys.stderr), err=True)
+        typer.echo(fit_to_stream(f"{_ELSEWHERE}.", sys.stderr), err=True)
 
 
 class _Work:
@@ -162,7 +162,7 @@ class _Work:
 
         results: Counter[Result] = Counter()
         try:
-            with advanced(f"Adopting from {sanitize.line(name)}") as tell:
+            with begin_progress(f"Adopting from {sanitize.line(name)}") as tell:
                 tell(0, len(choice.loads))
                 for outcome in adoption.load(choice):
                     results[outcome.result] += 1
@@ -242,4 +242,4 @@ def _say(text: str) -> None:
 
 
 def _complain(text: str) -> None:
-    typer.echo(fitted(f"acp-proxy: {sanitize.line(text)}", sys.stderr), err=True)
+    typer.echo(fit_to_stream(f"acp-proxy: {sanitize.line(text)}", sys.stderr), err=True)

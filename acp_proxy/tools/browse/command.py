@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import AgentOption, StoreOption, explained, say_on_stderr, store_of
-from acp_proxy.cli.list_sessions import nothing
-from acp_proxy.cli.pager import is_attended, screen
+from acp_proxy.cli.common import AgentOption, StoreOption, open_store, report_errors, say_on_stderr
+from acp_proxy.cli.list_sessions import explain_empty_list
+from acp_proxy.cli.pager import find_screen, is_attended
 from acp_proxy.cli.session_filter import CwdOption, HereOption, SessionFilter, SinceOption, UntilOption, make_filter
 from acp_proxy.errors import UsageError
 from acp_proxy.store.sessions import ListedSession, Sessions
@@ -35,7 +35,7 @@ def _read(store: Sessions, row: ListedSession) -> None:
 
     with closing(store.open_listed(row)) as reading:
         parts = command.of_turns(reading, row.session, (1, None), partial(store.open_child, row))
-        command.print_conversation(row, parts, screen(), full=False, stays=True)
+        command.print_conversation(row, parts, find_screen(), full=False, stays=True)
 
 
 def _read_changes(store: Sessions, row: ListedSession) -> None:
@@ -43,7 +43,7 @@ def _read_changes(store: Sessions, row: ListedSession) -> None:
     from acp_proxy.tools.changes.session_changes import read_changes
 
     with closing(store.open_listed(row)) as reading:
-        print_patch(read_changes(reading, row.cwd, partial(store.open_child, row)), screen())
+        print_patch(read_changes(reading, row.cwd, partial(store.open_child, row)), find_screen())
 
 
 def browse(
@@ -64,18 +64,18 @@ def browse(
 
     Example: acp-proxy browse --here
     """
-    with explained():
-        if is_attended() and screen().is_terminal and not screen().is_able:
+    with report_errors():
+        if is_attended() and find_screen().is_terminal and not find_screen().is_able:
             raise UsageError(
                 f"browse needs a terminal that can move the cursor; TERM says {os.environ.get('TERM')!r}. Set TERM to "
                 "what your terminal is, such as xterm-256color, or use: acp-proxy list"
             )
-        if not (is_attended() and screen().is_able):
+        if not (is_attended() and find_screen().is_able):
             raise UsageError("browse needs a terminal. For other programs: acp-proxy list")
         wanted = make_filter(agent, cwd, here, since, until)
-        opened = store_of(store)
+        opened = open_store(store)
         first = tuple(islice(wanted.list_newest(opened, archived), _FIRST))
         if not first and not archived:
-            say_on_stderr(nothing(opened, narrowed=wanted.is_narrow))
+            say_on_stderr(explain_empty_list(opened, narrowed=wanted.is_narrow))
             return
         _show(opened, wanted, first, archived=archived)

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from acp_proxy.cli.common import is_usual
-from acp_proxy.cli.pager import screen
+from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.session_filter import SessionFilter
 from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError, AlreadyThere, NoSuchSession, Unreadable, UsageError
@@ -84,7 +84,7 @@ class Library:
         from acp_proxy.views.rich_text import RichPrinter
 
         lines: list[str] = []
-        printer = RichPrinter(width, colours=screen().colours)
+        printer = RichPrinter(width, colours=find_screen().colours)
         with closing(self._store.open_listed(row)) as reading:
             for passage in make_passages(read_parts(reading, row.session)):
                 lines += "".join(printer.print(passage)).split("\n")[:-1]
@@ -120,10 +120,10 @@ class Library:
         return now
 
     def _rename(self, row: ListedSession, text: str) -> str:
-        from acp_proxy.cli.common import without_secrets
+        from acp_proxy.cli.common import mask_as_run
         from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
 
-        title = without_secrets(cleaned(text, AGENT_TITLE_LENGTH))
+        title = mask_as_run(cleaned(text, AGENT_TITLE_LENGTH))
         self._store.rename(row, title)
         return "Renamed." if title is not None else "Your title is removed."
 
@@ -134,11 +134,11 @@ class Library:
             return "Deleted. The index cannot be written now. The next list removes the session from it."
         if not soft:
             return "Deleted permanently."
-        from acp_proxy.cli.common import command
-        from acp_proxy.cli.delete import restorable
+        from acp_proxy.cli.common import write_command
+        from acp_proxy.cli.delete import find_restorable
 
         options = [] if is_usual(self._root) else ["--store", str(self._root)]
-        back = command("restore", restorable(self._store.list_deleted(), [row]), *options)
+        back = write_command("restore", find_restorable(self._store.list_deleted(), [row]), *options)
         return f"Deleted. To bring it back within {formatting.days(self.bin_days)}: {back}"
 
 

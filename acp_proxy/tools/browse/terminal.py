@@ -16,7 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from acp_proxy.cli.pager import screen
+from acp_proxy.cli.pager import find_screen
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.run.worker import Worker
 from acp_proxy.store.sessions import ListedSession
@@ -126,7 +126,7 @@ class BrowseTerminal:
         return ANSI("\n".join(draw_frame(self._state, self._preview(look), look)))
 
     def _look(self, width: int, height: int) -> FrameLook:
-        return FrameLook(width, height, datetime.now().astimezone(), os.path.expanduser("~"), screen().forms)
+        return FrameLook(width, height, datetime.now().astimezone(), os.path.expanduser("~"), find_screen().forms)
 
     def _preview(self, look: FrameLook) -> Sequence[str]:
         row = self._state.chosen

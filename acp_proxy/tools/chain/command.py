@@ -20,8 +20,8 @@ Example: acp-proxy chain --redact keys
 def chain(**given: Any) -> None:
     from acp_proxy.tools.chain.start import launch_chain
 
-    launch_chain(in_front_of_agent.words_of(given))
+    launch_chain(in_front_of_agent.list_words(given))
 
 
 chain.__doc__ = _HELP
-chain.__signature__ = in_front_of_agent.signature(without=options.NOT_IN_CHAIN)  # type: ignore[attr-defined]
+chain.__signature__ = in_front_of_agent.make_signature(without=options.NOT_IN_CHAIN)  # type: ignore[attr-defined]

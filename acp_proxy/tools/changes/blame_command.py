@@ -18,13 +18,13 @@ from acp_proxy.cli.common import (
     AgentOption,
     JsonOption,
     StoreOption,
-    explained,
+    open_store,
+    report_errors,
     say_on_stderr,
-    short_ids,
-    store_of,
+    shorten_ids,
 )
-from acp_proxy.cli.pager import paged, screen
-from acp_proxy.cli.progress import MOMENT, advanced
+from acp_proxy.cli.pager import find_screen, open_pager
+from acp_proxy.cli.progress import MOMENT, begin_progress
 from acp_proxy.errors import AcpProxyError, NewerFormat
 from acp_proxy.store.same_directory import is_inside, resolve_directory
 from acp_proxy.store.sessions import ListedSession, Reading, Sessions, called
@@ -76,10 +76,10 @@ def blame(
 
     Example: acp-proxy blame src/login.py:12
     """
-    with explained():
+    with report_errors():
         path, line = _parse(file)
         text = _read_text(path)
-        opened = store_of(store)
+        opened = open_store(store)
         found = _read_sessions(opened, path, agent)
         lines = _find_lines(path, text, found)
         if line is not None:
@@ -90,7 +90,7 @@ def blame(
         if as_json:
             typer.echo(sanitize.json_text(_encode(path, lines, found, commits), indent=2))
         else:
-            with paged(screen()) as say:
+            with open_pager(find_screen()) as say:
                 for row in _format(opened, lines, found, commits):
                     say(f"{row}\n")
         for session, each in found.unclear:
@@ -124,7 +124,7 @@ def _read_sessions(store: Sessions, path: str, agent: str) -> FileEdits:
     rows = [row for row in store.list_newest(agent) if _is_above(row, where)][::-1]
     told: list[tuple[str, SessionTurn, Edit]] = []
     found = FileEdits([], [], [])
-    with advanced("Reading sessions", MOMENT) as bar:
+    with begin_progress("Reading sessions", MOMENT) as bar:
         for done, row in enumerate(rows):
             bar(done, len(rows))
             try:
@@ -237,7 +237,7 @@ def _group(lines: Sequence[WrittenLine], found: FileEdits) -> list[tuple[Session
 def _format(
     store: Sessions, lines: Sequence[WrittenLine], found: FileEdits, commits: Mapping[int, str]
 ) -> Iterator[str]:
-    ids = short_ids(store, list({turn.session.selector: turn.session for turn in found.turns}.values()))
+    ids = shorten_ids(store, list({turn.session.selector: turn.session for turn in found.turns}.values()))
     width = max((len(str(line.number)) for line in lines), default=1)
     for turn, each in _group(lines, found):
         if turn is None:

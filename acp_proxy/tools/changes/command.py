@@ -13,12 +13,12 @@ from acp_proxy.cli.common import (
     JsonOption,
     SessionArgument,
     StoreOption,
-    chosen,
-    explained,
+    choose_session,
+    open_store,
+    report_errors,
     say_on_stderr,
-    store_of,
 )
-from acp_proxy.cli.pager import Screen, paged, screen
+from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.tools.changes import describe
 from acp_proxy.tools.changes.net import FileChange
 from acp_proxy.tools.changes.patch import make_diff, reverse
@@ -59,10 +59,10 @@ def diff(
     """
     if stat + name_only + check + as_json > 1:
         raise typer.BadParameter("--stat, --name-only, --check and --json exclude each other. Give one of them.")
-    wanted = values.turns(turn)
-    with explained():
-        opened = store_of(store)
-        row = chosen(opened, session, agent)
+    wanted = values.parse_turns(turn)
+    with report_errors():
+        opened = open_store(store)
+        row = choose_session(opened, session, agent)
         with contextlib.closing(opened.open_listed(row)) as reading:
             found = read_changes(reading, row.cwd, partial(opened.open_child, row), wanted, files or ())
         shown = [reverse(change) if is_reverse and change.trouble is None else change for change in found.changes]
@@ -77,19 +77,19 @@ def diff(
                 if change.trouble not in describe.ELSEWHERE:
                     typer.echo(sanitize.line(change.path))
         else:
-            _print(shown, screen(), stat=stat)
+            _print(shown, find_screen(), stat=stat)
         _say_left_out(found)
 
 
 def print_sum(found: SessionChanges) -> None:
     """Print how many lines of each file changed, and what is not known."""
-    _print(found.changes, screen(), stat=True)
+    _print(found.changes, find_screen(), stat=True)
     _say_left_out(found)
 
 
 def print_patch(found: SessionChanges, target: Screen) -> None:
     """Print the patch, and behind it what is not in it, for a user who then goes back to something else."""
-    with paged(target, stays=True) as say:
+    with open_pager(target, stays=True) as say:
         for text in _texts([change for change in found.changes if change.trouble is None], target):
             say(text)
         for text in describe.name_left_out(found.changes, found.unclear):
@@ -121,9 +121,9 @@ def _print(changes: Sequence[FileChange], target: Screen, *, stat: bool) -> None
         for line in describe.format_stat(plain, target.width if target.is_terminal else 80):
             typer.echo(line.translate(target.forms))
     elif not target.is_terminal and not target.colours:
-        output_files.to_stdout(make_diff(change).encode() for change in plain)
+        output_files.write_to_stdout(make_diff(change).encode() for change in plain)
     elif plain:
-        with paged(target) as say:
+        with open_pager(target) as say:
             for text in _texts(plain, target):
                 say(text)
 

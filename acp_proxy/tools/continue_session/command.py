@@ -6,7 +6,15 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli import completion
-from acp_proxy.cli.common import AgentOption, SessionArgument, StoreOption, chosen, explained, say_on_stderr, store_of
+from acp_proxy.cli.common import (
+    AgentOption,
+    SessionArgument,
+    StoreOption,
+    choose_session,
+    open_store,
+    report_errors,
+    say_on_stderr,
+)
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store.sessions import Sessions, called
@@ -43,11 +51,11 @@ def continue_session(
     Example: acp-proxy continue last --with opencode
     """
     os.umask(own := os.umask(0))
-    with explained():
+    with report_errors():
         if bool(other) == bool(command):
             raise UsageError("continue needs either --with NAME or -- AGENT [ARGS…]. Give one of them.")
-        opened = store_of(store, change=True)
-        row = chosen(opened, session, agent)
+        opened = open_store(store, change=True)
+        row = choose_session(opened, session, agent)
         about: dict[str, object] = {"name": None, "version": None}
         if command:
             folder, about = _asked(opened, command, own)

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from acp_proxy.cli.wrapping import fitted
+from acp_proxy.cli.wrapping import fit_to_stream
 
 
 def demo() -> None:
@@ -31,4 +31,4 @@ def say(text: str) -> None:
     """Print without control sequences: the agent may write anything."""
     for line in text.split("\n"):
         shown = "".join(one if one.isprintable() else " " for one in line)
-        typer.echo(fitted(shown, sys.stdout, hanging=len(shown) - len(shown.lstrip())))
+        typer.echo(fit_to_stream(shown, sys.stdout, hanging=len(shown) - len(shown.lstrip())))

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import StoreOption, root_of, wrong_usage
-from acp_proxy.cli.wrapping import fitted
+from acp_proxy.cli.common import StoreOption, find_root, report_wrong_usage
+from acp_proxy.cli.wrapping import fit_to_stream
 
 _DAY = 24 * 60 * 60.0
 _SECONDS = 30.0
@@ -46,15 +46,15 @@ def doctor(
     if agent and agent[0] == "run":  # copied from an editor's arguments
         agent = ["acp-proxy", *agent]
     os.umask(own := os.umask(0))
-    with wrong_usage():
+    with report_wrong_usage():
         given = split_run_command(agent or ["agent"], {})[0]["store"]
-        root = root_of(store or given or str(default_root()))  # a fault in the configuration file stops no check
+        root = find_root(store or given or str(default_root()))  # a fault in the configuration file stops no check
         found = diagnose(root, this_machine(), agent or [], min(timeout, _DAY), own, _say)
     if as_json:
         typer.echo(sanitize.json_text(formatting.encode_json(found), indent=2))
     else:
         for text in formatting.format_lines(found):
-            typer.echo(fitted(text, sys.stdout, formatting.find_indent(text)))
+            typer.echo(fit_to_stream(text, sys.stdout, formatting.find_indent(text)))
     if not found.is_well:
         raise typer.Exit(1)
 

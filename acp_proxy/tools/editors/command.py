@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from acp_proxy import own_command, shell_quote
-from acp_proxy.cli.common import RegistryOption, explained, wrong_usage
+from acp_proxy.cli.common import RegistryOption, report_errors, report_wrong_usage
 from acp_proxy.cli.completion import one_of
-from acp_proxy.cli.wrapping import fitted
+from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import options
 from acp_proxy.errors import UsageError, explain_no_mcp
 from acp_proxy.tools.editors.known_editors import Name
@@ -79,7 +79,7 @@ def editor(
         raise typer.Exit
     if agent[0] == _WHOLE:
         whole, agent = True, agent[1:]
-    with wrong_usage(), explained():
+    with report_wrong_usage(), report_errors():
         given, variables, command = read_agent(["acp-proxy", "editor", name, *([_WHOLE] if whole else [])], agent)
         agent_name, command = name_agent(command, Registry(registry, say=_say))
     own_words, advice = own_command.settings_command()
@@ -131,7 +131,7 @@ def name_agent(command: list[str], registry: "Registry") -> tuple[str, list[str]
 
 
 def _say(text: str) -> None:
-    typer.echo(fitted(text, sys.stderr), err=True)
+    typer.echo(fit_to_stream(text, sys.stderr), err=True)
 
 
 def read_agent(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:

@@ -13,8 +13,16 @@ import typer
 
 from acp_proxy import shell_quote
 from acp_proxy.cli import completion, output_files, values
-from acp_proxy.cli.common import AgentOption, StoreOption, chosen, explained, say_on_stderr, store_of, wrong_usage
-from acp_proxy.cli.progress import advancing
+from acp_proxy.cli.common import (
+    AgentOption,
+    StoreOption,
+    choose_session,
+    open_store,
+    report_errors,
+    report_wrong_usage,
+    say_on_stderr,
+)
+from acp_proxy.cli.progress import show_progress
 from acp_proxy.cli.session_filter import CwdOption, HereOption, SinceOption, UntilOption, make_filter
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
@@ -106,7 +114,7 @@ def export(
     is_narrow = bool(cwd or here or since or until)
     several = all_sessions or is_narrow or len(sessions or ()) > 1
     output = "" if output == "-" else output
-    with wrong_usage():
+    with report_wrong_usage():
         if sessions and all_sessions:
             raise UsageError("SESSION and --all exclude each other. Give one of them.")
         if sessions and is_narrow:
@@ -131,12 +139,12 @@ def export(
         if form and meant and form != meant and not several and not _is_directory(output):
             raise UsageError(f"--format {form} does not fit {output}. Leave out --format, or end the name in .{form}.")
         chosen_form = "html" if web else form or _choose_format(output, is_directory=several or _is_directory(output))
-        choices = _make_choices(chosen_form, tools, thoughts, values.turns(turn))
+        choices = _make_choices(chosen_form, tools, thoughts, values.parse_turns(turn))
         masking = _make_masking(redact)
-    with explained(), ExitStack() as stack:
-        opened = store_of(store)
+    with report_errors(), ExitStack() as stack:
+        opened = open_store(store)
         everything = filtered.list_newest(opened) if several and not sessions else ()
-        found = [*everything, *(chosen(opened, one, agent) for one in sessions or ())]
+        found = [*everything, *(choose_session(opened, one, agent) for one in sessions or ())]
         rows = list({(row.agent, row.name): row for row in found}.values())  # a session given twice is written once
         source, into = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
         stack.callback(source.warn)
@@ -144,12 +152,12 @@ def export(
             _export_to_browser(source, rows[0])
         elif not output:
             with source.open_pieces(rows[0]) as (_, pieces):
-                output_files.to_stdout(pieces)
+                output_files.write_to_stdout(pieces)
         elif several or _is_directory(output):
             _export_to_directory(source, rows, into, force=force)
         else:
             with source.open_pieces(rows[0]) as (_, pieces):
-                output_files.to_file(into, pieces, force=force)
+                output_files.write_file(into, pieces, force=force)
             typer.echo(sanitize.line(str(into)))
 
 
@@ -157,7 +165,7 @@ def export_to_named_file(store: Sessions, row: "ListedSession", output: Path) ->
     """Write a session in the format of the file's suffix. Raises AcpProxyError, OSError."""
     form = _choose_format(str(output), is_directory=False)
     with _Source(store, form, _make_choices(form, None, None, (1, None)), None).open_pieces(row) as (_, pieces):
-        output_files.to_file(output, pieces, force=False)
+        output_files.write_file(output, pieces, force=False)
 
 
 def make_file_name(row: "ListedSession") -> str:
@@ -269,11 +277,11 @@ def _export_to_directory(source: _Source, rows: "list[ListedSession]", into: Pat
         return
     output_files.make_directory(into)
     written, failed = [], []
-    for row in advancing(rows, "Exporting"):
+    for row in show_progress(rows, "Exporting"):
         try:
             with source.open_pieces(row) as (title, pieces):
                 path = into / f"{_make_name(title or row.session, row)}.{source.form}"
-                output_files.to_file(path, pieces, force=force)
+                output_files.write_file(path, pieces, force=force)
             written.append(path)
         except (AcpProxyError, OSError) as problem:
             reason = f"{problem.strerror}. Run: acp-proxy doctor" if isinstance(problem, OSError) else problem
@@ -293,7 +301,7 @@ def _export_to_browser(source: _Source, row: "ListedSession") -> None:
 
     path = Path(tempfile.mkdtemp(prefix="acp-proxy-")) / f"{make_file_name(row)}.html"
     with source.open_pieces(row) as (_, pieces):
-        output_files.to_file(path, pieces, force=False)
+        output_files.write_file(path, pieces, force=False)
     if not webbrowser.open(path.as_uri()):
         raise AcpProxyError(f"no browser was found. Open the page yourself: {path}")
     typer.echo(sanitize.line(str(path)))

@@ -8,8 +8,8 @@ from typing import IO, Annotated
 
 import typer
 
-from acp_proxy.cli.common import StoreOption, explained, store_of
-from acp_proxy.cli.progress import advancing
+from acp_proxy.cli.common import StoreOption, open_store, report_errors
+from acp_proxy.cli.progress import show_progress
 from acp_proxy.errors import AcpProxyError, NotImported
 from acp_proxy.tools.export.import_file import import_transcript
 from acp_proxy.views import sanitize
@@ -40,9 +40,9 @@ def take_in(
     said: list[str] = []
     refused: list[str] = []
     unlisted: list[str] = []
-    with explained():
-        opened = store_of(store, make=True)
-        for file in advancing(files, "Importing"):
+    with report_errors():
+        opened = open_store(store, make=True)
+        for file in show_progress(files, "Importing"):
             try:
                 taken = import_transcript(opened, _given(file), damaged=damaged)
             except (AcpProxyError, OSError) as problem:

@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from acp_proxy.cli import values as cli_values
-from acp_proxy.cli.common import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, store_of
-from acp_proxy.cli.progress import advancing
+from acp_proxy.cli.common import (
+    AgentOption,
+    SessionsArgument,
+    StoreOption,
+    choose_session,
+    list_deleted,
+    open_store,
+    report_errors,
+)
+from acp_proxy.cli.progress import show_progress
 from acp_proxy.views import formatting, sanitize
 
 if TYPE_CHECKING:  # imported late: other commands need no zstd
@@ -41,17 +49,17 @@ def compress(
 
     made: list[CompressionResult] = []
     failed: list[str] = []
-    with explained():
+    with report_errors():
         terms = CompressionOptions(
-            min_size=cli_values.size("--min-size", min_size),
-            older_than=cli_values.seconds("--older-than", older_than),
+            min_size=cli_values.parse_size("--min-size", min_size),
+            older_than=cli_values.parse_seconds("--older-than", older_than),
             dry=dry_run,
         )
-        opened = store_of(store, change=not dry_run)
-        rows = kept(opened, agent) if agent else None
+        opened = open_store(store, change=not dry_run)
+        rows = list_deleted(opened, agent) if agent else None
         if sessions:
-            rows = [chosen(opened, each, agent) for each in sessions]
-        for folder, name in advancing(opened.find_compressible(rows), "Compressing"):
+            rows = [choose_session(opened, each, agent) for each in sessions]
+        for folder, name in show_progress(opened.find_compressible(rows), "Compressing"):
             try:
                 one = opened.compress(folder, name, terms)
             except OSError as problem:

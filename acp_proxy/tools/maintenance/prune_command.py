@@ -7,9 +7,18 @@ from typing import Annotated, Any
 import typer
 
 from acp_proxy.cli import values
-from acp_proxy.cli.common import AgentOption, JsonOption, StoreOption, YesOption, agreed, explained, short_ids, store_of
-from acp_proxy.cli.pager import screen
-from acp_proxy.cli.progress import advancing
+from acp_proxy.cli.common import (
+    AgentOption,
+    JsonOption,
+    StoreOption,
+    YesOption,
+    ask_to_confirm,
+    open_store,
+    report_errors,
+    shorten_ids,
+)
+from acp_proxy.cli.pager import find_screen
+from acp_proxy.cli.progress import show_progress
 from acp_proxy.errors import Unreadable, UsageError
 from acp_proxy.protocol import timestamps
 from acp_proxy.store.sessions import Sessions, called, meant
@@ -54,14 +63,14 @@ def prune(
 
     Example: acp-proxy prune --older-than 90d --keep 500 --max-size 5GB --dry-run
     """
-    with explained():
+    with report_errors():
         is_for_all = deleted and older_than is None and keep is None and max_size is None
         limits = _parse_limits(older_than, 0 if is_for_all else keep, max_size)
         if deleted and soft:
             raise UsageError("--deleted and --soft exclude each other. Give one of them.")
         if as_json and not (dry_run or yes):
             raise UsageError("--json cannot ask. Add --dry-run or --yes.")
-        opened = store_of(store, change=not dry_run)
+        opened = open_store(store, change=not dry_run)
         if soft and not dry_run and not opened.bin_days:
             raise UsageError(
                 "bin-days is 0, so no deleted session can be restored. Leave out --soft, or change bin-days."
@@ -81,7 +90,7 @@ def prune(
             more = f" ({len(chosen) - _SHOWN} of them not shown)" if len(chosen) > _SHOWN else ""
             these = "this" if len(chosen) == 1 else "these"
             how = f"? Restorable for {formatting.days(opened.bin_days)}." if soft else " permanently?"
-            agreed(f"Delete {these} {_format_total(chosen)}{more}{how}")
+            ask_to_confirm(f"Delete {these} {_format_total(chosen)}{more}{how}")
         trouble = _prune_all(opened, chosen, soft=soft, is_here=not everywhere)
     _report(chosen, trouble, as_json, dry_run=False)
     if soft and not as_json:
@@ -102,9 +111,9 @@ def _parse_limits(older_than: str | None, keep: int | None, max_size: str | None
         raise UsageError(
             "prune needs a limit. Give --older-than, --keep or --max-size (or --deleted, which needs none)."
         )
-    age = values.seconds("--older-than", older_than) if older_than is not None else None
+    age = values.parse_seconds("--older-than", older_than) if older_than is not None else None
     before = timestamps.stamp(max(time.time() - age, 0.0)) if age is not None else None
-    return Limits(before, keep, values.size("--max-size", max_size) if max_size is not None else None)
+    return Limits(before, keep, values.parse_size("--max-size", max_size) if max_size is not None else None)
 
 
 def _prune_all(
@@ -113,7 +122,7 @@ def _prune_all(
     """The sessions that were not deleted, by agent and name, with the reason."""
     trouble: dict[tuple[str, str], str] = {}
     try:
-        for candidate, why in prune_sessions(store, advancing(chosen, "Deleting"), soft=soft, is_here=is_here):
+        for candidate, why in prune_sessions(store, show_progress(chosen, "Deleting"), soft=soft, is_here=is_here):
             if why is not None:
                 trouble[candidate.agent, candidate.name] = why
     except Unreadable:
@@ -139,9 +148,9 @@ def _report(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as
 def _show(store: Sessions, chosen: Sequence[Candidate], *, err: bool = False) -> None:
     from acp_proxy.views.candidates import SessionRow, lines
 
-    ids = short_ids(store, chosen)
+    ids = shorten_ids(store, chosen)
     shown = [SessionRow(each.at, each.agent, ids[each.selector], each.title, each.size) for each in chosen]
-    target = screen()
+    target = find_screen()
     for text in lines(shown, target.width if target.is_terminal else None):
         typer.echo(text, err=err)
 

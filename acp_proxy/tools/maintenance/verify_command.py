@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from acp_proxy.cli.common import AgentOption, SessionsArgument, StoreOption, chosen, explained, store_of
-from acp_proxy.cli.progress import advancing
+from acp_proxy.cli.common import AgentOption, SessionsArgument, StoreOption, choose_session, open_store, report_errors
+from acp_proxy.cli.progress import show_progress
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.store.sessions import Sessions
 from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
@@ -35,9 +35,9 @@ def verify(
     Example: acp-proxy verify
     """
     damaged = 0
-    with explained():
-        opened = store_of(store)
-        for finding in verify_store(opened, *_choose(opened, sessions, agent), advancing=advancing):
+    with report_errors():
+        opened = open_store(store)
+        for finding in verify_store(opened, *_choose(opened, sessions, agent), advancing=show_progress):
             damaged += finding.is_damage
             if as_json:
                 typer.echo(json.dumps(_for_programs(finding)))
@@ -65,10 +65,10 @@ def repair(
     from acp_proxy.tools.maintenance.verify import BY_HAND, REPAIR
 
     left = mended = 0
-    with explained():
-        opened = store_of(store, change=not dry)
+    with report_errors():
+        opened = open_store(store, change=not dry)
         for _, found in groupby(
-            verify_store(opened, *_choose(opened, sessions, agent), advancing=advancing), _repair_at_once
+            verify_store(opened, *_choose(opened, sessions, agent), advancing=show_progress), _repair_at_once
         ):
             first: Finding | None = None
             for finding in found:
@@ -93,7 +93,7 @@ def _repair_at_once(finding: "Finding") -> tuple[Path, str, str, bool]:
 
 
 def _choose(store: Sessions, wanted: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
-    rows = [chosen(store, one, agent) for one in wanted or ()]
+    rows = [choose_session(store, one, agent) for one in wanted or ()]
     return [(row.agent, row.name) for row in rows]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from acp_proxy.cli import common
-from acp_proxy.cli.common import AgentOption, StoreOption, explained
+from acp_proxy.cli.common import AgentOption, StoreOption, report_errors
 from acp_proxy.cli.pager import is_attended
 from acp_proxy.errors import NoTranscript
 
@@ -40,9 +40,9 @@ def mock_agent(
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     found = []
-    with explained():
+    with report_errors():
         for file in files:
-            with common.opened(file, store, agent) as (reading, header):
+            with common.open_recording(file, store, agent) as (reading, header):
                 entries = (line.entry for line in reading.lines() if line.entry is not None)
                 found.append(sessions.read_session(header, entries))
             if len({session.id for session in found}) < len(found):

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli import values
-from acp_proxy.cli.common import StoreOption, directory, explained, store_of
+from acp_proxy.cli.common import StoreOption, choose_directory, open_store, report_errors
 from acp_proxy.cli.pager import is_attended
 from acp_proxy.errors import AcpProxyError, UsageError, explain_no_mcp
 
@@ -29,8 +29,8 @@ def mcp(
     if cwd and everywhere:
         raise typer.BadParameter("--cwd and --everywhere exclude each other. Give one of them.")
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with explained():
-        root = store_of(store).root
+    with report_errors():
+        root = open_store(store).root
         if is_attended():
             raise AcpProxyError("mcp is started by an agent. To give it to one: acp-proxy run --recall AGENT")
         try:
@@ -40,13 +40,13 @@ def mcp(
         from acp_proxy.tools.recall.lookup import RecallAnswers
         from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, around
 
-        scope = EVERYWHERE if everywhere else around(directory(cwd or ".", here=False) or "")
+        scope = EVERYWHERE if everywhere else around(choose_directory(cwd or ".", here=False) or "")
         server(RecallAnswers(root, scope, moment)).run()
 
 
 def moment(text: str) -> str:
     """Raises UsageError."""
     try:
-        return values.since(text)
+        return values.parse_since(text)
     except typer.BadParameter as problem:
         raise UsageError(problem.message) from None

@@ -15,16 +15,16 @@ from acp_proxy.cli.common import (
     SessionsArgument,
     StoreOption,
     YesOption,
-    agreed,
-    chosen,
-    explained,
-    kept,
-    short_ids,
-    store_of,
+    ask_to_confirm,
+    choose_session,
+    list_deleted,
+    open_store,
+    report_errors,
+    shorten_ids,
 )
-from acp_proxy.cli.output_files import make_directory, taken_by
+from acp_proxy.cli.output_files import make_directory, report_output_errors
 from acp_proxy.cli.pager import is_attended
-from acp_proxy.cli.progress import advancing
+from acp_proxy.cli.progress import show_progress
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import NewerFormat, Unreadable, UsageError
 from acp_proxy.store.sessions import SUFFIX, ListedSession, Sessions
@@ -73,17 +73,17 @@ def redact(
     """
     from acp_proxy.redaction.masking import Masking  # imported late: no other command needs it
 
-    with explained():
+    with report_errors():
         wanted = patterns or config_file.checked().get("redact", "keys")
         masking = Masking(options.patterns(wanted) or [])
         if as_json and not (dry_run or yes):
             raise UsageError("--json cannot ask. Add --dry-run or --yes.")
         if not (dry_run or yes or is_attended()):
             raise UsageError("redact cannot ask, because stdin is not a terminal. Add --dry-run or --yes.")
-        opened = store_of(store, change=not dry_run)
-        chosen_rows = kept(opened, agent) if agent else None
+        opened = open_store(store, change=not dry_run)
+        chosen_rows = list_deleted(opened, agent) if agent else None
         if sessions:
-            chosen_rows = [chosen(opened, each, agent, whole=yes) for each in sessions]
+            chosen_rows = [choose_session(opened, each, agent, whole=yes) for each in sessions]
         originals = _check_directory(backup, opened.root) if backup and not dry_run else None
         relatives = opened.find_relatives(chosen_rows) if chosen_rows is not None else set()
         paths = opened.find_redactable(chosen_rows, relatives)
@@ -135,7 +135,7 @@ class _Redacting:
 
     def _redact_each(self, paths: Sequence[Path], doing: str, *, dry: bool, originals: Path | None = None) -> Counts:
         found: Counts = {}
-        for path in advancing(paths, doing):
+        for path in show_progress(paths, doing):
             try:
                 found[path] = redact_stored(self._store, path, self._masking, dry=dry, backup=originals)
             except FileNotFoundError:
@@ -149,7 +149,7 @@ class _Redacting:
     def format_lines(self, found: Counts) -> list[str]:
         """For each file: its session, without secrets in the title, or the file's name; and the counts by kind."""
         listed = {path: self._mask_title(row) for path, row in self._find_rows(found).items()}
-        ids = short_ids(self._store, list(listed.values())) if listed else {}
+        ids = shorten_ids(self._store, list(listed.values())) if listed else {}
         names = dict(zip(listed, session_lines.candidates(list(listed.values()), ids) if listed else (), strict=True))
         return [
             f"{names.get(path) or sanitize.line(str(path.relative_to(self._store.root)))}: "
@@ -190,7 +190,7 @@ def _check_directory(given: str, root: Path) -> Path:
     path = Path(given).expanduser().absolute()
     if path.resolve().is_relative_to(root.resolve()):
         raise UsageError(f"{path} is in the store, which would then still contain the secrets. Give another directory.")
-    with taken_by(path):
+    with report_output_errors(path):
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UsageError(f"{path} exists, and is not an empty directory. Give another directory.")
     return path
@@ -205,7 +205,7 @@ def _ask(lines: Sequence[str], total: str, originals: Path | None) -> None:
     typer.echo(total, err=True)
     what = f"The originals will be in {originals}." if originals else "There will be no backup; --backup DIR makes one."
     typer.echo(sanitize.line(what), err=True)
-    agreed("Mask these secrets permanently?")
+    ask_to_confirm("Mask these secrets permanently?")
 
 
 def _format_total(found: Counts, looked_at: int, *, is_done: bool) -> str:

@@ -13,17 +13,17 @@ from acp_proxy.cli.common import (
     INTERRUPTED,
     AgentOption,
     StoreOption,
-    command,
-    explained,
-    same_store,
+    open_store,
+    repeat_store_option,
+    report_errors,
+    report_wrong_usage,
     say_on_stderr,
-    short_ids,
-    store_of,
-    wrong_usage,
+    shorten_ids,
+    write_command,
 )
-from acp_proxy.cli.list_sessions import nothing
-from acp_proxy.cli.pager import Screen, paged, screen
-from acp_proxy.cli.progress import MOMENT, ProgressBar, advanced
+from acp_proxy.cli.list_sessions import explain_empty_list
+from acp_proxy.cli.pager import Screen, find_screen, open_pager
+from acp_proxy.cli.progress import MOMENT, ProgressBar, begin_progress
 from acp_proxy.cli.session_filter import CwdOption, HereOption, TurnsSinceOption, TurnsUntilOption, make_filter
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.store.sessions import Sessions
@@ -68,11 +68,11 @@ def search(
     from acp_proxy.tools.search.query import make_query as asked
     from acp_proxy.tools.search.search import SearchRequest
 
-    with wrong_usage():
+    with report_wrong_usage():
         question = asked(words)
-    with explained():
+    with report_errors():
         wanted = make_filter(agent, cwd, here, since, until)
-        opened = store_of(store)
+        opened = open_store(store)
         request = SearchRequest(
             question,
             opened.list_agents(wanted.agent),
@@ -83,13 +83,13 @@ def search(
             until=wanted.until or None,
             below=wanted.below,
         )
-        target, options = screen(), same_store(context, store)
+        target, options = find_screen(), repeat_store_option(context, store)
 
         def show(hits: "list[Hit]") -> None:
-            sys.stdout.writelines(_texts(store_of(store), hits, target, options))
+            sys.stdout.writelines(_texts(open_store(store), hits, target, options))
             sys.stdout.flush()
 
-        with _interruptible(opened), _with_room(opened), advanced("Reading new transcripts", MOMENT) as bar:
+        with _interruptible(opened), _with_room(opened), begin_progress("Reading new transcripts", MOMENT) as bar:
             early = _EarlyHits(bar, show)
             by_early = (early.progress, early.report_hit) if target.is_terminal and not as_json else (bar,)
             result = search_store(opened, request, *by_early)
@@ -98,12 +98,12 @@ def search(
         elif early.has_shown:
             show(early.waiting)
         elif result.hits:
-            with paged(target) as say:
+            with open_pager(target) as say:
                 for text in _texts(opened, result.hits, target, options):
                     say(text)
         if not result.hits:
             is_empty = next(opened.list_newest(), None) is None
-            say_on_stderr(nothing(opened, narrowed=False) if is_empty else _nothing(words, options))
+            say_on_stderr(explain_empty_list(opened, narrowed=False) if is_empty else _nothing(words, options))
             raise typer.Exit(1)
         if not result.is_all and not as_json:
             say_on_stderr(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.")
@@ -150,7 +150,7 @@ def _texts(store: Sessions, hits: "list[Hit]", target: Screen, options: list[str
         return
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
     look = results.SearchLook(target.width, target.is_dressed, target.colours, now, home)
-    ids = short_ids(store, [hit.session for hit in hits])
+    ids = shorten_ids(store, [hit.session for hit in hits])
     for hit in hits:
         yield results.format_hit(hit, _command(store, hit, ids[hit.session.selector], options), look)
 
@@ -160,7 +160,7 @@ def _nothing(words: list[str], options: list[str]) -> str:
     single = " ".join(words).split()
     if all(word.endswith("*") for word in single) or '"' in "".join(single):
         return "Nothing matches. Try fewer words."
-    beginnings = command("search", [f"{word.rstrip('*')}*" for word in single], *options)
+    beginnings = write_command("search", [f"{word.rstrip('*')}*" for word in single], *options)
     return f"Nothing matches. Try fewer words, or their beginnings, as in: {sanitize.line(beginnings)}"
 
 
@@ -169,7 +169,7 @@ def _command(store: Sessions, hit: "Hit", id: str, options: list[str]) -> str:
     row = hit.session
     turn = ["--turn", str(hit.turns[0])] if hit.turns else []
     has_others = any(store.is_indexed(agent, row.session) for agent in store.list_agents() if agent != row.agent)
-    return command("show", [id], *turn, *(["--agent", row.agent] if has_others else []), *options)
+    return write_command("show", [id], *turn, *(["--agent", row.agent] if has_others else []), *options)
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from acp_proxy import own_command
-from acp_proxy.cli.common import RegistryOption, agreed, explained, wrong_usage
-from acp_proxy.cli.wrapping import fitted
+from acp_proxy.cli.common import RegistryOption, ask_to_confirm, report_errors, report_wrong_usage
+from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.command import name_agent, read_agent
@@ -63,7 +63,7 @@ def setup(
 
     Example: acp-proxy setup --agent "npx -y @agentclientprotocol/claude-agent-acp"
     """
-    with wrong_usage(), explained():
+    with report_wrong_usage(), report_errors():
         if undo and agent:
             raise UsageError("--undo takes back what setup did, whatever the agent. Leave --agent out.")
         record, machine = steps.open_record(os.environ), this_machine()
@@ -138,7 +138,7 @@ def _carry_out(
         _say(text)
     if wanted and not dry_run:
         if not yes:
-            agreed(question, enter=True)
+            ask_to_confirm(question, enter=True)
         for each in wanted:
             try:
                 write(each)
@@ -156,7 +156,7 @@ def _carry_out(
 
 def check_agents(machine: Machine, done: Sequence[FileChange]) -> None:
     """Start each agent once, as its editor will, and say what the user does next."""
-    from acp_proxy.cli.common import root_of
+    from acp_proxy.cli.common import find_root
     from acp_proxy.store.sessions import default_root
     from acp_proxy.tools.doctor.report import diagnose
     from acp_proxy.tools.editors.launch_commands import started_agents
@@ -164,7 +164,7 @@ def check_agents(machine: Machine, done: Sequence[FileChange]) -> None:
     changed = {(EDITORS[each.editor].title, entry.name) for each in done for entry in each.entries}
     todo: dict[str, None] = {}
     os.umask(own := os.umask(0))
-    root = root_of(str(default_root()))
+    root = find_root(str(default_root()))
     for agent in started_agents(machine):
         if agent.words is None or (agent.editor, agent.name) not in changed:
             continue
@@ -222,4 +222,4 @@ def _advise(changes: Sequence[FileChange], wanted: Sequence[Name]) -> None:
 
 
 def _say(text: str) -> None:
-    typer.echo(fitted(text, sys.stderr), err=True)
+    typer.echo(fit_to_stream(text, sys.stderr), err=True)

@@ -9,8 +9,16 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli import output_files, values
-from acp_proxy.cli.common import INTERRUPTED, AgentOption, SessionArgument, StoreOption, chosen, explained, store_of
-from acp_proxy.cli.pager import Screen, paged, screen
+from acp_proxy.cli.common import (
+    INTERRUPTED,
+    AgentOption,
+    SessionArgument,
+    StoreOption,
+    choose_session,
+    open_store,
+    report_errors,
+)
+from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave
 from acp_proxy.store.sessions import ListedSession, Reading, Sessions
 from acp_proxy.views import formatting, sanitize
@@ -53,10 +61,10 @@ def show(
     if follow and (raw or as_json or full or extract is not None):
         raise typer.BadParameter("--follow cannot be combined with --raw, --json, --full or --extract")
 
-    wanted = values.turns(turn)
-    with explained():
-        opened = store_of(store)
-        row = chosen(opened, session, agent)
+    wanted = values.parse_turns(turn)
+    with report_errors():
+        opened = open_store(store)
+        row = choose_session(opened, session, agent)
         reading, child = opened.open_listed(row), partial(opened.open_child, row)
         try:
             if follow:
@@ -66,11 +74,11 @@ def show(
             elif extract is not None:
                 extract_attachments(of_turns(reading, row.session, wanted, child), extract)
             elif raw:
-                print_raw(reading, screen())
+                print_raw(reading, find_screen())
             elif as_json:
-                print_messages(reading, screen(), wanted)
+                print_messages(reading, find_screen(), wanted)
             else:
-                print_conversation(row, of_turns(reading, row.session, wanted, child), screen(), full=full)
+                print_conversation(row, of_turns(reading, row.session, wanted, child), find_screen(), full=full)
         finally:
             reading.close()
 
@@ -101,7 +109,7 @@ def print_conversation(
     """``stays``: see ``paged``."""
     when = formatting.local(row.updated) if target.is_dressed else None  # like the times of the turns
     title, _, rest = sanitize.heading(row, when).partition("\n")
-    with paged(target, stays=stays) as say:
+    with open_pager(target, stays=stays) as say:
         say(f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n")
         told = _look(target)
         for passage in make_passages(shown, full=full):
@@ -127,7 +135,7 @@ def print_messages(reading: Reading, target: Screen, wanted: values.Turns) -> No
         first, last = (count + first + 1,) * 2 if first < 0 else wanted
         if not 1 <= first <= min(count, count if last is None else last):
             raise _no_such_turn(count)
-    with paged(target) as say:
+    with open_pager(target) as say:
         for number, line in number_turns(reading.lines()):
             if last is not None and number > last:
                 break
@@ -137,9 +145,9 @@ def print_messages(reading: Reading, target: Screen, wanted: values.Turns) -> No
 
 def print_raw(reading: Reading, target: Screen) -> None:
     if not target.is_terminal:
-        output_files.to_stdout(reading.bytes_from(0))
+        output_files.write_to_stdout(reading.bytes_from(0))
         return
-    with paged(target) as say:
+    with open_pager(target) as say:
         say(sanitize.printable(reading.first[: reading.header_size].decode("utf-8", "replace")))
         for _, _, line in reading.raw_lines():
             say(sanitize.printable(line.decode("utf-8", "replace")))
@@ -171,7 +179,7 @@ def _save(path: Path, data: bytes) -> None:
         return
     output_files.make_directory(path.parent)
     try:
-        output_files.to_file(path, [data], force=False)
+        output_files.write_file(path, [data], force=False)
     except AlreadyThere:
         raise NothingToSave(f"{path} already exists. Choose another directory.") from None
 

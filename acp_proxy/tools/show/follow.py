@@ -4,7 +4,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from acp_proxy.cli.pager import screen
+from acp_proxy.cli.pager import find_screen
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.sessions import Line, ListedSession, Reading, Sessions, Summary
@@ -26,7 +26,7 @@ class Following:
 
         self._console = Console(highlight=False)
         self._rewrites = self._console.is_terminal and not self._console.is_dumb_terminal
-        self._streaming = StreamPrinter(screen().room if self._rewrites else None)
+        self._streaming = StreamPrinter(find_screen().room if self._rewrites else None)
         self._store = store
         self._row = row
         self._reading = reading

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from acp_proxy.cli import common
-from acp_proxy.cli.common import INTERRUPTED, AgentOption, StoreOption, explained
-from acp_proxy.cli.pager import screen
-from acp_proxy.cli.wrapping import fitted
+from acp_proxy.cli.common import INTERRUPTED, AgentOption, StoreOption, report_errors
+from acp_proxy.cli.pager import find_screen
+from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.sessions import Line, Reading
@@ -156,7 +156,7 @@ def replay(
 
     Example: acp-proxy replay last --speed 4
     """
-    with explained(), common.opened(session, store, agent) as (reading, header):
+    with report_errors(), common.open_recording(session, store, agent) as (reading, header):
         try:
             _show(reading, header, speed, max_pause)
         except KeyboardInterrupt:
@@ -166,7 +166,7 @@ def replay(
 
 def _show(reading: Reading, header: Header, speed: float, max_pause: float) -> None:
     about = (header.session, header.cwd, formatting.local(header.created_at))
-    typer.echo(fitted(sanitize.line("  ".join(filter(None, about))), sys.stderr), err=True)
+    typer.echo(fit_to_stream(sanitize.line("  ".join(filter(None, about))), sys.stderr), err=True)
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -184,7 +184,7 @@ class _Show:
 
         self._console = console
         self._live: LiveText | None = None
-        target = screen()
+        target = find_screen()
         if console.is_terminal and not console.is_dumb_terminal:
             from acp_proxy.tools.show import live
 
@@ -280,7 +280,7 @@ class _Show:
     def _draw(self, status: str = "") -> None:
         if self._live is None:
             return
-        self._live.resize(screen().room, self._console.height)
+        self._live.resize(find_screen().room, self._console.height)
         if text := self._live.drawn(status):
             self._console.file.write(text)
             sys.stdout.flush()

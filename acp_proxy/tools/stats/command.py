@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from acp_proxy.cli.common import AgentOption, JsonOption, StoreOption, explained, say_on_stderr, store_of
-from acp_proxy.cli.list_sessions import nothing
-from acp_proxy.cli.pager import paged, screen
-from acp_proxy.cli.progress import MOMENT, advanced
+from acp_proxy.cli.common import AgentOption, JsonOption, StoreOption, open_store, report_errors, say_on_stderr
+from acp_proxy.cli.list_sessions import explain_empty_list
+from acp_proxy.cli.pager import find_screen, open_pager
+from acp_proxy.cli.progress import MOMENT, begin_progress
 from acp_proxy.cli.session_filter import (
     CwdOption,
     HereOption,
@@ -66,15 +66,15 @@ def stats(
         typer.echo(EXAMPLE, nl=False)
         return
     if tokens or prices is not None or by == "model":
-        with explained():
-            _show_tokens(store_of(store), make_filter(agent, cwd, here, since, until), by, prices, as_json=as_json)
+        with report_errors():
+            _show_tokens(open_store(store), make_filter(agent, cwd, here, since, until), by, prices, as_json=as_json)
         return
-    with explained():
+    with report_errors():
         wanted = make_filter(agent, cwd, here, since, until)
-        opened = store_of(store)
+        opened = open_store(store)
         agents, failed = measure_usage(opened, wanted, "month" if by == "agent" else by)
         if not agents and not as_json:
-            typer.echo(nothing(opened, narrowed=wanted.is_narrow), err=True)
+            typer.echo(explain_empty_list(opened, narrowed=wanted.is_narrow), err=True)
     if as_json:
         from acp_proxy.tools.stats.report import for_programs
 
@@ -87,7 +87,7 @@ def stats(
         console = Console()
         with console.capture() as shown:
             print_report(make_report(agents, by, os.path.expanduser("~")), console)
-        with paged(screen()) as say:
+        with open_pager(find_screen()) as say:
             say(shown.get())
     elif agents:
         from acp_proxy.tools.stats.report import format_lines, make_report
@@ -107,16 +107,16 @@ def _show_tokens(store: Sessions, wanted: SessionFilter, by: _By, file: Path | N
     from acp_proxy.tools.stats.tokens import count_tokens
 
     prices = read_prices(file) if file is not None else None
-    with advanced("Reading sessions", MOMENT) as bar:
+    with begin_progress("Reading sessions", MOMENT) as bar:
         report = count_tokens(store, wanted, by, prices, bar)
     if as_json:
         typer.echo(sanitize.json_text(encode_report(report, by, prices), indent=2))
     elif report.rows:
-        with paged(screen()) as say:
+        with open_pager(find_screen()) as say:
             for line in format_report(report, by, prices, os.path.expanduser("~")):
                 say(f"{line}\n")
     else:
-        say_on_stderr(nothing(store, narrowed=wanted.is_narrow))
+        say_on_stderr(explain_empty_list(store, narrowed=wanted.is_narrow))
     for model in report.without_price:
         say_on_stderr(f"No price: {sanitize.line(model) or '(model not known)'}")
     for text in report.failed:

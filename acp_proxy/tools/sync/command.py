@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from acp_proxy.cli.app import Group, LazyCommand
-from acp_proxy.cli.common import JsonOption, StoreOption, YesOption, agreed, explained, store_of
-from acp_proxy.cli.progress import advancing
+from acp_proxy.cli.common import JsonOption, StoreOption, YesOption, ask_to_confirm, open_store, report_errors
+from acp_proxy.cli.progress import show_progress
 from acp_proxy.errors import AcpProxyError, NewerFormat, UsageError
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.store.sessions import ListedSession, Sessions, called, is_windows_path
@@ -70,8 +70,8 @@ def now(deletes: DeletesOption = False, store: StoreOption = "") -> None:
 
     Example: acp-proxy sync now
     """
-    with explained():
-        joined = JoinedStore(store_of(store, change=True).root)
+    with report_errors():
+        joined = JoinedStore(open_store(store, change=True).root)
         settings = joined.read_settings()
         synchronized(joined, open_logs(settings.url, read_key(settings.key_file)), deletes=deletes)
 
@@ -81,8 +81,8 @@ def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
 
     Example: acp-proxy sync status
     """
-    with explained():
-        joined = JoinedStore(store_of(store).root)
+    with report_errors():
+        joined = JoinedStore(open_store(store).root)
         settings = joined.read_settings()
         standing = joined.read_status()
     if as_json:
@@ -133,10 +133,10 @@ def map_directory(
 
     Example: acp-proxy sync map /srv/project /home/me/project
     """
-    with explained():
+    with report_errors():
         if not (theirs.startswith("/") or is_windows_path(theirs)):
             raise UsageError(f"{theirs} is not an absolute path. Write it as the other machine shows it")
-        joined = JoinedStore(store_of(store, change=True).root)
+        joined = JoinedStore(open_store(store, change=True).root)
         place = os.path.abspath(os.path.expanduser(ours))
         joined.map_directory(theirs, place)
     typer.echo("From now on, sessions of that directory are shown in this one.")
@@ -149,11 +149,11 @@ def leave(yes: YesOption = False, store: StoreOption = "") -> None:
 
     Example: acp-proxy sync leave
     """
-    with explained():
-        joined = JoinedStore(store_of(store, change=True).root)
+    with report_errors():
+        joined = JoinedStore(open_store(store, change=True).root)
         settings = joined.read_settings()
         if not yes:
-            agreed(f"Stop sharing with {settings.url}?")
+            ask_to_confirm(f"Stop sharing with {settings.url}?")
         joined.leave()
     typer.echo(sanitize.line(f"Stopped. The key is still in {settings.key_file}."))
 
@@ -221,8 +221,8 @@ def rekey(
 
     Example: acp-proxy sync rekey
     """
-    with explained():
-        joined = JoinedStore(store_of(store, change=True).root)
+    with report_errors():
+        joined = JoinedStore(open_store(store, change=True).root)
         old = joined.read_settings()
         from acp_proxy.tools.sync.encryption import HistoryKey
 
@@ -232,7 +232,7 @@ def rekey(
             raise UsageError(f"{path} exists. Name another file with --key-file")
         open_logs(new, key).check(secrets.token_hex(8))
         if not yes:
-            agreed(f"Share all sessions anew at {new}, with a new key?")
+            ask_to_confirm(f"Share all sessions anew at {new}, with a new key?")
         last_round(joined, old)
         key.write(path)
         moved(joined, replace(old, url=new, key_file=str(path)), key)
@@ -250,8 +250,8 @@ def forget_machine(name: MachineArgument, store: StoreOption = "") -> None:
 
     Example: acp-proxy sync forget-machine old-laptop
     """
-    with explained():
-        joined = JoinedStore(store_of(store, change=True).root)
+    with report_errors():
+        joined = JoinedStore(open_store(store, change=True).root)
         settings = joined.read_settings()
         logs = open_logs(settings.url, read_key(settings.key_file))
         joined.synchronize(logs)  # to read its log to the end, and to know its name
@@ -347,8 +347,8 @@ def init(
 
     Example: acp-proxy sync init file:///mnt/nas/acp-proxy
     """
-    with explained():
-        opened = store_of(store, make=True, change=True)
+    with report_errors():
+        opened = open_store(store, make=True, change=True)
         joined = JoinedStore(opened.root)
         if joined.is_joined:
             raise UsageError(_IS_JOINED)
@@ -390,8 +390,8 @@ def join(
 
     Example: acp-proxy sync join file:///mnt/nas/acp-proxy
     """
-    with explained():
-        opened = store_of(store, make=True, change=True)
+    with report_errors():
+        opened = open_store(store, make=True, change=True)
         joined = JoinedStore(opened.root)
         require_packages()
         from acp_proxy.tools.sync.encryption import HistoryKey
@@ -413,7 +413,7 @@ def _move(joined: JoinedStore, url: str, path: Path, key: "HistoryKey", *, yes: 
     if old.history == key.history:
         raise UsageError(_IS_JOINED)
     if not yes:
-        agreed(f"Leave {old.url}, and share all sessions at {url}?")
+        ask_to_confirm(f"Leave {old.url}, and share all sessions at {url}?")
     last_round(joined, old)
     moved(joined, replace(old, url=url, key_file=str(path)), key)
 
@@ -457,7 +457,7 @@ def _show(opened: Sessions, joined: JoinedStore, settings: Membership, *, redact
         what = "They are masked first" if redact else "--redact masks them first"
         typer.echo(f"Secrets in them: {kinds}. {what}.", err=True)
     if not yes:
-        agreed("Share them?")
+        ask_to_confirm("Share them?")
     if redact and found:
         _secrets(opened, rows, masking, dry=False)
         opened.reindex(rows)
@@ -465,7 +465,7 @@ def _show(opened: Sessions, joined: JoinedStore, settings: Membership, *, redact
 
 def _secrets(opened: Sessions, rows: list[ListedSession], masking: Masking, *, dry: bool) -> Counter[str]:
     found: Counter[str] = Counter()
-    for path in advancing(opened.find_redactable(rows) if rows else [], "Searching" if dry else "Masking"):
+    for path in show_progress(opened.find_redactable(rows) if rows else [], "Searching" if dry else "Masking"):
         try:
             found += redact_stored(opened, path, masking, dry=dry)
         except (FileNotFoundError, NewerFormat):

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 from rich.cells import cell_len
 
-from acp_proxy.cli.stdio import ascii_forms
+from acp_proxy.cli.stdio import find_ascii_forms
 from acp_proxy.store.sessions import ListedSession
 from acp_proxy.tools.browse.frame import FrameLook, draw_frame
 from acp_proxy.tools.browse.state import BrowseState, TextHit
@@ -91,7 +91,7 @@ def test_marks_have_ascii_forms() -> None:
     class Ascii:
         encoding = "ascii"
 
-    look = replace(LOOK, forms=ascii_forms(Ascii()))  # type: ignore[arg-type]
+    look = replace(LOOK, forms=find_ascii_forms(Ascii()))  # type: ignore[arg-type]
     assert "".join(shown(BrowseState((ROW, structs.replace(ROW, title="x" * 200))), look, ("─ …",))).isascii()
 
 
