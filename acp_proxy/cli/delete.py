@@ -25,7 +25,15 @@ from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadable, UsageError
 from acp_proxy.shell_quote import is_typable
-from acp_proxy.store.sessions import DeletedSession, ListedSession, Sessions, file_name, find_titled, kept_name, meant
+from acp_proxy.store.sessions import (
+    DeletedSession,
+    ListedSession,
+    Sessions,
+    file_name,
+    find_titled,
+    kept_name,
+    match_agents,
+)
 from acp_proxy.views import formatting, sanitize, session_lines
 
 # --- ``acp-proxy restore``: restore soft-deleted sessions.
@@ -58,10 +66,10 @@ def restore(
         if listing or not sessions:
             _list(opened, find_matching(opened.list_deleted(), None, agent), as_json)
             return
-        meant = {
+        chosen = {
             (each.agent, each.name): each for wanted in sessions for each in [_choose_deleted(opened, wanted, agent)]
         }
-        restored = [_restore(opened, each) for each in meant.values()]
+        restored = [_restore(opened, each) for each in chosen.values()]
     if as_json:
         typer.echo(sanitize.json_text([session_lines.for_programs(row) for row in restored], indent=2))
 
@@ -72,7 +80,7 @@ def find_matching(kept: Iterable[DeletedSession], wanted: str | None, agent: str
     None: all.
     """
     all_kept = list(kept)
-    agents = meant({each.agent for each in all_kept}, agent)
+    agents = match_agents({each.agent for each in all_kept}, agent)
     found = [each for each in all_kept if each.agent in agents]
     if wanted is None:
         return found
@@ -190,33 +198,33 @@ def delete(
             )
         soft = not permanent and opened.bin_days > 0
         found = [row for each in sessions for row in _choose_sessions(opened, each, agent, soft, whole=yes)]
-        meant = list({(row.agent, row.name): row for row in found}.values())
-        running = [row for row in meant if isinstance(row, ListedSession) and row.is_running]
+        chosen = list({(row.agent, row.name): row for row in found}.values())
+        running = [row for row in chosen if isinstance(row, ListedSession) and row.is_running]
         if running and yes and not force:
             raise AcpProxyError(
                 "the turn of a session is running, so nothing was deleted:",
                 *(f"  {one}" for one in session_lines.candidates(running, shorten_ids(opened, running))),
                 "Wait until the turn ends, or add --force.",
             )
-        for row in meant:
+        for row in chosen:
             heading = sanitize.heading(row) if isinstance(row, ListedSession) else _format_heading(opened, row)
             typer.echo(fit_to_stream(heading, sys.stdout if yes else sys.stderr), err=not yes)
         if not yes:
             if running:
-                is_one = len(meant) == 1
+                is_one = len(chosen) == 1
                 what = "Its turn is running. The rest of it" if is_one else "Some are running. The rest of their turns"
                 typer.echo(f"{what} will not be recorded.", err=True)
-            them = "it" if len(meant) == 1 else f"these {len(meant)}"
+            them = "it" if len(chosen) == 1 else f"these {len(chosen)}"
             how = f"? It can be restored for {formatting.days(opened.bin_days)}." if soft else " permanently?"
-            ask_to_confirm(f"Delete {them}{how if len(meant) == 1 else how.replace('It can', 'They can')}")
-        for row in meant:
+            ask_to_confirm(f"Delete {them}{how if len(chosen) == 1 else how.replace('It can', 'They can')}")
+        for row in chosen:
             try:
                 opened.delete_listed(row, soft=soft) if isinstance(row, ListedSession) else opened.delete_permanently(
                     row
                 )
             except Unreadable:
                 typer.echo("The index cannot be written now. The next list removes the session from it.", err=True)
-        names = find_restorable(opened.list_deleted(), meant) if soft else []
+        names = find_restorable(opened.list_deleted(), chosen) if soft else []
     back = write_command("restore", names, *repeat_store_option(context, store)) if names else None
     them = "it" if len(names) == 1 else "them"
     within = f"To bring {them} back within {formatting.days(opened.bin_days)}: {back}"

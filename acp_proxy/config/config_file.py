@@ -72,7 +72,7 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
         text = data.decode("utf-8-sig")  # Notepad may begin a file with a byte order mark
         found = tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
-        return {"no-record": "1"}, [f"{path}: {_told(problem)}. Correct the file. {_NOTHING}"]
+        return {"no-record": "1"}, [f"{path}: {_explain(problem)}. Correct the file. {_NOTHING}"]
     values: dict[str, str] = {}
     wrong: list[str] = []
     is_clear = True
@@ -80,7 +80,7 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
         try:
             values[key] = _value(key, value, os.path.dirname(path))
         except UsageError as problem:
-            must_hold = _meant(key) in _MUST_HOLD  # a misspelt wish not to record must not be ignored
+            must_hold = _guess_key(key) in _MUST_HOLD  # a misspelt wish not to record must not be ignored
             is_clear &= not must_hold
             wrong.append(f"{path}, line {_line(text, key)}: {problem}{f' {_NOTHING}' if must_hold else ''}")
     return values if is_clear else {**values, "no-record": "1"}, wrong
@@ -105,8 +105,8 @@ def _value(key: str, value: object, folder: str) -> str:
         raise UsageError(f"{key} cannot be set here, because it would be the same for every agent. Use --{key}.")
     choices = next((choices for name, _, choices, *_ in options.OPTIONS if name == key), None)
     if key not in {name for name, *_ in options.OPTIONS}:
-        meant = _meant(key)
-        advice = f"Did you mean {meant}?" if meant else "To see all: acp-proxy config"
+        guessed = _guess_key(key)
+        advice = f"Did you mean {guessed}?" if guessed else "To see all: acp-proxy config"
         raise UsageError(f"there is no option {key!r}. {advice}")
     if choices == _FLAG:
         if not isinstance(value, bool):
@@ -124,7 +124,7 @@ def _value(key: str, value: object, folder: str) -> str:
         raise UsageError(f"{str(problem).removeprefix('--')}.") from problem
 
 
-def _meant(key: str) -> str | None:
+def _guess_key(key: str) -> str | None:
     """The option that a wrong line probably means."""
     from difflib import get_close_matches  # few files have a mistake
 
@@ -146,7 +146,7 @@ def _line(text: str, key: str) -> int:
     return 1
 
 
-def _told(problem: Exception) -> str:
+def _explain(problem: Exception) -> str:
     if isinstance(problem, UnicodeDecodeError):
         return "it is not UTF-8"
     if isinstance(problem, RecursionError):

@@ -68,14 +68,14 @@ class CompletionQuery:
             with closing(sqlite3.connect(uri, uri=True, timeout=0)) as index:
                 if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
                     return []
-                meant = file_names.meant(self.list_agents(), agent)
+                agents = file_names.match_agents(self.list_agents(), agent)
                 is_short = beginning != "" and file_names.COPY.startswith(beginning[: len(file_names.COPY)])
                 begin = (proxy_ids.PREFIX if is_short else beginning).encode()
                 id, _, _ = begin.partition(
                     file_names.ASIDE.encode()
                 )  # without a number, which the index keeps elsewhere
                 each_begins = (begin, _MANY, id, id + b"\xff")
-                parts = [(each, listed, *each_begins) for each in meant for listed in (True, False)]
+                parts = [(each, listed, *each_begins) for each in agents for listed in (True, False)]
                 found = sorted((row for part in parts for row in index.execute(QUERY, part)), reverse=True)
             seen = _complete_titles(self._layout, [row[2:] for row in found[:_MANY]], beginning)
             return [one for one in seen if one.selector.startswith(beginning)]

@@ -32,7 +32,7 @@ from acp_proxy.transcript.file_names import (
     compressed,
     file_name,
     kept_name,
-    meant,
+    match_agents,
     readable,
 )
 from acp_proxy.transcript.private_files import PRIVATE_UMASK
@@ -67,7 +67,7 @@ __all__ = [
     "is_inside",
     "is_windows_path",
     "kept_name",
-    "meant",
+    "match_agents",
     "read_as_v1",
     "readable",
     "resolve_directory",

@@ -156,9 +156,9 @@ class StoreBase:
         machine = os.environ.get("COMPUTERNAME", "") if sys.platform == "win32" else os.uname().nodename
         return digest(f"{machine}:{os.path.realpath(self.root)}")
 
-    def list_agents(self, meant: str = "") -> list[str]:
-        """The folders of all agents, or of those that the user means by ``meant``."""
-        return file_names.meant(self.layout.list_agents(), meant)
+    def list_agents(self, wanted: str = "") -> list[str]:
+        """The folders of all agents, or of those that the user means by ``wanted``."""
+        return file_names.match_agents(self.layout.list_agents(), wanted)
 
     def choose_agent(
         self, given: str | None, reported_name: str | None, command: str, *, may_run_others: bool = False

@@ -154,7 +154,7 @@ def called(folder: str) -> str:
     return readable(folder)
 
 
-def meant(folders: Iterable[str], agent: str) -> list[str]:
+def match_agents(folders: Iterable[str], agent: str) -> list[str]:
     """The folders that a user means by ``agent``: those with exactly this name, with or without its scope, or folder.
 
     If there are none, those in which a word of the name starts with it. An empty ``agent`` means all folders.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.transcript.file_names import called, file_name, meant
+from acp_proxy.transcript.file_names import called, file_name, match_agents
 from tests.strategies import texts
 
 EVIL = [
@@ -117,23 +117,23 @@ def test_a_name_without_a_hash_is_shown_unchanged() -> None:
 
 @pytest.mark.parametrize("said", ["@mistralai/mistral-vibe", "mistral-vibe", "vibe", "MISTRAL", "mistralai-m", ""])
 def test_an_agent_matches_the_beginning_of_its_name_or_of_a_word(said: str) -> None:
-    assert meant([file_name("@mistralai/mistral-vibe")], said)
+    assert match_agents([file_name("@mistralai/mistral-vibe")], said)
 
 
 @pytest.mark.parametrize("said", ["ibe", "vibes", "@", "-", "\u6f22", "vibe-mistral", "mistralai-mistral-vibe-0"])
 def test_an_agent_matches_nothing_else(said: str) -> None:
-    assert not meant([file_name("@mistralai/mistral-vibe")], said)
+    assert not match_agents([file_name("@mistralai/mistral-vibe")], said)
 
 
 @pytest.mark.parametrize("said", ["work", "WORK", "@scope/work", file_name("@scope/work")])
 def test_a_complete_name_matches_only_that_agent(said: str) -> None:
     folders = [file_name("claude-work"), file_name("@scope/work"), file_name("workbench")]
-    assert meant(folders, said) == [file_name("@scope/work")]
-    assert meant(folders, "wor") == folders
-    assert meant(folders, "") == folders
+    assert match_agents(folders, said) == [file_name("@scope/work")]
+    assert match_agents(folders, "wor") == folders
+    assert match_agents(folders, "") == folders
 
 
 @given(texts)
 def test_every_agent_matches_its_name_and_its_folder(name: str) -> None:
-    assert meant([file_name(name)], name)
-    assert meant([file_name(name)], file_name(name))
+    assert match_agents([file_name(name)], name)
+    assert match_agents([file_name(name)], file_name(name))

@@ -135,8 +135,8 @@ def export(
             raise UsageError(
                 f"{output} names one file, but each session gets a file of its own. Name a directory: {options_for_all}"
             )
-        meant = _SUFFIXES.get(Path(output).suffix.lower())
-        if form and meant and form != meant and not several and not _is_directory(output):
+        usual_format = _SUFFIXES.get(Path(output).suffix.lower())
+        if form and usual_format and form != usual_format and not several and not _is_directory(output):
             raise UsageError(f"--format {form} does not fit {output}. Leave out --format, or end the name in .{form}.")
         chosen_form = "html" if web else form or _choose_format(output, is_directory=several or _is_directory(output))
         choices = _make_choices(chosen_form, tools, thoughts, values.parse_turns(turn))

@@ -21,7 +21,7 @@ from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.errors import Unreadable, UsageError
 from acp_proxy.protocol import timestamps
-from acp_proxy.store.sessions import Sessions, called, meant
+from acp_proxy.store.sessions import Sessions, called, match_agents
 from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, find_candidates, prune_sessions, select_beyond
 from acp_proxy.views import formatting, sanitize
 
@@ -78,7 +78,7 @@ def prune(
         if everywhere and not _is_synchronized(opened):
             typer.echo("This store is not synchronized: --everywhere changes nothing.", err=True)
         candidates = find_candidates(opened, deleted=deleted)
-        agents = meant({*opened.list_agents(), *(each.agent for each in candidates)}, agent)
+        agents = match_agents({*opened.list_agents(), *(each.agent for each in candidates)}, agent)
         chosen = select_beyond(limits, [each for each in candidates if each.agent in agents])
         if dry_run or not chosen:
             if dry_run and not as_json:
