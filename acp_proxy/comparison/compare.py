@@ -18,6 +18,7 @@ from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
 from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import UNFINISHED, TranscriptText, block_letters, digest, find_shown_call
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
+from acp_proxy.protocol.update_kinds import Compared
 
 _HALF_SHORT = SHORT // 2
 """A user message counts as the start of a longer one only if it has at least this many letters."""
@@ -84,16 +85,17 @@ class Comparison:
         kind = acp.update_kind(update) or ""
         self.has_updates = True
         sent = ComparedUpdate(line, kind, late)
-        shown = find_shown_call(update) if kind == update_kinds.AGENT_CHUNK else None
-        if kind in update_kinds.CHUNKS and shown is None:
+        compared = update_kinds.find(kind).compared
+        shown = find_shown_call(update) if compared is Compared.IN_ORDER else None
+        if compared in (Compared.IN_ORDER, Compared.LETTERS) and shown is None:
             self._add_chunk(sent, update)
             return None
         self.end_message()
         if shown is not None:
             return self._compare_call(sent, shown)
-        if kind in update_kinds.CALLS:
+        if compared is Compared.CALL:
             return self._compare_call(sent, update)
-        if kind == update_kinds.PLAN:
+        if compared is Compared.NOTHING:
             self._tail.add(sent)
         elif digest(update) in self.text.others:
             sent.is_somewhere = True

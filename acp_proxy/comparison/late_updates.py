@@ -17,6 +17,7 @@ from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.letter_search import Span
 from acp_proxy.comparison.transcript_text import block_letters, digest, find_shown_call
 from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.protocol.update_kinds import Compared
 
 WAITING_LIMIT = 1024 * 1024
 """The most bytes that wait for what the agent sends next. Beyond that, they pass: nothing is proved yet."""
@@ -203,18 +204,17 @@ class LateUpdates:
         out = self._end_message() if message_key != self._message_key else []
         self._message_key = message_key
         letters, shown = block_letters(acp.member(update, "content")), find_shown_call(update)
+        compared = update_kinds.find(kind).compared
         if kind == update_kinds.USER_CHUNK:
             return out + self._add_user(line, letters, prompts)
         if not self._may_continue:
             return out + self._pass(line)
-        if kind == update_kinds.AGENT_CHUNK and shown is None:
+        if compared is Compared.IN_ORDER and shown is None:
             return out + self._add_words(line, letters)
-        if kind in update_kinds.CALLS or shown is not None:
+        if compared is Compared.CALL or shown is not None:
             return out + self._add_call(line, shown or update)
-        is_known = kind == update_kinds.PLAN or (
-            letters in self._text.thoughts
-            if kind == update_kinds.THOUGHT_CHUNK
-            else digest(update) in self._text.others
+        is_known = compared is Compared.NOTHING or (
+            letters in self._text.thoughts if compared is Compared.LETTERS else digest(update) in self._text.others
         )
         return out + (self._wait(line) if is_known else self._pass(line))
 

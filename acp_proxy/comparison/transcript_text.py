@@ -262,16 +262,16 @@ class TextBuilder:
         if kind == update_kinds.USER_CHUNK:
             self._user_chunks.append(block_letters(update.get("content")))
             return
-        self._has_answered = self._has_answered or kind != update_kinds.PLAN
+        self._has_answered = self._has_answered or compared is not Compared.NOTHING
         if kind == update_kinds.AGENT_CHUNK and (shown := find_shown_call(update)) is not None:
             self._add_call(update_kinds.TOOL_CALL, shown)
         elif kind == update_kinds.AGENT_CHUNK:
             self._add_words(block_letters(update.get("content")))
         elif kind == update_kinds.THOUGHT_CHUNK:
             self._add_thought(block_letters(update.get("content")))
-        elif kind in update_kinds.CALLS:
+        elif compared is Compared.CALL:
             self._add_call(kind, update)
-        elif kind != update_kinds.PLAN:
+        elif compared is not Compared.NOTHING:
             self._text.others.add(digest(update))
             if compared is Compared.TAKES_BACK:
                 self._text.compacted.add(len(self._text.users))

@@ -1,9 +1,10 @@
 """The kinds of updates (``sessionUpdate``), one row each: what acp-proxy does with an update of that kind.
 
 To add a kind, add its row. A kind without a row is ``UNKNOWN``: recorded, compared by equality, replayed as it came and
-shown as JSON, so a new kind of the protocol works before anybody has added it. A row is enough for what is state, or is
-compared as a whole, and for how a kind is shown and searched; what speaks, and calls, are also dispatched by name where
-they are compared and folded (docs/architecture.md, "Where to add"). docs/protocol.md has the same table for users, and
+shown as JSON, so a new kind of the protocol works before anybody has added it. The comparison, the replays and the
+views ask the row what a kind is about and how it is compared and replayed, so a row is enough for a kind that is like
+another one. What has a form of its own, such as a new kind of call, needs code for that form (docs/architecture.md,
+"Where to add"). docs/protocol.md has the same table for users, and
 a test compares the two.
 
 Sources: the protocol's schemas, versions 1 and 2, with their drafts.
@@ -82,7 +83,8 @@ class Form(enum.Enum):
     JOINED = enum.auto()
     """The texts of one message become one update."""
     MERGED = enum.auto()
-    """All updates of one id become one update with the last value of each field."""
+    """All updates of one id become one update with the last value of each field: only calls, terminals and, in version
+    1, compactions, since the code must know where the id is."""
     LAST_OF_TURN = enum.auto()
     """Only the last one of a turn, in version 2 of each id, since each replaces the one before."""
     LAST = enum.auto()
@@ -171,6 +173,12 @@ def find_v1_role(name: str | None) -> Role:
     """What an update is about, for readers of version 1: ``OTHER`` for a kind that only version 2 has."""
     row = find(name)
     return row.role if row.v1 is not None else Role.OTHER
+
+
+def find_v2_role(name: str | None) -> Role:
+    """What an update of version 2 is about: ``OTHER`` for a kind that only version 1 has."""
+    row = find(name)
+    return row.role if row.v2 is not None else Role.OTHER
 
 
 def is_conversation(name: str | None) -> bool:

@@ -24,7 +24,7 @@ def as_v1(update: object) -> object:
     if kind.name == update_kinds.TOOL_CALL_CHUNK:
         return {"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, "toolCallId": acp.text(update, "toolCallId")}
     if kind.compared is Compared.NOTHING and kind.name != update_kinds.PLAN:
-        return {"sessionUpdate": update_kinds.PLAN}  # the only kind of version 1 that says nothing
+        return {"sessionUpdate": update_kinds.PLAN}  # version 1 has no such kind, and of a plan nothing is compared
     return update
 
 
@@ -43,7 +43,7 @@ def all_as_v1(updates: list[object]) -> list[object]:
         places = by_message.setdefault((update_kinds.CHUNK_OF.get(kind, kind), acp.text(update, "messageId")), [])
         if kind in update_kinds.CHUNK_OF and isinstance(update, Mapping) and "content" in update:
             for place in places:
-                out[place] = {"sessionUpdate": update_kinds.PLAN}
+                out[place] = {"sessionUpdate": update_kinds.PLAN}  # of which nothing is compared
             places.clear()
         if kind in update_kinds.CHUNK_OF or kind in update_kinds.CHUNKS:
             places.append(len(out))

@@ -147,8 +147,8 @@ class CompactSegment:
         kind = update_kinds.find(update.kind)
         if kind.v1 is Form.JOINED:
             self._chunk(update)
-        elif kind.v1 is Form.MERGED:
-            self._compaction(update)  # the only such kind that is not about a call
+        elif kind.role is Role.COMPACTION:
+            self._compaction(update)
         else:
             if kind.v1 is Form.LAST_OF_TURN:
                 self._drop_plan()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.update_kinds import Form, Role
 from acp_proxy.replay import truncate, update_lines, updates
 from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.terminal_output import Newest
@@ -32,8 +33,6 @@ from acp_proxy.transcript.file_format import V1, Entry, NoteType
 # bytes. Nothing raises: what makes no sense is left out. Only entries of version 2 may be added.
 
 
-_USERS = frozenset({update_kinds.USER_MESSAGE, update_kinds.USER_CHUNK})
-_CALLS = frozenset({update_kinds.TOOL_CALL_UPDATE, update_kinds.TOOL_CALL_CHUNK})
 _FINAL = frozenset({"completed", "failed", "cancelled"})
 _FAILED = b'"failed"'
 
@@ -113,14 +112,15 @@ class V2Replayer:
         return []
 
     def _add_update(self, update: Update, entry: Entry) -> list[bytes]:
-        if update.kind in _USERS:
+        role = update_kinds.find_v2_role(update.kind)
+        if role is Role.USER:
             return self._add_user(update)
         self._may_go_on = update.raw is entry.raw  # else each line needs another session id
         # The agent has accepted these prompts and goes on without repeating them, so they must come before its answer.
         ready = self._replay_prompts(
             [prompt for prompt in self._waiting if prompt.run == update.run and prompt.message is not None]
         )
-        if update.kind in _CALLS and (id := acp.text(update.value, "toolCallId")) is not None:
+        if role is Role.CALL and (id := acp.text(update.value, "toolCallId")) is not None:
             if (asked := self._asked.pop(id)) is not None:
                 ready.append(update_lines.update(self._session, update_kinds.TOOL_CALL_UPDATE, asked))
             self._note_status(update_kinds.TOOL_CALL_UPDATE, id, update)
@@ -308,15 +308,16 @@ class V2Folder:
             members, around = {}, {"": b""}
         is_plain = not around and "_meta" not in members
         message, call, terminal = (acp.text(update, name) for name in ("messageId", "toolCallId", "terminalId"))
-        if (kind in update_kinds.CHUNKS or kind in update_kinds.CHUNK_OF) and message is not None:
+        row = update_kinds.find(kind)
+        if row.v2 is Form.JOINED and message is not None:
             self._add_message(kind, message, update, line, is_plain=is_plain and members.keys() <= _MESSAGE)
-        elif kind in (update_kinds.TOOL_CALL_UPDATE, update_kinds.TOOL_CALL_CHUNK) and call is not None:
+        elif row.v2 is Form.MERGED and row.role is Role.CALL and call is not None:
             appended = members.get("content") if kind == update_kinds.TOOL_CALL_CHUNK else None
             self._merge((_CALL, call), members, appended, "content", line, is_plain=is_plain)
-        elif kind in (update_kinds.TERMINAL, update_kinds.TERMINAL_CHUNK) and terminal is not None:
+        elif row.v2 is Form.MERGED and row.role is Role.TERMINAL and terminal is not None:
             data = v2_updates.decode_output(update) if kind == update_kinds.TERMINAL_CHUNK else None
             self._merge((_TERMINAL, terminal), members, data, "output", line, is_plain=is_plain)
-        elif kind == update_kinds.PLAN_UPDATE and is_plain and (plan := acp.text(acp.member(update, "plan"), "planId")):
+        elif row.v2 is Form.LAST_OF_TURN and is_plain and (plan := acp.text(acp.member(update, "plan"), "planId")):
             self._place((_PLAN, plan)).pieces = [line]
         else:
             self._place((kind, f"{len(self._places)}")).pieces.append(line)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript.file_format import V1, Entry, NoteType
 from acp_proxy.transcript.reader import AlikeLines, Line
@@ -297,16 +298,17 @@ class V2AsV1:
         """Add an update of the conversation to what is kept."""
         if not isinstance(update, Mapping):
             return
-        if kind in update_kinds.CHUNK_OF or kind in update_kinds.CHUNKS:
+        role = update_kinds.find_v2_role(kind)
+        if role in (Role.USER, Role.AGENT, Role.THOUGHT):
             self._add_message(entry, kind, update)
-        elif kind in (update_kinds.TOOL_CALL_UPDATE, update_kinds.TOOL_CALL_CHUNK):
+        elif role is Role.CALL:
             if (id := acp.text(update, "toolCallId")) is not None:
                 call = self._find_call(entry, id)
                 if kind == update_kinds.TOOL_CALL_CHUNK:
                     call.add(acp.member(update, "content"))
                 else:
                     call.update(update)
-        elif kind in (update_kinds.TERMINAL, update_kinds.TERMINAL_CHUNK):
+        elif role is Role.TERMINAL:
             if (id := acp.text(update, "terminalId")) is not None:
                 self._add_terminal(entry, id, kind, update)
         elif kind == update_kinds.PLAN_REMOVED or acp.text(acp.member(update, "plan"), "type") == "items":

@@ -62,3 +62,9 @@ def test_state_updates_are_not_conversation(kind: str) -> None:
 )
 def test_a_client_announces_the_optional_kinds_that_it_understands(capabilities: object, kinds: set[str]) -> None:
     assert update_kinds.find_allowed(capabilities) == kinds
+
+
+def test_only_what_has_code_to_merge_it_is_merged() -> None:
+    assert {kind.role for kind in KINDS if kind.v1 is Form.MERGED} == {Role.CALL, Role.COMPACTION}
+    assert {kind.role for kind in KINDS if kind.v2 is Form.MERGED} == {Role.CALL, Role.TERMINAL}
+    assert {kind.role for kind in KINDS if kind.compared is Compared.CALL} == {Role.CALL}
