@@ -22,8 +22,8 @@ from typing import Any
 PROXY = (sys.executable, "-m", "acp_proxy")
 PRELOADED = (
     "acp_proxy.run.serve",
+    "acp_proxy.run.look_up",
     "acp_proxy.run.replay_thread",
-    "acp_proxy.run.store_requests",
     "acp_proxy.run.idle_work",
     "acp_proxy.run.start_sync",
     "acp_proxy.cli.app",

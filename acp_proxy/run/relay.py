@@ -64,7 +64,6 @@ from acp_proxy.run.output import Output, stderr
 from acp_proxy.run.pump import Pump
 from acp_proxy.run.store_requests import StoreRequests
 from acp_proxy.store.store import Reading
-from acp_proxy.transcript.file_format import V1
 
 if TYPE_CHECKING:  # replays are imported for the first load
     from acp_proxy.replay.replayer import Mode
@@ -379,34 +378,13 @@ class Relay:
 
     def _find_session(self, wanted: FindSession) -> list[RelayEffect]:
         """Look a session up, and fix what a replay of it will show: what is recorded up to now."""
-        from acp_proxy.comparison.compare import Comparison
-        from acp_proxy.replay.replayer import FOLDED, Replayer
-        from acp_proxy.replay.v2 import V2ClientReplayer, V2Folder, V2Replayer
+        from acp_proxy.run.look_up import look_up
         from acp_proxy.run.replay_thread import ReplayThread
-        from acp_proxy.run.store_requests import look_up
 
         recorder, request, client_id = self._require_recorder(), wanted.request, wanted.client_id or wanted.session
         opened = look_up(recorder, wanted, self._require_store_requests().trouble_of_missing)
         if isinstance(opened, SessionFound):
             return self._decide(opened)
-
-        def begin_replayer(start: StartReplay, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
-            first = Replayer(
-                client_id,
-                run=recorder.run_id,
-                mode=self._replay_options.mode,
-                tool_limit=self._replay_options.tool_limit,
-                also=opened.also,
-                page=FOLDED,
-                kinds=start.kinds,
-                ids=comparison.ids if comparison is not None else None,
-            )
-            if start.protocol == V1:
-                return first
-            verbatim = V2Replayer(client_id, run=recorder.run_id, also=opened.also)
-            is_folded = self._replay_options.mode == "compact"
-            folding = V2Folder(client_id, self._replay_options.tool_limit, page=FOLDED) if is_folded else None
-            return V2ClientReplayer(client_id, first, verbatim, folding)
 
         def found(complete: bool) -> list[RelayEffect]:
             self._replays[request] = ReplayThread(
@@ -416,7 +394,9 @@ class Relay:
                 self._end_replay,
                 self._warn,
                 run=recorder.run_id,
-                begin_replayer=begin_replayer,
+                also=opened.also,
+                mode=self._replay_options.mode,
+                tool_limit=self._replay_options.tool_limit,
                 title=opened.title,
                 record_size=self._replay_options.record_size,
                 mask=recorder.mask,

@@ -23,8 +23,8 @@ from acp_proxy.proxy import session_list
 from acp_proxy.proxy.effects import StartReplay
 from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.replay.handover_record import LIMIT, HandoverRecord
-from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.v2 import V2ClientReplayer, count_handovers
+from acp_proxy.replay.replayer import FOLDED, TOOL_LIMIT, Mode, Replayer
+from acp_proxy.replay.v2 import V2ClientReplayer, V2Folder, V2Replayer, count_handovers
 from acp_proxy.run.output import WIDE, Output
 from acp_proxy.store.store import AlikeLines, Line, Reading, Summary, drop_rewound, read_as_v1
 from acp_proxy.transcript.file_format import V1, Entry, Header
@@ -47,7 +47,9 @@ class ReplayThread:
         warn: Callable[[str], None],
         *,
         run: str,
-        begin_replayer: Callable[[StartReplay, Comparison | None], Replayer | V2ClientReplayer],
+        also: frozenset[str] = frozenset(),
+        mode: Mode = "compact",
+        tool_limit: int = TOOL_LIMIT,
         title: str | None = None,
         record_size: int = LIMIT,
         mask: Callable[[bytes], bytes] | None = None,
@@ -55,7 +57,7 @@ class ReplayThread:
         """``session``: the client's id. ``reading``: the transcript; this closes it. ``run``: this connection's.
 
         ``end``: called at the end with the result; returns False if updates arrived that must be compared first.
-        ``begin_replayer``: makes what turns entries into updates. ``title``: the user's title, if there is one.
+        ``also``, ``mode``, ``tool_limit``: as for ``Replayer``. ``title``: the user's title, if there is one.
         ``record_size``: the most bytes of a handover's record. ``mask``: masks secrets in what is recorded.
         """
         self._session = session
@@ -64,7 +66,9 @@ class ReplayThread:
         self._end = end
         self._warn = warn
         self._own_run = run
-        self._begin_replayer = begin_replayer
+        self._also = also
+        self._mode: Mode = mode
+        self._tool_limit = tool_limit
         self._title = title
         self._record_size = record_size
         self._mask = mask
@@ -128,6 +132,25 @@ class ReplayThread:
         is_unread = was_sent and comparison is None
         size = self._reading.size
         self._report(ReplayEnded(wanted.request, decision, comparison, states, record, attached, is_unread, size))
+
+    def _begin_replayer(self, wanted: StartReplay, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
+        """What turns the transcript's entries into updates for a client of the wanted protocol version."""
+        first = Replayer(
+            self._session,
+            run=self._own_run,
+            mode=self._mode,
+            tool_limit=self._tool_limit,
+            also=self._also,
+            page=FOLDED,
+            kinds=wanted.kinds,
+            ids=comparison.ids if comparison is not None else None,
+        )
+        if wanted.protocol == V1:
+            return first
+        verbatim = V2Replayer(self._session, run=self._own_run, also=self._also)
+        is_folded = self._mode == "compact"
+        folding = V2Folder(self._session, self._tool_limit, page=FOLDED) if is_folded else None
+        return V2ClientReplayer(self._session, first, verbatim, folding)
 
     def _report(self, ended: ReplayEnded) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""

@@ -117,7 +117,7 @@ def finish_start(recorder: Recorder | None, relay: Relay) -> None:
     A failed import is ignored: what needs the module reports it.
     """
     with contextlib.suppress(Exception):
-        from acp_proxy.run import replay_thread, store_requests  # noqa: F401 - first: an editor loads a session at once
+        from acp_proxy.run import look_up, replay_thread  # noqa: F401 - first: an editor loads a session at once
     if recorder is not None:
         load_the_rest()
         with contextlib.suppress(Exception):

@@ -9,12 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule
-from acp_proxy.comparison.compare import Comparison
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import StartReplay
 from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.replay.handover_record import brief
-from acp_proxy.replay.replayer import Mode, Replayer
+from acp_proxy.replay.replayer import Mode
 from acp_proxy.run.output import WIDE, Output
 from acp_proxy.run.replay_thread import ReplayThread
 from acp_proxy.transcript import file_format
@@ -45,19 +44,13 @@ def replay_of(
     *,
     must_compare_again: bool = False,
 ) -> ReplayThread:
-
-    def begin_replayer(wanted: StartReplay, _: Comparison | None) -> Replayer:
-        return Replayer(talk.SESSION, run=OWN_RUN, mode=mode, kinds=wanted.kinds)
-
     to_client = Output(writes, lambda: None)
 
     def end(what: ReplayEnded) -> bool:
         ended.append(what)
         return not (what.is_unread and must_compare_again)
 
-    return ReplayThread(
-        talk.SESSION, Reading(path), to_client, end, warnings.append, run=OWN_RUN, begin_replayer=begin_replayer
-    )
+    return ReplayThread(talk.SESSION, Reading(path), to_client, end, warnings.append, run=OWN_RUN, mode=mode)
 
 
 def replayed(
