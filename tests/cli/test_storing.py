@@ -25,6 +25,7 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "search", "word*", "--json"): (1, "[]\n", NONE_YET),
     ("sessions", "stats"): (0, "", NONE_YET),
     ("sessions", "path", "last"): (1, "", NO_SESSION),
+    ("sessions", "diff", "last"): (1, "", NO_SESSION),
     ("sessions", "export", "last"): (1, "", NO_SESSION),
     ("sessions", "export", "--all", "-o", "out"): (
         0,
@@ -73,6 +74,7 @@ def test_every_command_on_sessions_is_tested_here() -> None:
     assert {words[1] for words in WITHOUT_ANY if words[0] == "sessions"} == set(SessionsGroup.table) - {
         "import",
         "adopt",
+        "blame",  # asks for a file first
     }
 
 
