@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
-from acp_proxy.proxy import capabilities, handover, session_index, session_list
+from acp_proxy.proxy import capabilities, handover_lines, session_index, session_list
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Service, Settings
 from acp_proxy.proxy.effects import (
@@ -35,7 +35,7 @@ from acp_proxy.proxy.events import (
     ReplayEnded,
     SessionFound,
 )
-from acp_proxy.proxy.handover import Handovers
+from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.load.lookups import Lookups
 from acp_proxy.proxy.load.machine import LoadMachine
 from acp_proxy.proxy.negotiation import Negotiation
@@ -244,7 +244,7 @@ class Connection:
     def _agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
         if self._log.records and any(RECORD_MARK in line for line in lines):
-            lines = [left for line in lines if (left := handover.without_title(line)) is not None]
+            lines = [left for line in lines if (left := handover_lines.without_title(line)) is not None]
         at, count = 0, len(lines)
         while at < count:
             line, at = lines[at], at + 1

@@ -7,7 +7,8 @@ it. Whatever is not recognised here goes to ``Connection.handle``, which would d
 from acp_proxy.protocol import acp, framing, jsonrpc
 from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Response
 from acp_proxy.proxy.aliases import Aliases, CopyIds
-from acp_proxy.proxy.handover import SESSION_INFO, Handovers
+from acp_proxy.proxy.handover_lines import SESSION_INFO
+from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.load.machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_log import HeldEntries, MessageLog, SessionLog, UncopiedSessions

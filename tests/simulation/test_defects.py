@@ -15,7 +15,7 @@ from acp_proxy.comparison.late_updates import LateUpdates, SortedLine
 from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, block_letters
 from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.proxy import handover, session_list
+from acp_proxy.proxy import handover_lines, session_list
 from acp_proxy.replay.handover_record import Attachments
 from acp_proxy.replay.terminal_output import ReplayedTerminals
 from acp_proxy.transcript import file_format, salvage
@@ -138,7 +138,7 @@ def _take_any_note_for_the_output(patch: Patch) -> None:
 
 
 def _pass_titles_of_records(patch: Patch) -> None:
-    for module in (session_list, handover):
+    for module in (session_list, handover_lines):
         patch.setattr(module, "is_of_record", lambda title: False)
 
 
@@ -170,11 +170,11 @@ def _replay_version_2_as_it_is(patch: Patch) -> None:
 
 
 def _hand_over_without_a_record(patch: Patch) -> None:
-    patch.setattr(handover, "with_record", lambda line, *_: line)
+    patch.setattr(handover_lines, "with_record", lambda line, *_: line)
 
 
 def _send_the_record_with_commands(patch: Patch) -> None:
-    patch.setattr(handover, "is_command", lambda blocks: False)
+    patch.setattr(handover_lines, "is_command", lambda blocks: False)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from acp_proxy.comparison.repeated_replays import drop_repetition, find_last_rep
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
-from acp_proxy.proxy import aliases, handover
+from acp_proxy.proxy import aliases, handover_lines
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import (
     AddAlias,
@@ -29,7 +29,7 @@ from acp_proxy.proxy.effects import (
     Warn,
 )
 from acp_proxy.proxy.events import PastRead, ReplayEnded
-from acp_proxy.proxy.handover import Handovers
+from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.load.open_loads import HELD_LIMIT, OpenLoads
 from acp_proxy.proxy.load.plan import LoadPlan
 from acp_proxy.proxy.load.states import (
@@ -202,9 +202,9 @@ class LoadMachine:
         hands_over = load.plan.hands_over
         if hands_over == "never" or load.state is not LoadState.ASKED or self._log.is_in_turn(load.session):
             return False
-        if handover.wants_login(message.error):
+        if handover_lines.wants_login(message.error):
             return False
-        return hands_over == "always" or handover.is_unknown(message.error)
+        return hands_over == "always" or handover_lines.is_unknown(message.error)
 
     def _take_replay_of_oldest(self, load: Load) -> None:
         """If the agent agrees to this load before the oldest open one, its last replay until now is this one's."""
@@ -282,13 +282,13 @@ class LoadMachine:
             return [*aliased, *self._move(load, LoadEvent.REFUSED)]
         if message.error is not None or opened is None:
             try:
-                load.response = handover.refusal_of(id, line)
+                load.response = handover_lines.refusal_of(id, line)
             except (ValueError, KeyError):
                 load.response = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
             return self._move(load, LoadEvent.REFUSED)
         self._aliases.add(load.session, opened)
         self._handovers.note_opened(load.session, opened)
-        load.response = handover.answer(id, message.result)
+        load.response = handover_lines.answer(id, message.result)
         if (idle := self.dialect.encode_idle(load.session)) is not None:
             load.before_response.add(idle, None)
         return [*self.add_alias(load.session, opened), *self._move(load, LoadEvent.AGREED, message)]
@@ -376,7 +376,7 @@ class LoadMachine:
             load.uncompared.drain()
             states = ended.states
         if self._handovers.has_record(load.session) and load.is_handed_over:
-            lines.append(handover.notice(load.session))
+            lines.append(handover_lines.notice(load.session))
         lines += [line for line, _ in load.before_response.drain()]
         known = load.comparison
         ids = {key: id for key, id in known.ids.items() if known.text.ids.get(key) != id} if known is not None else {}

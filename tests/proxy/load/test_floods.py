@@ -14,7 +14,7 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     StartReplay,
 )
-from acp_proxy.proxy.handover import AT_MOST as HANDOVERS
+from acp_proxy.proxy.handovers import AT_MOST as HANDOVERS
 from acp_proxy.proxy.load import open_loads
 from acp_proxy.proxy.load.open_loads import AT_ONCE, HELD_LIMIT
 from acp_proxy.transcript import file_format

@@ -7,10 +7,10 @@ import pytest
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol.jsonrpc import Peer, Request
-from acp_proxy.proxy import handover as proxy_handover
+from acp_proxy.proxy import handovers
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER, Modes
 from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, RecordLine, RecordNote, StartReplay, StopReplay
-from acp_proxy.proxy.handover import ATTACHED_LIMIT, Handovers
+from acp_proxy.proxy.handovers import ATTACHED_LIMIT, Handovers
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.record_text import ATTACHED, END, INTRODUCTION
@@ -613,7 +613,7 @@ def test_the_record_is_found_after_something_that_only_began_like_it() -> None:
 def test_a_beginning_of_the_record_waits_only_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     talk = prompted()
     said = [chunk("s", BRIEF[at : at + 4], "user_message_chunk") for at in range(0, 12, 4)]
-    monkeypatch.setattr(proxy_handover, "HELD_LIMIT", len(line(*said[:2])))
+    monkeypatch.setattr(handovers, "HELD_LIMIT", len(line(*said[:2])))
     assert talk.agent(*said[:2]).to_client == b""
     assert talk.agent(said[2]).to_client == line(*said)
     assert talk.agent(user_chunk("n", BRIEF)).to_client == b""

@@ -1,242 +1,24 @@
-"""Makes the lines of a handover, in which a session that the agent cannot restore continues in a new one.
+"""Follows handovers: the agent's new session, the record that the next prompt carries, and a prompt sent again.
 
-``Handovers`` decides when they are sent. docs/transparency.md has the rules.
+A record waits until a prompt that carried it is answered with a result. Until then the transcript does not note the
+handover, so the next process that opens the session hands it over again. If the agent loads a session and then refuses
+its first prompt because it does not know the session, that prompt is sent again in a new one.
 """
 
 import contextlib
-import re
 from collections.abc import Sequence
 
-from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId
+from acp_proxy.proxy import handover_lines
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import Effect, Forward
 from acp_proxy.proxy.load.open_loads import HELD_LIMIT
 from acp_proxy.proxy.load.states import Load
-from acp_proxy.transcript.record_text import ExactRecord, FormRecord
-from acp_proxy.transcript.titles import is_of_record
+from acp_proxy.proxy.repeated_record import RepeatedRecord, without_record
 
 OWN_IDS = "acp-proxy/"
 """The beginning of the ids of acp-proxy's own requests. No client uses such ids."""
-
-_NOTICE = "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
-
-"""Begins with an empty line, since some clients join it to the agent's last words."""
-SESSION_INFO = b'"' + update_kinds.SESSION_INFO.encode() + b'"'
-"""Bytes that every update with a title contains."""
-_OF_LOADS = ("sessionId", "replayFrom")
-"""The parameters of a load that a new session does not take."""
-_UNKNOWN = re.compile(r"not found|unknown session|\bno\b.{0,60}\bfound\b", re.IGNORECASE | re.DOTALL)
-_LOGIN, _NOT_FOUND = -32000, -32002
-_UNKNOWING = {jsonrpc.INVALID_REQUEST, jsonrpc.INVALID_PARAMS, jsonrpc.INTERNAL_ERROR, *range(-32099, _LOGIN)}
-"""The codes with which an agent may say in words that it does not know a session: of requests that it cannot serve, and
-those that JSON-RPC leaves to servers. Never that of an unknown method."""
-
-
-def wants_login(error: object) -> bool:
-    """Whether an error asks for a login. Then the session is not handed over, and the error passes."""
-    return acp.member(error, "code") == _LOGIN
-
-
-def is_unknown(error: object, session: str | None = None) -> bool:
-    """Whether an error says that the agent does not know the session.
-
-    ``session``: if given, an error for invalid parameters that names this id counts too.
-    """
-    code = acp.member(error, "code")
-    if code == _NOT_FOUND:
-        return True
-    if code not in _UNKNOWING:
-        return False
-    words = jsonrpc.dump([acp.member(error, "message"), acp.member(error, "data")]).decode()
-    names = session is not None and code == jsonrpc.INVALID_PARAMS and session in words
-    return names or _UNKNOWN.search(words) is not None
-
-
-def is_command(blocks: object) -> bool:
-    """Whether a prompt is a slash command, which goes out unchanged. ``blocks``: its content blocks."""
-    first = blocks[0] if isinstance(blocks, list) and blocks else None
-    return (acp.text(first, "text") or "").lstrip().startswith("/")
-
-
-def new_session(id: RequestId, load: Request) -> bytes:
-    """The line of a ``session/new`` with the parameters of the client's load, except those for an old session.
-
-    Raises ValueError, KeyError.
-    """
-    text = json_splice.decode(load.raw)
-    start, _ = json_splice.members(text, json_splice.whole(text)[0])["params"]
-    kept = {key: text[a:b] for key, (a, b) in json_splice.members(text, start).items() if key not in _OF_LOADS}
-    kept.setdefault("mcpServers", "[]")
-    params = ",".join(f"{jsonrpc.dump(key).decode()}:{value}" for key, value in kept.items())
-    return json_splice.encode(f'{{"jsonrpc":"2.0","id":{id},"method":"{acp.NEW}","params":{{{params}}}}}\n')
-
-
-def answer(id: RequestId, result: object) -> bytes:
-    """The answer to the load: the result of ``session/new`` without its id, and with a mark of the handover."""
-    body = {key: value for key, value in result.items() if key != "sessionId"} if isinstance(result, dict) else {}
-    meta = body.get("_meta")
-    marked = {**(meta if isinstance(meta, dict) else {}), "acp-proxy": {"handover": True}}
-    return jsonrpc.result(id, {**body, "_meta": marked})
-
-
-def refusal_of(id: RequestId, line: bytes) -> bytes:
-    """The agent's error, as the answer to request ``id``. ``line``: the agent's answer. Raises ValueError, KeyError."""
-    text = json_splice.decode(line)
-    start, end = json_splice.members(text, json_splice.whole(text)[0])["error"]
-    return json_splice.encode(f'{{"jsonrpc":"2.0","id":{id},"error":{text[start:end]}}}\n')
-
-
-def notice(session: str) -> bytes:
-    """The last update of the replay, which tells the user about the handover."""
-    content = {"type": "text", "text": _NOTICE}
-    update = {"sessionUpdate": update_kinds.AGENT_CHUNK, "content": content, "messageId": "acp-proxy-handover"}
-    return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": update})
-
-
-def with_record(line: bytes, record: str, attached: Sequence[bytes] = ()) -> bytes:
-    """A prompt with the record (``record``) and what is attached to it as blocks before the user's.
-
-    Raises ValueError, KeyError.
-    """
-    text = json_splice.decode(line)
-    params = json_splice.members(text, json_splice.whole(text)[0])["params"]
-    start, _ = json_splice.members(text, params[0])["prompt"]
-    blocks = json_splice.elements(text, start)
-    new = ",".join(each.decode() for each in (jsonrpc.dump({"type": "text", "text": record}), *attached))
-    at = blocks[0][0] if blocks else start + 1
-    return json_splice.encode(json_splice.replaced(text, [((at, at), f"{new}," if blocks else new)]))
-
-
-def without_title(line: bytes) -> bytes | None:
-    """A ``session_info_update`` without a title that the agent has made from a record, in whichever process it got
-    that; None if it says nothing else. Other lines are returned unchanged."""
-    if SESSION_INFO not in line:
-        return line
-    message = jsonrpc.read_message(line)
-    update = acp.member(message.params, "update") if isinstance(message, Notification) else None
-    title = acp.text(update, "title") if acp.update_kind(update) == update_kinds.SESSION_INFO else None
-    if title is None or not is_of_record(title):
-        return line
-    try:
-        return acp.without_title(line)
-    except (ValueError, KeyError):  # it passes unchanged
-        return line
-
-
-def without_record(line: bytes, repeated: "RepeatedRecord") -> bytes | None:
-    """A whole user message without the record; None if it has nothing else. Raises ValueError, KeyError."""
-    text = json_splice.decode(line)
-    start = json_splice.whole(text)[0]
-    for key in ("params", "update"):
-        start = json_splice.members(text, start)[key][0]
-    content = json_splice.members(text, start)["content"]
-    blocks = [text[start:end] for start, end in json_splice.elements(text, content[0])]
-    left = [kept for block in blocks if (kept := _block_without_record(block, repeated)) is not None]
-    if left == blocks:
-        return line
-    return json_splice.encode(json_splice.replaced(text, [(content, f"[{','.join(left)}]")])) if left else None
-
-
-def _block_without_record(block: str, repeated: "RepeatedRecord") -> str | None:
-    if repeated.is_attached(jsonrpc.look(json_splice.encode(block))):
-        return None
-    words = acp.text(jsonrpc.look(json_splice.encode(block)), "text") or ""
-    left = repeated.cut_message(words)
-    if left == words:
-        return block
-    span = json_splice.members(block)["text"]
-    return json_splice.replaced(block, [(span, jsonrpc.dump(left).decode())]) if left else None
-
-
-class RepeatedRecord:
-    """Finds what an agent repeats of a record that it was given, since clients must not see it.
-
-    A record of this process is known by its text. One of an earlier process is known by its form: every line of it is
-    one that only acp-proxy writes, or a quote, down to the line that ends it. What a user typed is cut only if it is
-    such a text as a whole, in a session that was handed over; it cannot be told from a record, nor was it written by
-    anybody else.
-    """
-
-    def __init__(self, record: str | None, attached: Sequence[bytes] = ()) -> None:
-        """``record``: None: one of an earlier process. ``attached``: the blocks that followed it."""
-        self.is_of_this_process = record is not None
-        self._start: ExactRecord | FormRecord = ExactRecord(record) if record is not None else FormRecord()
-        self._at = self._start
-        self._attached = [_content(jsonrpc.parse(block)) for block in attached]
-        self._expected: list[tuple[object, ...]] = []
-        """What is attached and may follow, since the record was repeated."""
-        self._directly_behind = 0
-        """The same for a record of an earlier process: how many blocks. Nothing may come between."""
-        self._is_behind = False
-
-    def goes_on(self, text: str) -> bool:
-        """Whether the text of a user chunk goes on with the record, after the chunks that were given to ``cut``."""
-        return self._at.read(text) is not None
-
-    def cut(self, text: str) -> str | None:
-        """The text of a user chunk without the record; None: all of it is the record's if the rest of that follows.
-
-        Agents echo prompts whole or in chunks; call it in order.
-        """
-        if self._is_behind:  # the empty line between the record and the user's words
-            text = text.lstrip("\n")
-        self.end_attached()
-        read = self._at.read(text)
-        if read is not None and read.end is None:
-            self._at = read
-            return None
-        self.start_over()
-        return self._take_rest(read, text) if read is not None else text
-
-    def start_over(self) -> None:
-        """What came only began like the record, which may still come."""
-        self._at = self._start
-
-    def cut_message(self, text: str) -> str:
-        """The text of a whole user message, or of its first text block, without the record."""
-        self.end_attached()
-        read = self._start.read(text)
-        return self._take_rest(read, text) if read is not None and read.end is not None else text
-
-    def is_attached(self, block: object) -> bool:
-        """Whether the content of a user chunk repeats what was attached to the record, behind that. Each is repeated
-        once."""
-        if self._directly_behind and acp.text(block, "type") != "text":
-            self._directly_behind -= 1
-            return True
-        if (content := _content(block)) not in self._expected:
-            return False
-        self._expected.remove(content)
-        return True
-
-    def end_attached(self) -> None:
-        """Something else comes than what is attached to the record of an earlier process."""
-        self._directly_behind, self._is_behind = 0, False
-
-    def _take_rest(self, read: ExactRecord | FormRecord, text: str) -> str:
-        rest = text[read.end :].lstrip()
-        self._expected = self._attached.copy()
-        self._is_behind = not rest
-        if isinstance(read, FormRecord) and not rest:
-            self._directly_behind = read.attached
-        return rest
-
-
-def _content(block: object) -> tuple[object, ...]:
-    """What identifies a content block: agents drop its other members."""
-    resource = acp.member(block, "resource")
-    inner = tuple(acp.member(resource, key) for key in ("uri", "text", "blob"))
-    return (acp.member(block, "type"), acp.member(block, "data"), *inner)
-
-
-# --- Follows handovers: the agent's new session, the record that the next prompt carries, and a prompt sent again.
-#
-# A record waits until a prompt that carried it is answered with a result. Until then the transcript does not note the
-# handover, so the next process that opens the session hands it over again. If the agent loads a session and then
-# refuses its first prompt because it does not know the session, that prompt is sent again in a new one.
-
-
 AT_MOST = 1000
 """The most handovers in one process. Each may hold a record of 64 KiB that waits for a prompt."""
 ATTACHED_LIMIT = 8 * 1024 * 1024
@@ -312,7 +94,7 @@ class Handovers:
         """Ask the agent for a new session. Raises ValueError, KeyError if the load's parameters are not an object."""
         self._asked += 1
         id = RequestId(f'"{OWN_IDS}{self._asked}"')
-        line = new_session(id, load.request)
+        line = handover_lines.new_session(id, load.request)
         self._asked_for[id] = load
         return Forward(Peer.AGENT, line, own=True)
 
@@ -378,10 +160,10 @@ class Handovers:
         if not record:
             self._carried[prompt.id] = session
             return line
-        if is_command(acp.member(prompt.params, "prompt")):
+        if handover_lines.is_command(acp.member(prompt.params, "prompt")):
             return line
         with contextlib.suppress(ValueError, KeyError):  # not a valid prompt: the agent will refuse it
-            line = with_record(line, record, attached)
+            line = handover_lines.with_record(line, record, attached)
             self._carried[prompt.id] = session
             self._repeated[session] = RepeatedRecord(record, attached)
         return line
@@ -472,7 +254,7 @@ class Handovers:
         ``error``: of the prompt's answer. Forgets the prompt.
         """
         found = self._first.pop(session, None)
-        if found is None or found[1].id != prompt or error is None or not is_unknown(error, session):
+        if found is None or found[1].id != prompt or error is None or not handover_lines.is_unknown(error, session):
             return None
         self._carried.pop(prompt, None)
         return found

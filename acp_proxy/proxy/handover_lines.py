@@ -1,0 +1,114 @@
+"""Reads and makes the lines of a handover, in which a session that the agent cannot restore continues in a new one.
+
+``Handovers`` decides when they are sent. docs/transparency.md has the rules.
+"""
+
+import re
+from collections.abc import Sequence
+
+from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds
+from acp_proxy.protocol.jsonrpc import Notification, Request, RequestId
+from acp_proxy.transcript.titles import is_of_record
+
+_NOTICE = "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
+"""Begins with an empty line, since some clients join it to the agent's last words."""
+SESSION_INFO = b'"' + update_kinds.SESSION_INFO.encode() + b'"'
+"""Bytes that every update with a title contains."""
+_OF_LOADS = ("sessionId", "replayFrom")
+"""The parameters of a load that a new session does not take."""
+_UNKNOWN = re.compile(r"not found|unknown session|\bno\b.{0,60}\bfound\b", re.IGNORECASE | re.DOTALL)
+_LOGIN, _NOT_FOUND = -32000, -32002
+_UNKNOWING = {jsonrpc.INVALID_REQUEST, jsonrpc.INVALID_PARAMS, jsonrpc.INTERNAL_ERROR, *range(-32099, _LOGIN)}
+"""The codes with which an agent may say in words that it does not know a session: of requests that it cannot serve, and
+those that JSON-RPC leaves to servers. Never that of an unknown method."""
+
+
+def wants_login(error: object) -> bool:
+    """Whether an error asks for a login. Then the session is not handed over, and the error passes."""
+    return acp.member(error, "code") == _LOGIN
+
+
+def is_unknown(error: object, session: str | None = None) -> bool:
+    """Whether an error says that the agent does not know the session.
+
+    ``session``: if given, an error for invalid parameters that names this id counts too.
+    """
+    code = acp.member(error, "code")
+    if code == _NOT_FOUND:
+        return True
+    if code not in _UNKNOWING:
+        return False
+    words = jsonrpc.dump([acp.member(error, "message"), acp.member(error, "data")]).decode()
+    names = session is not None and code == jsonrpc.INVALID_PARAMS and session in words
+    return names or _UNKNOWN.search(words) is not None
+
+
+def is_command(blocks: object) -> bool:
+    """Whether a prompt is a slash command, which goes out unchanged. ``blocks``: its content blocks."""
+    first = blocks[0] if isinstance(blocks, list) and blocks else None
+    return (acp.text(first, "text") or "").lstrip().startswith("/")
+
+
+def new_session(id: RequestId, load: Request) -> bytes:
+    """The line of a ``session/new`` with the parameters of the client's load, except those for an old session.
+
+    Raises ValueError, KeyError.
+    """
+    text = json_splice.decode(load.raw)
+    start, _ = json_splice.members(text, json_splice.whole(text)[0])["params"]
+    kept = {key: text[a:b] for key, (a, b) in json_splice.members(text, start).items() if key not in _OF_LOADS}
+    kept.setdefault("mcpServers", "[]")
+    params = ",".join(f"{jsonrpc.dump(key).decode()}:{value}" for key, value in kept.items())
+    return json_splice.encode(f'{{"jsonrpc":"2.0","id":{id},"method":"{acp.NEW}","params":{{{params}}}}}\n')
+
+
+def answer(id: RequestId, result: object) -> bytes:
+    """The answer to the load: the result of ``session/new`` without its id, and with a mark of the handover."""
+    body = {key: value for key, value in result.items() if key != "sessionId"} if isinstance(result, dict) else {}
+    meta = body.get("_meta")
+    marked = {**(meta if isinstance(meta, dict) else {}), "acp-proxy": {"handover": True}}
+    return jsonrpc.result(id, {**body, "_meta": marked})
+
+
+def refusal_of(id: RequestId, line: bytes) -> bytes:
+    """The agent's error, as the answer to request ``id``. ``line``: the agent's answer. Raises ValueError, KeyError."""
+    text = json_splice.decode(line)
+    start, end = json_splice.members(text, json_splice.whole(text)[0])["error"]
+    return json_splice.encode(f'{{"jsonrpc":"2.0","id":{id},"error":{text[start:end]}}}\n')
+
+
+def notice(session: str) -> bytes:
+    """The last update of the replay, which tells the user about the handover."""
+    content = {"type": "text", "text": _NOTICE}
+    update = {"sessionUpdate": update_kinds.AGENT_CHUNK, "content": content, "messageId": "acp-proxy-handover"}
+    return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": update})
+
+
+def with_record(line: bytes, record: str, attached: Sequence[bytes] = ()) -> bytes:
+    """A prompt with the record (``record``) and what is attached to it as blocks before the user's.
+
+    Raises ValueError, KeyError.
+    """
+    text = json_splice.decode(line)
+    params = json_splice.members(text, json_splice.whole(text)[0])["params"]
+    start, _ = json_splice.members(text, params[0])["prompt"]
+    blocks = json_splice.elements(text, start)
+    new = ",".join(each.decode() for each in (jsonrpc.dump({"type": "text", "text": record}), *attached))
+    at = blocks[0][0] if blocks else start + 1
+    return json_splice.encode(json_splice.replaced(text, [((at, at), f"{new}," if blocks else new)]))
+
+
+def without_title(line: bytes) -> bytes | None:
+    """A ``session_info_update`` without a title that the agent has made from a record, in whichever process it got
+    that; None if it says nothing else. Other lines are returned unchanged."""
+    if SESSION_INFO not in line:
+        return line
+    message = jsonrpc.read_message(line)
+    update = acp.member(message.params, "update") if isinstance(message, Notification) else None
+    title = acp.text(update, "title") if acp.update_kind(update) == update_kinds.SESSION_INFO else None
+    if title is None or not is_of_record(title):
+        return line
+    try:
+        return acp.without_title(line)
+    except (ValueError, KeyError):  # it passes unchanged
+        return line
