@@ -36,13 +36,14 @@ from acp_proxy.proxy.events import (
     SessionFound,
 )
 from acp_proxy.proxy.handovers import Handovers
+from acp_proxy.proxy.held_entries import HeldEntries
 from acp_proxy.proxy.load.lookups import Lookups
 from acp_proxy.proxy.load.machine import LoadMachine
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_list import refusal
-from acp_proxy.proxy.session_log import UNOPENED_LIMIT, HeldEntries, MessageLog, SessionLog
+from acp_proxy.proxy.session_log import UNOPENED_LIMIT, MessageLog, SessionLog
 from acp_proxy.proxy.unstable_methods import UnstableMethods
 from acp_proxy.transcript.titles import RECORD_MARK
 

@@ -6,8 +6,9 @@ from acp_proxy.protocol.versions import Dialect
 from acp_proxy.proxy import capabilities, session_index
 from acp_proxy.proxy.capabilities import Service, Settings
 from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, Warn
+from acp_proxy.proxy.held_entries import HeldEntries
 from acp_proxy.proxy.load.machine import LoadMachine
-from acp_proxy.proxy.session_log import HeldEntries, SessionLog
+from acp_proxy.proxy.session_log import SessionLog
 
 
 class Negotiation:

@@ -9,9 +9,10 @@ from acp_proxy.protocol.jsonrpc import Message, Notification, Peer, Request, Res
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.handover_lines import SESSION_INFO
 from acp_proxy.proxy.handovers import Handovers
+from acp_proxy.proxy.held_entries import HeldEntries, UncopiedSessions
 from acp_proxy.proxy.load.machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_log import HeldEntries, MessageLog, SessionLog, UncopiedSessions
+from acp_proxy.proxy.session_log import MessageLog, SessionLog
 
 _UPDATE_END = b"}}}\n"
 """The end of an update's line: the braces of the update, the parameters and the message."""

@@ -7,27 +7,18 @@ of memory. docs/transcript-format.md says what is recorded.
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec.structs import replace
-
 from acp_proxy.comparison.choose_replay import Decision
-from acp_proxy.protocol import acp, jsonrpc, update_kinds
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
-    DeleteSession,
-    Effect,
     EndTurn,
     ForgetSession,
-    IdentifyAgent,
     IndexSession,
-    ProtocolVersion,
-    RecordGap,
     RecordLine,
     RecordNote,
-    RecordUpdates,
     TranscriptEffect,
-    TranscriptEffectBase,
 )
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.terminal_notes import SessionTerminals, Terminals
@@ -44,8 +35,6 @@ number of sessions; one that works with sub-agents all day names some hundreds."
 KNOWN_LIMIT = 4 * 1024 * 1024
 """The bytes for what is remembered of sessions, here and in the recorder: about two thousand sessions. Beyond that, the
 one that was used longest ago is forgotten, and begun again if a message names it."""
-HELD_ENTRIES = 200
-"""The most entries held of one session: the notes of a few loads, and the states after them."""
 _SESSION = 2048  # bytes that a session takes here and in the recorder, beside its texts
 _SECOND_CHANCES = 64  # sessions in a turn that are skipped when one must be forgotten
 
@@ -552,115 +541,3 @@ class MessageLog:
     def _is_past(self, session: str, update: object) -> bool:
         """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""
         return self._is_in_question(session) and update_kinds.is_conversation(acp.update_kind(update))
-
-
-# --- what waits before it is recorded
-
-
-class HeldEntries:
-    """Holds recording effects until the agent has named itself, because the name chooses its folder in the store.
-
-    Holds at most about ``WAITING_LIMIT`` bytes, and nothing once a prompt comes. Does not change the order of effects
-    for the transcript.
-    """
-
-    def __init__(self) -> None:
-        self.is_named = False
-        """Whether the folder is known, so that nothing waits any more."""
-        self._waiting: list[TranscriptEffect] = []
-        self._size = 0
-
-    def name_agent(self, name: IdentifyAgent) -> list[TranscriptEffect]:
-        """The name is known: returns it and then everything that waited. From here on nothing waits."""
-        self.is_named = True
-        waited, self._waiting = self._waiting, []
-        return [name, *waited]
-
-    def drop(self) -> None:
-        """Discard what waits."""
-        self._waiting.clear()
-
-    def hold_unnamed(self, effects: list[Effect]) -> list[Effect]:
-        """The effects of one line that need not wait. Call it for each line, since a read may bring lines that must
-        wait and the agent's name after them."""
-        return effects if self.is_named else self._hold(effects)
-
-    def _hold(self, effects: list[Effect]) -> list[Effect]:
-        """Like ``hold_unnamed``. A prompt, or too many bytes, end the waiting without a name."""
-        out: list[Effect] = []
-        for effect in effects:
-            if self.is_named or not isinstance(effect, TranscriptEffectBase):
-                out.append(effect)
-                continue
-            self._waiting.append(effect)
-            self._size += _size(effect)
-            if isinstance(effect, BeginTurn) or self._size > WAITING_LIMIT:
-                out += self.name_agent(IdentifyAgent(None, None))
-        return out
-
-
-def _size(effect: TranscriptEffect) -> int:
-    match effect:
-        case RecordLine(raw=raw):
-            return len(raw)
-        case RecordUpdates(data=data):
-            return len(data)
-        case RecordNote(note=note):
-            return len(jsonrpc.dump(note))
-        case (
-            IdentifyAgent()
-            | ProtocolVersion()
-            | BeginTranscript()
-            | BeginTurn()
-            | EndTurn()
-            | IndexSession()
-            | ForgetSession()
-            | RecordGap()
-        ):
-            return 0
-
-
-class UncopiedSessions:
-    """The sessions of other agents that were opened here and not prompted.
-
-    Holds what would be recorded of them: a prompt makes the copy, and releases it. A session that is never prompted
-    leaves nothing behind.
-    """
-
-    def __init__(self) -> None:
-        self._held: dict[str, list[Effect]] = {}
-
-    def add(self, session: str) -> None:
-        """The client opens a session that has no copy yet."""
-        self._held.setdefault(session, [])
-
-    def holds(self, session: str) -> bool:
-        """Whether the session was opened here and not prompted since."""
-        return session in self._held
-
-    def hold(self, effects: list[Effect]) -> list[Effect]:
-        """The effects without what is held, and with what is released."""
-        return [each for effect in effects for each in self._hold_one(effect)] if self._held else effects
-
-    def _hold_one(self, effect: Effect) -> list[Effect]:
-        session = getattr(effect, "session", None)
-        held = self._held.get(session) if isinstance(session, str) else None
-        if held is None or session is None:
-            return [effect]
-        match effect:
-            case DeleteSession():
-                del self._held[session]
-                return [effect]
-            case BeginTurn():
-                return [*self._held.pop(session), effect]
-            case BeginTranscript():
-                self._held[session] = [replace(effect, parent=session)]
-            case EndTurn() | IndexSession() | ForgetSession():
-                pass
-            case TranscriptEffectBase() if len(held) < HELD_ENTRIES:
-                held.append(effect)
-            case TranscriptEffectBase():
-                pass
-            case _:
-                return [effect]
-        return []

@@ -31,7 +31,6 @@ from tests.conversation import (
     commands,
     delete,
     error,
-    initialized,
     line,
     load,
     new,
@@ -786,78 +785,6 @@ def test_a_new_session_with_a_known_id_begins_a_new_transcript() -> None:
     talk = in_a_session()
     talk.client(new(1))
     assert talk.agent(result(1, {"sessionId": "s"})).kept == [begun("s"), RecordNote("s", opened_note("session/new"))]
-
-
-# Where transcripts go.
-
-
-def test_entries_wait_for_the_agents_name() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"), new(1))
-    assert talk.agent(commands("s", "x"), result(1, {"sessionId": "s"}), chunk("s", "a")).kept == []
-    assert talk.agent(initialized(0, agentInfo={"name": "agent", "version": "2"})).kept == [
-        IdentifyAgent("agent", "2"),
-        begun("s"),
-        RecordNote("s", opened_note("session/new")),
-        agent_kept("s", commands("s", "x")),
-        agent_kept("s", chunk("s", "a")),
-    ]
-
-
-def test_the_agents_name_comes_first_within_one_read_too() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"), new(1))
-    step = talk.agent(
-        result(1, {"sessionId": "s"}), chunk("s", "a"), initialized(0, agentInfo={"name": "agent"}), chunk("s", "b")
-    )
-    assert step.kept == [
-        IdentifyAgent("agent", None),
-        begun("s"),
-        RecordNote("s", opened_note("session/new")),
-        agent_kept("s", chunk("s", "a")),
-        agent_kept("s", chunk("s", "b")),
-    ]
-
-
-def test_a_prompt_does_not_wait_for_the_agents_name() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"), new(1))
-    talk.agent(result(1, {"sessionId": "s"}))
-    assert talk.client(prompt(2, "s")).kept == [
-        IdentifyAgent(None, None),
-        begun("s"),
-        RecordNote("s", opened_note("session/new")),
-        BeginTurn("s"),
-        client_kept("s", prompt(2, "s")),
-    ]
-    assert talk.agent(initialized(0, agentInfo={"name": "agent"})).kept == []
-
-
-def test_entries_beyond_the_limit_do_not_wait_for_the_agents_name() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"))
-    big = chunk("s", "x" * WAITING_LIMIT)
-    assert talk.agent(big).kept == [
-        IdentifyAgent(None, None),
-        begun("s", file_format.PARTIAL, cwd=None),
-        agent_kept("s", big),
-    ]
-
-
-def test_a_refused_initialize_names_no_agent() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"))
-    assert talk.agent(error(0, -32603)).kept == []
-    talk.client(request(1, "initialize"))
-    assert talk.agent(initialized(1, agentInfo={"name": "agent"})).kept == [IdentifyAgent("agent", None)]
-    assert talk.client(prompt(2, "s")).kept[1:] == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
-
-
-def test_the_first_answer_of_two_initializes_names_the_agent() -> None:
-    talk = Talk()
-    talk.client(request(0, "initialize"), request(1, "initialize"))
-    assert talk.agent(initialized(1, agentInfo={"name": "one"})).kept == [IdentifyAgent("one", None)]
-    assert talk.agent(initialized(0, agentInfo={"name": "two"})).kept == []
 
 
 @given(texts, texts)

@@ -15,13 +15,14 @@ from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Service
 from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward, SetArchived
 from acp_proxy.proxy.events import SessionFound
+from acp_proxy.proxy.held_entries import UncopiedSessions
 from acp_proxy.proxy.load.machine import LoadMachine
 from acp_proxy.proxy.load.plan import LoadPlan, Refusal, plan
 from acp_proxy.proxy.load.states import Load
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_index import METHODS
 from acp_proxy.proxy.session_list import refusal, store_refusal
-from acp_proxy.proxy.session_log import SessionLog, UncopiedSessions
+from acp_proxy.proxy.session_log import SessionLog
 
 _NAMING = acp.RECORDED_REQUESTS | acp.RENAMES | {acp.STEERING, acp.CLOSE, acp.FORK, acp.STATUS}
 _NAMING |= acp.ARCHIVES | acp.UNARCHIVES

@@ -1,0 +1,132 @@
+"""What waits before it is recorded: until the agent is named, and until another agent's session is prompted."""
+
+from msgspec.structs import replace
+
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.proxy.effects import (
+    BeginTranscript,
+    BeginTurn,
+    DeleteSession,
+    EndTurn,
+    Forward,
+    IdentifyAgent,
+    RecordLine,
+    RecordNote,
+)
+from acp_proxy.proxy.held_entries import HELD_ENTRIES, UncopiedSessions
+from acp_proxy.proxy.session_log import WAITING_LIMIT
+from acp_proxy.transcript import file_format
+from tests.conversation import Talk, chunk, commands, error, initialized, new, opened_note, prompt, request, result
+from tests.proxy.test_session_log import agent_kept, begun, client_kept
+
+BEGIN = BeginTranscript("s", "/w", [], "partial")
+NOTE, LINE, PASSES = RecordNote("s", {"type": "opened"}), RecordLine("s", Peer.AGENT, b"{}"), Forward(Peer.CLIENT, b"x")
+OTHER = RecordLine("other", Peer.AGENT, b"{}")
+
+
+# The folder of the agent.
+
+
+def test_entries_wait_for_the_agents_name() -> None:
+    talk = Talk()
+    talk.client(request(0, "initialize"), new(1))
+    assert talk.agent(commands("s", "x"), result(1, {"sessionId": "s"}), chunk("s", "a")).kept == []
+    assert talk.agent(initialized(0, agentInfo={"name": "agent", "version": "2"})).kept == [
+        IdentifyAgent("agent", "2"),
+        begun("s"),
+        RecordNote("s", opened_note("session/new")),
+        agent_kept("s", commands("s", "x")),
+        agent_kept("s", chunk("s", "a")),
+    ]
+
+
+def test_the_agents_name_comes_first_within_one_read_too() -> None:
+    talk = Talk()
+    talk.client(request(0, "initialize"), new(1))
+    step = talk.agent(
+        result(1, {"sessionId": "s"}), chunk("s", "a"), initialized(0, agentInfo={"name": "agent"}), chunk("s", "b")
+    )
+    assert step.kept == [
+        IdentifyAgent("agent", None),
+        begun("s"),
+        RecordNote("s", opened_note("session/new")),
+        agent_kept("s", chunk("s", "a")),
+        agent_kept("s", chunk("s", "b")),
+    ]
+
+
+def test_a_prompt_does_not_wait_for_the_agents_name() -> None:
+    talk = Talk()
+    talk.client(request(0, "initialize"), new(1))
+    talk.agent(result(1, {"sessionId": "s"}))
+    assert talk.client(prompt(2, "s")).kept == [
+        IdentifyAgent(None, None),
+        begun("s"),
+        RecordNote("s", opened_note("session/new")),
+        BeginTurn("s"),
+        client_kept("s", prompt(2, "s")),
+    ]
+    assert talk.agent(initialized(0, agentInfo={"name": "agent"})).kept == []
+
+
+def test_entries_beyond_the_limit_do_not_wait_for_the_agents_name() -> None:
+    talk = Talk()
+    talk.client(request(0, "initialize"))
+    big = chunk("s", "x" * WAITING_LIMIT)
+    assert talk.agent(big).kept == [
+        IdentifyAgent(None, None),
+        begun("s", file_format.PARTIAL, cwd=None),
+        agent_kept("s", big),
+    ]
+
+
+def test_a_refused_initialize_names_no_agent() -> None:
+    talk = Talk()
+    talk.client(request(0, "initialize"))
+    assert talk.agent(error(0, -32603)).kept == []
+    talk.client(request(1, "initialize"))
+    assert talk.agent(initialized(1, agentInfo={"name": "agent"})).kept == [IdentifyAgent("agent", None)]
+    assert talk.client(prompt(2, "s")).kept[1:] == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
+
+
+def test_the_first_answer_of_two_initializes_names_the_agent() -> None:
+    talk = Talk()
+    talk.client(request(0, "initialize"), request(1, "initialize"))
+    assert talk.agent(initialized(1, agentInfo={"name": "one"})).kept == [IdentifyAgent("one", None)]
+    assert talk.agent(initialized(0, agentInfo={"name": "two"})).kept == []
+
+
+# The copy of another agent's session.
+
+
+def shown() -> UncopiedSessions:
+    sessions = UncopiedSessions()
+    sessions.add("s")
+    return sessions
+
+
+def test_nothing_is_recorded_until_a_prompt_makes_the_copy() -> None:
+    sessions = shown()
+    assert sessions.hold([BEGIN, NOTE, PASSES, OTHER, LINE, EndTurn("s")]) == [PASSES, OTHER]
+    assert sessions.hold([BeginTurn("s"), LINE]) == [replace(BEGIN, parent="s"), NOTE, LINE, BeginTurn("s"), LINE]
+    assert sessions.hold([NOTE]) == [NOTE]
+
+
+def test_a_second_load_begins_again() -> None:
+    sessions = shown()
+    sessions.hold([BEGIN, LINE])
+    sessions.add("s")
+    sessions.hold([BEGIN, NOTE])
+    assert sessions.hold([BeginTurn("s")]) == [replace(BEGIN, parent="s"), NOTE, BeginTurn("s")]
+
+
+def test_a_delete_drops_what_is_held() -> None:
+    sessions = shown()
+    sessions.hold([BEGIN, NOTE])
+    assert sessions.hold([DeleteSession("s"), BeginTurn("s")]) == [DeleteSession("s"), BeginTurn("s")]
+
+
+def test_what_is_held_is_bounded() -> None:
+    sessions = shown()
+    sessions.hold([BEGIN, *[LINE] * 10 * HELD_ENTRIES])
+    assert len(sessions.hold([BeginTurn("s")])) == HELD_ENTRIES + 1
