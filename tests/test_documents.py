@@ -1,6 +1,8 @@
 """The documentation agrees with the command line."""
 
 import ast
+import builtins
+import keyword
 import os
 import re
 import shlex
@@ -159,3 +161,86 @@ def test_the_page_on_the_architecture_names_only_what_the_code_has() -> None:
     assert [pair for pair in pairs if pair[0] in methods and pair[1] not in methods[pair[0]]] == []
     files = {name for name in re.findall(r"`((?:\w+/)+\w+\.py)`", page) if not name.startswith("tests/")}
     assert [name for name in sorted(files) if not (ROOT / "acp_proxy" / name).is_file()] == []
+
+
+def assigned(tree: ast.AST) -> set[str]:
+    """The names that classes and functions get, and attributes; without a function's variables."""
+    found = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    found |= {
+        node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    bodies = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
+    for statement in (each for body in bodies for each in getattr(body, "body", ())):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        named = (each for target in targets if target is not None for each in ast.walk(target))
+        found |= {each.id for each in named if isinstance(each, ast.Name)}
+    return found
+
+
+def literals(tree: ast.AST) -> set[str]:
+    """The strings that are one word or a path of words, such as a method, a member of the protocol or a mode."""
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return {word for text in texts if re.fullmatch(r"[\w./$-]+", text) for word in re.split(r"[./]", text)}
+
+
+def used(tree: ast.AST) -> set[str]:
+    """Every name in a file's code."""
+    names = {getattr(node, field, None) for node in ast.walk(tree) for field in ("id", "attr", "arg", "name", "module")}
+    return {part for name in names if isinstance(name, str) for part in name.split(".")}
+
+
+FOREIGN_NAMES = frozenset(
+    {"_meta", "allow_once", "foo.bar", "npx.cmd", "null", "quote_path", "secure_delete", "SessionInfo"}
+    | {"terminal_exit", "terminal_info", "true", "user_version"}
+)
+"""Names in comments that are the protocol's, an agent's, git's, SQLite's or an example's."""
+
+
+def unresolved(sources: dict[str, str]) -> list[str]:
+    """What comments and docstrings call ``name`` or ``Class.name``, and the code has not: the file and the name.
+
+    A name must be in the same file's code, or be defined or written as a string anywhere.
+    """
+    trees = {path: ast.parse(text) for path, text in sources.items()}
+    words = {*dir(builtins), *keyword.kwlist, *FOREIGN_NAMES}
+    words |= {part for path in sources for part in re.split(r"[/.]", path)}
+    classes: dict[str, list[ast.ClassDef]] = {}
+    for tree in trees.values():
+        words |= assigned(tree) | literals(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                classes.setdefault(node.name, []).append(node)
+
+    def members(name: str) -> set[str]:
+        found = classes.get(name, [])
+        bases = (base for each in found for given in each.bases for base in ast.walk(given))
+        inherited = {base.id for base in bases if isinstance(base, ast.Name)} - {name}
+        return set().union(*map(assigned, found), *map(members, inherited))
+
+    missing = []
+    for path, text in sources.items():
+        here = words | used(trees[path])
+        for name in re.findall(r"(?<!`)``((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\(\))?``(?!`)", text):
+            first, _, last = name.rpartition(".")
+            known = last in members(first) if first in classes else set(name.split(".")) <= here or name in here
+            if not known:
+                missing.append(f"{path}: {name}")
+    return missing
+
+
+def test_comments_name_only_what_the_code_has() -> None:
+    """A name that was changed in the code alone sends a reader to search for what is not there."""
+    package = ROOT / "acp_proxy"
+    sources = {
+        path.relative_to(package).as_posix(): path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))
+    }
+    assert unresolved(sources) == []
+
+
+@pytest.mark.parametrize("name", ["gone", "One.gone", "one.gone", "local"])
+def test_a_name_that_is_nowhere_is_found_in_a_comment(name: str) -> None:
+    other = "def work():\n    local = 1\n    return local\n"
+    one = (
+        f"class One:\n    def stay(self): pass\n\none = One()\n# ``{name}``, ``One.stay``, ``work`` and ``one.stay``\n"
+    )
+    assert unresolved({"one.py": one, "other.py": other}) == [f"one.py: {name}"]

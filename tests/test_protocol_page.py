@@ -20,7 +20,7 @@ SDK = ROOT / "tests" / "typescript" / "node_modules" / "@agentclientprotocol" / 
 ROW = re.compile(r"^\|(?:(\w+): )?`([^`]+)`\|(yes|draft|other draft|)\|(yes|draft|)\|(.*)\|(.*)\|$", re.MULTILINE)
 NAMES = {"Methods": "method", "Kinds of updates": "kind", "Capabilities": "capability"}
 
-SelectableSession = dict[str, tuple[str, str]]
+Versions = dict[str, tuple[str, str]]
 """Names, each with how it is in version 1 and in version 2 of the protocol: yes, draft, or not at all."""
 
 
@@ -57,7 +57,7 @@ def capabilities(definitions: dict[str, Any], name: str, path: str = "") -> Iter
                 yield from capabilities(definitions, other, f"{path}{key}.")
 
 
-def of_the_typescript_sdk() -> dict[str, SelectableSession]:
+def of_the_typescript_sdk() -> dict[str, Versions]:
     if not SDK.is_dir():
         pytest.skip("the TypeScript SDK is not installed; `make test` does it")
     marks: dict[str, dict[str, dict[str, str]]] = {section: {} for section in NAMES}

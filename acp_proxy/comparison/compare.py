@@ -182,7 +182,7 @@ class Comparison:
         return self._tail.completes_turn
 
     def find_message(self, message: SentMessage) -> bool:
-        """Find the letters of an unfinished agent message, and set ``run.span``. Returns whether all are known."""
+        """Find the letters of an unfinished agent message, and set its ``span``. Returns whether all are known."""
         if message.span is None:
             message.span = self._find(message.text)
         return message.span is not None

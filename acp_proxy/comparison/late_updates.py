@@ -34,8 +34,8 @@ class SortedLine(Struct, frozen=True):
 class LateUpdates:
     """The updates of one session behind the answer to a load, until the turn after it has ended.
 
-    Before the next prompt, what is new is recorded by ``Comparison.new``, which knows only then what follows it. In the
-    turn, the comparison is over, and each line comes out with whether to record it.
+    Before the next prompt, what is new is recorded by ``Comparison.find_new``, which knows only then what follows it.
+    In the turn, the comparison is over, and each line comes out with whether to record it.
     """
 
     def __init__(self, comparison: Comparison, *, shows_transcript: bool, shows_replay: bool = True) -> None:

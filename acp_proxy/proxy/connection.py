@@ -277,7 +277,7 @@ class Connection:
         if isinstance(message, Response) and (found := self._open_requests.find(Peer.CLIENT, message.id)) is not None:
             session = found.session
         if session is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
-            return []  # ``without_record`` decides on an update
+            return []  # ``Handovers.cut_record`` decides on an update
         return self._decide_released(self._handovers.release_held(session))
 
     def _decide_released(self, lines: list[bytes]) -> list[Effect]:

@@ -158,7 +158,7 @@ class ReplayedTerminals:
         return update_lines.array(items), left_out
 
     def fill_line(self, line: bytes, run: str, *, own: bool) -> bytes:
-        """An update's line with outputs in place of terminals; every other byte stays. ``own``: as in ``resolved``."""
+        """An update's line with outputs in place of terminals; every other byte stays. ``own``: as in ``resolve``."""
         raw = line.removesuffix(b"\n")
         try:
             content = update_lines.content_of(raw)

@@ -304,7 +304,7 @@ class Index:
         return Page(rows, encode_cursor(binding, found[size - 1][3], found[size - 1][2]) if more else None)
 
     def select(self, query: str, values: Sequence[object]) -> list[Any]:
-        """Run a query, for ``queries``, ``searching`` and others."""
+        """Run a query, for ``queries`` and the search, among others."""
         return self._database.execute(query, values).fetchall()
 
     def iterate(self, query: str, values: Sequence[object]) -> Iterator[Any]:

@@ -1,8 +1,8 @@
 """Sessions that lists show beside an agent's own: sessions that continue in others of the agent, copies of other
 agents' sessions, sessions of other machines, and rows of other agents' sessions.
 
-A row has an id of ours (``foreign``) and the other agent's name. It is left out if this agent has the copy that it
-would become, or if it was deleted or archived on either side.
+A row has an id of ours (``proxy_ids.is_foreign``) and the other agent's name. It is left out if this agent has the
+copy that it would become, or if it was deleted or archived on either side.
 """
 
 import json

@@ -3,8 +3,8 @@
 A transcript is replaced by a longer one, under the locks that compression uses, so that at every moment there is one
 complete file. A process that opens it in this moment finds that the name leads elsewhere, and opens the new one.
 
-Turns for a transcript that somebody has open are kept in a file of their own (``keep_turns``). The next load adds them
-(``add_turns``), unless sync does so before.
+Turns for a transcript that somebody has open are kept in a file of their own (``keep_for_later``). The next load adds
+them (``add_turns``), unless sync does so before.
 """
 
 import os
@@ -75,7 +75,7 @@ def append_turns(
 def keep_for_later(
     layout: Layout, agent: str, name: str, size: int, data: bytes, uid: str, elsewhere: list[Part]
 ) -> None:
-    """Keep entries that ``grow`` could not add. Raises OSError."""
+    """Keep entries that ``append_turns`` could not add. Raises OSError."""
     path = layout.remote_turns(agent, name)
     private_files.make_directory(path.parent)
     _replace(path, iter([orjson.dumps({"uid": uid, "size": size, "elsewhere": elsewhere}), b"\n", data]))

@@ -40,13 +40,14 @@ def normalize_directory(path: str) -> str:
 
 
 def is_inside(path: str, other: str) -> bool:
-    """Whether a ``canonical`` directory is another one, or below it."""
+    """Whether a directory, as ``resolve_directory`` has it, is another one, or below it."""
     first, end = range_below(other)
     return path == other or first <= path < end
 
 
 def range_below(path: str) -> tuple[str, str]:
-    """All directories below a ``canonical`` or ``spelled`` one are, as text, from the first result to the second."""
+    """All directories below one, as ``resolve_directory`` or ``normalize_directory`` has it, are, as
+    text, from the first result to the second."""
     mark = "\\" if is_windows_path(f"{path}\\") or sys.platform == "win32" else "/"
     beginning = path.removesuffix(mark)
     return beginning + mark, beginning + chr(ord(mark) + 1)

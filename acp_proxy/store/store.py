@@ -143,7 +143,7 @@ class StoreBase:
 
     @cached_property
     def layout(self) -> Layout:
-        """Only for a store opened ``later``. Raises OSError."""
+        """Asked again only for a store that ``open_later`` made. Raises OSError."""
         try:
             return self._check()
         except StoreRefused as problem:

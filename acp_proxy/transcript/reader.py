@@ -230,7 +230,7 @@ class Reading:
     def settle(self) -> None:
         """If the last line has no newline yet, wait up to a second for it.
 
-        A long line that another process is still writing (``Transcript.claim``) is left out of the reading; any other
+        A long line that another process is still writing (``_is_claimed``) is left out of the reading; any other
         line that stays incomplete counts as torn.
         """
         until = time.monotonic() + _WRITING_SECONDS

@@ -15,7 +15,7 @@ _VALUE = rb'\s*:\s*("(?:[^"\\]|\\.)*"|null|\[[^\[\]{}]*\]|\{[^\[\]{}]*\})'
 
 
 def remade(line: bytes, entries: Iterable[Entry], name: str) -> Header | None:
-    """A ``partial`` header for a file whose header is broken; None if no session id is found.
+    """A header of a partial transcript for a file whose header is broken; None if no session id is found.
 
     ``line``: the file's first line. ``entries``: the intact entries. ``name``: the transcript's name.
     """

@@ -118,7 +118,7 @@ def test_memory_is_bounded_for_any_line() -> None:
         prompt(LARGE, at=5),
         said(LARGE, at=5),
         update("tool_call", toolCallId="c", content=[{"a": n} for n in range(200_000)], at=5),
-        info(title="SelectableSession", _meta={"large": LARGE, "small": 1}, at=5),
+        info(title="Named", _meta={"large": LARGE, "small": 1}, at=5),
         talk.message({"id": 1, "error": {"code": 1, "message": LARGE}}, Peer.AGENT, "session/prompt", at=5),
     ],
     ids=["images", "words", "said", "dense", "info", "error"],

@@ -1,4 +1,4 @@
-"""What an agent offers, what acp-proxy adds to it, and why: an explanation of the decision in ``core``. Pure."""
+"""What an agent offers, what acp-proxy adds to it, and why: an explanation of the decision in ``proxy``. Pure."""
 
 from dataclasses import dataclass
 

@@ -106,7 +106,7 @@ def _follow(store: Sessions, row: ListedSession, reading: Reading, wanted: value
 def print_conversation(
     row: ListedSession, shown: Iterator[Part], target: Screen, *, full: bool, stays: bool = False
 ) -> None:
-    """``stays``: see ``paged``."""
+    """``stays``: see ``open_pager``."""
     when = formatting.local(row.updated) if target.is_dressed else None  # like the times of the turns
     title, _, rest = sanitize.heading(row, when).partition("\n")
     with open_pager(target, stays=stays) as say:
