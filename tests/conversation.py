@@ -621,10 +621,10 @@ class Talk:
         if stored.has_transcript and not stored.deleted and stored.trouble is None:
             self._replays[id] = _Replay(session)
             is_archived = session in self.archived - self.by_agent
-            found = SessionFound(id, has_transcript=True, complete=stored.complete, alias=stored.alias)
+            found = SessionFound(id, has_transcript=True, is_complete=stored.complete, alias=stored.alias)
             found = replace(found, is_archived_here=is_archived)
-            return replace(found, moved=stored.moved, is_behind=stored.behind, is_open=stored.open)
-        return SessionFound(id, deleted=stored.deleted, trouble=stored.trouble)
+            return replace(found, is_handed_over=stored.moved, is_behind=stored.behind, is_open=stored.open)
+        return SessionFound(id, is_deleted=stored.deleted, trouble=stored.trouble)
 
 
 def _is_rest(raw: bytes, line: bytes) -> bool:

@@ -101,11 +101,11 @@ def choose_replay(
     elif comparison is None:
         found = Rule.NOTHING_REPLAYED
     else:
-        found = _compare(comparison)
+        found = _judge(comparison)
     return Decision(found.shows if shows_replay else ShownReplay.NOTHING, found)
 
 
-def _compare(comparison: Comparison) -> Rule:
+def _judge(comparison: Comparison) -> Rule:
     """The first rule that fits.
 
     The agent's replay is the default: where nothing can be decided, nobody may see a worse history than without

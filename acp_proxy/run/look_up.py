@@ -45,16 +45,16 @@ class OpenedTranscript:
         self._session = session
         self._is_archived = is_archived
 
-    def found(self, request: RequestId, *, complete: bool) -> SessionFound:
+    def found(self, request: RequestId, *, is_complete: bool) -> SessionFound:
         """What the core needs to know about it."""
         agents = self.reading.agents
-        found = SessionFound(request, has_transcript=True, complete=complete, is_archived_here=self._is_archived)
+        found = SessionFound(request, has_transcript=True, is_complete=is_complete, is_archived_here=self._is_archived)
         if self.is_foreign:
-            return replace(found, moved=True, is_copy=True, is_foreign=True)
+            return replace(found, is_handed_over=True, is_copy=True, is_foreign=True)
         return replace(
             found,
             alias=agents.alias,
-            moved=agents.was_handed_over,
+            is_handed_over=agents.was_handed_over,
             is_copy=agents.is_none,
             is_behind=agents.is_behind,
             is_open=self._is_open,
@@ -65,17 +65,17 @@ class OpenedTranscript:
 
         ``act`` gets whether the transcript is complete. Raises OSError; then the transcript is closed.
         """
-        complete = False
+        is_complete = False
 
         def grown() -> None:
-            nonlocal complete
+            nonlocal is_complete
             self.reading.measure()
-            complete = self.reading.is_still_complete and not self._recorder.has_gap(self._session)
+            is_complete = self.reading.is_still_complete and not self._recorder.has_gap(self._session)
 
         try:
             while self._recorder.at_store(self.reading.search):
                 pass  # step by step, so that a long transcript does not count as a hang
-            return self._recorder.run_when_written(core, grown, lambda: act(complete))
+            return self._recorder.run_when_written(core, grown, lambda: act(is_complete))
         except OSError:
             self._recorder.submit(self.reading.close)  # behind what may still use it there
             raise
@@ -96,7 +96,7 @@ def look_up(
             return SessionFound(request, continued=continued)
         state = recorder.store.read_state(recorder.agent)
         if session in state.deleted_ids:
-            return SessionFound(request, deleted=True)
+            return SessionFound(request, is_deleted=True)
         is_open = recorder.store.is_in_use(recorder.agent, session)
         try:
             reading = recorder.store.read_and_hold(recorder.agent, session)
@@ -106,7 +106,7 @@ def look_up(
             if session in recorder.store.read_deleted(
                 recorder.agent
             ):  # another process deleted it between our two checks
-                return SessionFound(request, deleted=True)
+                return SessionFound(request, is_deleted=True)
             reading = recorder.store.read_original(session, recorder.list_other_agents())
             return OpenedTranscript(recorder, session, reading, state.find_title(session), is_foreign=True)
 

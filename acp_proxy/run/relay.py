@@ -386,7 +386,7 @@ class Relay:
         if isinstance(opened, SessionFound):
             return self._decide(opened)
 
-        def found(complete: bool) -> list[RelayEffect]:
+        def found(is_complete: bool) -> list[RelayEffect]:
             self._replays[request] = ReplayThread(
                 client_id,
                 opened.reading,
@@ -401,7 +401,7 @@ class Relay:
                 record_size=self._replay_options.record_size,
                 mask=recorder.mask,
             )
-            return self._decide_locked(opened.found(request, complete=complete))
+            return self._decide_locked(opened.found(request, is_complete=is_complete))
 
         try:
             return opened.run_when_written(self._core_lock, found)

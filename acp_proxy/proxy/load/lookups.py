@@ -113,7 +113,7 @@ class Lookups:
         if request.id in self._machine.open_loads or request.id in self._finding or self._machine.open_loads.are_many:
             return None
         settled = self._machine.close(session)
-        planned = LoadPlan(request.method, passes=True, renames=False)
+        planned = LoadPlan(request.method, passes_at_once=True, renames=False)
         return [*settled, *self._ask(line, Load(request, session, planned, has_transcript=True))]
 
     def handle_found(self, found: SessionFound) -> list[Effect]:
@@ -131,18 +131,18 @@ class Lookups:
             return self._found_to_delete(line, request, session, found)
         if request.method in _NAMING:
             return self._found_first(line, request, session, found)
-        if found.deleted:  # a prompt would revive it, in the directory that the client names
+        if found.is_deleted:  # a prompt would revive it, in the directory that the client names
             return [*self._log.remember_deleted(session, request.params), _not_found(request, session)]
         is_ours = _short(request.method) in self._service.ours
         live = self._log.is_in_turn_at_open(session)
-        if found.moved and not found.is_copy:
+        if found.is_handed_over and not found.is_copy:
             is_ours_no_more = found.alias is not None and self._aliases.client_of(found.alias) is None
             self._machine.expect_record(session, of_another=is_ours_no_more)
         if self._machine.is_handed_over(session):
-            found = replace(found, moved=True)
+            found = replace(found, is_handed_over=True)
         planned = plan(request.method, found, self._service.native, self._service.modes, live=live)
         if planned is None or (not isinstance(planned, Refusal) and self._machine.open_loads.are_many):
-            planned = Refusal.TOO_MANY if is_ours else LoadPlan(request.method, passes=True)
+            planned = Refusal.TOO_MANY if is_ours else LoadPlan(request.method, passes_at_once=True)
         if found.trouble is not None and is_ours:
             return [store_refusal(request.id, found.trouble)]
         if isinstance(planned, Refusal) and planned in _REFUSALS:
@@ -152,7 +152,7 @@ class Lookups:
         aliased = self._use_alias(session, found)
         if found.is_foreign:
             self.uncopied.add(session)
-        unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes else []
+        unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes_at_once else []
         is_open = None if self._log.has_begun(session) else found.is_open
         load = Load(request, session, planned, has_transcript=found.has_transcript, is_open_elsewhere=is_open)
         return [*aliased, *unused, *self._ask(line, load)]

@@ -35,9 +35,9 @@ from acp_proxy.proxy.load.plan import LoadPlan
 from acp_proxy.proxy.load.states import (
     ABANDONED_STATES,
     CANCELLED_STATES,
-    IS_REPLAYING,
+    REPLAYING_STATES,
     TRANSITIONS,
-    Do,
+    Action,
     Load,
     LoadEvent,
     LoadState,
@@ -45,7 +45,7 @@ from acp_proxy.proxy.load.states import (
 from acp_proxy.proxy.session_list import refusal
 from acp_proxy.proxy.session_log import SessionLog
 
-_FORK = LoadPlan(acp.FORK, passes=True)
+_FORK = LoadPlan(acp.FORK, passes_at_once=True)
 _TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
 
 
@@ -76,62 +76,62 @@ class LoadMachine:
     def _move(self, load: Load, event: LoadEvent, message: object = None) -> list[Effect]:
         """Move a load to its next state. ``message``: the agent's ``Response``, or ``ReplayEnded``, if it has come."""
         load.state, actions = TRANSITIONS[load.state].moves.get(event, (load.state, ()))
-        return [effect for do in actions for effect in self._do(load, do, message)]
+        return [effect for action in actions for effect in self._perform(load, action, message)]
 
-    def _do(self, load: Load, do: Do, message: object) -> list[Effect]:
-        match do:
-            case Do.RECORD_OPENED:
+    def _perform(self, load: Load, action: Action, message: object) -> list[Effect]:
+        match action:
+            case Action.RECORD_OPENED:
                 return self._record_opened(load, message)
-            case Do.START_NEXT:
+            case Action.START_NEXT:
                 return self._start_next(load.session)
-            case Do.REPLAY:
+            case Action.REPLAY:
                 return self._start_replay(load)
-            case Do.CLOSE_TRANSCRIPT:
+            case Action.CLOSE_TRANSCRIPT:
                 return [CloseTranscript(load.request.id)]
-            case Do.STOP:
+            case Action.STOP:
                 return [StopReplay(load.request.id)]
-            case Do.RESERVE_OUTPUT:
+            case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
-            case Do.BEGIN_PASSING:
+            case Action.BEGIN_PASSING:
                 load.decision = choose_replay(None, already_sent=True)
                 lines = load.uncompared.lines if load.plan.shows_replay else []
                 return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
-            case Do.SEND_HELD:
+            case Action.SEND_HELD:
                 lines = [line for line, _ in load.uncompared.drain()]
                 return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
-            case Do.DROP:
+            case Action.DROP:
                 load.uncompared.drain()
                 return []
-            case Do.DROP_IMPORT:
+            case Action.DROP_IMPORT:
                 load.uncompared.drain()
                 load.imports = False
                 return []
-            case Do.RELEASE_OTHERS:
+            case Action.RELEASE_OTHERS:
                 return self._release_others(load)
-            case Do.ANSWER:
+            case Action.ANSWER:
                 prompt = self._resent.pop(load.request.id, None)
                 line = prompt[1] if prompt is not None else load.response
                 return [Forward(Peer.CLIENT, line)] if line else []
-            case Do.ANSWER_REPLAYED:
+            case Action.ANSWER_REPLAYED:
                 return self._end_replay(load, message)
-            case Do.ANSWER_CANCELLED:
+            case Action.ANSWER_CANCELLED:
                 load.decision = choose_replay(None, cancelled=True)
                 return [refusal(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
-            case Do.OPEN_ANEW:
+            case Action.OPEN_ANEW:
                 load.behind_response.drain()
                 load.state_updates.drain()
                 return self._open_anew(load)
-            case Do.BECOME_OPEN:
-                return self._become_open(load)
-            case Do.SETTLE:
+            case Action.BECOME_ANSWERED:
+                return self._become_answered(load)
+            case Action.SETTLE:
                 return self._settle(load)
-            case Do.END_TURN:
+            case Action.END_TURN:
                 return self._send_waiting_in_turn(load)
-            case Do.FORGET:
+            case Action.FORGET:
                 self.open_loads.forget(load)
                 return []
             case _:
-                assert_never(do)
+                assert_never(action)
 
     # --- requests to open a session
 
@@ -191,7 +191,7 @@ class LoadMachine:
             load.uncompared.replace(find_last_replay([*replayed, *load.uncompared.items]))
         self._take_replay_of_oldest(load)
         load.earlier_replay = self.open_loads.swap_beginning(load)
-        if not load.plan.passes:
+        if not load.plan.passes_at_once:
             load.response = _with_object(load.response, message)
         if self.dialect.states_first:
             load.before_response.replace(load.before_response.drain() + load.behind_response.drain())
@@ -208,7 +208,7 @@ class LoadMachine:
 
     def _take_replay_of_oldest(self, load: Load) -> None:
         """If the agent agrees to this load before the oldest open one, its last replay until now is this one's."""
-        oldest = next((other for other in self.open_loads.of_session(load.session) if other.awaits), load)
+        oldest = next((other for other in self.open_loads.of_session(load.session) if other.awaits_agent), load)
         if oldest is load or not oldest.state is load.state is LoadState.ASKED:
             return
         replay = find_last_replay(oldest.uncompared.items)
@@ -316,7 +316,7 @@ class LoadMachine:
     def _start_next(self, session: str) -> list[Effect]:
         """Start the next replay of a session, unless one is running."""
         others = self.open_loads.of_session(session)
-        if any(other.state in IS_REPLAYING for other in others):
+        if any(other.state in REPLAYING_STATES for other in others):
             return []
         queued = next((other for other in others if other.state is LoadState.QUEUED), None)
         return self._move(queued, LoadEvent.NEXT) if queued is not None else []
@@ -353,7 +353,7 @@ class LoadMachine:
     def handle_replay_end(self, ended: ReplayEnded) -> list[Effect]:
         """``run`` has compared and replayed."""
         load = self.open_loads.get(ended.request)
-        if load is None or load.state not in IS_REPLAYING:  # cancelled, or the id came again
+        if load is None or load.state not in REPLAYING_STATES:  # cancelled, or the id came again
             for cancelled in self.open_loads.all_in_question():
                 if cancelled.request.id == ended.request:
                     self._keep_record(cancelled, ended)
@@ -392,7 +392,7 @@ class LoadMachine:
     def compare_first(self, session: str | None) -> list[Effect]:
         """The ``ReadPast`` that a prompt, a close or another request for this session must wait for, if any."""
         load = self.open_loads.find_in_question(session)
-        if load is None or load.state is not LoadState.OPEN:
+        if load is None or load.state is not LoadState.ANSWERED:
             return []
         if load.uncompared:
             _, is_late = load.uncompared.items[-1]
@@ -439,7 +439,7 @@ class LoadMachine:
 
     # --- an open session
 
-    def _become_open(self, load: Load) -> list[Effect]:
+    def _become_answered(self, load: Load) -> list[Effect]:
         """The client has its answer: what the agent sends about the session is in question until the next prompt."""
         self.open_loads.enter(load)
         effects: list[Effect] = []
@@ -454,7 +454,7 @@ class LoadMachine:
         is_in_turn = self._log.is_in_turn(load.session)
         others = [other for other in self.open_loads.of_session(load.session) if other.state not in ABANDONED_STATES]
         is_last_word = self._has_agent_ended or bool(others)
-        is_open = load.state is LoadState.OPEN and self.open_loads.find_in_question(load.session) is load
+        is_open = load.state is LoadState.ANSWERED and self.open_loads.find_in_question(load.session) is load
         if not is_open or not (is_in_turn or is_last_word):
             return []
         if first := self.compare_first(load.session):
@@ -503,7 +503,7 @@ class LoadMachine:
         if opened is not None:
             effects += self.send_waiting_in_turn(session)
             _add_unechoed(opened, prompt)
-            if prompt is not None and opened.state is LoadState.OPEN:
+            if prompt is not None and opened.state is LoadState.ANSWERED:
                 self._handovers.keep_first_prompt(opened, prompt)
             effects += self._move(opened, LoadEvent.PROMPTED)
         return effects
@@ -528,7 +528,7 @@ class LoadMachine:
         self._has_agent_ended = True
         effects: list[Effect] = []
         for load in self.open_loads.all():
-            if load.awaits:
+            if load.awaits_agent:
                 load.response = jsonrpc.error(load.request.id, jsonrpc.INTERNAL_ERROR, how)
                 effects += self._move(load, LoadEvent.ENDED)
         for load in self.open_loads.all_in_question():
@@ -567,7 +567,7 @@ class LoadMachine:
             case LoadState.QUEUED | LoadState.REPLAYING | LoadState.STOPPING:
                 load.behind_response.add(line, update)
                 return []
-            case LoadState.OPEN | LoadState.TURN:
+            case LoadState.ANSWERED | LoadState.TURN:
                 return self._handle_late_update(load, line, update)
             case LoadState.OVER:
                 return [Forward(Peer.CLIENT, line)]
@@ -577,7 +577,7 @@ class LoadMachine:
     def _handle_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """A state update: recorded, but one that comes before the agent's answer only after that."""
         effects: list[Effect] = []
-        if not load.awaits or self._log.is_in_turn(load.session):
+        if not load.awaits_agent or self._log.is_in_turn(load.session):
             effects += self._log.record_update(load.session, message.raw, _update(message), opening=False)
         elif load.state_updates.size + len(line) <= HELD_LIMIT:
             load.state_updates.add(message.raw, None)
@@ -688,7 +688,7 @@ class LoadMachine:
 
     def _release_others(self, load: Load) -> list[Effect]:
         """Send what a load held, or let it wait behind an earlier request for the session."""
-        before = [other for other in self.open_loads.before(load) if other.holds]
+        before = [other for other in self.open_loads.before(load) if other.holds_lines]
         if not before:
             return self._release(load)
         for line, update in load.before_response.drain() + load.behind_response.drain():

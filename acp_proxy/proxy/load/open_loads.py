@@ -23,9 +23,9 @@ class OpenLoads:
     def __init__(self) -> None:
         self._in_question: dict[str, Load] = {}
         """By session: the last load that was answered, until everything that the agent sent is settled."""
-        self._open: dict[RequestId, Load] = {}
+        self._unanswered: dict[RequestId, Load] = {}
         """The loads whose answer the client does not have, in the order in which they were sent."""
-        self._answered: list[Load] = []
+        self._answered_by_agent: list[Load] = []
         """The loads that the agent has answered, in the order of its answers."""
         self._following: set[RequestId] = set()
         """The open loads sent before the client got its answer to another one of their session."""
@@ -33,29 +33,29 @@ class OpenLoads:
         """By session: how the last replay began, while a request is open."""
 
     def __contains__(self, id: RequestId) -> bool:
-        return id in self._open
+        return id in self._unanswered
 
     def __bool__(self) -> bool:
-        return bool(self._open or self._in_question)
+        return bool(self._unanswered or self._in_question)
 
     # --- what is there
 
     def all(self) -> list[Load]:
         """The open loads, oldest first."""
-        return list(self._open.values())
+        return list(self._unanswered.values())
 
     def get(self, id: RequestId) -> Load | None:
         """The open load with this request id."""
-        return self._open.get(id)
+        return self._unanswered.get(id)
 
     def of(self, request: Request) -> Load | None:
         """The open load of exactly this request object."""
-        found = self._open.get(request.id)
+        found = self._unanswered.get(request.id)
         return found if found is not None and found.request is request else None
 
     def of_session(self, session: str) -> list[Load]:
         """The session's open loads, oldest first."""
-        return [load for load in self._open.values() if load.session == session] if self._open else []
+        return [load for load in self._unanswered.values() if load.session == session] if self._unanswered else []
 
     def before(self, load: Load) -> list[Load]:
         """The open loads of its session that were sent before this one."""
@@ -69,9 +69,12 @@ class OpenLoads:
         another, so it belongs to the oldest one without an answer. If all are answered, it is late, and belongs to the
         last one that was answered, whatever was asked first.
         """
-        expected = (load for load in self.of_session(session) if load.awaits and load.state not in ABANDONED_STATES)
+        expected = (
+            load for load in self.of_session(session) if load.awaits_agent and load.state not in ABANDONED_STATES
+        )
         return next(expected, None) or next(
-            (load for load in reversed(self._answered) if load.session == session and self._is_known(load)), None
+            (load for load in reversed(self._answered_by_agent) if load.session == session and self._is_known(load)),
+            None,
         )
 
     def find_in_question(self, session: str | None) -> Load | None:
@@ -89,31 +92,33 @@ class OpenLoads:
     def follows(self, load: Load) -> bool:
         """Whether another request for its session was answered since this one was sent, so that what the agent sends
         may follow that answer."""
-        return load.request.id in self._following or any(not other.awaits for other in self.of_session(load.session))
+        return load.request.id in self._following or any(
+            not other.awaits_agent for other in self.of_session(load.session)
+        )
 
     @property
     def are_many(self) -> bool:
         """Whether no more requests can be opened at once."""
-        return sum(load.holds for load in self._open.values()) >= AT_ONCE
+        return sum(load.holds_lines for load in self._unanswered.values()) >= AT_ONCE
 
     def _is_known(self, load: Load) -> bool:
-        return self._in_question.get(load.session) is load or self._open.get(load.request.id) is load
+        return self._in_question.get(load.session) is load or self._unanswered.get(load.request.id) is load
 
     # --- what becomes of them
 
     def add(self, load: Load) -> None:
         """Add an open load."""
-        self._open[load.request.id] = load
-        if len(self._open) > UNANSWERED:
-            oldest = next(iter(self._open))
-            if not self._open[oldest].holds:
-                del self._open[oldest]
+        self._unanswered[load.request.id] = load
+        if len(self._unanswered) > UNANSWERED:
+            oldest = next(iter(self._unanswered))
+            if not self._unanswered[oldest].holds_lines:
+                del self._unanswered[oldest]
                 self._following.discard(oldest)
 
     def add_answer(self, load: Load) -> None:
         """The agent has answered: what it sends from here on follows this answer, whatever was asked first."""
-        self._answered = [other for other in self._answered if self._is_known(other)]
-        self._answered.append(load)
+        self._answered_by_agent = [other for other in self._answered_by_agent if self._is_known(other)]
+        self._answered_by_agent.append(load)
 
     def enter(self, load: Load) -> None:
         """The client has its answer. What the agent sends from here on may belong to this load, or to later ones."""
@@ -137,8 +142,8 @@ class OpenLoads:
             del self._in_question[load.session]
 
     def _leave(self, load: Load) -> None:
-        if self._open.get(load.request.id) is load:
-            del self._open[load.request.id]
+        if self._unanswered.get(load.request.id) is load:
+            del self._unanswered[load.request.id]
             self._following.discard(load.request.id)
         if not self.of_session(load.session):
             self._begins.pop(load.session, None)
@@ -156,26 +161,26 @@ class OpenLoads:
     @property
     def is_full(self) -> bool:
         """Whether too much waits for all loads together."""
-        return sum(load.size for load in (*self._open.values(), *self._in_question.values())) > ALL_HELD_LIMIT
+        return sum(load.size for load in (*self._unanswered.values(), *self._in_question.values())) > ALL_HELD_LIMIT
 
     @property
     def holds_too_much(self) -> bool:
         """Whether so much waits that the agent must not be read until a replay has ended."""
-        if not self._open:
+        if not self._unanswered:
             return False
-        sizes = [load.size for load in self._open.values() if load.holds and not load.awaits]
+        sizes = [load.size for load in self._unanswered.values() if load.holds_lines and not load.awaits_agent]
         return bool(sizes) and (max(sizes) > HELD_LIMIT or self.is_full)
 
     def holder(self, session: str) -> Load | None:
         """The load behind whose answer the session's lines wait: the latest one that holds lines, so that nothing
         overtakes a replay."""
-        holding = [load for load in self.of_session(session) if load.holds]
+        holding = [load for load in self.of_session(session) if load.holds_lines]
         return holding[-1] if holding else None
 
     def is_replayed_again(self, id: RequestId) -> bool:
         """Whether conversation updates wait behind a replay. Never for a handover: the agent's new session has no
         past."""
-        load = self._open.get(id)
+        load = self._unanswered.get(id)
         if load is None or load.is_handed_over:
             return False
         others = self.of_session(load.session)
@@ -184,7 +189,7 @@ class OpenLoads:
     def find_held_request(self, params: object) -> str | None:
         """The session whose waiting lines contain the request that the agent cancels with these parameters, or None."""
         wanted = jsonrpc.dump(acp.member(params, "requestId")).decode()
-        for load in self._open.values():
+        for load in self._unanswered.values():
             for line in load.before_response.lines + load.behind_response.lines:
                 held = jsonrpc.read_message(line)
                 if isinstance(held, Request) and held.id == wanted:

@@ -25,8 +25,8 @@ class LoadPlan(Struct, frozen=True):
     """How a request is served.
 
     ``sends``: the method that goes to the agent.
-    ``passes``: what the agent sends goes to the client at once; otherwise it waits until a rule decides whose replay
-    the client sees.
+    ``passes_at_once``: what the agent sends goes to the client at once; otherwise it waits until a rule decides whose
+    replay the client sees.
     ``rule``: the rule, if it is decided already.
     ``shows_replay``: False if the client gets no replay.
     ``imports``: what the agent sends begins a transcript.
@@ -37,7 +37,7 @@ class LoadPlan(Struct, frozen=True):
     """
 
     sends: str
-    passes: bool = False
+    passes_at_once: bool = False
     rule: Rule | None = None
     shows_replay: bool = True
     imports: bool = False
@@ -55,7 +55,7 @@ def plan(
     the session is under way.
     """
     hands_over = modes.handover if found.has_transcript else NEVER
-    rule = Rule.HANDED_OVER if found.moved else None
+    rule = Rule.HANDED_OVER if found.is_handed_over else None
     if found.is_copy and not live and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
         anew = LoadPlan(acp.NEW, rule=rule, shows_replay=method == acp.LOAD, hands_over=ALWAYS)
         return anew if modes.handover != NEVER else Refusal.NO_HANDOVER
@@ -64,16 +64,16 @@ def plan(
         if behind and RESUME in native and modes.resume != AGENT and method == acp.RESUME:
             return LoadPlan(method, rule=rule, shows_replay=False, catches_up=True)
         if RESUME in native or modes.resume != STORE or method != acp.RESUME:
-            return LoadPlan(method, passes=True)
+            return LoadPlan(method, passes_at_once=True)
         return LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_replay=False, catches_up=behind)
     if modes.load == AGENT:
-        return LoadPlan(acp.LOAD, passes=True)
+        return LoadPlan(acp.LOAD, passes_at_once=True)
     if LOAD in native:
         if live or found.trouble is not None or not found.has_transcript:
             return LoadPlan(
-                acp.LOAD, passes=True, imports=not found.has_transcript and not live and found.trouble is None
+                acp.LOAD, passes_at_once=True, imports=not found.has_transcript and not live and found.trouble is None
             )
-        if modes.load == STORE and found.complete:
+        if modes.load == STORE and found.is_complete:
             sends = acp.RESUME if RESUME in native else acp.LOAD
             return LoadPlan(sends, rule=Rule.ASKED_FOR, hands_over=hands_over, catches_up=behind)
         return LoadPlan(acp.LOAD, rule=rule, hands_over=hands_over, catches_up=behind)

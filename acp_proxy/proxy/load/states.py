@@ -18,8 +18,9 @@ comes for a cancelled request must not be taken for the next one.
 own, and replays the transcript if that is to be shown. One replay of a session runs at a time. What the agent sends
 meanwhile is held, and leaves behind the answer.
 
-**Open.** The client has its answer. Agents replay the rest of the past behind it, so everything is compared until the
-next prompt. What is new then is recorded. In the turn that follows, everything is new except a replay that still runs.
+**Answered.** The client has its answer. Agents replay the rest of the past behind it, so everything is compared until
+the next prompt. What is new then is recorded. In the turn that follows, everything is new except a replay that still
+runs.
 
 An event that a state has no row for changes nothing. The agent's end, for example, does not stop a replay.
 """
@@ -47,7 +48,7 @@ class LoadState(enum.Enum):
     QUEUED = "the agent has agreed; another replay of this session goes first"
     REPLAYING = "the agent has agreed; ``run`` compares, and replays the transcript if that is shown"
     STOPPING = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
-    OPEN = "the client has its answer; what the agent sends until the next prompt is compared"
+    ANSWERED = "the client has its answer; what the agent sends until the next prompt is compared"
     TURN = "a later turn is under way; everything is new except a replay that is still running"
     OVER = "everything is settled"
 
@@ -70,7 +71,7 @@ class LoadEvent(enum.Enum):
     ENDED = "the agent has ended"
 
 
-class Do(enum.Enum):
+class Action(enum.Enum):
     """What a transition does."""
 
     RECORD_OPENED = "record that the session was opened, and the state that came with it"
@@ -88,146 +89,147 @@ class Do(enum.Enum):
     ANSWER_REPLAYED = "send the client the end of the replay: the tail, the answer and the states"
     ANSWER_CANCELLED = "answer the client that its request was cancelled"
     OPEN_ANEW = "ask the agent for a new session instead"
-    BECOME_OPEN = "the session is in question from now on; go on with what happened before the client's answer"
+    BECOME_ANSWERED = "the session is in question from now on; go on with what happened before the client's answer"
     SETTLE = "record what is new, and send what waits unless the client has it"
     END_TURN = "send what waits unless the client has it"
     FORGET = "the load is over"
 
 
-Moves = dict[LoadEvent, tuple[LoadState, tuple[Do, ...]]]
+Moves = dict[LoadEvent, tuple[LoadState, tuple[Action, ...]]]
 
 
 class Row(NamedTuple):
-    """``awaits``: the agent has not answered. ``holds``: the session's lines wait for the answer to the client."""
+    """``awaits_agent``: the agent has not answered. ``holds_lines``: the session's lines wait for the answer to the
+    client."""
 
     moves: Moves
-    awaits: bool = False
-    holds: bool = False
+    awaits_agent: bool = False
+    holds_lines: bool = False
 
 
-_OPENS = (Do.BECOME_OPEN, Do.START_NEXT)
-_ENDS = (Do.FORGET, Do.START_NEXT)
-_CANCELS = (Do.ANSWER_CANCELLED, Do.DROP, Do.RELEASE_OTHERS)
+_OPENS = (Action.BECOME_ANSWERED, Action.START_NEXT)
+_ENDS = (Action.FORGET, Action.START_NEXT)
+_CANCELS = (Action.ANSWER_CANCELLED, Action.DROP, Action.RELEASE_OTHERS)
 
 # A load that passes holds nothing, so the agent's answer is the client's, whatever the client did.
 _PASSES: Moves = {
-    LoadEvent.AGREED: (LoadState.OPEN, (Do.RECORD_OPENED, Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_OPENS)),
-    LoadEvent.REFUSED: (LoadState.OVER, (Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS)),
-    LoadEvent.ENDED: (LoadState.OVER, (Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS)),
+    LoadEvent.AGREED: (LoadState.ANSWERED, (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_OPENS)),
+    LoadEvent.REFUSED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_ENDS)),
+    LoadEvent.ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_ENDS)),
 }
 # The client has its answer, but an agent that answers all the same has opened the session.
 _CANCELLED_MOVES: Moves = {
-    LoadEvent.AGREED: (LoadState.OPEN, (Do.DROP, Do.RECORD_OPENED, *_OPENS)),
+    LoadEvent.AGREED: (LoadState.ANSWERED, (Action.DROP, Action.RECORD_OPENED, *_OPENS)),
     LoadEvent.REFUSED: (LoadState.OVER, _ENDS),
     LoadEvent.ENDED: (LoadState.OVER, _ENDS),
 }
 
 TRANSITIONS: dict[LoadState, Row] = {
     LoadState.ASKED: Row(
-        awaits=True,
-        holds=True,
+        awaits_agent=True,
+        holds_lines=True,
         moves={
             # Nothing is sent yet: whose replay it will be is known when ``run`` has compared.
-            LoadEvent.AGREED: (LoadState.QUEUED, (Do.RECORD_OPENED, Do.START_NEXT)),
+            LoadEvent.AGREED: (LoadState.QUEUED, (Action.RECORD_OPENED, Action.START_NEXT)),
             LoadEvent.REFUSED: (
                 LoadState.OVER,
-                (Do.SEND_HELD, Do.RELEASE_OTHERS, Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS),
+                (Action.SEND_HELD, Action.RELEASE_OTHERS, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_ENDS),
             ),
             # The new session has no past, so what came until now was no replay. The client still gets one answer.
-            LoadEvent.UNKNOWN: (LoadState.ASKED, (Do.DROP, Do.OPEN_ANEW)),
+            LoadEvent.UNKNOWN: (LoadState.ASKED, (Action.DROP, Action.OPEN_ANEW)),
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks.
-            LoadEvent.FLOODED: (LoadState.PASSING, (Do.BEGIN_PASSING, Do.RELEASE_OTHERS)),
+            LoadEvent.FLOODED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.RELEASE_OTHERS)),
             # What the agent sends in a turn must not wait, and nobody could tell it from the replay.
-            LoadEvent.PROMPTED: (LoadState.PASSING, (Do.BEGIN_PASSING, Do.RELEASE_OTHERS, Do.DROP_IMPORT)),
+            LoadEvent.PROMPTED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.RELEASE_OTHERS, Action.DROP_IMPORT)),
             # The client's thread decides this, while the agent's may be sending lines that were decided on before.
             # So the answer waits until the output is free, and nothing older can come behind it.
-            LoadEvent.CANCELLED: (LoadState.CANCELLING, (Do.CLOSE_TRANSCRIPT, Do.RESERVE_OUTPUT)),
+            LoadEvent.CANCELLED: (LoadState.CANCELLING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
             LoadEvent.ENDED: (
                 LoadState.OVER,
-                (Do.SEND_HELD, Do.RELEASE_OTHERS, Do.ANSWER, Do.CLOSE_TRANSCRIPT, *_ENDS),
+                (Action.SEND_HELD, Action.RELEASE_OTHERS, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_ENDS),
             ),
         },
     ),
     LoadState.PASSING: Row(
-        awaits=True,
+        awaits_agent=True,
         moves={
             **_PASSES,
             # What comes in the turn is recorded as the turn's, and must not be recorded as a replay again.
-            LoadEvent.PROMPTED: (LoadState.PASSING, (Do.DROP_IMPORT,)),
+            LoadEvent.PROMPTED: (LoadState.PASSING, (Action.DROP_IMPORT,)),
             # The agent answers cancelled requests that pass, as it would without us.
             LoadEvent.CANCELLED: (LoadState.PASSING_CANCELLED, ()),
         },
     ),
     LoadState.PASSING_CANCELLED: Row(
-        awaits=True,
+        awaits_agent=True,
         moves={
             **_PASSES,
-            LoadEvent.PROMPTED: (LoadState.PASSING_CANCELLED, (Do.DROP_IMPORT,)),
+            LoadEvent.PROMPTED: (LoadState.PASSING_CANCELLED, (Action.DROP_IMPORT,)),
             # Agents answer in order, so it has left this one out.
-            LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Do.DROP,)),
+            LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Action.DROP,)),
         },
     ),
-    LoadState.PASSING_ABANDONED: Row(awaits=True, moves=_PASSES),
+    LoadState.PASSING_ABANDONED: Row(awaits_agent=True, moves=_PASSES),
     LoadState.CANCELLING: Row(
-        awaits=True,
-        holds=True,
+        awaits_agent=True,
+        holds_lines=True,
         moves={
             # What came is kept: it belongs to the next request if the agent does not answer this one.
-            LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Do.ANSWER_CANCELLED, Do.RELEASE_OTHERS)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Action.ANSWER_CANCELLED, Action.RELEASE_OTHERS)),
             # The agent's thread has the output now, so the client's answer need not wait for it.
-            LoadEvent.AGREED: (LoadState.OPEN, (Do.RECORD_OPENED, *_CANCELS, *_OPENS)),
+            LoadEvent.AGREED: (LoadState.ANSWERED, (Action.RECORD_OPENED, *_CANCELS, *_OPENS)),
             LoadEvent.REFUSED: (LoadState.OVER, (*_CANCELS, *_ENDS)),
             LoadEvent.OVERTAKEN: (LoadState.ABANDONED, _CANCELS),
             LoadEvent.ENDED: (LoadState.OVER, (*_CANCELS, *_ENDS)),
         },
     ),
     LoadState.CANCELLED: Row(
-        awaits=True,
+        awaits_agent=True,
         moves={
             **_CANCELLED_MOVES,
-            LoadEvent.OVERTAKEN: (LoadState.ABANDONED, (Do.DROP,)),
+            LoadEvent.OVERTAKEN: (LoadState.ABANDONED, (Action.DROP,)),
             # An agent that has worked through a whole turn does not replay for this any more.
-            LoadEvent.TURN_ENDED: (LoadState.ABANDONED, (Do.DROP,)),
+            LoadEvent.TURN_ENDED: (LoadState.ABANDONED, (Action.DROP,)),
         },
     ),
-    LoadState.ABANDONED: Row(awaits=True, moves=_CANCELLED_MOVES),
+    LoadState.ABANDONED: Row(awaits_agent=True, moves=_CANCELLED_MOVES),
     LoadState.QUEUED: Row(
-        holds=True,
+        holds_lines=True,
         moves={
             # Two replays at once would mix their lines in the client.
-            LoadEvent.NEXT: (LoadState.REPLAYING, (Do.REPLAY,)),
-            LoadEvent.CANCELLED: (LoadState.STOPPING, (Do.CLOSE_TRANSCRIPT, Do.RESERVE_OUTPUT)),
+            LoadEvent.NEXT: (LoadState.REPLAYING, (Action.REPLAY,)),
+            LoadEvent.CANCELLED: (LoadState.STOPPING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
         },
     ),
     LoadState.REPLAYING: Row(
-        holds=True,
+        holds_lines=True,
         moves={
-            LoadEvent.REPLAYED: (LoadState.OPEN, (Do.ANSWER_REPLAYED, Do.RELEASE_OTHERS, *_OPENS)),
+            LoadEvent.REPLAYED: (LoadState.ANSWERED, (Action.ANSWER_REPLAYED, Action.RELEASE_OTHERS, *_OPENS)),
             # ``run`` may be within a write; behind the reserved output it sends nothing more.
-            LoadEvent.CANCELLED: (LoadState.STOPPING, (Do.STOP, Do.RESERVE_OUTPUT)),
+            LoadEvent.CANCELLED: (LoadState.STOPPING, (Action.STOP, Action.RESERVE_OUTPUT)),
         },
     ),
     LoadState.STOPPING: Row(
-        holds=True,
+        holds_lines=True,
         moves={
             # Whichever comes first answers the client. The agent has opened the session, so it is open.
-            LoadEvent.OUTPUT_RESERVED: (LoadState.OPEN, (*_CANCELS, *_OPENS)),
-            LoadEvent.REPLAYED: (LoadState.OPEN, (*_CANCELS, *_OPENS)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.ANSWERED, (*_CANCELS, *_OPENS)),
+            LoadEvent.REPLAYED: (LoadState.ANSWERED, (*_CANCELS, *_OPENS)),
         },
     ),
-    LoadState.OPEN: Row(
+    LoadState.ANSWERED: Row(
         moves={
-            LoadEvent.PROMPTED: (LoadState.TURN, (Do.SETTLE,)),
-            LoadEvent.CLOSED: (LoadState.OVER, (Do.SETTLE, *_ENDS)),
-            LoadEvent.ENDED: (LoadState.OVER, (Do.SETTLE, *_ENDS)),
+            LoadEvent.PROMPTED: (LoadState.TURN, (Action.SETTLE,)),
+            LoadEvent.CLOSED: (LoadState.OVER, (Action.SETTLE, *_ENDS)),
+            LoadEvent.ENDED: (LoadState.OVER, (Action.SETTLE, *_ENDS)),
         },
     ),
     LoadState.TURN: Row(
         moves={
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
-            LoadEvent.TURN_ENDED: (LoadState.OVER, (Do.END_TURN, *_ENDS)),
-            LoadEvent.CLOSED: (LoadState.OVER, (Do.END_TURN, *_ENDS)),
-            LoadEvent.ENDED: (LoadState.OVER, (Do.END_TURN, *_ENDS)),
+            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.END_TURN, *_ENDS)),
+            LoadEvent.CLOSED: (LoadState.OVER, (Action.END_TURN, *_ENDS)),
+            LoadEvent.ENDED: (LoadState.OVER, (Action.END_TURN, *_ENDS)),
         },
     ),
     LoadState.OVER: Row(moves={}),
@@ -237,7 +239,7 @@ CANCELLED_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLING,
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
 ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
 """States of cancelled requests for which the agent sends nothing any more."""
-IS_REPLAYING = frozenset({LoadState.REPLAYING, LoadState.STOPPING})
+REPLAYING_STATES = frozenset({LoadState.REPLAYING, LoadState.STOPPING})
 """States in which ``run`` has a replay under way."""
 
 Mark = TypeVar("Mark")
@@ -297,8 +299,8 @@ class Load:
         self.session = session
         self.plan = plan
         self.is_open_elsewhere = is_open_elsewhere
-        asked = LoadState.PASSING if plan.passes else LoadState.ASKED
-        self.state = LoadState.OPEN if is_open else asked
+        asked = LoadState.PASSING if plan.passes_at_once else LoadState.ASKED
+        self.state = LoadState.ANSWERED if is_open else asked
         self.has_transcript = has_transcript
         self.imports = plan.imports
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
@@ -319,7 +321,7 @@ class Load:
         self.earlier_replay = b""
         """How the replay before this one began, whose rest the agent may send before its answer to this."""
 
-        self.decision: Decision | None = choose_replay(None, already_sent=True) if plan.passes else None
+        self.decision: Decision | None = choose_replay(None, already_sent=True) if plan.passes_at_once else None
         """Whose replay the client sees, and why; None: not decided yet."""
         self.comparison: Comparison | None = None
         self.late: LateUpdates | None = None
@@ -336,14 +338,14 @@ class Load:
         """Those of them that were recorded since then."""
 
     @property
-    def awaits(self) -> bool:
+    def awaits_agent(self) -> bool:
         """Whether the agent has not answered."""
-        return TRANSITIONS[self.state].awaits
+        return TRANSITIONS[self.state].awaits_agent
 
     @property
-    def holds(self) -> bool:
+    def holds_lines(self) -> bool:
         """Whether the session's lines wait for the answer to the client."""
-        return TRANSITIONS[self.state].holds
+        return TRANSITIONS[self.state].holds_lines
 
     @property
     def late_in_turn(self) -> LateUpdates | None:

@@ -11,7 +11,7 @@ from acp_proxy.proxy.load.plan import LoadPlan, Refusal, plan
 from tests.conversation import AS_USUAL, requested
 
 ONE = requested(1)
-COMPLETE = SessionFound(ONE, has_transcript=True, complete=True)
+COMPLETE = SessionFound(ONE, has_transcript=True, is_complete=True)
 LOSSY = SessionFound(ONE, has_transcript=True)
 UNKNOWN = SessionFound(ONE)
 UNREADABLE = SessionFound(ONE, trouble="EIO")
@@ -21,7 +21,7 @@ EVERY_OFFER = [NOTHING, LOADS, RESUMES, BOTH]
 
 NEW = LoadPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over="always")
 COMPARED, HISTORY = LoadPlan(acp.LOAD, hands_over="auto"), LoadPlan(acp.RESUME, hands_over="auto")
-PASSED, IMPORTED = LoadPlan(acp.LOAD, passes=True), LoadPlan(acp.LOAD, passes=True, imports=True)
+PASSED, IMPORTED = LoadPlan(acp.LOAD, passes_at_once=True), LoadPlan(acp.LOAD, passes_at_once=True, imports=True)
 OURS = LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, hands_over="auto")
 
 
@@ -55,7 +55,7 @@ def test_by_default_the_agents_replay_is_compared_or_the_session_is_handed_over(
 
 
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
-@pytest.mark.parametrize("found", [COMPLETE, LOSSY, replace(COMPLETE, moved=True), UNKNOWN, UNREADABLE])
+@pytest.mark.parametrize("found", [COMPLETE, LOSSY, replace(COMPLETE, is_handed_over=True), UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("native", EVERY_OFFER)
 def test_a_load_left_to_the_agent_passes(native: tuple[str, ...], found: SessionFound, handover: str) -> None:
     assert planned(native, found, Modes(load="agent", handover=handover)) == PASSED
@@ -109,7 +109,7 @@ def test_without_a_handover_there_is_no_plan_for_an_agent_that_cannot_restore() 
 
 @pytest.mark.parametrize("stored", [COMPLETE, LOSSY])
 def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound) -> None:
-    moved = replace(stored, moved=True)
+    moved = replace(stored, is_handed_over=True)
     assert planned(LOADS, moved) == replace(COMPARED, rule=Rule.HANDED_OVER)
     assert planned(BOTH, moved) == replace(COMPARED, rule=Rule.HANDED_OVER)
     assert planned(RESUMES, moved) == replace(HISTORY, rule=Rule.HANDED_OVER)
@@ -120,11 +120,11 @@ def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound)
     ("native", "resume", "expected"),
     [
         (LOADS, "store", LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_replay=False)),
-        (LOADS, "auto", LoadPlan(acp.RESUME, passes=True)),
-        (LOADS, "agent", LoadPlan(acp.RESUME, passes=True)),
-        (BOTH, "store", LoadPlan(acp.RESUME, passes=True)),
-        (RESUMES, "store", LoadPlan(acp.RESUME, passes=True)),
-        (RESUMES, "auto", LoadPlan(acp.RESUME, passes=True)),
+        (LOADS, "auto", LoadPlan(acp.RESUME, passes_at_once=True)),
+        (LOADS, "agent", LoadPlan(acp.RESUME, passes_at_once=True)),
+        (BOTH, "store", LoadPlan(acp.RESUME, passes_at_once=True)),
+        (RESUMES, "store", LoadPlan(acp.RESUME, passes_at_once=True)),
+        (RESUMES, "auto", LoadPlan(acp.RESUME, passes_at_once=True)),
     ],
 )
 def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
@@ -134,7 +134,7 @@ def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
         assert planned(native, found, Modes(resume=resume), acp.RESUME) == expected
 
 
-COPY = replace(COMPLETE, moved=True, is_copy=True)
+COPY = replace(COMPLETE, is_handed_over=True, is_copy=True)
 
 
 @pytest.mark.parametrize("method", [acp.LOAD, acp.RESUME])
@@ -146,7 +146,7 @@ def test_a_copy_of_another_agents_session_is_handed_over_whatever_the_agent_offe
     assert planned(native, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
 
 
-BEHIND = replace(COMPLETE, moved=True, is_behind=True)
+BEHIND = replace(COMPLETE, is_handed_over=True, is_behind=True)
 
 
 @pytest.mark.parametrize(("native", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])
@@ -162,11 +162,11 @@ def test_an_agent_that_is_behind_catches_up_with_a_resume_that_shows_nothing() -
     quiet = LoadPlan(acp.RESUME, rule=Rule.HANDED_OVER, shows_replay=False, catches_up=True)
     assert planned(BOTH, BEHIND, method=acp.RESUME) == quiet
     for modes in (Modes(resume="agent"), Modes(handover="never")):
-        assert planned(BOTH, BEHIND, modes, acp.RESUME) == LoadPlan(acp.RESUME, passes=True)
+        assert planned(BOTH, BEHIND, modes, acp.RESUME) == LoadPlan(acp.RESUME, passes_at_once=True)
     as_load = LoadPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows_replay=False, catches_up=True)
     assert planned(LOADS, BEHIND, Modes(resume="store"), acp.RESUME) == as_load
 
 
 def test_the_answer_to_a_copys_load_is_left_to_the_agent_on_request() -> None:
     assert planned(BOTH, COPY, Modes(load="agent")) == PASSED
-    assert planned(BOTH, COPY, Modes(resume="agent"), acp.RESUME) == LoadPlan(acp.RESUME, passes=True)
+    assert planned(BOTH, COPY, Modes(resume="agent"), acp.RESUME) == LoadPlan(acp.RESUME, passes_at_once=True)

@@ -14,18 +14,18 @@ from acp_proxy.proxy.load.states import (
     ABANDONED_STATES,
     CANCELLED_STATES,
     TRANSITIONS,
-    Do,
+    Action,
     Load,
     LoadEvent,
     LoadState,
 )
 
 FIRST = (LoadState.ASKED, LoadState.PASSING)
-AWAITING = {state for state, row in TRANSITIONS.items() if row.awaits}
-HOLDING = {state for state, row in TRANSITIONS.items() if row.holds}
-ANSWERS = frozenset({Do.ANSWER, Do.ANSWER_REPLAYED, Do.ANSWER_CANCELLED})
+AWAITING = {state for state, row in TRANSITIONS.items() if row.awaits_agent}
+HOLDING = {state for state, row in TRANSITIONS.items() if row.holds_lines}
+ANSWERS = frozenset({Action.ANSWER, Action.ANSWER_REPLAYED, Action.ANSWER_CANCELLED})
 """Actions that answer the client's request."""
-HAS_IT_OPEN = frozenset({Do.CLOSE_TRANSCRIPT, Do.REPLAY})
+HAS_IT_OPEN = frozenset({Action.CLOSE_TRANSCRIPT, Action.REPLAY})
 """Actions that close or replay the transcript that was looked up."""
 CLIENTS = {LoadEvent.CANCELLED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED}
 MEANS_NOTHING = {
@@ -44,7 +44,7 @@ MEANS_NOTHING = {
     LoadState.QUEUED: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.REPLAYING: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.STOPPING: {LoadEvent.CANCELLED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
-    LoadState.OPEN: {LoadEvent.TURN_ENDED},
+    LoadState.ANSWERED: {LoadEvent.TURN_ENDED},
     LoadState.TURN: {LoadEvent.PROMPTED},
 }
 """Events that can happen in a state and change nothing.
@@ -68,7 +68,9 @@ OPEN_ONLY = {LoadEvent.FLOODED, LoadEvent.CANCELLED, LoadEvent.OUTPUT_RESERVED, 
 """Events that happen only to a request that is not answered yet."""
 
 
-def paths(state: LoadState, done: tuple[Do, ...] = (), seen: tuple[LoadState, ...] = ()) -> Iterator[tuple[Do, ...]]:
+def paths(
+    state: LoadState, done: tuple[Action, ...] = (), seen: tuple[LoadState, ...] = ()
+) -> Iterator[tuple[Action, ...]]:
     """The actions on each path from a state to the end. A state repeats at most twice in a row."""
     if state is LoadState.OVER:
         yield done
@@ -127,15 +129,15 @@ def test_every_path_replays_or_closes_the_transcript_once(first: LoadState) -> N
 @pytest.mark.parametrize("first", FIRST)
 def test_every_path_notes_the_agents_agreement_once_and_first(first: LoadState) -> None:
     for done in paths(first):
-        assert done.count(Do.RECORD_OPENED) == (Do.SETTLE in done or Do.END_TURN in done)
-        later = [done.index(do) for do in (Do.REPLAY, Do.ANSWER_REPLAYED, Do.SETTLE) if do in done]
-        assert all(done.index(Do.RECORD_OPENED) < at for at in later)
+        assert done.count(Action.RECORD_OPENED) == (Action.SETTLE in done or Action.END_TURN in done)
+        later = [done.index(do) for do in (Action.REPLAY, Action.ANSWER_REPLAYED, Action.SETTLE) if do in done]
+        assert all(done.index(Action.RECORD_OPENED) < at for at in later)
 
 
 @pytest.mark.parametrize("state", LoadState)
 def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None:
     """Nothing stays held in a state that cannot release it."""
-    leaves = {Do.RELEASE_OTHERS, Do.ANSWER_REPLAYED, Do.OPEN_ANEW}
+    leaves = {Action.RELEASE_OTHERS, Action.ANSWER_REPLAYED, Action.OPEN_ANEW}
     for following, does in TRANSITIONS[state].moves.values():
         if state in HOLDING and following not in HOLDING:
             assert leaves & set(does)
@@ -146,10 +148,10 @@ def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None
 @pytest.mark.parametrize("state", LoadState)
 def test_a_load_enters_the_sessions_in_question_once_and_leaves_them_at_the_end(state: LoadState) -> None:
     for following, does in TRANSITIONS[state].moves.values():
-        assert does.count(Do.BECOME_OPEN) == (following is LoadState.OPEN)
-        assert does.count(Do.FORGET) == (following is LoadState.OVER)
-        if {Do.BECOME_OPEN, Do.FORGET} & set(does):
-            assert does[-1] is Do.START_NEXT
+        assert does.count(Action.BECOME_ANSWERED) == (following is LoadState.ANSWERED)
+        assert does.count(Action.FORGET) == (following is LoadState.OVER)
+        if {Action.BECOME_ANSWERED, Action.FORGET} & set(does):
+            assert does[-1] is Action.START_NEXT
 
 
 def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:

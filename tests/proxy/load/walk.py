@@ -246,7 +246,7 @@ def _stopping(walk: Walk) -> None:
     walk.cancel()
 
 
-def _open(walk: Walk) -> None:
+def _unanswered(walk: Walk) -> None:
     _asked_and_replayed(walk)
     walk.say(*TURN_TWO)
     walk.agree()
@@ -267,7 +267,7 @@ def _open_and_updated(walk: Walk) -> None:
 
 
 def _turn(walk: Walk) -> None:
-    _open(walk)
+    _unanswered(walk)
     walk.prompt()
 
 
@@ -295,7 +295,7 @@ STATES: dict[str, Callable[[Walk], None]] = {
     "telling": _telling,
     "telling, updated": _telling_and_updated,
     "stopping": _stopping,
-    "open": _open,
+    "open": _unanswered,
     "open, no replay": _open_without_replay,
     "open, updated": _open_and_updated,
     "turn": _turn,
