@@ -442,7 +442,8 @@ class Talk:
         stored = self.stored.get(replay.session, Stored())
         comparison, size = stored.compared(wanted.updates), len(stored.says)
         compared = comparison if wanted.compares else None
-        decision = choose_replay(compared, rule=rule or wanted.rule, shows_replay=wanted.shows_replay)
+        facts = compared.end_replay() if compared is not None else None
+        decision = choose_replay(facts, rule=rule or wanted.rule, shows_replay=wanted.shows_replay)
         told = [line(state) for state in states]
         unread = ReplayEnded(id, decision, None, told, brief, attached, is_unread=True, size=size)
         if not wanted.compares and not self.core.must_compare_again(unread):

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.compare import ReplayFacts
 from acp_proxy.comparison.letter_search import Span
 from acp_proxy.comparison.transcript_text import TranscriptText
 
@@ -68,7 +68,7 @@ class Decision(Struct, frozen=True):
 
 
 def choose_replay(
-    comparison: Comparison | None,
+    facts: ReplayFacts | None,
     *,
     rule: Rule | None = None,
     shows_replay: bool = True,
@@ -77,17 +77,15 @@ def choose_replay(
     has_transcript: bool = True,
     unreadable: bool = False,
 ) -> Decision:
-    """Decide whose replay the client sees, and why. Ends the comparison's open message.
+    """Decide whose replay the client sees, and why.
 
-    ``comparison``: None if there is nothing to compare, since the agent resumes and replays nothing.
+    ``facts``: of the agent's replay; None if there is nothing to compare, since the agent resumes and replays nothing.
     ``rule``: the one that was known before the agent answered: handed over, or asked for.
     ``shows_replay``: False for a resume, after which the client gets no replay.
     ``already_sent``: the client got what the agent sent before its answer: the plan says so (a fork, a load in a turn),
     too much waited, or a prompt came. ``cancelled``: the client has cancelled the load.
     ``has_transcript``: False if the store has none. ``unreadable``: it has one, but that cannot be read.
     """
-    if comparison is not None:
-        comparison.end_message()  # what comes after the agent's answer is another message
     if already_sent:  # it cannot be taken back, whatever was planned
         found = Rule.ALREADY_SENT
     elif cancelled:
@@ -98,41 +96,41 @@ def choose_replay(
         found = rule
     elif unreadable:
         found = Rule.UNREADABLE
-    elif comparison is None:
+    elif facts is None:
         found = Rule.NOTHING_REPLAYED
     else:
-        found = _judge(comparison)
+        found = _judge(facts)
     return Decision(found.shows if shows_replay else ShownReplay.NOTHING, found)
 
 
-def _judge(comparison: Comparison) -> Rule:
+def _judge(facts: ReplayFacts) -> Rule:
     """The first rule that fits.
 
     The agent's replay is the default: where nothing can be decided, nobody may see a worse history than without
     acp-proxy. The transcript's is shown only where it provably has more.
     """
-    if comparison.is_undecided:
+    if facts.is_undecided:
         return Rule.UNDECIDED
     # Before any rule about what is missing: an agent that has more than the transcript went on elsewhere, or has
     # rewritten its history, and then what it lacks may be gone on purpose. The transcript would hide what it has.
-    if comparison.has_new_before_tail or comparison.has_unknown_kind or comparison.continues_last:
+    if facts.has_new_before_tail or facts.has_unknown_kind or facts.continues_last:
         return Rule.MORE
-    text, known = comparison.text, comparison.known_spans
-    incomplete = [turn for turn in _turns(text) if _is_part_missing(comparison, known, turn)]
-    missing = [turn for turn in incomplete if _is_all_missing(comparison, known, turn)]
-    if any(_is_explained(comparison, turn) for turn in missing) or _was_forked_before(text, missing):
+    text = facts.text
+    incomplete = [turn for turn in _turns(text) if _is_part_missing(facts, turn)]
+    missing = [turn for turn in incomplete if _is_all_missing(facts, turn)]
+    if any(_is_explained(facts, turn) for turn in missing) or _was_forked_before(text, missing):
         return Rule.TAKEN_BACK
     # A rewind may end in the middle of a turn. Only its words tell: many agents replay no tool calls at all.
-    if any(turn <= text.rewound_at and _is_end_missing(comparison, known, turn) for turn in incomplete):
+    if any(turn <= text.rewound_at and _is_end_missing(facts, turn) for turn in incomplete):
         return Rule.TAKEN_BACK
     # Agents do not replay commands of their own, so these messages need not be among them.
-    commands = sum(1 for number in comparison.known_users if text.users[number].takes_back)
-    lacks_users = comparison.user_count - commands < sum(1 for user in text.users if not user.takes_back)
+    commands = sum(1 for number in facts.known_users if text.users[number].takes_back)
+    lacks_users = facts.user_count - commands < sum(1 for user in text.users if not user.takes_back)
     turns = range(1, len(text.users) + 1)
-    if lacks_users and any(_is_explained_without_answer(comparison, turn) for turn in turns):
+    if lacks_users and any(_is_explained_without_answer(facts, turn) for turn in turns):
         return Rule.TAKEN_BACK
-    lacks_thoughts = bool(text.thoughts) and not comparison.has_thoughts
-    if incomplete or lacks_users or lacks_thoughts or comparison.repeats:
+    lacks_thoughts = bool(text.thoughts) and not facts.has_thoughts
+    if incomplete or lacks_users or lacks_thoughts or facts.repeats:
         return Rule.LESS
     return Rule.SAME
 
@@ -142,28 +140,28 @@ def _turns(text: TranscriptText) -> list[int]:
     return [turn for turn, user in enumerate(text.users, 1) if not user.takes_back and text.has_answer(turn)]
 
 
-def _is_part_missing(comparison: Comparison, known: list[Span], turn: int) -> bool:
-    """Whether any of a turn's words or calls is missing. ``known``: the known letters, in order."""
-    start, end = comparison.text.span_of(turn)
-    if any(number not in comparison.known_calls for number in comparison.text.calls_of(turn)):
+def _is_part_missing(facts: ReplayFacts, turn: int) -> bool:
+    """Whether any of a turn's words or calls is missing."""
+    start, end = facts.text.span_of(turn)
+    if any(number not in facts.known_calls for number in facts.text.calls_of(turn)):
         return True
-    around = _find_before(known, start)
+    around = _find_before(facts.known_spans, start)
     return start < end and (around is None or around[1] < end)
 
 
-def _is_all_missing(comparison: Comparison, known: list[Span], turn: int) -> bool:
+def _is_all_missing(facts: ReplayFacts, turn: int) -> bool:
     """Whether all of a turn's words and calls are missing."""
-    start, end = comparison.text.span_of(turn)
-    if any(number in comparison.known_calls for number in comparison.text.calls_of(turn)):
+    start, end = facts.text.span_of(turn)
+    if any(number in facts.known_calls for number in facts.text.calls_of(turn)):
         return False
-    last = _find_before(known, end - 1)
+    last = _find_before(facts.known_spans, end - 1)
     return last is None or last[1] <= start
 
 
-def _is_end_missing(comparison: Comparison, known: list[Span], turn: int) -> bool:
+def _is_end_missing(facts: ReplayFacts, turn: int) -> bool:
     """Whether the last of a turn's words are missing."""
-    start, end = comparison.text.span_of(turn)
-    last = _find_before(known, end - 1)
+    start, end = facts.text.span_of(turn)
+    last = _find_before(facts.known_spans, end - 1)
     return start < end and (last is None or last[1] < end)
 
 
@@ -173,22 +171,22 @@ def _find_before(spans: list[Span], at: int) -> Span | None:
     return spans[place - 1] if place else None
 
 
-def _is_explained(comparison: Comparison, turn: int) -> bool:
+def _is_explained(facts: ReplayFacts, turn: int) -> bool:
     """Whether something explains a missing turn: a later command or compaction, or a later turn made elsewhere, where
     something may have been taken back. The latter does not explain an empty replay."""
-    text = comparison.text
+    text = facts.text
     later = enumerate(text.users[turn:], turn + 1)
     is_elsewhere = any(user.is_elsewhere and text.has_answer(number) for number, user in later)
-    went_on = comparison.has_updates and (is_elsewhere or comparison.has_turn_elsewhere)
+    went_on = facts.has_updates and (is_elsewhere or facts.has_turn_elsewhere)
     return text.taken_back_at >= turn or went_on
 
 
-def _is_explained_without_answer(comparison: Comparison, turn: int) -> bool:
+def _is_explained_without_answer(facts: ReplayFacts, turn: int) -> bool:
     """Whether the user message of a turn without an answer, or of a command with a compaction, is missing, and
     something later took it back."""
-    text = comparison.text
+    text = facts.text
     is_command = text.users[turn - 1].takes_back
-    if text.has_answer(turn) or turn - 1 in comparison.known_users or (is_command and turn not in text.compacted):
+    if text.has_answer(turn) or turn - 1 in facts.known_users or (is_command and turn not in text.compacted):
         return False
     return turn < text.taken_back_at or (turn == text.taken_back_at and not is_command)
 

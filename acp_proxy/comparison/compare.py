@@ -13,6 +13,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from itertools import accumulate, takewhile
 
+from msgspec import Struct
+
 from acp_proxy.comparison.letter_search import SHORT, Search, Span, merge_spans
 from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
 from acp_proxy.comparison.tail import Tail
@@ -24,8 +26,42 @@ _HALF_SHORT = SHORT // 2
 """A user message counts as the start of a longer one only if it has at least this many letters."""
 
 
+class ReplayFacts(Struct, frozen=True):
+    """What is known of an agent's replay once the agent has answered: all that ``choose_replay`` decides by."""
+
+    text: TranscriptText
+    """What the replay was compared with."""
+    is_undecided: bool
+    """Nothing can be decided: the transcript is too long, or the search was given up."""
+    known_spans: list[Span]
+    """The spans of all letters of ``text.words`` that were sent, in order."""
+    known_calls: frozenset[int]
+    """The indexes in ``text.calls`` of the tool calls that the agent sent."""
+    known_users: frozenset[int]
+    """The indexes in ``text.users`` of the user messages that the agent sent."""
+    user_count: int
+    """How many user messages the agent sent before the tail, known or not."""
+    has_updates: bool
+    """The agent sent anything of a conversation."""
+    has_thoughts: bool
+    """The agent sent thoughts, known or not."""
+    has_new_before_tail: bool
+    """The transcript lacks words or calls from before the tail: the agent knows more, or tells it otherwise."""
+    has_turn_elsewhere: bool
+    """The tail has a turn that was made elsewhere: a user message and something from the agent."""
+    has_unknown_kind: bool
+    """The transcript lacks an update that is neither words nor a call nor a plan, such as a compaction."""
+    continues_last: bool
+    """The transcript lacks the end of its last words, or of an unfinished call."""
+    repeats: bool
+    """The agent sent something twice."""
+
+
 class Comparison:
-    """One comparison: feed it with ``add``, then ask ``choose_replay``, ``find_new`` or ``split_tail``."""
+    """One comparison: feed it with ``add``, then call ``end_replay``, ``find_new`` or ``split_tail``.
+
+    ``ReplayFacts`` explains the attributes and properties that have the names of its fields.
+    """
 
     def __init__(self, text: TranscriptText, mask: Callable[[bytes], bytes] | None = None) -> None:
         """``mask``: masks secrets in JSON, as they are masked in the transcript; None: none are."""
@@ -35,23 +71,13 @@ class Comparison:
         """The offset after the last known letter, in ``text.words``."""
         self.next_user = 0
         """The index of the next user message, in ``text.users``."""
-        self.known_calls: set[int] = set()
-        """The indexes in ``text.calls`` of the tool calls that the agent sent."""
-        self.known_users: set[int] = set()
-        """The indexes in ``text.users`` of the user messages that the agent sent."""
         self.ids: dict[tuple[str, bytes], str] = {}
         """By ``User.key``: the ids of the user's messages in the agent's replay."""
+        self.known_calls: set[int] = set()
+        self.known_users: set[int] = set()
         self.user_count = 0
-        """How many user messages the agent sent before the tail, known or not."""
         self.has_updates = self.has_thoughts = False
-        self.has_new_before_tail = False
-        """The transcript lacks words or calls from before the tail: the agent knows more, or tells it otherwise."""
-        self.has_unknown_kind = False
-        """The transcript lacks an update that is neither words nor a call nor a plan, such as a compaction."""
-        self.continues_last = False
-        """The transcript lacks the end of its last words, or of an unfinished call."""
-        self.repeats = False
-        """The agent sent something twice."""
+        self.has_new_before_tail = self.has_unknown_kind = self.continues_last = self.repeats = False
         self.has_restarted = False
         """The agent began its replay once more: what it sends now, the client may have seen."""
         self._tail = Tail()
@@ -119,9 +145,29 @@ class Comparison:
             return is_known
         return self._compare_words(message)
 
+    def end_replay(self) -> ReplayFacts:
+        """The agent has answered: ends the message that is coming in chunks, since what comes now is another one, and
+        returns what is known of the replay."""
+        self.end_message()
+        return ReplayFacts(
+            text=self.text,
+            is_undecided=self.is_undecided,
+            known_spans=[*self.known_spans],
+            known_calls=frozenset(self.known_calls),
+            known_users=frozenset(self.known_users),
+            user_count=self.user_count,
+            has_updates=self.has_updates,
+            has_thoughts=self.has_thoughts,
+            has_new_before_tail=self.has_new_before_tail,
+            has_turn_elsewhere=self.has_turn_elsewhere,
+            has_unknown_kind=self.has_unknown_kind,
+            continues_last=self.continues_last,
+            repeats=self.repeats,
+        )
+
     @property
     def is_undecided(self) -> bool:
-        """Whether nothing can be decided: the transcript is too long, or the search was given up."""
+        """Whether nothing can be decided."""
         return self.text.is_too_long or self._search.is_exhausted
 
     @property
@@ -260,7 +306,7 @@ class Comparison:
 
     @property
     def has_turn_elsewhere(self) -> bool:
-        """Whether the tail has a turn that was made elsewhere: a user message and something from the agent."""
+        """Whether the tail has a turn that was made elsewhere."""
         return self._tail.has_turn
 
     def _as_recorded(self, update: object) -> object:

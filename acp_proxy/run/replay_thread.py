@@ -117,7 +117,8 @@ class ReplayThread:
         try:
             comparison = self._compare() if wanted.compares else None
             replayer = self._begin_replayer(wanted, comparison)
-            decision = choose_replay(comparison, rule=wanted.rule, shows_replay=wanted.shows_replay)
+            facts = comparison.end_replay() if comparison is not None else None
+            decision = choose_replay(facts, rule=wanted.rule, shows_replay=wanted.shows_replay)
             if decision.shows is ShownReplay.TRANSCRIPT or self._records_replay:
                 was_sent = self._send_transcript(replayer, summary)
             if wanted.protocol != V1 or wanted.only_lacking:

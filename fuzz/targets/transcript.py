@@ -87,7 +87,7 @@ def retold(lines: list[Line], header: Header | None) -> None:
         told = [said for said in one if update_kinds.is_conversation(acp.update_kind(acp.update_of(said)))]
         comparison = compare(lines, ((said, number % 2 == 1) for number, said in enumerate(told)))
         assert comparison is not None
-        choose_replay(comparison)
+        choose_replay(comparison.end_replay())
         assert set(comparison.find_new()) <= set(one), "only what was told can be new"
 
 

@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from acp_proxy.comparison import choose_replay as decided
+from acp_proxy.comparison.choose_replay import Decision
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText
 from acp_proxy.protocol import acp, jsonrpc
@@ -103,6 +105,11 @@ def told(past: TranscriptText, *said: str | Update, late: Iterable[str | Update]
             comparison.add(line(update), update, late=is_late)
     comparison.end_message()
     return comparison
+
+
+def choose_replay(comparison: Comparison | None, **known: Any) -> Decision:
+    """The decision once the agent has answered; None: nothing is compared. ``known``: what else is."""
+    return decided.choose_replay(comparison.end_replay() if comparison is not None else None, **known)
 
 
 def new(comparison: Comparison, *, is_open_elsewhere: bool | None = None) -> list[Update]:

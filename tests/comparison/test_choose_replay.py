@@ -6,10 +6,24 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Decision, Rule, ShownReplay, choose_replay
+from acp_proxy.comparison.choose_replay import Decision, Rule, ShownReplay
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TextBuilder
 from acp_proxy.protocol import acp
-from tests.comparison.telling import Update, agent, answer, call, laid, opened, prompt, told, told_by, updated, user
+from tests.comparison.telling import (
+    Update,
+    agent,
+    answer,
+    call,
+    choose_replay,
+    laid,
+    line,
+    opened,
+    prompt,
+    told,
+    told_by,
+    updated,
+    user,
+)
 
 TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
 ONE, TWO = TALK[:2], TALK[2:]
@@ -345,6 +359,16 @@ def test_the_decision_stays_the_same_when_asked_again() -> None:
     assert [choose_replay(comparison).rule, choose_replay(comparison).rule] == [Rule.LESS, Rule.LESS]
     comparison.add(b"{}\n", told_by("> thanks"), late=True)
     assert comparison.find_new() == []
+
+
+def test_what_comes_behind_the_answer_changes_nothing_of_what_decides() -> None:
+    past = laid(*TALK, call("1", "look"))
+    comparison = told(past, *ONE)
+    facts = comparison.end_replay()
+    behind: list[str | Update] = [*TWO, call("1", "look"), COMPACTED]
+    for said in behind:
+        comparison.add(line(told_by(said)), told_by(said), late=True)
+    assert facts == told(past, *ONE).end_replay() != comparison.end_replay()
 
 
 @pytest.mark.parametrize("message", [None, "1"])

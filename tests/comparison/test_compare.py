@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.comparison import letter_search
-from acp_proxy.comparison.choose_replay import Rule, choose_replay
+from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.letter_search import merge_spans
 from acp_proxy.comparison.tail import TAIL_LIMIT
@@ -19,6 +19,7 @@ from tests.comparison.telling import (
     agent,
     answer,
     call,
+    choose_replay,
     laid,
     line,
     new,

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.comparison.choose_replay import choose_replay
 from acp_proxy.comparison.compare import Comparison
 from acp_proxy.comparison.late_updates import WAITING_LIMIT, LateUpdates, SortedLine
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, letters
@@ -187,7 +186,7 @@ def test_a_known_user_message_without_an_answer_does_not_come_again_with_what_fo
 def test_a_user_message_that_comes_again_alone_is_not_shown_twice() -> None:
     for said in ["> mend it"], ["> mend it", "> thanks"]:
         late = Late(laid(*said), *said, ours=False)
-        choose_replay(late.comparison)  # the agent has answered
+        late.comparison.end_replay()  # the agent has answered
         assert (late.told(*said), late.rest()) == ([], [])
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from acp_proxy.comparison.choose_replay import Rule, choose_replay
-from acp_proxy.comparison.compare import Comparison
+from acp_proxy.comparison.compare import ReplayFacts
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.run.replay_thread import compare as compared_with
@@ -100,20 +100,21 @@ def _is_suitable(row: ListedSession) -> bool:
 def compare(reading: Reading, lines: list[bytes]) -> ReplayComparison:
     """Compare the agent's replay, as update lines, with a transcript. Raises OSError."""
     comparison = compared_with(drop_rewound(reading), ((line, False) for line in lines))
-    rule = choose_replay(comparison, unreadable=comparison is None).rule
-    if comparison is None or rule is not Rule.LESS:
+    facts = comparison.end_replay() if comparison is not None else None
+    rule = choose_replay(facts, unreadable=facts is None).rule
+    if facts is None or rule is not Rule.LESS:
         return ReplayComparison(WHOLE if rule is Rule.SAME else OTHER)
-    return ReplayComparison(LOSES, tuple(_list_losses(comparison)))
+    return ReplayComparison(LOSES, tuple(_list_losses(facts)))
 
 
-def _list_losses(comparison: Comparison) -> Iterator[str]:
-    text, known = comparison.text, sum(end - start for start, end in comparison.known_spans)
-    if comparison.user_count < len(text.users):
-        yield "some of the user's words" if comparison.user_count else "the user's words"
+def _list_losses(facts: ReplayFacts) -> Iterator[str]:
+    text, known = facts.text, sum(end - start for start, end in facts.known_spans)
+    if facts.user_count < len(text.users):
+        yield "some of the user's words" if facts.user_count else "the user's words"
     if known < len(text.words):
         yield "some of the agent's words" if known else "the agent's words"
-    lost = len(text.calls) - len(comparison.known_calls)
+    lost = len(text.calls) - len(facts.known_calls)
     if lost > 0:
         yield f"{lost} of {len(text.calls)} tool call{'s' if len(text.calls) > 1 else ''}"
-    if text.thoughts and not comparison.has_thoughts:
+    if text.thoughts and not facts.has_thoughts:
         yield "the agent's thoughts"
