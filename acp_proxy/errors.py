@@ -15,12 +15,12 @@ class UsageError(AcpProxyError):
 class StoreRefused(AcpProxyError):
     """The store cannot be used: acp-proxy neither records nor shows sessions.
 
-    ``may_pass``: a call failed, which may work the next time; else this is how the store is.
+    ``is_temporary``: a call failed, which may work the next time; else this is how the store is.
     """
 
-    def __init__(self, text: str, *, may_pass: bool = False) -> None:
+    def __init__(self, text: str, *, is_temporary: bool = False) -> None:
         super().__init__(text)
-        self.may_pass = may_pass
+        self.is_temporary = is_temporary
 
 
 class NoStore(AcpProxyError):

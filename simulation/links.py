@@ -15,7 +15,7 @@ from typing import Any
 
 from acp_proxy.proxy.capabilities import Modes, Settings
 from acp_proxy.proxy.connection import Connection
-from acp_proxy.recording.recorder import Job, Recorder, T
+from acp_proxy.recording.recorder import Recorder, T, WriterJob
 from acp_proxy.replay.replayer import TOOL_LIMIT, Mode
 from acp_proxy.run.relay import Relay, ReplayOptions
 from acp_proxy.store.store import Store
@@ -80,7 +80,7 @@ class Direct(Link):
 
 
 class _Patient(Recorder):
-    def wait(self, job: Job[T]) -> bool:
+    def wait(self, job: WriterJob[T]) -> bool:
         """A busy machine is not a hanging store."""
         return job.done.acquire(timeout=SECONDS)
 

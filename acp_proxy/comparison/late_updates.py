@@ -19,7 +19,7 @@ from acp_proxy.comparison.transcript_text import block_letters, digest, find_sho
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Compared
 
-WAITING_LIMIT = 1024 * 1024
+UNDECIDED_LIMIT = 1024 * 1024
 """The most bytes that wait for what the agent sends next. Beyond that, they pass: nothing is proved yet."""
 
 
@@ -110,7 +110,7 @@ class LateUpdates:
             self._drop_known()
         self._waiting.append(line)
         self._size += len(line)
-        if self._size > WAITING_LIMIT:
+        if self._size > UNDECIDED_LIMIT:
             return self._take_waiting()
         if kind in update_kinds.NEUTRAL:
             # Agents add context to these, so they prove nothing: they share the fate of the agent's next words. A user
@@ -306,7 +306,7 @@ class LateUpdates:
         self._undecided.append((line, is_sent))
         self._size += len(line)
         out = [SortedLine(line, True, False)] if is_sent else []
-        return out + (self._end_replay() if self._size > WAITING_LIMIT else [])
+        return out + (self._end_replay() if self._size > UNDECIDED_LIMIT else [])
 
     def _end_replay(self, *line: bytes) -> list[SortedLine]:
         """Something comes that does not go on in order: it is new, and so is what waited for it."""

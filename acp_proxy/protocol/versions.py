@@ -33,7 +33,7 @@ class Dialect(Protocol):
     states_first: bool
     """Whether a replay ends with the agent's state, before the answer. So that must reach the client first, and the
     echo of a prompt ends whatever an agent replays too late."""
-    state_mark: bytes | None
+    state_bytes: bytes | None
     """Bytes in every update for which ``read_state`` may return something; None if there are none."""
     server_type: str | None
     """The ``type`` of an MCP server that the agent starts, if requests must name it."""
@@ -64,7 +64,7 @@ class V1Dialect:
     capabilities, sessions, about = "agentCapabilities", "sessionCapabilities", "agentInfo"
     always: frozenset[str] = frozenset()
     needs_sessions = fills_titles = states_first = False
-    state_mark: bytes | None = None
+    state_bytes: bytes | None = None
     server_type: str | None = None
 
     def read_as_v1(self, message: Message) -> Message:
@@ -94,7 +94,7 @@ class V2Dialect:
     capabilities, sessions, about = "capabilities", "session", "info"
     always = frozenset({"list", "load", "resume", "close"})
     needs_sessions = fills_titles = states_first = True
-    state_mark: bytes | None = b'"' + update_kinds.STATE.encode() + b'"'
+    state_bytes: bytes | None = b'"' + update_kinds.STATE.encode() + b'"'
     server_type: str | None = "stdio"
 
     def read_as_v1(self, message: Message) -> Message:

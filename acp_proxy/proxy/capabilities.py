@@ -95,16 +95,16 @@ class Service(Struct):
     """Who answers what.
 
     ``is_wanted``: there is a store, and the options allow acp-proxy to add something. ``is_known``: in addition, the
-    agent has answered ``initialize``, and has sessions. ``native``: what the agent serves; ``ours``: what acp-proxy
-    serves; both are empty before that answer. ``directories``: the agent supports additional directories. ``titles``:
-    acp-proxy gives titles to sessions that have none from the agent. ``index``: the parts of its
-    session index that the agent offers this client (``session_index``).
+    agent has answered ``initialize``, and has sessions. ``served_by_agent``: what the agent serves; ``served_here``:
+    what acp-proxy serves; both are empty before that answer. ``directories``: the agent supports additional
+    directories. ``titles``: acp-proxy gives titles to sessions that have none from the agent. ``index``: the parts of
+    its session index that the agent offers this client (``session_index``).
     """
 
     modes: Modes
     is_wanted: bool
-    native: frozenset[str] = frozenset()
-    ours: tuple[str, ...] = ()
+    served_by_agent: frozenset[str] = frozenset()
+    served_here: tuple[str, ...] = ()
     directories: bool = False
     is_known: bool = False
     titles: bool = False
@@ -124,7 +124,7 @@ class Service(Struct):
         """Whether acp-proxy answers a ``session/delete`` with these parameters. The agent does not know the ids
         that acp-proxy gave."""
         is_foreign = proxy_ids.is_foreign(acp.session_id(params) or "")
-        return DELETE in self.ours or (is_foreign and self.is_known and self.modes.delete != AGENT)
+        return DELETE in self.served_here or (is_foreign and self.is_known and self.modes.delete != AGENT)
 
 
 def read_offer(result: object) -> Offer:

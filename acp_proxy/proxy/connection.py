@@ -45,7 +45,7 @@ from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_list import refusal
 from acp_proxy.proxy.session_log import UNOPENED_LIMIT, MessageLog, SessionLog
 from acp_proxy.proxy.unstable_methods import UnstableMethods
-from acp_proxy.transcript.titles import RECORD_MARK
+from acp_proxy.transcript.titles import RECORD_BYTES
 
 _SETTLING = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
 """Client requests that settle what the agent sent about their session before them."""
@@ -199,7 +199,7 @@ class Connection:
 
     def _answer_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that is not simply forwarded; None for all other requests."""
-        ours = self._service.ours
+        ours = self._service.served_here
         if request.method in (acp.LOAD, acp.RESUME):
             if not self._log.records:
                 return None
@@ -244,7 +244,7 @@ class Connection:
 
     def _agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
-        if self._log.records and any(RECORD_MARK in line for line in lines):
+        if self._log.records and any(RECORD_BYTES in line for line in lines):
             lines = [left for line in lines if (left := handover_lines.without_title(line)) is not None]
         at, count = 0, len(lines)
         while at < count:
@@ -406,7 +406,9 @@ class Connection:
                 return effects + self._negotiation.handle_offer(line, message)
             case acp.FORK if fork is not None and self._log.records:
                 self._machine.add_fork(found.request, fork, waiting)
-            case acp.LIST if capabilities.LIST not in self._service.ours and is_amended and message.error is None:
+            case acp.LIST if (
+                capabilities.LIST not in self._service.served_here and is_amended and message.error is None
+            ):
                 return [*effects, self._unstable_methods.amend_page(line, found.request, message.result)]
             case acp.STEERING if found.session is not None and acp.is_steered(message.result):
                 if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
@@ -420,7 +422,7 @@ class Connection:
 
     def _handle_index_answer(self, line: bytes, found: OpenRequest, message: Response) -> list[Effect]:
         """An answer that may be about the agent's index of sessions."""
-        offers = self._service.native | self._service.index
+        offers = self._service.served_by_agent | self._service.index
         if found.session is not None:
             followed = session_index.follow_answer(found.request, found.session, message.result, offers)
             return [*([followed] if followed is not None else []), Forward(Peer.CLIENT, line)]

@@ -20,7 +20,7 @@ from acp_proxy.proxy.effects import (
     TranscriptEffect,
     TranscriptEffectBase,
 )
-from acp_proxy.proxy.session_log import WAITING_LIMIT
+from acp_proxy.proxy.session_log import UNRECORDED_LIMIT
 
 HELD_ENTRIES = 200
 """The most entries held of one session: the notes of a few loads, and the states after them."""
@@ -29,25 +29,25 @@ HELD_ENTRIES = 200
 class HeldEntries:
     """Holds recording effects until the agent has named itself, because the name chooses its folder in the store.
 
-    Holds at most about ``WAITING_LIMIT`` bytes, and nothing once a prompt comes. Does not change the order of effects
-    for the transcript.
+    Holds at most about ``UNRECORDED_LIMIT`` bytes, and nothing once a prompt comes. Does not change the order of
+    effects for the transcript.
     """
 
     def __init__(self) -> None:
         self.is_named = False
         """Whether the folder is known, so that nothing waits any more."""
-        self._waiting: list[TranscriptEffect] = []
+        self._unrecorded: list[TranscriptEffect] = []
         self._size = 0
 
     def name_agent(self, name: IdentifyAgent) -> list[TranscriptEffect]:
         """The name is known: returns it and then everything that waited. From here on nothing waits."""
         self.is_named = True
-        waited, self._waiting = self._waiting, []
+        waited, self._unrecorded = self._unrecorded, []
         return [name, *waited]
 
     def drop(self) -> None:
         """Discard what waits."""
-        self._waiting.clear()
+        self._unrecorded.clear()
 
     def hold_unnamed(self, effects: list[Effect]) -> list[Effect]:
         """The effects of one line that need not wait. Call it for each line, since a read may bring lines that must
@@ -61,9 +61,9 @@ class HeldEntries:
             if self.is_named or not isinstance(effect, TranscriptEffectBase):
                 out.append(effect)
                 continue
-            self._waiting.append(effect)
+            self._unrecorded.append(effect)
             self._size += _size(effect)
-            if isinstance(effect, BeginTurn) or self._size > WAITING_LIMIT:
+            if isinstance(effect, BeginTurn) or self._size > UNRECORDED_LIMIT:
                 out += self.name_agent(IdentifyAgent(None, None))
         return out
 

@@ -45,7 +45,7 @@ class Negotiation:
             return [Forward(Peer.CLIENT, line)]
         offer = capabilities.read_offer(message.result)
         service = self._service
-        service.native, service.directories = offer.native, offer.directories
+        service.served_by_agent, service.directories = offer.native, offer.directories
         self._machine.accepted_content = offer.accepted_content
         service.is_known = service.titles = False
         service.index = frozenset()
@@ -64,13 +64,13 @@ class Negotiation:
         effects: list[Effect] = self._set_dialect(offer.dialect)
         if not self._held_entries.is_named:
             effects += self._held_entries.name_agent(IdentifyAgent(offer.name, offer.release))
-        line, service.ours = capabilities.add_offered(line, offer, self._settings)
+        line, service.served_here = capabilities.add_offered(line, offer, self._settings)
         service.is_known = service.is_wanted and offer.has_sessions
         service.index = session_index.find_offered(self._initialize, message.result)
-        self._machine.titles = capabilities.LIST in service.ours
+        self._machine.titles = capabilities.LIST in service.served_here
         self._machine.agent_lists = capabilities.LIST in offer.native
         in_theirs = service.is_wanted and offer.dialect.fills_titles and service.modes.list != capabilities.AGENT
-        service.titles = in_theirs or capabilities.LIST in service.ours
+        service.titles = in_theirs or capabilities.LIST in service.served_here
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _set_dialect(self, dialect: Dialect) -> list[Effect]:
@@ -83,6 +83,6 @@ class Negotiation:
         """Record nothing and serve nothing. ``line``: the answer to ``initialize``."""
         self._log.stop()
         self._held_entries.drop()
-        self._service.ours = ()
+        self._service.served_here = ()
         warning = [Warn(f"nothing is recorded: {why}")] if self._settings.records else []
         return [*warning, Forward(Peer.CLIENT, line)]

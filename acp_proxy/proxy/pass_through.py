@@ -61,7 +61,7 @@ class PassThrough:
         """The session updated last."""
         self._prefix = acp.UPDATE_PREFIX + b'"'
         """How its updates begin."""
-        self._marks: tuple[bytes, ...] = ()
+        self._parsed_if_contains: tuple[bytes, ...] = ()
         """Bytes of those of its updates that must be parsed."""
         self._is_allowed = False
         """Whether its other updates pass. False also if that is not known."""
@@ -75,8 +75,8 @@ class PassThrough:
             return None
         if not self._is_allowed and not self._find_allowed():
             return None
-        for mark in self._marks:
-            if lines.rfind(mark) >= 0:  # faster than ``in``
+        for part in self._parsed_if_contains:
+            if lines.rfind(part) >= 0:  # faster than ``in``
                 return None
         if not lines.endswith(_UPDATE_END):
             return None
@@ -143,11 +143,11 @@ class PassThrough:
             and not machine.may_be_past(session)
         )
         # The user's title is shown in place of the agent's, and a title is brought into the index at once.
-        self._marks = (SESSION_INFO,)
-        if machine.dialect.state_mark is not None:  # version 2: may begin or end a turn
-            self._marks += (machine.dialect.state_mark,)
+        self._parsed_if_contains = (SESSION_INFO,)
+        if machine.dialect.state_bytes is not None:  # version 2: may begin or end a turn
+            self._parsed_if_contains += (machine.dialect.state_bytes,)
         if machine.open_loads.is_in_question(session):  # in the turn after a load, it may begin a replay
-            self._marks += (_USER_MESSAGE,)
+            self._parsed_if_contains += (_USER_MESSAGE,)
         return self._is_allowed
 
     def _means_nothing(self, message: Message, peer: Peer) -> bool:

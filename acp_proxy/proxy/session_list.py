@@ -8,7 +8,7 @@ from acp_proxy.errors import REPLACED
 from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, timestamps, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer, RequestId
 from acp_proxy.proxy.effects import Forward
-from acp_proxy.transcript.titles import RECORD_MARK, is_of_record
+from acp_proxy.transcript.titles import RECORD_BYTES, is_of_record
 
 EXCLUDE, INCLUDE, ONLY = "exclude", "include", "only"
 """Which sessions to list by archive state: all but archived ones, all, or only archived ones."""
@@ -115,7 +115,7 @@ def amend_rows(
     member that has the list. ``our_ids``: by the agent's id: our session, where that has another; all but ``hidden``
     are about that. ``shown``: returns the client's id of a session. Raises ValueError.
     """
-    is_needed = hidden or title_of is not None or archived is not None or made or RECORD_MARK in raw
+    is_needed = hidden or title_of is not None or archived is not None or made or RECORD_BYTES in raw
     sessions = _sessions(raw, within) if is_needed else []
     if not sessions:
         return raw
@@ -166,7 +166,7 @@ def with_removed(raw: bytes, within: str, of: Callable[[list[str]], list[str]]) 
 def find_untitled(raw: bytes, *, absent: bool, within: str = "result") -> list[str]:
     """The ids of the sessions in the agent's list whose title was made from the record of a handover; ``absent``: and
     of those that have none. Raises ValueError."""
-    if not absent and RECORD_MARK not in raw:
+    if not absent and RECORD_BYTES not in raw:
         return []
     found = (item for item in _sessions(raw, within) if _title(item) is None)
     ids = (acp.session_id(item) for item in found if absent or acp.text(item, "title") is not None)

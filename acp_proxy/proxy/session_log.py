@@ -27,7 +27,7 @@ from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.rewinds import Point, encode_ids, fork_point
 from acp_proxy.transcript.titles import Titles
 
-WAITING_LIMIT = 1024 * 1024
+UNRECORDED_LIMIT = 1024 * 1024
 """The most bytes of updates that may wait for the answer that names their session."""
 UNOPENED_LIMIT = 10_000
 """The most sessions recorded that were neither opened nor prompted here. Each is a file, and an agent can name any
@@ -84,8 +84,8 @@ class SessionLog:
         self._unopened = 0
         self._size = 0
         self._terminals = Terminals()
-        self._waiting: dict[str, list[tuple[bytes, object]]] = {}
-        self._waiting_size = 0
+        self._before_opening: dict[str, list[tuple[bytes, object]]] = {}
+        self._before_opening_size = 0
 
     def is_in_turn(self, session: str) -> bool:
         """Whether a prompt of this session has no answer yet."""
@@ -169,13 +169,13 @@ class SessionLog:
 
     def take_waiting_conversation(self, session: str) -> list[bytes]:
         """Remove and return the conversation updates that wait for the answer that names their session."""
-        waited = self._waiting.get(session, [])
+        waited = self._before_opening.get(session, [])
         conversation = [
             (raw, update) for raw, update in waited if update_kinds.is_conversation(acp.update_kind(update))
         ]
-        self._waiting_size -= sum(len(raw) for raw, _ in conversation)
+        self._before_opening_size -= sum(len(raw) for raw, _ in conversation)
         if conversation:
-            self._waiting[session] = [item for item in waited if item not in conversation]
+            self._before_opening[session] = [item for item in waited if item not in conversation]
         return [raw for raw, _ in conversation]
 
     def remember_deleted(self, session: str, params: object) -> list[TranscriptEffect]:
@@ -242,12 +242,12 @@ class SessionLog:
         """Record nothing from here on, and forget all sessions."""
         self.records = False
         self.sessions.clear()
-        self._waiting.clear()
+        self._before_opening.clear()
 
     def release_waiting(self) -> list[TranscriptEffect]:
         """No open request can name the session of the waiting updates, so they begin transcripts of their own."""
         begun: list[TranscriptEffect] = []
-        for session in list(self._waiting):
+        for session in list(self._before_opening):
             if self._may_record(session):
                 begun += self._begin(session)
             else:
@@ -259,9 +259,9 @@ class SessionLog:
         session, so its updates wait for the answer."""
         if not self.records:
             return []
-        if session not in self.sessions and opening and self._waiting_size + len(raw) <= WAITING_LIMIT:
-            self._waiting.setdefault(session, []).append((raw, update))
-            self._waiting_size += len(raw)
+        if session not in self.sessions and opening and self._before_opening_size + len(raw) <= UNRECORDED_LIMIT:
+            self._before_opening.setdefault(session, []).append((raw, update))
+            self._before_opening_size += len(raw)
             return []
         state = self.sessions.get(session)
         if (state is not None and state.is_deleted) or not self._may_record(session):
@@ -455,8 +455,8 @@ class SessionLog:
         return [ForgetSession(oldest)] if gone.is_recorded else []
 
     def _take_waiting(self, session: str) -> list[TranscriptEffect]:
-        waited = self._waiting.pop(session, [])
-        self._waiting_size -= sum(len(raw) for raw, _ in waited)
+        waited = self._before_opening.pop(session, [])
+        self._before_opening_size -= sum(len(raw) for raw, _ in waited)
         for _, update in waited:
             if acp.update_kind(update) == update_kinds.SESSION_INFO:
                 self.mark_titled(session, update)

@@ -1,7 +1,7 @@
 """Serves drafts of the protocol that the agent lacks: titles by the user, archived sessions, and status.
 
-Does nothing unless ``Service.ours`` names one of them, or the agent has a session index (``session_index``): that has
-the archive states and titles of both. With an agent's own list, titles and archived sessions are
+Does nothing unless ``Service.served_here`` names one of them, or the agent has a session index (``session_index``):
+that has the archive states and titles of both. With an agent's own list, titles and archived sessions are
 brought into its pages: the agent never sees ``archived``, and a page of which nothing is left is not sent; the agent is
 asked for the next one instead.
 """
@@ -58,11 +58,11 @@ class UnstableMethods:
 
     def is_settling(self, method: str) -> bool:
         """Whether a request with this method settles what the agent sent about its session before."""
-        return method == acp.ARCHIVE and ARCHIVE in self._service.ours
+        return method == acp.ARCHIVE and ARCHIVE in self._service.served_here
 
     def serve(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that a served draft concerns; None for all other requests. Raises InvalidParams."""
-        ours = self._service.ours
+        ours = self._service.served_here
         match request.method:
             case acp.SET_TITLE if TITLE in ours:
                 session, given = (acp.required_text(request.params, key) for key in ("sessionId", "title"))
@@ -112,7 +112,7 @@ class UnstableMethods:
 
         Raises InvalidParams.
         """
-        if ARCHIVE not in self._service.ours:
+        if ARCHIVE not in self._service.served_here:
             return None
         wanted = acp.optional_text(params, "archived")
         if wanted not in (None, EXCLUDE, INCLUDE, ONLY):
@@ -134,7 +134,7 @@ class UnstableMethods:
         )
         if self._has_index:
             return replace(page, archived=session_index.archive_filter(asked.params), asked=asked, of_index=True)
-        if ARCHIVE not in service.ours:
+        if ARCHIVE not in service.served_here:
             return page
         return replace(page, archived=acp.text(asked.params, "archived") or EXCLUDE, asked=asked)
 
@@ -178,7 +178,7 @@ class UnstableMethods:
 
     def amend_titles(self, effects: list[Effect]) -> list[Effect]:
         """The effects, with the user's titles in updates for the client."""
-        if TITLE not in self._service.ours and not self._has_index:
+        if TITLE not in self._service.served_here and not self._has_index:
             return effects
         return [
             AmendTitles(each.data, self._open_requests.sessions(Peer.CLIENT, acp.RENAMES))
@@ -196,7 +196,7 @@ class UnstableMethods:
         if self._log.is_in_turn(session):
             self._log.cancel_turn(session)
             effects.append(self._to_agent(jsonrpc.notification(acp.CANCEL, {"sessionId": session})))
-        if CLOSE not in self._service.native or len(self._closing) >= AT_ONCE:
+        if CLOSE not in self._service.served_by_agent or len(self._closing) >= AT_ONCE:
             return [*effects, archives]
         id = self._own_id()
         self._closing[id] = archives
@@ -222,7 +222,9 @@ class UnstableMethods:
     def _remember(self, result: object) -> None:
         """Remember the sessions of a page of the agent's list."""
         sessions = acp.member(result, "sessions")
-        for item in sessions if isinstance(sessions, list) and not _DRAFTS.isdisjoint(self._service.ours) else []:
+        for item in (
+            sessions if isinstance(sessions, list) and not _DRAFTS.isdisjoint(self._service.served_here) else []
+        ):
             if (session := acp.session_id(item)) is not None and session not in self._listed:
                 self._listed[session] = None
                 self._listed_size += _ENTRY + len(session)

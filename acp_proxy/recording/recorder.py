@@ -3,7 +3,7 @@
 ``add`` is called under the core's lock and fixes the order. The writer passes what was added to the kernel, with one
 write for each run of lines of one session. What is forwarded before it is recorded is written a moment later
 (``flush_soon``); everything else waits until it is (``flush``). What a user asks of the store runs on the same thread,
-behind the entries added before (``at_store``).
+behind the entries added before (``run_on_writer``).
 
 A failing store suspends the recording of a session (``RecordedSessions``). Nothing waits long for a store that hangs:
 entries wait in memory, which is bounded.
@@ -122,7 +122,7 @@ class Wakeup:
         return is_sent
 
 
-class Job(Generic[T]):
+class WriterJob(Generic[T]):
     """An action for the writer.
 
     ``done``: the writer releases it once the action was run or left out. ``waiter``: of the thread that waits for that.
@@ -198,11 +198,11 @@ class Recorder:
         self._warn = warn
         self._adding = threading.Lock()
         """Guards the next four; held for some instructions only."""
-        self._waiting: deque[TimedEffect] = deque()
-        self._waiting_bytes = 0
+        self._unwritten: deque[TimedEffect] = deque()
+        self._unwritten_bytes = 0
         self._added = self._written = 0
         """How many entries were added, and how many of them are in the kernel, or given up."""
-        self._jobs: deque[Job[object]] = deque()
+        self._jobs: deque[WriterJob[object]] = deque()
         """What the writer is to do. Before each job it writes all that was added."""
         self._wakeup = Wakeup()
         """Wakes the writer."""
@@ -235,13 +235,13 @@ class Recorder:
     def add(self, effect: TranscriptEffect) -> None:
         """Add an entry. Call it only while holding the core's lock."""
         with self._adding:
-            self._waiting.append((time.time(), effect))
-            self._waiting_bytes += _size_of(effect)
+            self._unwritten.append((time.time(), effect))
+            self._unwritten_bytes += _size_of(effect)
             self._added += 1
-            if self._progress.is_stalled and self._waiting_bytes > WAITING_BYTES:
-                before, self._waiting = len(self._waiting), _replace_lines_by_gaps(self._waiting)
-                self._added -= before - len(self._waiting)
-                self._waiting_bytes = sum(_size_of(each) for _, each in self._waiting)
+            if self._progress.is_stalled and self._unwritten_bytes > WAITING_BYTES:
+                before, self._unwritten = len(self._unwritten), _replace_lines_by_gaps(self._unwritten)
+                self._added -= before - len(self._unwritten)
+                self._unwritten_bytes = sum(_size_of(each) for _, each in self._unwritten)
 
     # --- from any thread but the writer
 
@@ -261,13 +261,13 @@ class Recorder:
 
     def wake(self) -> None:
         """Let the writer write what was added, within ``GATHER_SECONDS``. Never waits."""
-        if self._is_asleep and self._waiting:
+        if self._is_asleep and self._unwritten:
             self._is_asleep = False
             self._wakeup.send()
 
     def flush_soon(self) -> None:
         """As ``wake``, but waits if much was added: call it after forwarding what need not be recorded before."""
-        if self._waiting_bytes > GATHERED_BYTES:
+        if self._unwritten_bytes > GATHERED_BYTES:
             self.flush()
         else:
             self.wake()
@@ -284,14 +284,14 @@ class Recorder:
         else:
             self.wait(self.submit(_do_nothing))
 
-    def submit(self, action: Callable[[], T]) -> Job[T]:
+    def submit(self, action: Callable[[], T]) -> WriterJob[T]:
         """Let the writer run an action once it has written everything added before."""
-        job = Job(action)
+        job = WriterJob(action)
         self._jobs.append(job)  # type: ignore[arg-type]
         self._wakeup.send()
         return job
 
-    def wait(self, job: Job[T]) -> bool:
+    def wait(self, job: WriterJob[T]) -> bool:
         """Wait until a job is done; returns whether it is. See ``STALL_SECONDS`` and ``PATIENCE_SECONDS``."""
         if self._progress.is_stalled or self._has_ended:
             return job.done.acquire(blocking=False)
@@ -313,7 +313,7 @@ class Recorder:
         self._progress.is_stalled = False  # it was done at the last moment
         return True
 
-    def at_store(self, action: Callable[[], T], discard: Callable[[T], object] | None = None) -> T:
+    def run_on_writer(self, action: Callable[[], T], discard: Callable[[T], object] | None = None) -> T:
         """Run an action on the store once everything added before is written. Raises what it raises, and Stalled.
 
         ``discard``: gets a result that comes too late.
@@ -343,12 +343,12 @@ class Recorder:
                 with lock:
                     if is_given_up:
                         return
-                    if not self._waiting:
+                    if not self._unwritten:
                         results.append(action())
                         return
 
         try:
-            self.at_store(settle)
+            self.run_on_writer(settle)
         except Stalled:
             with lock:  # so that either this is an error, or the action runs
                 is_given_up = True
@@ -357,11 +357,11 @@ class Recorder:
         return results[0]
 
     def delete(self, session: str) -> None:
-        """Delete a session's transcript. Only for an action of ``at_store``. Raises OSError."""
+        """Delete a session's transcript. Only for an action of ``run_on_writer``. Raises OSError."""
         self._sessions.delete(self.agent, session, soft=self._deletes_softly)
 
     def add_turns(self, session: str) -> None:
-        """Add the turns of another machine that wait for a session. Only for an action of ``at_store``."""
+        """Add the turns of another machine that wait for a session. Only for an action of ``run_on_writer``."""
         self._sessions.add_turns(self.agent, session)
 
     def list_other_agents(self) -> list[str]:
@@ -405,7 +405,7 @@ class Recorder:
         Returns False at the end."""
         if not (self._jobs or self._is_ending):
             self._is_asleep = True
-            if not self._waiting:  # else it was added before the writer was asleep
+            if not self._unwritten:  # else it was added before the writer was asleep
                 self._wakeup.wait()
             self._is_asleep = False
         left = self._progress.moved_at + GATHER_SECONDS - time.monotonic()
@@ -421,7 +421,7 @@ class Recorder:
 
     def _write_added(self) -> None:
         with self._adding:
-            batch, self._waiting, self._waiting_bytes = self._waiting, deque(), 0
+            batch, self._unwritten, self._unwritten_bytes = self._unwritten, deque(), 0
         count = len(batch)
         while batch or self._gaps:
             try:

@@ -122,7 +122,7 @@ class ReplayedTerminals:
         """``limit``: the most bytes of one output; 0 for no limit."""
         self._limit = limit
         self._noted: Newest[_Id, _Noted] = Newest(CARRIED)
-        self._waiting: Newest[str, TerminalContent] = Newest(CARRIED)
+        self._calls_awaiting_output: Newest[str, TerminalContent] = Newest(CARRIED)
         self._awaited: dict[_Id, dict[str, None]] = {}
         """By terminal: the ids of the newest calls that wait for its output, or did."""
 
@@ -139,7 +139,7 @@ class ReplayedTerminals:
         self._noted.put((run, id), output, len(output.text))
         if output.text == (before.text if before is not None else PLACEHOLDER):
             return {}
-        calls = ((call, self._waiting.get(call)) for call in self._awaited.get((run, id), ()))
+        calls = ((call, self._calls_awaiting_output.get(call)) for call in self._awaited.get((run, id), ()))
         return {call: shown for call, shown in calls if shown is not None and _refers(shown, run, id)}
 
     def resolve(self, shown: TerminalContent, *, own: bool = False) -> tuple[bytes, int]:
@@ -169,7 +169,7 @@ class ReplayedTerminals:
 
     def changed(self, call: str) -> None:
         """A call's content has changed, so it no longer waits for an output."""
-        self._waiting.pop(call)
+        self._calls_awaiting_output.pop(call)
 
     def end_turn(self, shown: Mapping[str, TerminalContent]) -> None:
         """A turn has ended: remember which calls wait for an output, and forget what is beyond the limit.
@@ -178,12 +178,12 @@ class ReplayedTerminals:
         """
         waiting = [(call, content) for call, content in shown.items() if self._may_change(content)]
         for call, content in waiting:
-            self._waiting.put(call, content, len(content.content))
+            self._calls_awaiting_output.put(call, content, len(content.content))
         self._await(waiting)
-        self._waiting.trim()
-        if len(self._awaited) > 2 * len(self._waiting) + _NO_LONGER_AWAITED:
+        self._calls_awaiting_output.trim()
+        if len(self._awaited) > 2 * len(self._calls_awaiting_output) + _NO_LONGER_AWAITED:
             self._awaited.clear()
-            self._await(self._waiting.items())
+            self._await(self._calls_awaiting_output.items())
         self._noted.trim()
 
     def _await(self, waiting: Iterable[tuple[str, TerminalContent]]) -> None:

@@ -57,7 +57,7 @@ class V2Replayer:
         self._session = session
         self._ids = also | {session}
         self._run = run
-        self._waiting: list[_UnrepeatedPrompt] = []
+        self._unrepeated: list[_UnrepeatedPrompt] = []
         self._repeated: set[tuple[str, str | None]] = set()
         """The run and the id of each user message that was replayed."""
         self._own: set[tuple[str, str | None]] = set()
@@ -80,7 +80,7 @@ class V2Replayer:
         method = acp.text(entry.value, "method")
         if entry.peer is Peer.CLIENT:
             if method == acp.PROMPT:
-                self._waiting.append(_UnrepeatedPrompt(entry, number))
+                self._unrepeated.append(_UnrepeatedPrompt(entry, number))
             return []
         if entry.of == acp.PROMPT:
             self._end_prompt(entry)
@@ -101,7 +101,7 @@ class V2Replayer:
         """End the replay. ``live``: open turns may go on. ``sends_again``: the run that sends its open prompts again
         in a new session, so that they are repeated there."""
         ready = self._replay_prompts(
-            [prompt for prompt in self._waiting if prompt.run != sends_again or prompt.message is not None]
+            [prompt for prompt in self._unrepeated if prompt.run != sends_again or prompt.message is not None]
         )
         unfinished, self._open = ([] if live else list(self._open)), {}
         self._ended |= set(unfinished)
@@ -118,7 +118,7 @@ class V2Replayer:
         self._may_go_on = update.raw is entry.raw  # else each line needs another session id
         # The agent has accepted these prompts and goes on without repeating them, so they must come before its answer.
         ready = self._replay_prompts(
-            [prompt for prompt in self._waiting if prompt.run == update.run and prompt.message is not None]
+            [prompt for prompt in self._unrepeated if prompt.run == update.run and prompt.message is not None]
         )
         if role is Role.CALL and (id := acp.text(update.value, "toolCallId")) is not None:
             if (asked := self._asked.pop(id)) is not None:
@@ -133,7 +133,7 @@ class V2Replayer:
         if key in self._own:
             return []  # the repetition came after the agent's first words: the client has it already
         self._repeated.add(key)
-        self._waiting = [prompt for prompt in self._waiting if (prompt.run, prompt.message) != key]
+        self._unrepeated = [prompt for prompt in self._unrepeated if (prompt.run, prompt.message) != key]
         return [update.line]
 
     def _note_status(self, kind: str, id: str, update: Update) -> None:
@@ -150,12 +150,12 @@ class V2Replayer:
     def _end_prompt(self, entry: Entry) -> None:
         """The agent has accepted a prompt, or refused it; then it is not part of the conversation."""
         id = acp.member(entry.value, "id")
-        prompt = next((each for each in self._waiting if (each.run, each.id) == (entry.run, id)), None)
+        prompt = next((each for each in self._unrepeated if (each.run, each.id) == (entry.run, id)), None)
         if prompt is None:
             return
         prompt.message = acp.text(acp.member(entry.value, "result"), "messageId")
         if prompt.message is None or (prompt.run, prompt.message) in self._repeated:
-            self._waiting.remove(prompt)
+            self._unrepeated.remove(prompt)
 
     def _add_permission(self, entry: Entry) -> None:
         subject = acp.member(acp.member(entry.value, "params"), "subject")
@@ -179,7 +179,7 @@ class V2Replayer:
         if note.get("type") not in (NoteType.FAILED, NoteType.OPENED):
             return []
         is_failure = note.get("type") == NoteType.FAILED
-        over = [prompt for prompt in self._waiting if (prompt.run == run) == is_failure]
+        over = [prompt for prompt in self._unrepeated if (prompt.run == run) == is_failure]
         return self._replay_prompts(over)
 
     def _replay_prompts(self, waiting: list[_UnrepeatedPrompt]) -> list[bytes]:
@@ -190,7 +190,7 @@ class V2Replayer:
             members = {"messageId": jsonrpc.dump(id), "content": jsonrpc.dump(prompt.blocks)}
             ready.append(update_lines.update(self._session, update_kinds.USER_MESSAGE, members))
             self._own.add((prompt.run, id))
-        self._waiting = [prompt for prompt in self._waiting if prompt not in waiting]
+        self._unrepeated = [prompt for prompt in self._unrepeated if prompt not in waiting]
         return ready
 
 

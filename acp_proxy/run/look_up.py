@@ -73,7 +73,7 @@ class OpenedTranscript:
             is_complete = self.reading.is_still_complete and not self._recorder.has_gap(self._session)
 
         try:
-            while self._recorder.at_store(self.reading.search):
+            while self._recorder.run_on_writer(self.reading.search):
                 pass  # step by step, so that a long transcript does not count as a hang
             return self._recorder.run_when_written(core, grown, lambda: act(is_complete))
         except OSError:
@@ -115,7 +115,7 @@ def look_up(
             found.reading.close()
 
     try:
-        return recorder.at_store(look, close_late)
+        return recorder.run_on_writer(look, close_late)
     except FileNotFoundError:
         # Only the index knows whether there was one; it must not be used on this thread.
         return SessionFound(request, trouble=trouble_of_missing(session) if wanted.only_here else None)

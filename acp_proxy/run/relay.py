@@ -418,7 +418,7 @@ class Relay:
 
         recorder, comparison, size = self._require_recorder(), None, 0
         try:
-            reading = recorder.at_store(lambda: recorder.store.read(recorder.agent, wanted.session), Reading.close)
+            reading = recorder.run_on_writer(lambda: recorder.store.read(recorder.agent, wanted.session), Reading.close)
             try:
                 lines = drop_rewound(reading) if wanted.since is None else reading.read_alike(wanted.since, 1)
                 comparison, size = compare(lines, wanted.updates, recorder.mask), reading.size

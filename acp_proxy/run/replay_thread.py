@@ -75,7 +75,7 @@ class ReplayThread:
         self._wanted = StartReplay(RequestId("null"))
         self._record: HandoverRecord | None = None
         self._stopped = False
-        self._waiting: list[bytes] = []
+        self._unsent: list[bytes] = []
         self._size = 0
         self._flushed_at = 0.0
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
@@ -188,7 +188,7 @@ class ReplayThread:
                 if self._record is not None and self._records_replay:
                     self._record.note(line.entry)
             self._send(_replay_line(replayer, line))
-            if self._waiting and time.monotonic() - self._flushed_at > _PATIENCE:
+            if self._unsent and time.monotonic() - self._flushed_at > _PATIENCE:
                 self._flush()
         self._send(replayer.end())
         return True
@@ -265,10 +265,10 @@ class ReplayThread:
         if self._wanted.protocol == V1 and self._records_replay:
             self._add_to_record(lines)
         for line in lines:
-            if self._waiting and self._size + len(line) > FLUSH_SIZE:
+            if self._unsent and self._size + len(line) > FLUSH_SIZE:
                 self._flush()
             if self._wanted.shows_replay:
-                self._waiting.append(line)
+                self._unsent.append(line)
                 self._size += len(line)
 
     def _flush(self) -> None:
@@ -278,8 +278,8 @@ class ReplayThread:
 
     def _flush_locked(self) -> None:
         if not self._stopped:
-            self._client.write_locked(b"".join(self._waiting))
-        self._waiting.clear()
+            self._client.write_locked(b"".join(self._unsent))
+        self._unsent.clear()
         self._size = 0
 
 

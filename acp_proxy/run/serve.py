@@ -188,7 +188,7 @@ def _open_store(given: dict[str, str]) -> Store | None:
     match found:
         case [Store() as store]:
             return store
-        case [StoreRefused(may_pass=True) as problem]:
+        case [StoreRefused(is_temporary=True) as problem]:
             warn(f"nothing is recorded until this passes: {problem}")
             return Store.open_later(root, problem, days)
         case [StoreRefused() as problem]:

@@ -35,7 +35,7 @@ from acp_proxy.proxy.effects import (
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.session_index import IndexRows
 from acp_proxy.proxy.session_list import join_rows
-from acp_proxy.recording.recorder import PATIENCE_SECONDS, STALL_SECONDS, Job, Recorder
+from acp_proxy.recording.recorder import PATIENCE_SECONDS, STALL_SECONDS, Recorder, WriterJob
 from acp_proxy.run.output import Output
 from acp_proxy.run.worker import DELAY_SECONDS, Worker
 from acp_proxy.store.store import Store
@@ -121,10 +121,12 @@ class StoreRequests:
         self.synchronize()
         recorder, raw = self._recorder, page.raw
         try:
-            state = recorder.at_store(lambda: recorder.store.read_state(recorder.agent))
+            state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent))
             title_of = _make_title_of(state, page.renamed)
             made = self._find_titles(session_list.find_untitled(raw, absent=page.titles, within=page.within))
-            aliases = recorder.at_store(lambda: recorder.store.read_aliases(recorder.agent)) if state.aliases else {}
+            aliases = (
+                recorder.run_on_writer(lambda: recorder.store.read_aliases(recorder.agent)) if state.aliases else {}
+            )
             if page.asked is None and page.of_index:
                 return [Forward(Peer.CLIENT, self._amend_index(page, state, aliases))]
             rows = self._find_joining(page, frozenset(aliases.values()))
@@ -184,7 +186,7 @@ class StoreRequests:
         """The rows of these sessions, newest first, if the index answers in time."""
         recorder = self._recorder
         store, agent = recorder.store, recorder.agent
-        others = recorder.at_store(recorder.list_other_agents) if sessions and page.continues else []
+        others = recorder.run_on_writer(recorder.list_other_agents) if sessions and page.continues else []
 
         def ask() -> "list[ListedSession]":
             try:
@@ -198,7 +200,7 @@ class StoreRequests:
         """Updates from the agent, with the user's titles."""
         recorder = self._recorder
         try:
-            state = recorder.at_store(lambda: recorder.store.read_state(recorder.agent))
+            state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent))
         except OSError:
             return updates.data
         title_of = _make_title_of(state, updates.renamed, updates.our_ids)
@@ -211,7 +213,7 @@ class StoreRequests:
     def _answer_change(self, wanted: SetTitle | SetArchived | AnswerStatus) -> bytes:
         recorder, store = self._recorder, self._recorder.store
         try:
-            return recorder.at_store(partial(self._apply_change, wanted, store, recorder.agent))
+            return recorder.run_on_writer(partial(self._apply_change, wanted, store, recorder.agent))
         except FileNotFoundError:
             return session_list.not_found(wanted.request, wanted.session)
         except OSError as problem:
@@ -253,7 +255,7 @@ class StoreRequests:
                 store.archive(agent, session, change.is_archived, by_agent=True)
 
         try:
-            recorder.at_store(note)
+            recorder.run_on_writer(note)
         except FileNotFoundError:  # it was deleted
             pass
         except OSError as problem:
@@ -265,7 +267,7 @@ class StoreRequests:
         until the session is opened again."""
         recorder = self._recorder
         with contextlib.suppress(OSError):
-            recorder.at_store(lambda: recorder.store.add_alias(recorder.agent, session, alias))
+            recorder.run_on_writer(lambda: recorder.store.add_alias(recorder.agent, session, alias))
 
     def delete(self, session: str, request: RequestId | None) -> None:
         """Delete a session, and answer the request if there is one. If that hangs, the answer comes when it is done."""
@@ -288,7 +290,7 @@ class StoreRequests:
             end = partial(self._finish_delete, job, request, in_time)
             threading.Thread(target=lambda: job.done.acquire() and end(), name="late delete", daemon=True).start()
 
-    def _finish_delete(self, job: Job[str], request: RequestId | None, in_time: Callable[[], bool]) -> None:
+    def _finish_delete(self, job: WriterJob[str], request: RequestId | None, in_time: Callable[[], bool]) -> None:
         """A delete is done, or has failed."""
         recorder = self._recorder
         try:
@@ -356,8 +358,8 @@ class StoreRequests:
                 return []
 
         continues = page.joins and page.continues
-        others = recorder.at_store(recorder.list_other_agents) if continues else []
-        has_any = sessions or others or (continues and recorder.at_store(lambda: store.has_copies(agent)))
+        others = recorder.run_on_writer(recorder.list_other_agents) if continues else []
+        has_any = sessions or others or (continues and recorder.run_on_writer(lambda: store.has_copies(agent)))
         return self._ask_in_time(ask, [], PATIENCE_SECONDS) if has_any else []
 
     def _find_titles(self, sessions: list[str]) -> dict[str, str]:

@@ -138,7 +138,7 @@ class Layout:
         except OSError as problem:
             what, reason = problem.filename or self.root, problem.strerror or type(problem).__name__
             text = f"{what} cannot be used: {reason}. Fix that, or choose another place with --store."
-            raise StoreRefused(text, may_pass=private_files.may_pass(problem)) from problem
+            raise StoreRefused(text, is_temporary=private_files.is_temporary(problem)) from problem
 
     def _make(self) -> None:
         for directory in (self.transcripts, self.unindexed):

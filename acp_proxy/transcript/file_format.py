@@ -49,7 +49,7 @@ Parts = list[bytes | memoryview]
 HEADER_START = b'{"acp-transcript":'
 ANEW = "anew"
 """The member of an ``opened`` note that says that the agent opened a new session instead."""
-NOTE_MARK = b'"note":{"type":"'
+NOTE_BYTES = b'"note":{"type":"'
 """Bytes that every note contains. A message may contain them too: only ``notes_in`` says where a note is."""
 
 # The first bytes of an entry with a message. They are trusted; the message after them may contain the same keys.
@@ -292,12 +292,12 @@ def notes_in(
 
     Only entries count (``entries_in``), never what a message contains. Lines without such bytes are not parsed.
     """
-    at = lines.find(NOTE_MARK) if lines.rfind(NOTE_MARK) >= 0 else -1  # rfind is faster where there is none
+    at = lines.find(NOTE_BYTES) if lines.rfind(NOTE_BYTES) >= 0 else -1  # rfind is faster where there is none
     while at >= 0:
         start = lines.rfind(b"\n", 0, at) + 1
         found = _NOTE.match(lines, start)
         if found is not None and found.start(3) == at and found[4].decode() not in kinds:
-            at = lines.find(NOTE_MARK, at + 1)
+            at = lines.find(NOTE_BYTES, at + 1)
             continue
         end = lines.find(b"\n", at)
         line = lines[start : end if end >= 0 else len(lines)]
@@ -305,7 +305,7 @@ def notes_in(
             note = piece.value.note
             if note is not None and acp.text(note, "type") in kinds:
                 yield start + piece.start, note
-        at = lines.find(NOTE_MARK, start + len(line))
+        at = lines.find(NOTE_BYTES, start + len(line))
 
 
 def begins_note(line: bytes) -> bool:

@@ -72,7 +72,7 @@ def prepare(root: Path) -> None:
         raise refused
 
 
-def may_pass(problem: OSError) -> bool:
+def is_temporary(problem: OSError) -> bool:
     """Whether the same call may work later, in the same place."""
     return problem.errno not in (errno.ENOTDIR, errno.EPERM, errno.ENAMETOOLONG)
 
@@ -89,7 +89,7 @@ def make_root(root: Path) -> None:
     except OSError as problem:
         reason = problem.strerror or type(problem).__name__
         text = f"{root} cannot be used: {reason}. Choose another place with --store."
-        raise StoreRefused(text, may_pass=may_pass(problem)) from problem
+        raise StoreRefused(text, is_temporary=is_temporary(problem)) from problem
     check_owner(root, found)
 
 
@@ -101,7 +101,7 @@ def only_read(root: Path) -> StoreRefused | None:
     try:
         mode, is_mounted_so = os.stat(root).st_mode, _is_on_what_is_read_only(root)
     except OSError as problem:  # it was removed in the meantime
-        return StoreRefused(f"{root} cannot be used: {problem.strerror}. {advice}", may_pass=True)
+        return StoreRefused(f"{root} cannot be used: {problem.strerror}. {advice}", is_temporary=True)
     if is_mounted_so:
         advice = "Mount it writable, or choose another place with --store. Its sessions can still be read and exported."
         return StoreRefused(f"{root} cannot be written to: its file system is read-only. {advice}")
@@ -109,7 +109,7 @@ def only_read(root: Path) -> StoreRefused | None:
         return StoreRefused(f"{root} cannot be written to. Run: {_command('chmod', '700', root)}")
     reason = "the system protects it (a snapshot, a flag, a sandbox)"
     text = f"{root} cannot be written to, although its mode allows it: {reason}. {advice}"
-    return StoreRefused(text, may_pass=True)  # the check itself may have failed
+    return StoreRefused(text, is_temporary=True)  # the check itself may have failed
 
 
 def _command(*words: object) -> str:

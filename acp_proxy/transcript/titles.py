@@ -17,9 +17,9 @@ RECORD_BEGINNINGS = (
     "This is the record of what the user and an agent said in this conversation ",
 )
 """How the records of handovers begin, of this version and of all before. Nobody else writes that."""
-_RECORD_MARK = "This is the record o"
+_RECORD_TEXT = "This is the record o"
 """What every title made from a record contains. Agents cut titles, but hardly shorter than this."""
-RECORD_MARK = _RECORD_MARK.encode()
+RECORD_BYTES = _RECORD_TEXT.encode()
 """The same in an agent's line."""
 _PREFIX_LENGTH = 32  # characters that an agent may put in front of a title: "[archived] ", "Fork of "
 _NOT_A_TITLE = ("/", "<")  # commands, and context that editors put in front
@@ -79,7 +79,7 @@ def is_of_record(title: str) -> bool:
     The title may be cut, have a prefix or quotes, and other white space.
     """
     words = " ".join(title[:_LOOKED_AT].split())
-    at = words.find(_RECORD_MARK, 0, _PREFIX_LENGTH + len(_RECORD_MARK))
+    at = words.find(_RECORD_TEXT, 0, _PREFIX_LENGTH + len(_RECORD_TEXT))
     said = words[at:].rstrip(".…\"' ") if at >= 0 else ""
     return any(said.startswith(begins.rstrip()) or (said and begins.startswith(said)) for begins in RECORD_BEGINNINGS)
 

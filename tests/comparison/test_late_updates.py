@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.comparison.compare import Comparison
-from acp_proxy.comparison.late_updates import WAITING_LIMIT, LateUpdates, SortedLine
+from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT, LateUpdates, SortedLine
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, letters
 from tests.comparison.telling import (
     Update,
@@ -263,7 +263,7 @@ def test_the_rest_of_the_agents_replay_is_shown_once() -> None:
 
 
 def test_waiting_text_over_the_limit_passes() -> None:
-    text = "word " * (WAITING_LIMIT // 16)
+    text = "word " * (UNDECIDED_LIMIT // 16)
     late = Late(laid("> a", text * 5), "> a", ours=True)
     out = late.told(*[agent(text)] * 5)
     assert out
@@ -448,7 +448,7 @@ def test_a_plan_or_a_known_thought_that_begins_the_turn_is_sent_and_recorded_wit
 
 def test_updates_over_the_limit_do_not_wait() -> None:
     turn = Turn(laid(*TALK))
-    long: Update = {**PLAN, "entries": ["x" * WAITING_LIMIT]}
+    long: Update = {**PLAN, "entries": ["x" * UNDECIDED_LIMIT]}
     assert turn.told("> mend it", PLAN, long) == both("> mend it", PLAN, long)
 
 

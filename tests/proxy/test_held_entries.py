@@ -14,7 +14,7 @@ from acp_proxy.proxy.effects import (
     RecordNote,
 )
 from acp_proxy.proxy.held_entries import HELD_ENTRIES, UncopiedSessions
-from acp_proxy.proxy.session_log import WAITING_LIMIT
+from acp_proxy.proxy.session_log import UNRECORDED_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import Talk, chunk, commands, error, initialized, new, opened_note, prompt, request, result
 from tests.proxy.test_session_log import agent_kept, begun, client_kept
@@ -72,7 +72,7 @@ def test_a_prompt_does_not_wait_for_the_agents_name() -> None:
 def test_entries_beyond_the_limit_do_not_wait_for_the_agents_name() -> None:
     talk = Talk()
     talk.client(request(0, "initialize"))
-    big = chunk("s", "x" * WAITING_LIMIT)
+    big = chunk("s", "x" * UNRECORDED_LIMIT)
     assert talk.agent(big).kept == [
         IdentifyAgent(None, None),
         begun("s", file_format.PARTIAL, cwd=None),

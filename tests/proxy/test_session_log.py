@@ -18,7 +18,7 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     TranscriptEffect,
 )
-from acp_proxy.proxy.session_log import WAITING_LIMIT
+from acp_proxy.proxy.session_log import UNRECORDED_LIMIT
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
@@ -483,7 +483,7 @@ def test_a_prompt_ends_the_wait_of_its_session() -> None:
 def test_updates_beyond_the_limit_end_the_wait() -> None:
     talk = Talk().begins()
     talk.client(new(1))
-    big = chunk("s", "x" * (WAITING_LIMIT // 2))
+    big = chunk("s", "x" * (UNRECORDED_LIMIT // 2))
     assert talk.agent(big).kept == []
     assert talk.agent(chunk("s", "small")).kept == []
     assert talk.agent(big).kept == [
@@ -497,7 +497,7 @@ def test_updates_beyond_the_limit_end_the_wait() -> None:
 def test_updates_up_to_the_limit_wait() -> None:
     talk = Talk().begins()
     talk.client(new(1))
-    most = chunk("s", "x" * (WAITING_LIMIT - len(raw(chunk("s", "")))))
+    most = chunk("s", "x" * (UNRECORDED_LIMIT - len(raw(chunk("s", "")))))
     assert talk.agent(most).kept == []
     assert talk.agent(chunk("s", "")).kept != []
 
@@ -505,7 +505,7 @@ def test_updates_up_to_the_limit_wait() -> None:
 def test_the_limit_counts_all_waiting_updates_and_only_while_they_wait() -> None:
     talk = Talk().begins()
     talk.client(new(1), new(2))
-    big = "x" * (WAITING_LIMIT * 2 // 3)
+    big = "x" * (UNRECORDED_LIMIT * 2 // 3)
     assert talk.agent(chunk("a", big)).kept == []
     assert talk.agent(chunk("b", big)).kept != []
     assert talk.agent(result(1, {"sessionId": "a"})).kept[-1] == agent_kept("a", chunk("a", big))

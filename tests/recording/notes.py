@@ -36,7 +36,7 @@ class Notes:
         self.recorder.flush()
 
     def delete(self, session: str) -> None:
-        self.recorder.at_store(lambda: self.recorder.delete(session))
+        self.recorder.run_on_writer(lambda: self.recorder.delete(session))
 
     def begin(self, session: str = "s", *, origin: str = "recorded") -> None:
         self.put(IdentifyAgent(NAME, "1.0"), BeginTranscript(session, "/project", [], origin))

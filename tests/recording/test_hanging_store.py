@@ -64,7 +64,7 @@ def test_nobody_waits_again_until_the_writer_moves(
     monkeypatch.setattr(recorder, "STALL_SECONDS", 1000.0)
     recording.put(said("1"))
     with pytest.raises(Stalled):
-        recording.recorder.at_store(lambda: pytest.fail("the store does not answer"))
+        recording.recorder.run_on_writer(lambda: pytest.fail("the store does not answer"))
     assert not recording.recorder.wait(recording.recorder.submit(lambda: None))
 
 
@@ -174,9 +174,9 @@ def test_what_comes_too_late_is_discarded(recording: Notes, hanging: HangingStor
     before = open_below(hanging.root)
     hanging.hangs.set()
     with pytest.raises(Stalled):
-        recording.recorder.at_store(lambda: hanging.read(recording.recorder.agent, "s"), Reading.close)
+        recording.recorder.run_on_writer(lambda: hanging.read(recording.recorder.agent, "s"), Reading.close)
     come_back(recording.recorder, hanging)
-    assert recording.recorder.at_store(lambda: None) is None
+    assert recording.recorder.run_on_writer(lambda: None) is None
     assert open_below(hanging.root) == before
 
 

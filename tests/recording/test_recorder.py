@@ -237,4 +237,4 @@ def test_a_wakeup_for_an_earlier_job_does_not_end_the_wait_for_a_later_one(notes
 
     notes.recorder.wait(notes.recorder.submit(lambda: None))
     notes.recorder._waiters[:] = [Late()]
-    assert notes.recorder.at_store(lambda: is_asked_again.wait(SECONDS))
+    assert notes.recorder.run_on_writer(lambda: is_asked_again.wait(SECONDS))

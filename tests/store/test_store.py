@@ -110,7 +110,7 @@ def test_a_directory_that_cannot_be_looked_at_for_now_is_neither_removed_nor_som
     assert store.is_there
     with pytest.raises(StoreRefused, match="cannot be used: ") as refused:
         Both(root)
-    assert refused.value.may_pass
+    assert refused.value.is_temporary
 
 
 def test_a_store_below_a_file_is_refused(root: Path) -> None:

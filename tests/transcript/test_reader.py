@@ -132,7 +132,7 @@ def test_a_gap_note_is_found_anywhere(path: Path, before: int) -> None:
 @pytest.mark.parametrize("shift", range(30))
 def test_a_gap_note_is_found_across_two_reads(path: Path, shift: int) -> None:
     gap = talk.note(NoteType.GAP)
-    fill = 65_536 - shift - gap.index(file_format.NOTE_MARK) - len(HEADER) - len(talk.said(""))
+    fill = 65_536 - shift - gap.index(file_format.NOTE_BYTES) - len(HEADER) - len(talk.said(""))
     path.write_bytes(HEADER + talk.said("x" * fill) + gap)
     with reading(path) as opened:
         assert not opened.is_complete
@@ -176,7 +176,7 @@ def test_streams_give_the_same_lines(path: Path, header: bytes, end: bytes) -> N
 
 def test_text_that_looks_like_a_gap_is_none(path: Path) -> None:
     path.write_bytes(
-        HEADER + talk.said(file_format.NOTE_MARK.decode() + 'gap"') + talk.note("other", of='"type":"gap"')
+        HEADER + talk.said(file_format.NOTE_BYTES.decode() + 'gap"') + talk.note("other", of='"type":"gap"')
     )
     with reading(path) as opened:
         assert opened.is_complete

@@ -65,7 +65,7 @@ class Lookups:
     def look_up(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
         """A load or a resume from the client. None: it passes unchanged."""
         method = _short(request.method)
-        is_ours = method in self._service.ours
+        is_ours = method in self._service.served_here
         if request.id in self._machine.open_loads or request.id in self._finding:
             in_use = refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
             return [in_use] if is_ours else None
@@ -102,7 +102,7 @@ class Lookups:
 
     def _unarchives(self, request: Request) -> bool:
         """Whether this asks the agent to unarchive a session that its list may show as archived here."""
-        offered = self._service.native | self._service.index
+        offered = self._service.served_by_agent | self._service.index
         return request.method in acp.UNARCHIVES and METHODS[request.method].part in offered and self._service.amends
 
     def watch(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
@@ -133,14 +133,14 @@ class Lookups:
             return self._found_first(line, request, session, found)
         if found.is_deleted:  # a prompt would revive it, in the directory that the client names
             return [*self._log.remember_deleted(session, request.params), _not_found(request, session)]
-        is_ours = _short(request.method) in self._service.ours
+        is_ours = _short(request.method) in self._service.served_here
         live = self._log.is_in_turn_at_open(session)
         if found.is_handed_over and not found.is_copy:
             is_ours_no_more = found.alias is not None and self._aliases.client_of(found.alias) is None
             self._machine.expect_record(session, of_another=is_ours_no_more)
         if self._machine.is_handed_over(session):
             found = replace(found, is_handed_over=True)
-        planned = plan(request.method, found, self._service.native, self._service.modes, live=live)
+        planned = plan(request.method, found, self._service.served_by_agent, self._service.modes, live=live)
         if planned is None or (not isinstance(planned, Refusal) and self._machine.open_loads.are_many):
             planned = Refusal.TOO_MANY if is_ours else LoadPlan(request.method, passes_at_once=True)
         if found.trouble is not None and is_ours:

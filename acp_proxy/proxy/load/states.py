@@ -242,14 +242,14 @@ ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
 REPLAYING_STATES = frozenset({LoadState.REPLAYING, LoadState.STOPPING})
 """States in which ``run`` has a replay under way."""
 
-Mark = TypeVar("Mark")
+Tag = TypeVar("Tag")
 
 
-class LineBuffer(Generic[Mark]):
-    """Lines that wait, each with a mark, and their size in bytes. False if there are none."""
+class LineBuffer(Generic[Tag]):
+    """Lines that wait, each with a tag, and their size in bytes. False if there are none."""
 
     def __init__(self) -> None:
-        self.items: list[tuple[bytes, Mark]] = []
+        self.items: list[tuple[bytes, Tag]] = []
         self.size = 0
         self.is_closed = False
 
@@ -260,12 +260,12 @@ class LineBuffer(Generic[Mark]):
     def lines(self) -> list[bytes]:
         return [line for line, _ in self.items]
 
-    def add(self, line: bytes, mark: Mark) -> None:
+    def add(self, line: bytes, tag: Tag) -> None:
         """Add a line behind the others."""
-        self.items.append((line, mark))
+        self.items.append((line, tag))
         self.size += len(line)
 
-    def drain(self) -> list[tuple[bytes, Mark]]:
+    def drain(self) -> list[tuple[bytes, Tag]]:
         """Remove and return everything."""
         items, self.items, self.size = self.items, [], 0
         return items
@@ -275,7 +275,7 @@ class LineBuffer(Generic[Mark]):
         self.drain()
         self.is_closed = True
 
-    def replace(self, items: list[tuple[bytes, Mark]]) -> None:
+    def replace(self, items: list[tuple[bytes, Tag]]) -> None:
         """Have these instead."""
         self.items, self.size = items, sum(len(line) for line, _ in items)
 

@@ -199,7 +199,7 @@ def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, stor
 
 
 def test_other_notes_are_not_reported_as_loads(tmp_path: Path, store: Both) -> None:
-    words = f'"from":"proxy",{file_format.NOTE_MARK.decode()}replay"' + ',"shown":"agent","rule":5}'
+    words = f'"from":"proxy",{file_format.NOTE_BYTES.decode()}replay"' + ',"shown":"agent","rule":5}'
     store_session(store, "s", (words, [chunk(words)]), agent="scripted", cwd=str(tmp_path))
     assert loaded(tmp_path, store, []).shown == ()
 
