@@ -501,6 +501,36 @@ def test_a_refusal_during_a_turn_causes_no_handover() -> None:
     assert (step.to_agent, step.to_client) == (b"", line(chunk("s", "live"), error(1, -32603, "busy")))
 
 
+@pytest.mark.parametrize("is_in_turn", [True, False])
+def test_a_session_that_another_windows_agent_gave_an_id_is_asked_for_by_the_one_open_here(is_in_turn: bool) -> None:
+    talk = Talk().begins(RESUMES).opens("s")
+    talk.stored["s"] = Stored(alias="other", moved=True)
+    talk.client(*([prompt(5, "s")] if is_in_turn else []))
+    assert talk.client(resume(1, "s")).to_agent == line(resume(1, "other"))
+    refused = talk.agent(error(1, -32602, "session not found: other"))
+    assert (refused.to_agent, refused.to_client) == (line(resume(1, "s")), b"")
+    assert talk.agent(result(1, {})).to_client == line(result(1, {}))
+    assert talk.client(resume(2, "s")).to_agent == line(resume(2, "s"))
+
+
+def test_a_session_that_the_agent_refuses_by_both_ids_is_refused_once() -> None:
+    talk = Talk().begins(RESUMES).opens("s")
+    talk.stored["s"] = Stored(alias="other", moved=True)
+    talk.client(resume(1, "s"))
+    talk.agent(error(1, -32602, "session not found: other"))
+    last = error(1, -32602, "session not found: s")
+    step = talk.agent(last)
+    assert (step.to_agent, step.to_client) == (b"", line(last))
+
+
+def test_a_session_that_is_not_open_here_is_asked_for_by_the_latest_id_only() -> None:
+    talk = about_to_load(Stored(alias="other", moved=True), RESUMES)
+    talk.client(resume(1, "s"))
+    last = error(1, -32602, "session not found: other")
+    step = talk.agent(last)
+    assert (step.to_agent, step.to_client) == (b"", line(last))
+
+
 def test_a_cancelled_load_is_not_handed_over() -> None:
     talk = about_to_load(capabilities=RESUMES, modes=Modes(handover=ALWAYS))
     talk.client(load(1, "s"), cancel(1))

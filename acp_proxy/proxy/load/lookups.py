@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import acp, jsonrpc
-from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
+from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Service
 from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward, SetArchived
@@ -149,12 +149,20 @@ class Lookups:
             return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned])]
         if isinstance(planned, Refusal):
             return [_not_found(request, session)]
+        open_id = (self._aliases.agent_of(session) or session) if self._log.is_open(session) else None
         aliased = self._use_alias(session, found)
         if found.is_foreign:
             self.uncopied.add(session)
         unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes_at_once else []
         is_open = None if self._log.has_begun(session) else found.is_open
-        load = Load(request, session, planned, has_transcript=found.has_transcript, is_open_elsewhere=is_open)
+        load = Load(
+            request,
+            session,
+            planned,
+            has_transcript=found.has_transcript,
+            is_open_elsewhere=is_open,
+            open_id=open_id if open_id != (self._aliases.agent_of(session) or session) else None,
+        )
         return [*aliased, *unused, *self._ask(line, load)]
 
     def _use_alias(self, session: str, found: SessionFound) -> list[Effect]:
@@ -190,6 +198,19 @@ class Lookups:
         self._resending[prompt.id] = load, prompt, refused
         return [FindSession(prompt.id, load.session)]
 
+    def ask_by_open_id(self, load: Load, answer: Response) -> list[Effect]:
+        """The agent has answered a load. If it refuses an id that another window's agent gave the session, ask for the
+        one that is open here, unless a new session is opened instead. Otherwise returns nothing: that is the answer.
+
+        An agent may know a session only in the process that opened it. Without us it would have been asked for the one
+        that it has open, and the client's next prompt goes there anyway.
+        """
+        open_id = self._machine.take_open_id(load, answer)
+        if open_id is None:
+            return []
+        self._aliases.add(load.session, open_id)
+        return self._send_request(load.request.raw + b"\n", load)
+
     def fail(self, how: str) -> list[Effect]:
         """The agent has ended: answer the requests that are being looked up with an error. ``how``: its text."""
         effects: list[Effect] = [refusal(id, jsonrpc.INTERNAL_ERROR, how) for id in self._finding]
@@ -206,16 +227,22 @@ class Lookups:
 
     def _ask(self, line: bytes, load: Load) -> list[Effect]:
         """Ask the agent to open a session, or for a new one in its place."""
-        request, sends = load.request, load.plan.sends
-        if sends == acp.NEW:
+        if load.plan.sends == acp.NEW:
             return self._machine.ask(load)
         try:
-            if sends != request.method:
-                line = acp.renamed(request.raw, sends) + b"\n"
+            sent = self._send_request(line, load)
         except ValueError as problem:
-            return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
+            id = load.request.id
+            return [CloseTranscript(id), refusal(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
+        return [*self._machine.ask(load), *sent]
+
+    def _send_request(self, line: bytes, load: Load) -> list[Effect]:
+        """Send the agent a load's request, with the method of its plan. ``line``: the client's. Raises ValueError."""
+        request, sends = load.request, load.plan.sends
+        if sends != request.method:
+            line = acp.renamed(request.raw, sends) + b"\n"
         self._open_requests.add(Peer.CLIENT, request, load.session, whole=True)
-        return [*self._machine.ask(load), Forward(Peer.AGENT, self._aliases.to_agent(line, request))]
+        return [Forward(Peer.AGENT, self._aliases.to_agent(line, request))]
 
 
 def _short(method: str) -> str:
