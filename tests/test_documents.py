@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -151,14 +151,9 @@ def test_the_page_on_the_architecture_names_only_what_the_code_has() -> None:
     named = re.findall(r"`((?:[A-Za-z]\w*\.)*_?[A-Za-z]\w*)`", page)
     code = {name for name in named if name.startswith("_") or re.match(r"[A-Z]\w*\.", name) or name.isidentifier()}
     assert [name for name in sorted(code) if not set(name.split(".")) <= words] == []
-    methods: dict[str, set[str]] = {}
-    for text in sources.values():
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.ClassDef):
-                members = (each for each in ast.walk(node) if isinstance(each, ast.FunctionDef))
-                methods.setdefault(node.name, set()).update(each.name for each in members)
+    members = members_by_class(ast.parse(text) for text in sources.values())
     pairs = [name.split(".") for name in sorted(code) if name.count(".") == 1]
-    assert [pair for pair in pairs if pair[0] in methods and pair[1] not in methods[pair[0]]] == []
+    assert [pair for pair in pairs if pair[0] in members and pair[1] not in members[pair[0]]] == []
     files = {name for name in re.findall(r"`((?:\w+/)+\w+\.py)`", page) if not name.startswith("tests/")}
     assert [name for name in sorted(files) if not (ROOT / "acp_proxy" / name).is_file()] == []
 
@@ -189,6 +184,21 @@ def used(tree: ast.AST) -> set[str]:
     return {part for name in names if isinstance(name, str) for part in name.split(".")}
 
 
+def members_by_class(trees: Iterable[ast.AST]) -> dict[str, set[str]]:
+    """What classes of each name have, or inherit from classes here."""
+    classes: dict[str, list[ast.ClassDef]] = {}
+    for node in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        classes.setdefault(node.name, []).append(node)
+
+    def members(name: str) -> set[str]:
+        found = classes.get(name, [])
+        bases = (base for each in found for given in each.bases for base in ast.walk(given))
+        inherited = {base.id for base in bases if isinstance(base, ast.Name)} - {name}
+        return set().union(*map(assigned, found), *map(members, inherited))
+
+    return {name: members(name) for name in classes}
+
+
 FOREIGN_NAMES = frozenset(
     {"_meta", "allow_once", "foo.bar", "npx.cmd", "null", "quote_path", "secure_delete", "SessionInfo"}
     | {"terminal_exit", "terminal_info", "true", "user_version"}
@@ -204,25 +214,15 @@ def unresolved(sources: dict[str, str]) -> list[str]:
     trees = {path: ast.parse(text) for path, text in sources.items()}
     words = {*dir(builtins), *keyword.kwlist, *FOREIGN_NAMES}
     words |= {part for path in sources for part in re.split(r"[/.]", path)}
-    classes: dict[str, list[ast.ClassDef]] = {}
     for tree in trees.values():
         words |= assigned(tree) | literals(tree)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                classes.setdefault(node.name, []).append(node)
-
-    def members(name: str) -> set[str]:
-        found = classes.get(name, [])
-        bases = (base for each in found for given in each.bases for base in ast.walk(given))
-        inherited = {base.id for base in bases if isinstance(base, ast.Name)} - {name}
-        return set().union(*map(assigned, found), *map(members, inherited))
-
+    members = members_by_class(trees.values())
     missing = []
     for path, text in sources.items():
         here = words | used(trees[path])
         for name in re.findall(r"(?<!`)``((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\(\))?``(?!`)", text):
             first, _, last = name.rpartition(".")
-            known = last in members(first) if first in classes else set(name.split(".")) <= here or name in here
+            known = last in members[first] if first in members else set(name.split(".")) <= here or name in here
             if not known:
                 missing.append(f"{path}: {name}")
     return missing
