@@ -30,6 +30,8 @@ READING: list[Words] = [
     ("sessions", "export", "--all", "--format", "jsonl", "--force", "--output", "exported"),
     ("sessions", "stats"),
     ("sessions", "path", "last"),
+    ("sessions", "diff", "last"),
+    ("sessions", "blame", "store/format"),
     ("sessions", "restore", "--list"),
     ("sessions", "prune", "--keep", "1", "--dry-run"),
     ("sessions", "compress", "--dry-run"),

@@ -58,7 +58,8 @@ def start(proxied: Proxied, stand_in_model: int, need_agent: Callable[[str], Non
         need_agent(name)
         log = proxied.base / f"tap-{len(editors)}.jsonl"
         tapped = [sys.executable, str(AGENTS / "drivers" / "tap.py"), str(log)]
-        command = [*PROXY, "run", "--store", str(proxied.store), "--", *tapped, *launched(name)]
+        # Interpreters of real agents take seconds to end on a busy machine.
+        command = [*PROXY, "run", "--store", str(proxied.store), "--grace", "60", "--", *tapped, *launched(name)]
         editor = RealEditor(command, log, environment(stand_in_model, proxied.base / "state"))
         editor.project = proxied.project
         editors.append(editor)

@@ -344,7 +344,7 @@ def test_a_file_that_changes_while_the_user_thinks_stays(home: Home, monkeypatch
     def answer(question: str, *, enter: bool) -> None:
         home.zed.write_text("{}")
 
-    monkeypatch.setattr("acp_proxy.tools.setup.command.agreed", answer)
+    monkeypatch.setattr("acp_proxy.tools.setup.command.ask_to_confirm", answer)
     done = setup()
     assert "it changed in the meantime" in done.stderr
     assert (done.exit_code, home.zed.read_text()) == (1, "{}")
