@@ -527,8 +527,9 @@ class LoadMachine:
     def forget_session(self, session: str) -> list[Effect]:
         """The session was deleted: stop its replays and forget its load."""
         self._handovers.forget_session(session)
-        self.open_loads.forget_session(session)
-        return [StopReplay(load.request.id) for load in self.open_loads.of_session(session)]
+        load = self.open_loads.find_in_question(session)
+        deleted = self._move(load, LoadEvent.DELETED) if load is not None else []
+        return [*deleted, *(StopReplay(each.request.id) for each in self.open_loads.of_session(session))]
 
     def end(self, how: str) -> list[Effect]:
         """The agent has ended: answer every load with an error, after what it sent. ``how``: the error's text."""

@@ -1,4 +1,7 @@
-"""Finds the requests to open sessions that are open or not settled. ``LoadMachine`` changes them."""
+"""Keeps and finds the requests to open sessions that are open or not settled.
+
+It decides which loads there are and in which order, and changes none of them: ``LoadMachine`` does, and calls it.
+"""
 
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Request, RequestId
@@ -130,10 +133,6 @@ class OpenLoads:
         oldest such load if there are too many, which must be settled now."""
         self._in_question[load.session] = load
         return next(iter(self._in_question.values())) if len(self._in_question) > IN_QUESTION else None
-
-    def forget_session(self, session: str) -> None:
-        """The session was deleted: what the agent sends about it is not compared any more."""
-        self._in_question.pop(session, None)
 
     def forget(self, load: Load) -> None:
         """Everything is settled."""

@@ -67,6 +67,7 @@ class LoadEvent(enum.Enum):
     REPLAYED = "``run`` has compared and replayed"
     PROMPTED = "the client has sent a prompt"
     CLOSED = "the client has closed the session or opened it again, or too many sessions are open"
+    DELETED = "the session was deleted"
     TURN_ENDED = "no prompt of this session is open any more"
     ENDED = "the agent has ended"
 
@@ -109,6 +110,8 @@ class Row(NamedTuple):
 
 _OPENS = (Action.BECOME_ANSWERED, Action.START_NEXT)
 _ENDS = (Action.FORGET, Action.START_NEXT)
+# Nothing of a deleted session is recorded or shown any more, so nothing is settled.
+_IS_DELETED = (LoadState.OVER, _ENDS)
 _CANCELS = (Action.ANSWER_CANCELLED, Action.DROP, Action.RELEASE_OTHERS)
 
 # A load that passes holds nothing, so the agent's answer is the client's, whatever the client did.
@@ -221,6 +224,7 @@ TRANSITIONS: dict[LoadState, Row] = {
         moves={
             LoadEvent.PROMPTED: (LoadState.TURN, (Action.SETTLE,)),
             LoadEvent.CLOSED: (LoadState.OVER, (Action.SETTLE, *_ENDS)),
+            LoadEvent.DELETED: _IS_DELETED,
             LoadEvent.ENDED: (LoadState.OVER, (Action.SETTLE, *_ENDS)),
         },
     ),
@@ -229,6 +233,7 @@ TRANSITIONS: dict[LoadState, Row] = {
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
             LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.END_TURN, *_ENDS)),
             LoadEvent.CLOSED: (LoadState.OVER, (Action.END_TURN, *_ENDS)),
+            LoadEvent.DELETED: _IS_DELETED,
             LoadEvent.ENDED: (LoadState.OVER, (Action.END_TURN, *_ENDS)),
         },
     ),

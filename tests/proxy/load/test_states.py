@@ -54,9 +54,9 @@ that id waited for.
 """
 WITHIN = {LoadEvent.NEXT, LoadEvent.REPLAYED}
 """Events of a replay."""
-SETTLING = {LoadEvent.CLOSED, LoadEvent.ENDED}
+SETTLING = {LoadEvent.CLOSED, LoadEvent.DELETED, LoadEvent.ENDED}
 CANNOT = {
-    **{state: {*WITHIN, LoadEvent.CLOSED} for state in AWAITING},
+    **{state: {*WITHIN, LoadEvent.CLOSED, LoadEvent.DELETED} for state in AWAITING},
     LoadState.QUEUED: {LoadEvent.REPLAYED, LoadEvent.FLOODED, *SETTLING},
     LoadState.REPLAYING: {LoadEvent.NEXT, LoadEvent.FLOODED, *SETTLING},
     LoadState.STOPPING: {LoadEvent.NEXT, LoadEvent.FLOODED, *SETTLING},
@@ -126,10 +126,17 @@ def test_every_path_replays_or_closes_the_transcript_once(first: LoadState) -> N
     assert {sum(do in HAS_IT_OPEN for do in done) for done in paths(first)} == {1}
 
 
+@pytest.mark.parametrize("state", [LoadState.ANSWERED, LoadState.TURN])
+def test_what_is_in_question_is_settled_at_the_end_unless_the_session_was_deleted(state: LoadState) -> None:
+    for event, (following, does) in TRANSITIONS[state].moves.items():
+        if following is LoadState.OVER:
+            assert ({Action.SETTLE, Action.END_TURN}.isdisjoint(does)) == (event is LoadEvent.DELETED)
+
+
 @pytest.mark.parametrize("first", FIRST)
 def test_every_path_notes_the_agents_agreement_once_and_first(first: LoadState) -> None:
     for done in paths(first):
-        assert done.count(Action.RECORD_OPENED) == (Action.SETTLE in done or Action.END_TURN in done)
+        assert done.count(Action.RECORD_OPENED) == done.count(Action.BECOME_ANSWERED) <= 1
         later = [done.index(do) for do in (Action.REPLAY, Action.ANSWER_REPLAYED, Action.SETTLE) if do in done]
         assert all(done.index(Action.RECORD_OPENED) < at for at in later)
 
