@@ -78,7 +78,9 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _PLAIN = SUFFIX.removeprefix(".")
 _TAKEN = "."
 """Follows the transcript's name in a mark that is being removed; a random suffix follows."""
-_WORDS = re.compile(r"[0-9a-f]-[0-9a-f]{16}\.sqlite3")
+_TABLE = re.compile(r"[0-9a-f]-[0-9a-f]{16}(\.calls)?\.sqlite3")
+"""A search table, or with the group one of tool calls. Versions that do not know the latter remove it like the former:
+all that begins with a transcript's digit."""
 
 
 class Layout:
@@ -393,21 +395,24 @@ class Layout:
 
     # --- full text
 
-    def list_search_tables(self, digit: str) -> list[Path]:
-        """The search tables for transcripts whose digit (``file_names.digit``) this is."""
+    def list_search_tables(self, digit: str, kind: str = "") -> list[Path]:
+        """The search tables for transcripts whose digit (``file_names.digit``) this is. ``kind``: ``.calls`` for those
+        of tool calls."""
         with suppress(FileNotFoundError):
             return sorted(
-                self.search / file for file in os.listdir(self.search) if _WORDS.fullmatch(file) and file[0] == digit
+                self.search / file
+                for file in os.listdir(self.search)
+                if (match := _TABLE.fullmatch(file)) and file[0] == digit and (match[1] or "") == kind
             )
         return []
 
-    def new_search_table(self, digit: str) -> Path:
+    def new_search_table(self, digit: str, kind: str = "") -> Path:
         """A path for a new search table, with a name never used before. Raises OSError, StoreRefused.
 
         Another process may still have an old table open after it was removed.
         """
         private_files.make_inner_directory(self.search)
-        return self.search / f"{digit}-{os.urandom(8).hex()}.sqlite3"
+        return self.search / f"{digit}-{os.urandom(8).hex()}{kind}.sqlite3"
 
     def remove_search_tables(self, name: str) -> bool:
         """Remove the search tables that may contain text of this transcript. Returns False if one could not be removed.
@@ -420,7 +425,7 @@ class Layout:
             found = sorted(file for file in os.listdir(self.search) if file.startswith(f"{digit}-"))
         except (FileNotFoundError, NotADirectoryError):
             return True
-        tables = tuple(file for file in found if _WORDS.fullmatch(file))
+        tables = tuple(file for file in found if _TABLE.fullmatch(file))
         try:
             for file in tables:
                 self.remove_search_table(self.search / file)

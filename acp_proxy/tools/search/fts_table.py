@@ -12,11 +12,13 @@ import errno
 import os
 import re
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import timestamps
@@ -42,11 +44,13 @@ _LONGEST = 240
 _BETWEEN = " · "
 """Shown between messages, or titles of tool calls."""
 
-_TABLES = f"""
+TRANSCRIPTS = """
 CREATE TABLE transcripts(
   id INTEGER PRIMARY KEY, agent TEXT NOT NULL, name TEXT NOT NULL, created TEXT NOT NULL, inode INTEGER NOT NULL,
   size INTEGER NOT NULL, place_offset INTEGER NOT NULL, place_line INTEGER NOT NULL, place_turns INTEGER NOT NULL,
-  UNIQUE(agent, name));
+  UNIQUE(agent, name));"""
+"""What every table has: how far it has read each transcript."""
+_TABLES = f"""{TRANSCRIPTS}
 CREATE TABLE turns(
   transcript INTEGER NOT NULL, number INTEGER NOT NULL, at TEXT NOT NULL, doc INTEGER NOT NULL,
   PRIMARY KEY(transcript, number)) WITHOUT ROWID;
@@ -77,6 +81,16 @@ class IndexedTranscript:
     id: int = 0
 
 
+class TableRow(Protocol):
+    """What a table has of a transcript: its length matters for the size of a batch."""
+
+    @property
+    def text(self) -> str: ...
+
+
+Row = TypeVar("Row", bound=TableRow)
+
+
 @dataclass(frozen=True, slots=True)
 class TurnText:
     """A turn's text. Number 0 is the session's title."""
@@ -87,7 +101,7 @@ class TurnText:
 
 
 @dataclass(frozen=True, slots=True)
-class Addition:
+class Addition(Generic[Row]):
     """What to add for a transcript: its title and the ``turns`` after the first ``kept`` ones.
 
     ``before``: what the table had when the transcript was read; None: nothing. ``seen``: what it has with the addition.
@@ -97,7 +111,7 @@ class Addition:
     before: IndexedTranscript | None
     seen: IndexedTranscript
     kept: int
-    turns: list[TurnText]
+    turns: list[Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +124,23 @@ class Excerpt:
     marks: list[tuple[int, int]]
 
 
-class SearchTable:
-    """A connection to a search table, or with None to one in memory."""
+class TranscriptTable(ABC, Generic[Row]):
+    """A connection to a table of what transcripts contain, or with None to one in memory.
+
+    ``KIND``: the part of its file's name that tells it from other tables. ``SCHEMA``, ``TABLES``: its ``user_version``,
+    and the statements that create it.
+    """
+
+    KIND: ClassVar[str]
+    SCHEMA: ClassVar[int]
+    TABLES: ClassVar[str]
 
     def __init__(self, path: Path | None) -> None:
         """Raises FileNotFoundError if the file is removed at this moment; ``sqlite3.Error``, OSError."""
         self.path = path
         if path is None:
             self._database = sqlite3.connect(":memory:", isolation_level=None)
-            self._database.executescript(_TABLES)
+            self._database.executescript(self.TABLES)
             return
         private_files.check_database(path)
         with _report_removal(path):
@@ -130,7 +152,7 @@ class SearchTable:
         try:
             database.execute("PRAGMA synchronous = NORMAL")
             (version,) = database.execute("PRAGMA user_version").fetchone()
-            if version != SCHEMA:
+            if version != self.SCHEMA:
                 raise sqlite3.DatabaseError(f"of another version: {version}")
         except BaseException:
             database.close()
@@ -149,7 +171,7 @@ class SearchTable:
         row = self._database.execute(f"SELECT {_SEEN} FROM transcripts WHERE agent = ? AND name = ?", key).fetchone()
         return _decode_transcript_row(*row) if row is not None else None
 
-    def write(self, batch: Iterable[Addition]) -> None:
+    def write(self, batch: Iterable[Addition[Row]]) -> None:
         """Add to transcripts in one transaction; skips those that another process has changed in the meantime."""
         self._database.execute("BEGIN IMMEDIATE")
         try:
@@ -159,6 +181,47 @@ class SearchTable:
             self._database.execute("ROLLBACK")
             raise
         self._database.execute("COMMIT")
+
+    def check(self) -> None:
+        """Raises ``sqlite3.DatabaseError`` if SQLite finds the table damaged."""
+        if self._database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            raise sqlite3.DatabaseError("it is damaged")
+
+    def _put(self, work: Addition[Row]) -> None:
+        if self.find_transcript(work.key) != work.before:
+            return
+        seen, place = work.seen, work.seen.place
+        extent = seen.created, seen.inode, seen.size, place.offset, place.line, place.turns
+        if work.before is None:
+            values = (None, *work.key, *extent)
+            id = (
+                self._database.execute(f"INSERT INTO transcripts VALUES ({_placeholders(values)})", values).lastrowid
+                or 0
+            )
+        else:
+            id = work.before.id
+            self._database.execute(
+                "UPDATE transcripts SET created = ?, inode = ?, size = ?, place_offset = ?, place_line = ?,"
+                " place_turns = ? WHERE id = ?",
+                (*extent, id),
+            )
+        self._remove(id, work.kept)
+        self._add(id, work.turns)
+
+    @abstractmethod
+    def _remove(self, transcript: int, kept: int) -> None:
+        """Remove what is not of the first ``kept`` turns."""
+
+    @abstractmethod
+    def _add(self, transcript: int, turns: list[Row]) -> None: ...
+
+
+class SearchTable(TranscriptTable[TurnText]):
+    """A table of the words of every turn."""
+
+    KIND = ""
+    SCHEMA = SCHEMA
+    TABLES = _TABLES
 
     def find_turns(self, question: str, since: str | None, until: str | None) -> list[int]:
         """The numbers of the turns that match, newest first; ``decode_transcript`` gives a turn's transcript."""
@@ -198,31 +261,8 @@ class SearchTable:
         return [TurnText(*row) for row in rows]
 
     def check(self) -> None:
-        """Raises ``sqlite3.DatabaseError`` if SQLite finds the table damaged."""
-        if self._database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-            raise sqlite3.DatabaseError("it is damaged")
+        super().check()
         self._database.execute("INSERT INTO said(said) VALUES ('integrity-check')")
-
-    def _put(self, work: Addition) -> None:
-        if self.find_transcript(work.key) != work.before:
-            return
-        seen, place = work.seen, work.seen.place
-        extent = seen.created, seen.inode, seen.size, place.offset, place.line, place.turns
-        if work.before is None:
-            values = (None, *work.key, *extent)
-            id = (
-                self._database.execute(f"INSERT INTO transcripts VALUES ({_placeholders(values)})", values).lastrowid
-                or 0
-            )
-        else:
-            id = work.before.id
-            self._database.execute(
-                "UPDATE transcripts SET created = ?, inode = ?, size = ?, place_offset = ?, place_line = ?,"
-                " place_turns = ? WHERE id = ?",
-                (*extent, id),
-            )
-        self._remove(id, work.kept)
-        self._add(id, work.turns)
 
     def _remove(self, transcript: int, kept: int) -> None:
         """Remove the title, and all turns after the first ``kept``."""
@@ -289,24 +329,24 @@ def decode_second(doc: int) -> int:
     return doc >> _TRANSCRIPT_BITS
 
 
-def find_or_create(layout: Layout, digit: str) -> Path | None:
-    """The path of a digit's table, created if it is missing; None if SQLite can use no file in the store.
+def find_or_create(layout: Layout, digit: str, table: type[TranscriptTable[Row]]) -> Path | None:
+    """The path of a digit's table of this class, created if it is missing; None if SQLite can use no file in the store.
 
     If two processes created one at the same moment, the first by name stays.
     """
     if not layout.can_use_sqlite:
         return None
     kept = None
-    for path in layout.list_search_tables(digit):
+    for path in layout.list_search_tables(digit, table.KIND):
         if kept is None and not store_layout.is_emptied(path):
             kept = path
         else:
             with suppress(PermissionError):  # on Windows, while another process uses it; the next search tries again
                 layout.remove_search_table(path)
-    return kept or _create(layout.new_search_table(digit))
+    return kept or _create(layout.new_search_table(digit, table.KIND), table.TABLES)
 
 
-def _create(path: Path) -> Path:
+def _create(path: Path, tables: str) -> Path:
     """Create a table under another name first, so that nobody opens an incomplete one."""
     new = path.with_suffix(".new")
     private_files.close(private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_EXCL))
@@ -314,7 +354,7 @@ def _create(path: Path) -> Path:
         with _report_removal(new), closing(sqlite3.connect(new, isolation_level=None)) as database:
             database.execute("PRAGMA synchronous = OFF")  # after a power loss it is rebuilt
             database.execute("PRAGMA journal_mode = WAL")
-            database.executescript(_TABLES)
+            database.executescript(tables)
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)

@@ -10,11 +10,13 @@ time.
 import heapq
 import sqlite3
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any, Generic, TypeVar
 
 from acp_proxy.errors import NewerFormat, NoFullText, Unreadable, errno_name
 from acp_proxy.protocol import acp, proxy_ids, timestamps
@@ -30,7 +32,9 @@ from acp_proxy.tools.search.fts_table import (
     Extent,
     IndexedTranscript,
     Key,
+    Row,
     SearchTable,
+    TranscriptTable,
     TurnText,
     decode_second,
     decode_transcript,
@@ -45,7 +49,7 @@ from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.reader import Reading
 
 DIGITS = "0123456789abcdef"
-_TRIES = 3 * len(DIGITS)  # each table may be broken, or be removed by a delete
+TRIES = 3 * len(DIGITS)  # each table may be broken, or be removed by a delete
 _BATCH_SIZE = 16 * 1024 * 1024
 """Characters added at once, in a transaction per table: other writers wait some hundredths of a second."""
 _BATCH_SECONDS = 1.0
@@ -96,10 +100,11 @@ class SearchResult:
     is_all: bool
 
 
+Table = TypeVar("Table", bound=TranscriptTable[Any])
 ReportHit = Callable[[Hit], bool]
 
 
-class _TableReplaced(Exception):
+class TableReplaced(Exception):
     """A table was removed while in use, or was not trustworthy and has been removed."""
 
 
@@ -126,8 +131,8 @@ def _search(
         raise NoFullText
     if not request.agents:  # do not create tables
         return SearchResult([], is_all=True)
-    for _ in range(_TRIES):
-        with ExitStack() as stack, suppress(_TableReplaced):
+    for _ in range(TRIES):
+        with ExitStack() as stack, suppress(TableReplaced):
             try:
                 tables = SearchTables(layout, index, stack)
                 running = RunningSearch(tables, request, report_hit)
@@ -140,20 +145,21 @@ def _search(
     raise Unreadable("EBUSY")
 
 
-class SearchTables:
-    """The sixteen search tables, opened before any text that will be put into them is read."""
+class TranscriptTables(ABC, Generic[Row, Table]):
+    """The sixteen tables of one class, opened before any text that will be put into them is read."""
 
-    def __init__(self, layout: Layout, index: Index, stack: ExitStack) -> None:
-        """``stack`` closes the tables. Raises _Again, OSError, Unreadable."""
+    def __init__(self, layout: Layout, index: Index, stack: ExitStack, table: type[Table]) -> None:
+        """``stack`` closes the tables. Raises TableReplaced, OSError, Unreadable."""
         self._layout = layout
         self._index = index
-        self._by_digit: dict[str, SearchTable] = {}
+        self._table = table
+        self._by_digit: dict[str, Table] = {}
         for digit in DIGITS:
             with self._replace_broken(digit):
-                self._by_digit[digit] = stack.enter_context(closing(SearchTable(find_or_create(layout, digit))))
+                self._by_digit[digit] = stack.enter_context(closing(table(find_or_create(layout, digit, table))))
 
     def update(self, agents: Sequence[str], progress: Progress) -> Iterator[int]:
-        """Add what changed in these agents' transcripts, the newest first. Raises _Again, OSError, Unreadable.
+        """Add what changed in these agents' transcripts, the newest first. Raises TableReplaced, OSError, Unreadable.
 
         Yields after each batch: the second from which on there is nothing more to add; 0 at the end.
         """
@@ -166,39 +172,13 @@ class SearchTables:
                 yield to_seconds(behind[done][0]) + 1
         yield 0
 
-    def search(self, request: SearchRequest) -> SearchResult:
-        """Look up the words in what was added. Raises as ``RunningSearch``."""
-        running = RunningSearch(self, request, lambda hit: True)
-        running.continue_search()
-        return SearchResult(running.hits, running.is_all)
-
-    def find_docs(self, request: SearchRequest) -> dict[str, list[int]]:
-        """The matching turns in each table, newest first. Raises _Again, Unreadable."""
-        found = {}
-        for digit, table in self._by_digit.items():
-            with self._replace_broken(digit):
-                found[digit] = table.find_turns(request.question, request.since, request.until)
-        return found
-
-    def key(self, digit: str, transcript: int) -> Key:
-        """The transcript with this id in a table. Raises _Again, Unreadable."""
-        with self._replace_broken(digit):
-            return self._by_digit[digit].find_key(transcript)
-
-    def make_hit(
-        self, digit: str, row: ListedSession, transcript: int, docs: list[int], request: SearchRequest
-    ) -> tuple[Hit, set[int]]:
-        """A session with these matching turns, and their times. Raises _Again, Unreadable."""
-        with self._replace_broken(digit):
-            return _make_hit(self._by_digit[digit], row, transcript, docs, request)
-
     def find_row(self, key: Key) -> ListedSession | None:
         """The session of a transcript, as a list shows it."""
         query = f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND name = ?"
         rows = (decode_row(row, "") for row in self._index.select(query, key))
         return next(complete_rows(self._layout, rows), None)
 
-    def find_in_directory(self, request: SearchRequest, cwd: str) -> set[Key]:
+    def find_in_directory(self, request: "SearchRequest", cwd: str) -> set[Key]:
         """The transcripts of sessions in a directory."""
         found: set[Key] = set()
         for agent in request.agents:
@@ -220,8 +200,8 @@ class SearchTables:
             table = self._by_digit[file_names.digit(name)]
             if table.path is not None and not self._index.has_row(agent, name):
                 table.close()  # Windows does not remove an open file
-                self._layout.remove_search_table(table.path)  # removed by hand: remove the table with its words
-                raise _TableReplaced
+                self._layout.remove_search_tables(name)  # removed by hand: remove every table with its words
+                raise TableReplaced
         behind = [(agent, name) for agent, name, *_ in there - seen if agent in agents]
         query = f"SELECT {LAST_USED} FROM transcripts WHERE agent = ? AND name = ?"
         return sorted(((used, key) for key in behind for (used,) in self._index.select(query, key)), reverse=True)
@@ -230,7 +210,7 @@ class SearchTables:
         """Add transcripts in batches; yields the number of transcripts in each."""
         left, most = deque(behind), _FIRST_BATCH
         while left:
-            batch: dict[str, list[Addition]] = {}
+            batch: dict[str, list[Addition[Row]]] = {}
             size, count, until = 0, 0, time.monotonic() + _BATCH_SECONDS
             while left and count < most and size <= _BATCH_SIZE and time.monotonic() < until:
                 key = left.popleft()
@@ -245,7 +225,7 @@ class SearchTables:
                     self._by_digit[digit].write(works)
             yield count
 
-    def _read_addition(self, digit: str, key: Key) -> Addition | None:
+    def _read_addition(self, digit: str, key: Key) -> Addition[Row] | None:
         """What to add for a transcript; None if it cannot be read now."""
         with self._replace_broken(digit):
             before = self._by_digit[digit].find_transcript(key)
@@ -253,37 +233,78 @@ class SearchTables:
             reading = Reading(self._layout.transcript(*key))
         except (OSError, NewerFormat):
             return None
-        row = self.find_row(key)
         with closing(reading), suppress(OSError):
-            return read_addition(key, before, reading, row.title if row is not None else None)
+            return self._read(key, before, reading)
         return None
+
+    @abstractmethod
+    def _read(self, key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[Row] | None:
+        """What to add for a transcript of which ``before`` was read before. Raises OSError."""
 
     @contextmanager
     def _replace_broken(self, digit: str) -> Iterator[None]:
-        """Removes a table that turns out not to be trustworthy. Raises _Again, Unreadable."""
+        """Removes a table that turns out not to be trustworthy. Raises TableReplaced, Unreadable."""
         try:
             yield
         except FileNotFoundError as problem:
-            raise _TableReplaced from problem
+            raise TableReplaced from problem
         except sqlite3.Error as problem:
             path = self._by_digit[digit].path if digit in self._by_digit else None
             if path is not None and (store_layout.is_emptied(path) or not path.exists()):
                 # A delete removed the file in the meantime, which causes errors of any kind: the table is not broken.
-                raise _TableReplaced from problem
+                raise TableReplaced from problem
             if is_temporary(problem):
                 raise Unreadable(errno_name(problem)) from problem
             if digit in self._by_digit:
                 self._by_digit[digit].close()  # Windows does not remove an open file
-            for path in self._layout.list_search_tables(digit):
+            for path in self._layout.list_search_tables(digit, self._table.KIND):
                 self._layout.remove_search_table(path)
-            raise _TableReplaced from problem
+            raise TableReplaced from problem
+
+
+class SearchTables(TranscriptTables[TurnText, SearchTable]):
+    """The tables of words."""
+
+    def __init__(self, layout: Layout, index: Index, stack: ExitStack) -> None:
+        """Raises as ``TranscriptTables``."""
+        super().__init__(layout, index, stack, SearchTable)
+
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Look up the words in what was added. Raises as ``RunningSearch``."""
+        running = RunningSearch(self, request, lambda hit: True)
+        running.continue_search()
+        return SearchResult(running.hits, running.is_all)
+
+    def find_docs(self, request: SearchRequest) -> dict[str, list[int]]:
+        """The matching turns in each table, newest first. Raises TableReplaced, Unreadable."""
+        found = {}
+        for digit, table in self._by_digit.items():
+            with self._replace_broken(digit):
+                found[digit] = table.find_turns(request.question, request.since, request.until)
+        return found
+
+    def key(self, digit: str, transcript: int) -> Key:
+        """The transcript with this id in a table. Raises TableReplaced, Unreadable."""
+        with self._replace_broken(digit):
+            return self._by_digit[digit].find_key(transcript)
+
+    def make_hit(
+        self, digit: str, row: ListedSession, transcript: int, docs: list[int], request: SearchRequest
+    ) -> tuple[Hit, set[int]]:
+        """A session with these matching turns, and their times. Raises TableReplaced, Unreadable."""
+        with self._replace_broken(digit):
+            return _make_hit(self._by_digit[digit], row, transcript, docs, request)
+
+    def _read(self, key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[TurnText] | None:
+        row = self.find_row(key)
+        return read_addition(key, before, reading, row.title if row is not None else None)
 
 
 class RunningSearch:
     """A search in tables that are still being filled.
 
-    ``hits``: so far, newest match first. ``is_all``: there are no more. Raises _Again, Unreadable; ``sqlite3.Error`` if
-    it is the index's.
+    ``hits``: so far, newest match first. ``is_all``: there are no more. Raises TableReplaced, Unreadable;
+    ``sqlite3.Error`` if it is the index's.
     """
 
     def __init__(self, tables: SearchTables, request: SearchRequest, report_hit: ReportHit) -> None:
@@ -292,7 +313,7 @@ class RunningSearch:
         self._tables = tables
         self._request = request
         self._report_hit = report_hit
-        self._seen_hits = _SeenHits()
+        self._seen_hits = SeenHits()
         self._known = set[Key]()
         self._first = to_seconds(request.since) if request.since is not None else 0
         self._within = tables.find_in_directory(request, request.cwd) if request.cwd is not None else None
@@ -336,7 +357,9 @@ class RunningSearch:
             yield from sorted(rows, key=lambda found: found[1].copy_of is not None)
 
 
-def read_addition(key: Key, before: IndexedTranscript | None, reading: Reading, title: str | None) -> Addition | None:
+def read_addition(
+    key: Key, before: IndexedTranscript | None, reading: Reading, title: str | None
+) -> Addition[TurnText] | None:
     """What to add for a transcript of which ``before`` was read before. Raises OSError."""
     header = reading.header or reading.remade_header()
     if header is None:
@@ -363,7 +386,7 @@ def _is_continued(before: IndexedTranscript, created: str, reading: Reading) -> 
     return before.created == created and (is_there or before.size == reading.size)
 
 
-class _SeenHits:
+class SeenHits:
     """The matches so far. A copy of another agent's session begins with the original's turns."""
 
     def __init__(self) -> None:
