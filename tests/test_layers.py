@@ -56,6 +56,7 @@ TOOLS_MAY_IMPORT = {
     "export": {"redact", "stats", "changes"},
     "show": {"changes"},
     "recall": {"search"},
+    "search": {"changes"},
     "sync": {"export", "redact"},
 }
 """The tools that use a public function of another one."""

@@ -28,6 +28,7 @@ from tests import forked
 from tests.cli.test_sessions import NEVER_PRINTED, STEERING
 from tests.posix import pty
 from tests.stored import EPOCH, Both, chunk, store_session
+from tests.tools.changes.calls import begun, edited, ended
 
 DAY = 24 * 60 * 60.0
 
@@ -360,3 +361,92 @@ def test_on_a_terminal_titles_and_excerpts_have_no_marks_of_markdown(store: Both
     store_session(store, "marked", ("## Use **the** `zebra` command", []))
     assert on_terminal(store, "zebra", NO_COLOR="1").count("Use the ") == 2
     assert "`" not in on_terminal(store, "zebra")
+
+
+# Tool calls.
+
+
+def three_with_calls(store: Both) -> None:
+    made = edited("c1", "src/login.py", None, "new\n")
+    ran = [begun("c2", kind="execute", title="Run tests", rawInput={"command": "make TEST"}), ended("c2", "failed")]
+    read = [begun("c3", kind="read", title="Read", name="view", locations=[{"path": "/home/ann/notes/a.md"}])]
+    store_session(store, "writes", ("Hello", []), ("Make the login", made), cwd="/one", at=EPOCH)
+    store_session(store, "runs", ("Test the login", ran), cwd="/two", at=EPOCH + DAY)
+    store_session(store, "reads", ("What does it say?", [*read, ended("c3")]), cwd="/two/below", at=EPOCH + 2 * DAY)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("--file", "/one/src/login.py"), ["writes"]),
+        (("--file", "/one"), ["writes"]),
+        (("--file", "/on"), []),
+        (("--file", "/home/ann/notes/"), ["reads"]),
+        (("--tool", "VIEW"), ["reads"]),
+        (("--tool", "edit"), ["writes"]),
+        (("--command", "make test"), ["runs"]),
+        (("--failed",), ["runs"]),
+        (("--failed", "--tool", "edit"), []),
+        (("login", "--tool", "edit"), ["writes"]),
+        (("hello", "--tool", "edit"), []),
+        (("login", "--failed", "--cwd", "/one"), []),
+        (("--failed", "--cwd", "/two"), ["runs"]),
+        (("--failed", "--cwd", "/one"), []),
+        (("--failed", "--agent", "other"), []),
+        (("--file", "/", "--limit", "2"), ["reads", "writes"]),
+    ],
+)
+def test_calls_are_found_by_file_tool_command_and_failure(
+    store: Both, words: tuple[str, ...], found: list[str]
+) -> None:
+    three_with_calls(store)
+    store_session(store, "elsewhere", ("login", []), agent="other", at=EPOCH)
+    assert ids(store, *words) == found
+
+
+def test_calls_are_found_in_turns_of_the_given_time(store: Both) -> None:
+    three_with_calls(store)
+    day = datetime.fromtimestamp(EPOCH + 2 * DAY).astimezone().strftime("%Y-%m-%d")
+    assert ids(store, "--file", "/", "--since", day) == ["reads"]
+    assert ids(store, "--failed", "--since", day) == []
+
+
+def test_a_file_below_the_home_is_found_below_another_home(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    three_with_calls(store)
+    monkeypatch.setenv("HOME", "/Users/ann")
+    assert ids(store, "--file", "/Users/ann/notes") == ["reads"]
+    assert ids(store, "--file", "/Users/ann/other") == []
+    assert ids(store, "--file", "/srv/ann/notes") == []
+
+
+def test_json_has_the_calls_with_their_files_and_results(store: Both) -> None:
+    three_with_calls(store)
+    [hit] = json.loads(printed(store, "--failed", "--json"))
+    [found] = hit["found"]
+    assert (found["turn"], found["text"], found["marks"]) == (1, "make TEST (failed)", [])
+    assert found["calls"] == [
+        {
+            "toolCallId": "c2",
+            "title": "Run tests",
+            "name": None,
+            "kind": "execute",
+            "command": "make TEST",
+            "result": "failed",
+            "files": [],
+        }
+    ]
+    [hit] = json.loads(printed(store, "login", "--tool", "edit", "--json"))
+    [found] = hit["found"]
+    assert (found["turn"], len(found["marks"])) == (2, 1)
+    assert found["calls"][0]["files"] == [{"action": "create", "path": "/one/src/login.py"}]
+
+
+def test_a_pipe_gets_a_line_per_turn_with_the_files(store: Both) -> None:
+    three_with_calls(store)
+    assert printed(store, "--file", "/one").split("\t")[-1] == "create /one/src/login.py\n"
+
+
+def test_no_matching_call_exits_with_1(store: Both) -> None:
+    three_with_calls(store)
+    result = run(store, "--tool", "nothing")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "No tool call matches. Try fewer options.\n")

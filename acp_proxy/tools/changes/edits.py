@@ -25,11 +25,13 @@ from acp_proxy.views.tool_calls import COMPLETED, FAILED, read_command
 
 Form = Literal["whole", "part", "delete", "move"]
 Cause = Literal["no-diff", "command", "unfinished"]
+Result = Literal["completed", "failed", "denied", "unfinished"]
 OpenChild = Callable[[str], AbstractContextManager[Reading | None]]
 """Opens the transcript of a session that the agent began for its own work, by its id."""
 
 _EDITS = frozenset({"edit", "delete", "move"})
 """The kinds of calls that change files."""
+_ACTIONS: Mapping[Form, str] = {"whole": "edit", "part": "edit", "delete": "delete", "move": "move"}
 _ALL = re.compile(r"replace_?all|allow_?multiple", re.IGNORECASE)
 """The names under which edit tools take whether to replace every occurrence."""
 _BEFORE = ("previousContent", "originalFile", "originalContent")
@@ -73,6 +75,25 @@ class Unclear(Struct, frozen=True):
     at: str
     paths: tuple[str, ...]
     cause: Cause
+
+
+class CallSummary(Struct, frozen=True):
+    """What a tool call did, without its output.
+
+    ``name``: the tool's, if the agent states it. ``kind``: the protocol's. ``command``: the program it ran.
+    ``files``: the action (``read``, ``edit``, ``create``, ``delete``, ``move``, or ``use`` if the agent does not say)
+    and the path as the agent wrote it; a move has both paths. Of a call that is not completed, what it was about to do.
+    """
+
+    turn: int
+    call: str
+    at: str
+    title: str
+    name: str
+    kind: str
+    command: str
+    result: Result
+    files: tuple[tuple[str, str], ...]
 
 
 class SessionEdits(Struct, frozen=True):
@@ -166,6 +187,14 @@ class EditReader:
                 unclear.append(one)
         return SessionEdits(edits, unclear, self._prompts, self._starts)
 
+    def list_calls(self) -> list[CallSummary]:
+        """What each call did, in the order in which they began."""
+        return [call.summarize() for call in self._all]
+
+    def find_start(self, turn: int) -> str:
+        """When a turn began; empty if it did not."""
+        return self._starts.get(turn, "")
+
     def _take(self, turn: int, at: str, stated: object, scope: str, *, is_start: bool) -> "_Call | None":
         id = acp.text(stated, "toolCallId")
         if id is None or not isinstance(stated, Mapping):
@@ -207,7 +236,7 @@ class _Call:
         self._id = id
         self._at = at
         self._title = id
-        self._kind = self._status = ""
+        self._name = self._kind = self._status = ""
         self._paths: tuple[str, ...] = ()
         self._changes: dict[str, list[_Change]] = {}
         self._parts: set[str] = set()
@@ -223,6 +252,7 @@ class _Call:
     def take(self, stated: Mapping[str, object], at: str, number: int) -> None:
         """Add what an update or a request states. Absent and null members change nothing."""
         self._title = acp.text(stated, "title") or self._title
+        self._name = _read_name(stated) or self._name
         self._kind = acp.text(stated, "kind") or self._kind
         if (given := stated.get("rawInput")) is not None:
             self._inputs.append(given)
@@ -281,16 +311,49 @@ class _Call:
         if found or self.is_denied or self._status == FAILED:
             return None
         if self._kind == "execute" and not self._changes:
-            command = next((text for each in self._inputs if (text := read_command(each))), self._title)
-            return Unclear(self.turn, self._id, command, self._at, (), "command")
+            return Unclear(self.turn, self._id, self._find_command(), self._at, (), "command")
         if not self._changes and self._kind not in _EDITS:
             return None
         cause: Cause = "no-diff" if self._status == COMPLETED else "unfinished"
         return Unclear(self.turn, self._id, self._title, self._at, tuple(self._changes) or self._paths, cause)
 
+    def summarize(self) -> CallSummary:
+        result: Result = "unfinished"
+        if self.is_denied:
+            result = "denied"
+        elif self._status == COMPLETED:
+            result = "completed"
+        elif self._status == FAILED:
+            result = "failed"
+        command = self._find_command() if self._kind == "execute" else ""
+        files = tuple(dict.fromkeys(self._iterate_files()))
+        return CallSummary(self.turn, self._id, self._at, self._title, self._name, self._kind, command, result, files)
+
+    def _iterate_files(self) -> Iterator[tuple[str, str]]:
+        edits = self.list_edits()
+        for edit in edits:
+            is_new = edit.form == "whole" and edit.old is None
+            yield "create" if is_new else _ACTIONS[edit.form], edit.path
+            if edit.source:
+                yield "move", edit.source
+        if not edits:
+            action = self._kind if self._kind in _EDITS or self._kind == "read" else "use"
+            yield from (("edit" if action == "use" else action, path) for path in self._changes)
+            yield from ((action, path) for path in self._paths if path not in self._changes)
+
+    def _find_command(self) -> str:
+        return next((text for each in self._inputs if (text := read_command(each))), self._title)
+
     def _edit(self, path: str, form: Form, *, old: str | None = None, new: str | None = None, source: str = "") -> Edit:
         is_all = form == "part" and any(_asks_for_all(each) for each in self._inputs)
         return Edit(self.turn, self._id, self._title, self._at, path, form, old, new, source, is_all)
+
+
+def _read_name(stated: Mapping[str, object]) -> str | None:
+    """The tool's name. Agents put it beside the title, or into an object of their own in ``_meta``."""
+    meta = stated.get("_meta")
+    beside = meta.values() if isinstance(meta, Mapping) else ()
+    return acp.text(stated, "name") or next((name for each in beside if (name := acp.text(each, "toolName"))), None)
 
 
 def _read_diffs(content: object) -> dict[str, list[_Change]]:

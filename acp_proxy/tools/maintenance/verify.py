@@ -11,6 +11,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -166,6 +167,25 @@ class Inspection:
             return
         yield from self._inspect_index(self._layout.list_all_names())
         yield from self._inspect_search()
+
+    def _inspect_call_table(self, path: Path, gone: set[tuple[str, str]]) -> Iterator[Finding]:
+        """Checks a table of tool calls. ``gone``: gets the transcripts that were removed since."""
+        from acp_proxy.tools.search.call_table import CallTable
+
+        try:
+            with closing(CallTable(path)) as calls:
+                calls.check()
+                gone.update(
+                    (agent, name) for agent, name, *_ in calls.list_extents() if not self._layout.exists(agent, name)
+                )
+        except sqlite3.OperationalError as problem:
+            yield Finding(path, UNREADABLE, f"{problem}. If this persists, delete it: {_ANEW}", BY_HAND)
+        except sqlite3.DatabaseError as problem:
+            yield Finding(path, WORDS_BROKEN, f"{problem}: {_ANEW}")
+        except FileNotFoundError:
+            return  # removed in the meantime
+        except OSError as problem:
+            yield Finding(path, FOREIGN, f"{errno_name(problem)}: delete it; {_ANEW}", BY_HAND)
 
     def inspect_some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         """Findings in these transcripts, and in the index and search tables about them."""
@@ -353,14 +373,18 @@ class Inspection:
             yield Finding(self._layout.search, FOREIGN, "is where a directory must be. Move it away", BY_HAND)
             return
         tables = {path for digit in "0123456789abcdef" for path in self._layout.list_search_tables(digit)}
+        calls = {path for digit in "0123456789abcdef" for path in self._layout.list_search_tables(digit, ".calls")}
         gone = set[tuple[str, str]]()
         for path in found:
-            if path in tables and store_layout.is_emptied(path):
+            if path in tables | calls and store_layout.is_emptied(path):
                 continue  # the next search removes it
             if path in tables:
                 yield from _check_mode(path)
                 yield from self._inspect_search_table(path, None, gone)
-            elif path.with_name(path.name.removesuffix("-wal").removesuffix("-shm")) in tables:
+            elif path in calls:
+                yield from _check_mode(path)
+                yield from self._inspect_call_table(path, gone)
+            elif path.with_name(path.name.removesuffix("-wal").removesuffix("-shm")) in tables | calls:
                 yield from _check_mode(path)
             else:
                 yield _describe_foreign(path)

@@ -31,6 +31,7 @@ from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import sanitize
 
 if TYPE_CHECKING:  # imported late: no other command needs them
+    from acp_proxy.tools.search.call_search import FoundCalls
     from acp_proxy.tools.search.search import Hit
 
 _NO_ROOM = ("ENOSPC", "EDQUOT")
@@ -39,14 +40,25 @@ _NO_ROOM = ("ENOSPC", "EDQUOT")
 def search(
     context: typer.Context,
     words: Annotated[
-        list[str], typer.Argument(metavar="WORDS...", help='Words, "a phrase", or the beginning of a word: begin*')
-    ],
+        list[str] | None,
+        typer.Argument(metavar="[WORDS...]", help='Words, "a phrase", or the beginning of a word: begin*'),
+    ] = None,
     store: StoreOption = "",
     agent: AgentOption = "",
     cwd: CwdOption = "",
     here: HereOption = False,
     since: TurnsSinceOption = "",
     until: TurnsUntilOption = "",
+    file: Annotated[
+        str, typer.Option("--file", metavar="PATH", help="Only turns with a tool call on this file or directory.")
+    ] = "",
+    tool: Annotated[
+        str, typer.Option("--tool", metavar="NAME", help="Only turns with a call of this tool: its name or kind.")
+    ] = "",
+    command: Annotated[
+        str, typer.Option("--command", metavar="TEXT", help="Only turns with a command that contains this text.")
+    ] = "",
+    failed: Annotated[bool, typer.Option("--failed", help="Only turns with a tool call that failed.")] = False,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions, newest first.")
     ] = 10,
@@ -62,14 +74,19 @@ def search(
     A search reads what no search has read yet, the newest sessions first, until it has its results. On a terminal, each
     result appears as soon as no newer one can come. You may interrupt it.
 
+    --file, --tool, --command and --failed narrow the search to turns with a tool call that is all of this. They need no
+    words. A file below your home is found below other homes, too, where sessions of other machines have it.
+
     Example: acp-proxy search login "session cookie" --since 30d
     """
-    from acp_proxy.tools.search import results
+    from acp_proxy.tools.search.call_search import CallQuery, search_calls
     from acp_proxy.tools.search.query import make_query as asked
     from acp_proxy.tools.search.search import SearchRequest
 
+    words = words or []
+    wants_calls = bool(file or tool or command or failed)
     with report_wrong_usage():
-        question = asked(words)
+        question = asked(words) if words or not wants_calls else ""
     with report_errors():
         wanted = make_filter(agent, cwd, here, since, until)
         opened = open_store(store)
@@ -92,9 +109,13 @@ def search(
         with _interruptible(opened), _with_room(opened), begin_progress("Reading new transcripts", MOMENT) as bar:
             early = _EarlyHits(bar, show)
             by_early = (early.progress, early.report_hit) if target.is_terminal and not as_json else (bar,)
-            result = search_store(opened, request, *by_early)
+            if wants_calls:
+                calls = CallQuery(os.path.abspath(file) if file else "", tool, command, failed)
+                result, found = search_calls(opened, request, calls, bar)
+            else:
+                result, found = search_store(opened, request, *by_early), None
         if as_json:
-            typer.echo(sanitize.json_text([results.for_programs(hit) for hit in result.hits], indent=2))
+            typer.echo(sanitize.json_text([_encode(hit, found) for hit in result.hits], indent=2))
         elif early.has_shown:
             show(early.waiting)
         elif result.hits:
@@ -107,6 +128,15 @@ def search(
             raise typer.Exit(1)
         if not result.is_all and not as_json:
             say_on_stderr(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.")
+
+
+def _encode(hit: "Hit", found: "FoundCalls | None") -> dict[str, object]:
+    from acp_proxy.tools.search import results
+
+    if found is None:
+        return results.for_programs(hit)
+    by_turn = found[hit.session.agent, hit.session.name]
+    return results.for_programs(hit, {turn: calls for turn, (_, calls) in by_turn.items()})
 
 
 class _EarlyHits:
@@ -158,6 +188,8 @@ def _texts(store: Sessions, hits: "list[Hit]", target: Screen, options: list[str
 def _nothing(words: list[str], options: list[str]) -> str:
     """What to do if nothing is found: words match as a whole, unless the user asks for their beginnings."""
     single = " ".join(words).split()
+    if not single:
+        return "No tool call matches. Try fewer options."
     if all(word.endswith("*") for word in single) or '"' in "".join(single):
         return "Nothing matches. Try fewer words."
     beginnings = write_command("search", [f"{word.rstrip('*')}*" for word in single], *options)

@@ -3,13 +3,14 @@
 Titles, ids and messages come from other people: their text cannot control a terminal.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from acp_proxy.store.sessions import called
+from acp_proxy.tools.changes.edits import CallSummary
 from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.search import Hit
 from acp_proxy.views import formatting, session_lines
@@ -83,12 +84,26 @@ def format_lines(hit: Hit) -> Iterator[str]:
         yield "\t".join(line(text) for text in texts)
 
 
-def for_programs(hit: Hit) -> dict[str, Any]:
-    found = [
+def for_programs(hit: Hit, calls: Mapping[int, Sequence[CallSummary]] | None = None) -> dict[str, Any]:
+    """``calls``: by turn, if the search was for calls."""
+    found: list[dict[str, Any]] = [
         {"turn": one.turn or None, "at": one.at, "text": one.text, "marks": [list(mark) for mark in one.marks]}
+        | ({"calls": [_encode_call(call) for call in calls.get(one.turn, ())]} if calls is not None else {})
         for one in hit.excerpts
     ]
     return session_lines.for_programs(hit.session) | {"found": found}
+
+
+def _encode_call(call: CallSummary) -> dict[str, Any]:
+    return {
+        "toolCallId": call.call,
+        "title": call.title,
+        "name": call.name or None,
+        "kind": call.kind or None,
+        "command": call.command or None,
+        "result": call.result,
+        "files": [{"action": action, "path": path} for action, path in call.files],
+    }
 
 
 def _format_excerpt(excerpt: Excerpt) -> "Text":

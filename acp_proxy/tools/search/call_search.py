@@ -1,0 +1,182 @@
+"""Searches all transcripts for tool calls: which session and turn used a file, tool or command, with what result."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+
+from acp_proxy.errors import Unreadable, errno_name
+from acp_proxy.protocol import timestamps
+from acp_proxy.store.index import Index
+from acp_proxy.store.index_update import Progress
+from acp_proxy.store.layout import Layout
+from acp_proxy.store.sessions import Sessions
+from acp_proxy.tools.changes.edits import CallSummary
+from acp_proxy.tools.search.call_table import CallTable, StoredCall, decode_call, read_calls
+from acp_proxy.tools.search.fts_table import Addition, Excerpt, IndexedTranscript, Key, to_seconds
+from acp_proxy.tools.search.search import (
+    TRIES,
+    Hit,
+    SearchRequest,
+    SearchResult,
+    SeenHits,
+    TableReplaced,
+    TranscriptTables,
+    search_store,
+)
+from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.titles import masks_shortened
+
+_HOMES = r"(?:/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)"
+"""Where the homes of other machines and users are."""
+
+_LONGEST = 240
+"""Characters that describe a turn's calls, as of an excerpt."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallQuery:
+    """Which calls to find: those that are all of this; empty and None leave out nothing.
+
+    ``file``: an absolute path, of a file or a directory above it. Below the user's home, the same path below another
+    home counts, too. ``tool``: its name, kind or title. ``command``: a part of the command. ``failed``: only failed
+    ones.
+    """
+
+    file: str = ""
+    tool: str = ""
+    command: str = ""
+    failed: bool = False
+
+    def make_test(self) -> Callable[[CallSummary], bool]:
+        tool, command = self.tool.casefold(), self.command.casefold()
+        has_path = _make_path_test(self.file)
+
+        def matches(call: CallSummary) -> bool:
+            return (
+                (not self.failed or call.result == "failed")
+                and (not tool or tool in (call.name.casefold(), call.kind.casefold(), call.title.casefold()))
+                and (not command or command in call.command.casefold())
+                and (not self.file or any(has_path(path) for _, path in call.files))
+            )
+
+        return matches
+
+
+FoundCalls = dict[Key, dict[int, tuple[str, list[CallSummary]]]]
+"""By transcript and turn: when the turn began, and its calls."""
+
+
+def search_calls(
+    store: Sessions, request: SearchRequest, query: CallQuery, progress: Progress = lambda done, total: None
+) -> tuple[SearchResult, FoundCalls]:
+    """The newest sessions with turns in which calls match, and the words of the request, if it has any.
+
+    Raises as ``search_store``.
+    """
+    calls, hits = store.index.query(
+        lambda index: _search(store.layout, index, request, query, progress), *request.agents
+    )
+    if request.question:
+        every = search_store(store, replace(request, limit=None, each=0), progress)
+        hits = [kept for hit in every.hits if (kept := _keep_turns(hit, calls, request)) is not None]
+    hits.sort(key=lambda hit: hit.at, reverse=True)
+    shown = hits[: request.limit]
+    return SearchResult(shown, is_all=len(shown) == len(hits)), calls
+
+
+class _CallTables(TranscriptTables[StoredCall, CallTable]):
+    def __init__(self, layout: Layout, index: Index, stack: ExitStack) -> None:
+        super().__init__(layout, index, stack, CallTable)
+
+    def list_calls(self) -> list[tuple[Key, StoredCall]]:
+        """All calls. Raises as ``TranscriptTables``."""
+        found: list[tuple[Key, StoredCall]] = []
+        for digit, table in self._by_digit.items():
+            with self._replace_broken(digit):
+                found += table.list_calls()
+        return found
+
+    def _read(self, key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[StoredCall] | None:
+        return read_calls(key, before, reading)
+
+
+def _search(
+    layout: Layout, index: Index, request: SearchRequest, query: CallQuery, progress: Progress
+) -> tuple[FoundCalls, list[Hit]]:
+    """Brings the tables of calls up to date. Returns the calls that match, and without words their sessions."""
+    if not request.agents:  # do not create tables
+        return {}, []
+    matches = query.make_test()
+    for _ in range(TRIES):
+        with ExitStack() as stack, suppress(TableReplaced):
+            try:
+                tables = _CallTables(layout, index, stack)
+                for _ in tables.update(request.agents, progress):
+                    pass
+                found: FoundCalls = {}
+                for key, stored in tables.list_calls():
+                    if key[0] in request.agents and matches(call := decode_call(stored.text)):
+                        found.setdefault(key, {}).setdefault(stored.turn, (stored.at, []))[1].append(call)
+                return found, [] if request.question else _list_hits(tables, found, request)
+            except OSError as problem:
+                raise Unreadable(errno_name(problem)) from problem
+    raise Unreadable("EBUSY")
+
+
+def _keep_turns(hit: Hit, calls: FoundCalls, request: SearchRequest) -> Hit | None:
+    """The hit with only the turns in which calls match; None: there are none."""
+    known = calls.get((hit.session.agent, hit.session.name), {})
+    turns = [turn for turn in hit.turns if turn in known]
+    if not turns:
+        return None
+    excerpts = [one for one in hit.excerpts if one.turn in known]
+    return replace(hit, at=known[turns[-1]][0], turns=turns, excerpts=excerpts[: request.each or None])
+
+
+def _list_hits(tables: _CallTables, calls: FoundCalls, request: SearchRequest) -> list[Hit]:
+    """The sessions of these calls; of a session and its copy, the original."""
+    within = tables.find_in_directory(request, request.cwd) if request.cwd is not None else None
+    rows = [
+        (row, between)
+        for key, by_turn in calls.items()
+        if (within is None or key in within)
+        and (between := {turn: each for turn, each in by_turn.items() if _is_between(each[0], request)})
+        and (row := tables.find_row(key)) is not None
+        and row.prompts
+    ]
+    hits, seen = list[Hit](), SeenHits()
+    for row, by_turn in sorted(rows, key=lambda each: each[0].copy_of is not None):
+        excerpts = [Excerpt(turn, at, _describe(each), []) for turn, (at, each) in by_turn.items()]
+        excerpts.sort(key=lambda one: one.turn)
+        turns = [one.turn for one in excerpts if one.turn]
+        hit = Hit(row, max(one.at for one in excerpts), turns, excerpts)
+        if not seen.has(hit, {to_seconds(one.at) for one in excerpts}):
+            hits.append(replace(hit, excerpts=excerpts[: request.each or None]))
+    return hits
+
+
+def _is_between(at: str, request: SearchRequest) -> bool:
+    since, until = (timestamps.normalized(each or "") for each in (request.since, request.until))
+    return (since is None or at >= since) and (until is None or at < until)
+
+
+def _describe(calls: Sequence[CallSummary]) -> str:
+    """Calls in a line: the commands or files, and the results of those that are not completed."""
+    texts = []
+    for call in calls:
+        files = ", ".join(f"{action} {path}" for action, path in call.files)
+        text = " ".join((call.command or files or call.title).split())
+        texts.append(text if call.result == "completed" else f"{text} ({call.result})")
+    every = masks_shortened("; ".join(texts))
+    return every if len(every) <= _LONGEST else f"{every[: _LONGEST - 1]}…"
+
+
+def _make_path_test(file: str) -> Callable[[str], bool]:
+    pattern = re.escape(file.rstrip("/\\")) if file else ""
+    relative = os.path.relpath(file, os.path.expanduser("~")) if file else ""
+    if file and not relative.startswith("..") and relative != ".":
+        pattern = rf"(?:{pattern}|{_HOMES}[\\/]{re.escape(relative)})"
+    inside = re.compile(rf"{pattern}(?:[\\/].*)?", re.DOTALL)
+    return lambda path: inside.fullmatch(path) is not None

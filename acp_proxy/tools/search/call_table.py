@@ -1,0 +1,111 @@
+"""A table of tool calls: what those of one sixteenth of the transcripts did, with which files, and their result.
+
+It is a file beside the search table of the same transcripts, removed when that is. Output of tools is not in it. A
+transcript that has grown is read again as a whole, since a call of an earlier turn may have ended.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from acp_proxy.protocol import timestamps
+from acp_proxy.tools.changes.edits import CallSummary, EditReader
+from acp_proxy.tools.search.fts_table import TRANSCRIPTS, Addition, IndexedTranscript, Key, TranscriptTable
+from acp_proxy.transcript.reader import Line, Reading
+from acp_proxy.transcript.v2_as_v1 import read_as_v1
+from acp_proxy.views.conversation import number_turns
+
+_SCHEMA = 1
+_LONGEST = 4096
+"""Characters of a title or command: a longer one has a file in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """A call as the table has it. ``at``: when its turn began. ``text``: its ``CallSummary`` as JSON."""
+
+    turn: int
+    at: str
+    text: str
+
+
+class CallTable(TranscriptTable[StoredCall]):
+    """A connection to a table of tool calls, or with None to one in memory."""
+
+    KIND = ".calls"
+    SCHEMA = _SCHEMA
+    TABLES = f"""{TRANSCRIPTS}
+CREATE TABLE calls(transcript INTEGER NOT NULL, turn INTEGER NOT NULL, at TEXT NOT NULL, summary TEXT NOT NULL);
+CREATE INDEX calls_by_transcript ON calls(transcript);
+PRAGMA user_version = {_SCHEMA};
+"""
+
+    def list_calls(self) -> Iterator[tuple[Key, StoredCall]]:
+        """All calls, in the order of each transcript."""
+        rows = self._database.execute(
+            "SELECT agent, name, turn, at, summary FROM calls JOIN transcripts ON transcript = id ORDER BY calls.rowid"
+        )
+        return (((agent, name), StoredCall(turn, at, text)) for agent, name, turn, at, text in rows)
+
+    def _remove(self, transcript: int, kept: int) -> None:
+        self._database.execute("DELETE FROM calls WHERE transcript = ? AND turn > ?", (transcript, kept))
+
+    def _add(self, transcript: int, turns: list[StoredCall]) -> None:
+        self._database.executemany(
+            "INSERT INTO calls VALUES (?, ?, ?, ?)", [(transcript, each.turn, each.at, each.text) for each in turns]
+        )
+
+
+def read_calls(key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[StoredCall] | None:
+    """What to add for a transcript. Raises OSError."""
+    header = reading.header or reading.remade_header()
+    if header is None:
+        return None
+    reader, size = EditReader(), 0
+
+    def iterate_lines() -> Iterator[Line]:
+        nonlocal size
+        for line in read_as_v1(reading.read_alike()):
+            if not isinstance(line, Line):  # only words
+                size = line.end
+                continue
+            if line.whole:
+                size = line.end
+            yield line
+
+    for turn, line in number_turns(iterate_lines()):
+        if line.entry is not None:
+            reader.add(turn, line.entry)
+    calls = [
+        StoredCall(call.turn, timestamps.normalized(reader.find_start(call.turn) or call.at) or "", encoded)
+        for call in reader.list_calls()
+        if (encoded := _encode(call, header.cwd or "/"))
+    ]
+    seen = IndexedTranscript(header.created_at, reading.inode, size)
+    return Addition(key, before, seen, -1, calls)  # -1: nothing of before stays, not even calls before the first turn
+
+
+def _encode(call: CallSummary, cwd: str) -> str:
+    files = tuple((action, _clean(os.path.normpath(os.path.join(cwd, path)))) for action, path in call.files)
+    stored = msgspec.structs.replace(
+        call,
+        call=_clean(call.call),
+        at=_clean(call.at),
+        title=_clean(call.title[:_LONGEST]),
+        name=_clean(call.name[:_LONGEST]),
+        kind=_clean(call.kind),
+        command=_clean(call.command[:_LONGEST]),
+        files=files,
+    )
+    return msgspec.json.encode(stored).decode()
+
+
+def decode_call(text: str) -> CallSummary:
+    return msgspec.json.decode(text, type=CallSummary)
+
+
+def _clean(text: str) -> str:
+    """The text as UTF-8 can have it: an agent may send half of a surrogate pair."""
+    return text.encode("utf-8", "replace").decode()

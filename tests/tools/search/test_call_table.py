@@ -1,0 +1,110 @@
+"""The tables of tool calls follow their transcripts, and are removed with what they contain."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.store.layout import Layout
+from acp_proxy.tools.maintenance.verify import verify_store
+from acp_proxy.tools.search.call_search import CallQuery, search_calls
+from acp_proxy.tools.search.search import SearchRequest
+from acp_proxy.transcript.file_names import file_name
+from tests.store import talk
+from tests.store.searches import SECRET, append, left, search, tables
+from tests.store.talk import prompt
+from tests.store.writing import AGENT
+from tests.stored import Both
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(root: Path) -> Both:
+    return Both(root)
+
+
+def begin(id: str, command: str) -> bytes:
+    call = {"sessionUpdate": "tool_call", "toolCallId": id, "kind": "execute", "rawInput": {"command": command}}
+    params = {"sessionId": talk.SESSION, "update": call}
+    return talk.message({"method": "session/update", "params": params}, Peer.AGENT)
+
+
+def end(id: str, status: str = "completed") -> bytes:
+    output = [{"type": "content", "content": {"type": "text", "text": "the output"}}]
+    return talk.update("tool_call_update", toolCallId=id, status=status, content=output)
+
+
+def find(store: Both, **wanted: object) -> list[tuple[str, list[int], list[str]]]:
+    """The sessions with their turns and the calls' results."""
+    query = CallQuery(**wanted)  # type: ignore[arg-type]
+    result, calls = search_calls(store, SearchRequest("", store.list_agents()), query)
+    return [
+        (
+            hit.session.session,
+            hit.turns,
+            [call.result for _, each in calls[hit.session.agent, hit.session.name].values() for call in each],
+        )
+        for hit in result.hits
+    ]
+
+
+def test_a_call_that_ends_in_a_later_turn_has_its_result_in_its_own(store: Both) -> None:
+    talk.keep(store, AGENT, talk.SESSION, prompt("first"), begin("c", "make"))
+    assert find(store, command="make") == [(talk.SESSION, [1], ["unfinished"])]
+    append(store, talk.SESSION, prompt("second", at=60), end("c", "failed"))
+    assert find(store, command="make") == [(talk.SESSION, [1], ["failed"])]
+
+
+def test_the_tables_have_no_output(store: Both, root: Path) -> None:
+    talk.keep(store, AGENT, talk.SESSION, prompt("first"), begin("c", f"make {SECRET}"), end("c"))
+    assert find(store, command="make")
+    assert any(".calls." in name for name in left(root, SECRET))
+    assert not any(name.startswith("search/") for name in left(root, "the output"))
+
+
+def test_a_delete_removes_the_calls_and_the_next_search_finds_the_others(store: Both, root: Path) -> None:
+    talk.keep(store, AGENT, talk.SESSION, prompt("first"), begin("c", f"make {SECRET}"), end("c"))
+    talk.keep(store, AGENT, "other", prompt("x", session="other"), begin("c", "make all"), end("c"))
+    assert len(find(store, command="make")) == 2
+    store.delete(AGENT, talk.SESSION)
+    assert not any(name.startswith("search/") for name in left(root))
+    assert [session for session, *_ in find(store, command="make")] == ["other"]
+
+
+def test_a_search_for_words_removes_the_calls_of_a_transcript_that_was_removed_by_hand(store: Both, root: Path) -> None:
+    talk.keep(store, AGENT, talk.SESSION, prompt("word"), begin("c", f"make {SECRET}"), end("c"))
+    assert find(store, command="make")
+    assert search(store, "word").hits
+    Layout(root).transcript(AGENT, file_name(talk.SESSION)).unlink()
+    assert not search(Both(root), "word").hits
+    assert left(root) == []
+
+
+def test_words_and_calls_have_tables_of_their_own(store: Both, root: Path) -> None:
+    talk.keep(store, AGENT, talk.SESSION, prompt("word"), begin("c", "make"), end("c"))
+    assert search(store, "word").hits
+    words = tables(root)
+    assert find(store, command="make")
+    assert tables(root) > words
+    assert search(store, "word").hits
+    assert list(verify_store(store)) == []
+
+
+def test_a_damaged_table_is_reported_and_made_anew(store: Both, root: Path) -> None:
+    talk.keep(store, AGENT, talk.SESSION, prompt("word"), begin("c", "make"), end("c"))
+    assert find(store, command="make")
+    damaged = list(iterate_call_tables(root))
+    for path in damaged:
+        path.write_bytes(b"no database" * 100)
+    assert {finding.path for finding in verify_store(store)} == set(damaged)
+    assert find(store, command="make")
+    assert list(verify_store(store)) == []
+
+
+def iterate_call_tables(root: Path) -> Iterator[Path]:
+    return root.glob("search/*.calls.sqlite3")
