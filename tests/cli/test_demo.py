@@ -1,5 +1,7 @@
 """The demo exits with 0 if every step works, and with 1 if not."""
 
+import re
+
 import pytest
 from typer.testing import CliRunner
 
@@ -9,8 +11,17 @@ from acp_proxy.cli.app import app
 def test_the_demo_shows_every_step_and_the_next_command() -> None:
     result = CliRunner().invoke(app, ["demo"])
     assert result.exit_code == 0, result.stdout
-    assert "session/list" in result.stdout
-    assert "session/load" in result.stdout
+    steps = (
+        "The editor crashes (SIGKILL), and acp-proxy with it.",
+        "The agent can only resume; acp-proxy adds list, load and delete.",
+        "The editor's list of sessions:",
+        "It opens the old session:",
+        "items are the same as the first time, in the same order.",
+        "It deletes the session: the list is empty.",
+    )
+    shown = result.stdout
+    assert [shown.index(step) for step in steps] == sorted(shown.index(step) for step in steps)
+    assert re.search(r", \d{4}-\d\d-\d\d \d\d:\d\d, in ", shown)
     assert result.stdout.splitlines()[-1].strip().startswith("acp-proxy setup")
     assert all(one.isprintable() or one == "\n" for one in result.stdout)
 

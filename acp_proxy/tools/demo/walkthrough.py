@@ -13,12 +13,13 @@ from typing import Any
 from acp_proxy.own_command import child_command
 from acp_proxy.tools.demo.client import Client, OutputEnded, RequestFailed
 from acp_proxy.tools.demo.display import ShownItem, tell
+from acp_proxy.views import formatting
 
 PROMPTS = ("Please write a note about otters", "And one about badgers")
 LAST_PROMPT = "What did I ask you first?"
 TEXT_SHOWN = 90  # characters
 _BEFORE = 13  # columns before the text of the longest kind
-SERVED = {"list", "load", "delete"}
+SERVED = ("list", "load", "delete")
 
 Say = Callable[[str], None]
 Command = Callable[[Path, Path], list[str]]
@@ -60,7 +61,7 @@ class Walker:
         self._say("An editor starts the demo agent behind acp-proxy. The agent itself can only resume a session.")
         with Client(self._command) as editor:
             self._talk(editor)
-            self._say("SIGKILL ends the editor and acp-proxy.")
+            self._say("The editor crashes (SIGKILL), and acp-proxy with it.")
             editor.kill()
         self._say("")
         self._say("The editor starts again.")
@@ -87,8 +88,8 @@ class Walker:
         offered = {name for name in ("list", "delete", "resume") if sessions.get(name) is not None}
         if capabilities.get("loadSession") is True:
             offered.add("load")
-        check(offered >= SERVED, f"initialize offers only {', '.join(sorted(offered)) or 'nothing'}")
-        self._say(f"acp-proxy adds to the agent: {', '.join(sorted(SERVED))}.")
+        check(offered.issuperset(SERVED), f"initialize offers only {', '.join(sorted(offered)) or 'nothing'}")
+        self._say(f"The agent can only resume; acp-proxy adds {', '.join(SERVED[:-1])} and {SERVED[-1]}.")
 
     def _see_list(self, editor: Client) -> None:
         sessions = editor.request("session/list", {"cwd": self._project})["sessions"]
@@ -97,7 +98,8 @@ class Walker:
         check(entry.get("cwd") == self._project, f"the session is listed in {entry.get('cwd')}")
         check(entry.get("title") == PROMPTS[0], f"the session is listed as {entry.get('title')!r}")
         check(bool(entry.get("updatedAt")), "the session is listed without a time")
-        self._say(f'session/list: "{entry["title"]}", {entry["updatedAt"]}, in {entry["cwd"]}')
+        updated = formatting.local(entry["updatedAt"])[: -len(":00")]
+        self._say(f'The editor\'s list of sessions: "{entry["title"]}", {updated}, in {entry["cwd"]}')
 
     def _see_history(self, editor: Client) -> None:
         since = editor.mark()
@@ -105,14 +107,14 @@ class Walker:
         request_id = editor.start_request("session/load", params)
         editor.result_of(request_id)
         replayed = tell(editor.updates(self._session, since, editor.position_of_answer(request_id)))
-        self._say("session/load, before its answer:")
+        self._say("It opens the old session:")
         for told in replayed:
             self._say(f"  {told.kind + ':':<10} {shortened(told.text)}")
         check(bool(replayed), "session/load replayed nothing")
         for number, (was, now) in enumerate(zip(self._live, replayed, strict=False), 1):
             check(was == now, f"item {number} was {was} and is now {now}")
         check(len(self._live) == len(replayed), f"{len(self._live)} items were live, {len(replayed)} came back")
-        self._say(f"All {len(replayed)} items equal the live ones, in the same order.")
+        self._say(f"All {len(replayed)} items are the same as the first time, in the same order.")
 
     def _go_on(self, editor: Client) -> None:
         self._say(f"  you: {LAST_PROMPT}")
@@ -124,7 +126,7 @@ class Walker:
         editor.request("session/delete", {"sessionId": self._session})
         left = editor.request("session/list", {})["sessions"]
         check(left == [], f"after session/delete the list still contains {left}")
-        self._say("session/delete: the list is empty.")
+        self._say("It deletes the session: the list is empty.")
 
     def _initialize(self, editor: Client) -> Any:
         about = {"name": "acp-proxy-demo", "version": "1.0.0"}

@@ -39,4 +39,4 @@ def test_the_demo_accepts_a_complete_load(tmp_path: Path) -> None:
     said: list[str] = []
     options = ["--capabilities", ALL, "--script", str(script)]
     walk(said.append, lambda store, memory: [*AGENT, "--memory", str(memory), *options])
-    assert "session/delete: the list is empty." in said
+    assert "It deletes the session: the list is empty." in said
