@@ -115,12 +115,12 @@ def test_a_session_is_renamed_archived_and_deleted(store: Both, screens: list[Ty
     screen.until("Archived.", "2 of 2", gone="Mine")
     assert list(listed(store)) == ["s-index", "s-deploy"]
     screen.press(control("d"))
-    screen.until('" Delete? [y: 30 days to restore it, p: permanently, n]')
+    screen.until('"? [y: 30 days to restore it; p: permanently; n: no]')
     screen.press("n")
     screen.until("Enter read")
     assert list(listed(store)) == ["s-index", "s-deploy"]
     screen.press(control("d"))
-    screen.until("permanently, n]")
+    screen.until("permanently; n: no]")
     screen.press("p")
     screen.until("Deleted permanently.", "1 of 1", gone="Rebuild")
     assert list(listed(store)) == ["s-deploy"]
@@ -135,7 +135,7 @@ def test_a_soft_delete_says_how_to_undo_it(store: Both, screens: list[TypingUser
     screen = started(screens, store)
     screen.until("3 of 3")
     screen.press(control("d"))
-    screen.until("permanently, n]")
+    screen.until("permanently; n: no]")
     screen.press("y")
     screen.until("Deleted. To bring it back within 30 days: acp-proxy restore s-login --store", "2 of 2")
     assert run(store, "restore", "s-login").exit_code == 0
@@ -147,7 +147,7 @@ def test_without_options_it_browses_the_usual_store(store: Both, screens: list[T
     screens.append(screen)
     screen.until("3 of 3")
     screen.press(control("d"))
-    screen.until("permanently, n]")
+    screen.until("permanently; n: no]")
     screen.press("y")
     screen.until("acp-proxy restore s-login", gone="--store")
     screen.press(control("c"))

@@ -60,7 +60,7 @@ def browse(
     Type to filter: first by titles and directories, then by the words said. Keys: the arrows and Page Up and Page Down
     select, Enter reads the conversation, Ctrl-F shows what it changed in files. Ctrl-R renames, Ctrl-A archives, Ctrl-D
     deletes (it asks), Ctrl-E exports to a file, and Ctrl-Y copies the id. Ctrl-T switches to the archived sessions and
-    back. Ctrl-U empties the filter. Esc empties it too, or quits. F1 explains the keys.
+    back. Ctrl-U empties the filter. Esc empties it too, or quits. F1, or ? in an empty filter, explains the keys.
 
     Example: acp-proxy browse --here
     """

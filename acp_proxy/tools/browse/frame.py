@@ -50,12 +50,17 @@ _HELP = (
     ("Ctrl-T", "show the archived sessions, or the others"),
     ("Ctrl-U", "empty the filter"),
     ("Esc", "empty the filter, or quit"),
+    ("F1", "these keys; so does ? in an empty filter"),
     ("Ctrl-Z", "leave for the shell; fg comes back"),
     ("Ctrl-C", "quit"),
 )
-_DELETE = " Delete? [y: {} to restore it, p: permanently, n] "
-_DELETE_BRIEFLY = " Delete? [y/n, p: permanently] "
-_DELETE_FOR_GOOD = " Delete it permanently? [y/n] "
+_DELETE = (
+    "? [y: yes, can be restored for {}; p: permanently; n: no] ",
+    "? [y: {} to restore it; p: permanently; n: no] ",  # fits 80 columns
+    "? [y/n; p: permanently] ",
+)
+"""The first that leaves room for the title is shown, else the last."""
+_DELETE_FOR_GOOD = " permanently? [y/n] "
 _ASKED: dict[Question, str] = {"rename": "New title (empty: the agent's): ", "export": "Export to: ", "delete": ""}
 
 
@@ -102,9 +107,11 @@ def draw_frame(state: BrowseState, preview: Sequence[str], look: FrameLook) -> l
 
 
 def _filter(state: BrowseState, look: FrameLook) -> str:
-    count = f"{len(state.shown)} of {len(state.rows)}{'' if state.is_complete else '+'}"
-    count += f"{' archived' if state.archived else ''}{', searching' if state.is_searching else ''}"
+    count = f"{len(state.shown)} of {len(state.rows)}" if state.is_complete or state.typed else str(len(state.rows))
+    count += f"{' archived' if state.archived else ''}{'' if state.is_complete else ', reading…'}"
+    count = f"{count}{', searching' if state.is_searching else ''}".translate(look.forms)
     label = "Filter: "
+    count = _cut(count, max(look.width - len(label) - len(_GAP) - 1, 0))
     room = look.width - len(label) - len(count) - len(_GAP) - 1
     typed = _tail(state.typed, room)
     space = " " * max(room - cell_len(typed), 0)
@@ -146,12 +153,14 @@ def _between(state: BrowseState, look: FrameLook) -> str:
 def _last(state: BrowseState, look: FrameLook) -> str:
     room = look.width - 1
     if state.asked == "delete" and state.chosen is not None:
-        ending = _DELETE.format(formatting.days(state.bin_days)) if state.bin_days else _DELETE_FOR_GOOD
-        if state.bin_days and room < len(ending) + _LEAST_TITLE_ASKED:
-            ending = _DELETE_BRIEFLY
-        wide = max(room - len(ending) - 2, 0)
-        title = _cut(_plain(state.chosen.title or state.chosen.selector, look), wide)
-        return f'{_BOLD}"{title}"{ending}{_END}{_SELECTED} {_END}'
+        title = _plain(state.chosen.title or state.chosen.selector, look)
+        room -= len('Delete ""')
+        least = min(cell_len(title), _LEAST_TITLE_ASKED)
+        forms = _DELETE if state.bin_days else (_DELETE_FOR_GOOD,)
+        endings = [form.format(formatting.days(state.bin_days)) for form in forms]
+        ending = next((each for each in endings if len(each) + least <= room), endings[-1])
+        title = _cut(title, max(room - len(ending), 0))
+        return f'{_BOLD}Delete "{title}"{ending}{_END}{_SELECTED} {_END}'
     if state.asked is not None:
         label = _ASKED[state.asked]
         return f"{_BOLD}{label}{_END}{_tail(_plain(state.answer, look), room - len(label))}{_SELECTED} {_END}"
@@ -172,8 +181,10 @@ def _message(state: BrowseState, look: FrameLook) -> list[str]:
 
 
 def _nothing(state: BrowseState) -> str:
-    if not state.is_complete or state.is_searching:
-        return ""
+    if not state.is_complete:
+        return "Reading the sessions."
+    if state.is_searching:
+        return "No title or directory matches. Searching the words said."
     if state.typed:
         return "Nothing matches. Esc empties the filter."
     return "No session is archived. ^T shows the others." if state.archived else "No sessions. ^T shows archived ones."

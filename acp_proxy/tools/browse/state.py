@@ -108,7 +108,7 @@ def press(
     state = replace(state, message="")
     if state.asked is not None:
         return _answer_question(state, pressed)
-    if pressed == "f1":
+    if pressed == "f1" or (pressed == "?" and not state.typed):
         return replace(state, has_help=True), None
     if (row := state.chosen) is not None:
         match pressed:

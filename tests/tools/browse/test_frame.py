@@ -71,14 +71,17 @@ def test_no_text_of_a_session_controls_the_terminal() -> None:
         (BrowseState(is_complete=True), "No sessions"),
         (BrowseState(is_complete=True, typed="x", searched="x"), "Nothing matches"),
         (BrowseState(is_complete=True, typed="x"), ", searching"),
-        (BrowseState((ROW,)), "1 of 1+"),
+        (BrowseState(is_complete=True, typed="x"), "No title or directory matches. Searching the words said."),
+        (BrowseState(typed="x"), "Reading the sessions."),
+        (BrowseState((ROW,), typed="zz"), "0 of 1, reading…, searching"),
+        (BrowseState((ROW,)), "  1, reading…"),
         (BrowseState((ROW,), archived=True), "^A unarchive"),
         (BrowseState((ROW,), message="Renamed."), "Renamed."),
         (BrowseState((structs.replace(ROW, is_running=True),)), "running"),
-        (BrowseState((ROW,), asked="delete"), '"Fix the login" Delete it permanently? [y/n]'),
+        (BrowseState((ROW,), asked="delete"), 'Delete "Fix the login" permanently? [y/n]'),
         (
             BrowseState((ROW,), asked="delete", bin_days=30),
-            '" Delete? [y: 30 days to restore it, p: permanently, n]',
+            'Delete "Fix the login"? [y: 30 days to restore it; p: permanently; n: no]',
         ),
         (BrowseState((ROW,), typed="said", searched="said", hits=(TextHit(ROW, "turn 2: said"),)), "turn 2: said"),
     ],
@@ -124,4 +127,6 @@ def test_the_answer_to_a_question_is_shown() -> None:
     asked = BrowseState((ROW,), asked="rename", answer="Mine")
     assert shown(asked)[-1] == "New title (empty: the agent's): Mine "
     asked = BrowseState((ROW,), asked="delete", bin_days=30)
-    assert shown(asked, replace(LOOK, width=50))[-1] == '"Fix the login" Delete? [y/n, p: permanently]  '
+    question = 'Delete "Fix the login"? [y: yes, can be restored for 30 days; p: permanently; n: no]'
+    assert shown(asked, replace(LOOK, width=100))[-1].rstrip() == question
+    assert shown(asked, replace(LOOK, width=50))[-1] == 'Delete "Fix the login"? [y/n; p: permanently]  '

@@ -166,6 +166,11 @@ def test_f1_explains_the_keys_until_any_key() -> None:
         assert pressed(replace(told, has_help=True), key) == (told, None)
 
 
+def test_a_question_mark_explains_the_keys_unless_it_belongs_to_a_filter() -> None:
+    assert after(STATE, "?").has_help
+    assert after(STATE, "w", "?") == after(STATE, "w?")
+
+
 def test_a_message_stays_until_the_next_key() -> None:
     assert after(replace(STATE, message="Renamed."), "down").message == ""
 
