@@ -128,3 +128,9 @@ def test_a_commit_is_shown_beside_a_line(store: Store, file: Path) -> None:
 def test_a_directory_and_a_missing_file_are_explained(store: Store, file: Path) -> None:
     assert run(store, str(file.parent)).exit_code == 1
     assert run(store, str(file)).exit_code == 1
+
+
+def test_a_file_that_does_not_exist_is_named(store: Store, file: Path) -> None:
+    result = run(store, str(file))
+    assert result.exit_code == 1
+    assert result.stderr == f"acp-proxy: {file} does not exist. Check the file's name.\n"

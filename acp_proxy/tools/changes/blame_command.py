@@ -112,6 +112,8 @@ def _read_text(path: str) -> str:
     """Raises AcpProxyError, OSError."""
     if os.path.isdir(path):
         raise AcpProxyError(f"{path} is a directory. Name a file.")
+    if not os.path.exists(path):
+        raise AcpProxyError(f"{path} does not exist. Check the file's name.")
     if os.path.getsize(path) > _LARGEST:
         raise AcpProxyError(f"{path} is larger than {formatting.size(_LARGEST)}: its lines are not followed.")
     with open(path, "rb") as file:
