@@ -39,6 +39,9 @@ from acp_proxy.views import formatting, sanitize, session_lines
 # --- ``acp-proxy restore``: restore soft-deleted sessions.
 
 
+NOTHING_DELETED = "No deleted session can be restored."
+
+
 def restore(
     sessions: Annotated[
         list[str] | None,
@@ -99,6 +102,8 @@ def _choose_deleted(store: Sessions, wanted: str, agent: str) -> DeletedSession:
             (each, row.title) for each, row in _read_each(store, find_matching(store.list_deleted(), None, agent))
         )
         found = find_titled(by_title, wanted)
+    if not found and not find_matching(store.list_deleted(), None, agent):
+        raise NoSuchSession(NOTHING_DELETED)
     if not found:
         raise NoSuchSession(f"no deleted session matches {wanted!r}. To see them: acp-proxy restore --list")
     if wanted != "last" and len({(each.agent, each.session) for each in found}) > 1:
@@ -130,7 +135,7 @@ def _list(store: Sessions, kept: list[DeletedSession], as_json: bool) -> None:
         ]
         typer.echo(sanitize.json_text(values, indent=2))
     elif not kept:
-        typer.echo("No deleted session can be restored.", err=True)
+        typer.echo(NOTHING_DELETED, err=True)
     else:
         for text in _format_lines(store, kept):
             typer.echo(text)
@@ -207,7 +212,11 @@ def delete(
                 "Wait until the turn ends, or add --force.",
             )
         for row in chosen:
-            heading = sanitize.heading(row) if isinstance(row, ListedSession) else _format_heading(opened, row)
+            heading = (
+                sanitize.heading(row, formatting.local(row.updated))
+                if isinstance(row, ListedSession)
+                else _format_heading(opened, row)
+            )
             typer.echo(fit_to_stream(heading, sys.stdout if yes else sys.stderr), err=not yes)
         if not yes:
             if running:
@@ -263,4 +272,4 @@ def _format_heading(store: Sessions, kept: DeletedSession) -> str:
     title = kept.title
     with suppress(OSError, NewerFormat):  # it can be deleted even if it cannot be read
         title = store.summarize_deleted(kept).title
-    return sanitize.line(f"{title or '(no title)'}  {kept.selector}  {kept.agent}  deleted {kept.at}")
+    return sanitize.line(f"{title or '(no title)'}  {kept.selector}  {kept.agent}  deleted {formatting.local(kept.at)}")

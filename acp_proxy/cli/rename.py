@@ -20,7 +20,7 @@ from acp_proxy.cli.common import (
 from acp_proxy.errors import NoSuchSession, UsageError
 from acp_proxy.store.sessions import ListedSession, Sessions
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, cleaned
-from acp_proxy.views import sanitize
+from acp_proxy.views import formatting, sanitize
 
 
 def rename(
@@ -114,5 +114,5 @@ def _find_archived(store: Sessions, wanted: str, agent: str) -> ListedSession:
 
 def _set(store: Sessions, rows: list[ListedSession], *, is_archived: bool) -> None:
     for row in rows:
-        typer.echo(sanitize.heading(row))
+        typer.echo(sanitize.heading(row, formatting.local(row.updated)))
         store.set_archived(row, is_archived)

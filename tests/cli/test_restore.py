@@ -1,6 +1,7 @@
 """Soft deletes on the command line, and their restore."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -37,7 +38,9 @@ def test_several_sessions_are_deleted_after_one_question(store: Store) -> None:
 def test_the_question_says_whether_the_delete_is_permanent(store: Store) -> None:
     soft, permanent = "Delete it? It can be restored for 30 days.", "Delete it permanently?"
     for words, said in (((), soft), (("--soft",), soft), (("--permanent",), permanent)):
-        assert said in run(store, "delete", "xyz", *words, answer="n\n").stderr
+        shown = run(store, "delete", "xyz", *words, answer="n\n").stderr
+        assert said in shown
+        assert re.search(r"  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n", shown)  # as show has it
     assert run(store, "delete", "xyz", "--soft", "--permanent").exit_code == 2
 
 
@@ -70,6 +73,7 @@ def test_a_deleted_session_is_removed_from_the_bin_only_if_that_is_asked_for(sto
     assert [row["sessionId"] for row in told(store, "restore")] == ["xyz"]
     printed(store, "delete", "xyz", "--permanent", "--yes")
     assert told(store, "restore") == []
+    assert run(store, "restore", "last").stderr == "acp-proxy: No deleted session can be restored.\n"
 
 
 def test_the_restore_command_names_exactly_the_session(store: Store) -> None:
