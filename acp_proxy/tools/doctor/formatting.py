@@ -25,19 +25,20 @@ _NAMELESS = "(none: acp-proxy uses the name of its command; run --agent-id sets 
 
 
 def format_lines(found: Diagnosis) -> Iterator[str]:
-    if found.agent is not None:  # what the user asked about comes first
+    yield from _format_advice(found)
+    yield ""
+    if found.agent is not None:  # what the user asked about comes before the rest
         yield from _format_section(
             line(f"agent  {shell_quote.joined(found.agent.command)}"), _format_agent(found.agent)
         )
     yield from _format_section("store", _format_store(found.store))
-    yield from _format_section("versions", _format_versions(found.versions))
     yield "editors"
     for editor in found.editors:
         yield from _format_editor(editor, found.store.place)
     if not found.editors:
         yield "  no configuration of a known editor was found on this machine"
     yield ""
-    yield from _format_advice(found)
+    yield from list(_format_section("versions", _format_versions(found.versions)))[:-1]
 
 
 def find_indent(text: str) -> int:
