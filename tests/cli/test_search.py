@@ -233,7 +233,8 @@ def test_further_turns_of_a_session_are_named() -> None:
     excerpts = [Excerpt(turn, "", "word", [(0, 4)]) for turn in (1, 2, 3)]
     look = results.SearchLook(80, is_dressed=False, colours=False, now=datetime.fromtimestamp(EPOCH, UTC))
     for turns, said in (
-        ([1, 2, 3], ""),
+        ([1], "show\n\n"),
+        ([1, 2, 3], "show\n  (and turns 2, 3)\n"),
         ([1, 2, 3, 9], "and turn 9\n"),
         (list(range(1, 20)), "and turns 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 and 6 more\n"),
     ):

@@ -72,6 +72,8 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
             text.rstrip()
             console.print(Text(_INDENT).append(text), soft_wrap=True)
     console.print(Text(_INDENT).append(line(command), style="cyan"), soft_wrap=True)
+    if others := hit.turns[1:]:  # on a line of its own: the command above it can be copied whole
+        console.print(Text(f"{_INDENT}(and {_format_numbers(others)})", style="dim"), soft_wrap=True)
     console.print()
     return into.getvalue()
 
