@@ -36,7 +36,7 @@ _LEAST = {"title": 40, "agent": 16, "directory": 12}
 _MOST_ID = 16
 _FIRST_TO_GO = ("size", "turns", "agent", "directory")
 _WITH_SEVERAL_AGENTS = ("size", "turns", "directory", "agent")
-_SHARED_OUT = (("title", 60), ("directory", 32), ("agent", 20), ("title", 1000))
+_SHARED_OUT = (("agent", 20), ("title", 60), ("directory", 32), ("title", 1000))
 """The columns that grow if there is room, and their maximum widths."""
 _COLOURS = {"id": "33", "agent": "36", "when": "32", "heading": "1"}
 AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # joiners, variants, shades of skin
@@ -119,8 +119,8 @@ def _values(row: ListedSession, ids: Mapping[str, str], look: ListLook, used: Us
         "when": RUNNING if row.is_running else formatting.when(row.updated, look.now),
         "turns": str(row.prompts),
         "size": formatting.size(row.size),
-        "tokens": f"{use.tokens:,}" if use.tokens is not None else "",
-        "cost": formatting.money(use.cost),
+        "tokens": f"{use.tokens:,}" if use.tokens is not None else "-",
+        "cost": formatting.money(use.cost) or "-",
     }
     return {name: AMBIGUOUS.sub("", line(text)).translate(look.forms) for name, text in found.items()}
 

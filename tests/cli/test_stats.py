@@ -41,9 +41,9 @@ def store(tmp_path: Path) -> Store:
 
 PIPED = """\
 agent  2023-11  1 session  1 turn  30.0 kB
-claude  2023-12  1 session  1 turn  900 in context  0.0010 EUR  2.0 MB
-claude  2023-11  1 session  2 turns  1500 in context  1.25 USD  10.0 kB
-all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  2.0 MB
+claude  2023-12  1 session  1 turn  900 tokens added to contexts  0.0010 EUR  2.0 MB
+claude  2023-11  1 session  2 turns  1500 tokens added to contexts  1.25 USD  10.0 kB
+all  3 sessions  4 turns  2400 tokens added to contexts  0.0010 EUR + 1.25 USD  2.0 MB
 """
 
 WIDE = """\
@@ -60,12 +60,12 @@ NARROW = "".join(f"{line.rstrip(' █')}\n" for line in WIDE.splitlines())
 
 TOO_NARROW = """\
 agent  2023-11  1 session  1 turn  30.0 kB
-claude  2023-12  1 session  1 turn  900 in
-context  0.0010 EUR  2.0 MB
-claude  2023-11  1 session  2 turns  1500 in
-context  1.25 USD  10.0 kB
-all  3 sessions  4 turns  2400 in context
-0.0010 EUR + 1.25 USD  2.0 MB
+claude  2023-12  1 session  1 turn  900
+tokens added to contexts  0.0010 EUR  2.0 MB
+claude  2023-11  1 session  2 turns  1500
+tokens added to contexts  1.25 USD  10.0 kB
+all  3 sessions  4 turns  2400 tokens added
+to contexts  0.0010 EUR + 1.25 USD  2.0 MB
 """
 
 
@@ -74,18 +74,18 @@ def test_a_pipe_gets_one_line_per_month_with_named_figures(store: Store) -> None
 
 
 BY_DAY = """\
-2023-12-14  1 session  1 turn  900 in context  0.0010 EUR  2.0 MB
-2023-11-14  2 sessions  3 turns  1500 in context  1.25 USD  40.0 kB
-all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  2.0 MB
+2023-12-14  1 session  1 turn  900 tokens added to contexts  0.0010 EUR  2.0 MB
+2023-11-14  2 sessions  3 turns  1500 tokens added to contexts  1.25 USD  40.0 kB
+all  3 sessions  4 turns  2400 tokens added to contexts  0.0010 EUR + 1.25 USD  2.0 MB
 """
 BY_PROJECT = """\
-/project  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  2.0 MB
-all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  2.0 MB
+/project  3 sessions  4 turns  2400 tokens added to contexts  0.0010 EUR + 1.25 USD  2.0 MB
+all  3 sessions  4 turns  2400 tokens added to contexts  0.0010 EUR + 1.25 USD  2.0 MB
 """
 BY_AGENT = """\
-claude  2 sessions  3 turns  2400 in context  0.0010 EUR + 1.25 USD  2.0 MB
+claude  2 sessions  3 turns  2400 tokens added to contexts  0.0010 EUR + 1.25 USD  2.0 MB
 agent  1 session  1 turn  30.0 kB
-all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  2.0 MB
+all  3 sessions  4 turns  2400 tokens added to contexts  0.0010 EUR + 1.25 USD  2.0 MB
 """
 
 

@@ -70,6 +70,16 @@ def test_a_wide_terminal_gets_every_column() -> None:
     ]
 
 
+def test_an_agent_is_shown_whole_before_other_columns_grow() -> None:
+    row = replace(ROW, agent=file_name("acp-proxy-demo-agent"), title="t" * 32, cwd="/tmp/" + "directory/" * 9)
+    assert "  acp-proxy-demo-agent  " in drawn(100, row)[1]
+
+
+def test_an_unknown_use_is_a_dash() -> None:
+    table = session_table.table([ROW], IDS, ListLook(140, False, NOW), {})
+    assert next(table.lines([ROW], IDS, {})).split()[-2:] == ["-", "-"]
+
+
 def test_a_usual_terminal_gets_the_columns_that_fit() -> None:
     assert drawn(80, ROW, replace(OTHER, agent=ROW.agent)) == [
         "ID         TITLE                                            DIRECTORY     WHEN",

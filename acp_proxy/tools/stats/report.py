@@ -108,7 +108,7 @@ def _shorten_group(name: str, home: str) -> str:
 def _format_line(name: str, month: str, used: Used, tokens: int | None) -> str:
     parts = [name, month, _format_count(used.sessions, "session"), _format_count(used.turns, "turn")]
     parts += [_format_count(tokens, "token")] if tokens is not None else []
-    parts += [f"{used.context} in context"] if used.context is not None else []
+    parts += [f"{used.context} tokens added to contexts"] if used.context is not None else []
     parts += [format_money(used)] if used.cost else []
     return "  ".join(part for part in [*parts, formatting.size(used.bytes)] if part)
 
