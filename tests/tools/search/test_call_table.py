@@ -1,5 +1,6 @@
 """The tables of tool calls follow their transcripts, and are removed with what they contain."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,11 +77,17 @@ def test_a_delete_removes_the_calls_and_the_next_search_finds_the_others(store: 
     assert [session for session, *_ in find(store, command="make")] == ["other"]
 
 
-def test_a_search_for_words_removes_the_calls_of_a_transcript_that_was_removed_by_hand(store: Both, root: Path) -> None:
+@pytest.mark.parametrize("has_index", [True, False])
+def test_a_search_for_words_removes_the_calls_of_a_transcript_that_was_removed_by_hand(
+    store: Both, root: Path, has_index: bool
+) -> None:
     talk.keep(store, AGENT, talk.SESSION, prompt("word"), begin("c", f"make {SECRET}"), end("c"))
     assert find(store, command="make")
     assert search(store, "word").hits
     Layout(root).transcript(AGENT, file_name(talk.SESSION)).unlink()
+    if not has_index:  # then only the tables know that it was there
+        Layout(root).remove_index()
+        shutil.rmtree(root / "unindexed")
     assert not search(Both(root), "word").hits
     assert left(root) == []
 
