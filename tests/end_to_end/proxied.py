@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.protocol import update_kinds
-from acp_proxy.tools.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, keep_last_plan, tell
 from tests.client import TIMEOUT, Client, ReceivedLine, first_option
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
@@ -282,6 +282,4 @@ def texts(updates: Updates, kind: str = "agent_message_chunk") -> list[str]:
 
 def kept(turn: Updates) -> list[ShownItem]:
     """What a replay has of a turn: everything shown live, but only the last plan."""
-    told = tell(turn)
-    *replaced, _ = [at for at, one in enumerate(told) if one.kind == "plan"] or [-1]
-    return [one for at, one in enumerate(told) if at not in replaced]
+    return keep_last_plan(tell(turn))

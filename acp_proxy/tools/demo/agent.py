@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.tools.demo.turn import BUILT_IN_TURN, COMMANDS, chunk, fill, memory_of
+from acp_proxy.tools.demo.turn import COMMANDS, DEMO_TURN, chunk, fill, memory_of
 
 NAME = "acp-proxy-demo-agent"
 VERSION = "1.0.0"
@@ -71,7 +71,7 @@ class DemoAgent:
         known["prompts"].append(text)
         self._remember(session, known)
         names = {"prompt": text, "cwd": known["cwd"], "n": str(len(known["prompts"])), "memory": memory_of(earlier)}
-        self._play(session, BUILT_IN_TURN, names)
+        self._play(session, DEMO_TURN, names)
         return {"stopReason": "end_turn"}
 
     def _play(self, session: str, steps: list[dict[str, Any]], names: dict[str, Any]) -> None:

@@ -41,6 +41,12 @@ def tell(updates: list[dict[str, Any]]) -> list[ShownItem]:
     return told
 
 
+def keep_last_plan(turn: list[ShownItem]) -> list[ShownItem]:
+    """The items of one turn that a replay has: each plan replaces the one before it."""
+    *replaced, _ = [at for at, one in enumerate(turn) if one.kind == "plan"] or [-1]
+    return [one for at, one in enumerate(turn) if at not in replaced]
+
+
 def _fold(call: ShownItem, update: dict[str, Any]) -> None:
     fresh = {key: value for key, value in update.items() if value is not None and key != "sessionUpdate"}
     call.about |= fresh

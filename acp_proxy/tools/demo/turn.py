@@ -1,4 +1,4 @@
-"""The turn that the bundled agent plays: one update of each kind that an editor shows.
+"""The turn that the bundled agent plays: updates of each kind that an editor shows.
 
 It only reports an edit; it changes no file. Its texts have placeholders for those of the prompt (``fill``).
 """
@@ -30,7 +30,7 @@ COMMANDS: list[dict[str, Any]] = [
     }
 ]
 
-BUILT_IN_TURN: list[dict[str, Any]] = [
+_WORK: list[dict[str, Any]] = [
     {"update": chunk("agent_thought_chunk", "A note would do. ", "thought-{n}")},
     {"update": chunk("agent_thought_chunk", "First a plan, then the edit.", "thought-{n}")},
     {
@@ -38,7 +38,7 @@ BUILT_IN_TURN: list[dict[str, Any]] = [
             "sessionUpdate": "plan",
             "entries": [
                 {"content": "Write the note", "priority": "high", "status": "in_progress"},
-                {"content": "Answer", "priority": "medium", "status": "pending"},
+                {"content": "Check it", "priority": "medium", "status": "pending"},
             ],
         }
     },
@@ -63,6 +63,8 @@ BUILT_IN_TURN: list[dict[str, Any]] = [
             ],
         }
     },
+]
+_ANSWER: list[dict[str, Any]] = [
     {
         "update": {
             "sessionUpdate": "agent_message_chunk",
@@ -76,6 +78,19 @@ BUILT_IN_TURN: list[dict[str, Any]] = [
     {"remember": True, "messageId": "answer-{n}"},
     {"update": {"sessionUpdate": "usage_update", "used": 1_000, "size": CONTEXT_SIZE}},
 ]
+_PLAN_COMPLETED: dict[str, Any] = {
+    "update": {
+        "sessionUpdate": "plan",
+        "entries": [
+            {"content": "Write the note", "priority": "high", "status": "completed"},
+            {"content": "Check it", "priority": "medium", "status": "completed"},
+        ],
+    }
+}
+BUILT_IN_TURN = [*_WORK, *_ANSWER]
+"""One update of each kind."""
+DEMO_TURN = [*_WORK, _PLAN_COMPLETED, *_ANSWER]
+"""The same with its plan completed: a turn that has ended leaves no open boxes."""
 
 
 def fill(value: Any, names: dict[str, Any]) -> Any:

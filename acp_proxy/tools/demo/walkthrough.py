@@ -12,7 +12,7 @@ from typing import Any
 
 from acp_proxy.own_command import child_command
 from acp_proxy.tools.demo.client import Client, OutputEnded, RequestFailed
-from acp_proxy.tools.demo.display import ShownItem, tell
+from acp_proxy.tools.demo.display import ShownItem, keep_last_plan, tell
 from acp_proxy.views import formatting
 
 PROMPTS = ("Please write a note about otters", "And one about badgers")
@@ -138,7 +138,7 @@ class Walker:
         request_id = editor.start_request("session/prompt", params)
         reason = editor.result_of(request_id)["stopReason"]
         check(reason == "end_turn", f"the turn ended with {reason}")
-        return tell(editor.updates(self._session, since, editor.position_of_answer(request_id)))
+        return keep_last_plan(tell(editor.updates(self._session, since, editor.position_of_answer(request_id))))
 
 
 def check(holds: bool, otherwise: str) -> None:
